@@ -124,7 +124,7 @@ class Scene:
         """Hear of what other hubs have done."""
         with self.hub.store.read() as tx:
             self.hub.subscriptions.local_streams.poll(tx)
-            _, heads = self.hub.log.heads(NAME)
+            _, heads = self.hub.log.find_heads(NAME)
         self.hub.log.watch.appended({partition_id: head.next_offset for partition_id, head in heads.items()})
 
     def look(self) -> SubscriptionSnapshot:

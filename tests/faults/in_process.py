@@ -132,6 +132,6 @@ def log(box: Box, name: str) -> list[int]:
     assert answer.status_code == 200, answer.text
     lines: list[dict[str, Any]] = [json.loads(line) for line in answer.text.splitlines()]
     found = [line["data"]["id"] for line in lines if "data" in line]
-    (head,) = box.hub.log.heads(name)[1].values()
+    (head,) = box.hub.log.find_heads(name)[1].values()
     assert head.next_offset == len(found), "the offsets are dense"
     return found

@@ -78,7 +78,7 @@ class Follower:
         reading = self.hub.log.open(self.name, n, wanted, size, kinds)
         count = 0
         for track in reading.tracks:
-            while chunk := self.hub.log.reader.next_lines(reading, track, JOINED):
+            while chunk := self.hub.log.reader.read_next_lines(reading, track, JOINED):
                 lines = chunk.body.split(b"\n") if chunk.kept else []
                 assert len(lines) == chunk.kept
                 self.found[track.view.partition] += map(json.loads, lines)

@@ -78,7 +78,7 @@ def test_other_event_type_is_published_before_the_backlog_is_moved(idle: Hub) ->
     assert published.result(PATIENCE_SECONDS) is not None
     moving.result()
     assert order == ["other", "busy"]
-    assert [head.next_offset for head in idle.log.heads("busy")[1].values()] == [ROWS]
+    assert [head.next_offset for head in idle.log.find_heads("busy")[1].values()] == [ROWS]
 
 
 def test_read_that_cannot_have_the_backlog_in_time_is_refused(idle: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

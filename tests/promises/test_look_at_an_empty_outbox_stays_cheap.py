@@ -40,7 +40,7 @@ def test_look_touches_no_more_pages_after_many_moves_under_an_open_transaction(h
     until(lambda: hub.log.settle(NAME) is False, "the outbox is empty")
     after = [(pages_of_look(url, hub), pages_of_take(url, hub))]
 
-    assert [head.next_offset for head in hub.log.heads(NAME)[1].values()] == [ROWS + 1]
+    assert [head.next_offset for head in hub.log.find_heads(NAME)[1].values()] == [ROWS + 1]
     for statistics in ("ANALYZE", "VACUUM"):  # By these the table is empty, and any plan as good as another.
         maintain(url, statistics)
         after.append((pages_of_look(url, hub), pages_of_take(url, hub)))

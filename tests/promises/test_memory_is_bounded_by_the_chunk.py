@@ -24,10 +24,10 @@ def test_chunks_of_large_events_are_bounded(url: str) -> None:
         lines = hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 1000)
         columns = hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 1000)
         kept = [0, 0]
-        while chunk := hub.log.reader.next_lines(lines, lines.tracks[0], JOINED):
+        while chunk := hub.log.reader.read_next_lines(lines, lines.tracks[0], JOINED):
             assert len(chunk.body) <= BOUND
             kept[0] += chunk.kept
-        while column := hub.log.reader.next_columns(columns, columns.tracks[0]):
+        while column := hub.log.reader.read_next_columns(columns, columns.tracks[0]):
             assert len(column.columns.data) <= BOUND
             columns.tracks[0].advance(column.range, column.columns.rows)
             kept[1] += column.columns.rows
@@ -43,7 +43,7 @@ def test_chunks_of_large_events_behind_small_ones_are_bounded(url: str) -> None:
             hub.log.publish(NAME, [event({"x": "x" * EVENT_BYTES})])
         reading = hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 100_000)
         sizes = []
-        while chunk := hub.log.reader.next_lines(reading, reading.tracks[0], JOINED):
+        while chunk := hub.log.reader.read_next_lines(reading, reading.tracks[0], JOINED):
             sizes.append(len(chunk.body))
 
     assert max(sizes) <= BOUND

@@ -236,7 +236,7 @@ class Numbered(RuleBasedStateMachine):
             assert (found.state.next, found.state.last_offset) == (line.next, max(offsets, default=None))
         epoch, number, ids = self._batch(place, off, count, ups=self._back(place, back))
 
-        told, committed = producers.committed(self._who(place), number % self.modulus, len(ids), epoch)
+        told, committed = producers.find_presence(self._who(place), number % self.modulus, len(ids), epoch)
 
         assert told == epoch
         self._check_committed(line, (epoch, number, len(ids)), committed.whole, spread(committed.ranges))

@@ -29,7 +29,7 @@ def hubs(url: str) -> Iterator[list[Hub]]:
 
 
 def positions(hub: Hub) -> dict[int, int]:
-    [known] = hub.groups.look([hub.groups.find(GROUP)])
+    [known] = hub.groups.measure([hub.groups.find(GROUP)])
     return {each.tranche: each.offset for each in known.standings}
 
 
@@ -97,7 +97,7 @@ def test_commits_resets_looks_and_deletions_of_a_group_never_deadlock(hubs: list
 
     def look(hub: Hub) -> None:
         for _ in range(EVENTS):
-            hub.groups.look(hub.groups.list(GroupFilter(), 9))
+            hub.groups.measure(hub.groups.list(GroupFilter(), 9))
 
     def forget(hub: Hub) -> None:
         for _ in range(EVENTS):

@@ -94,7 +94,7 @@ def test_refused_publishes_leave_no_hole(hub: Hub) -> None:
     with ThreadPoolExecutor(publishers) as threads:
         list(threads.map(publish, range(publishers)))
 
-    assert [head.next_offset for head in hub.log.heads(WIDE)[1].values()] == [publishers * 6] * 2
+    assert [head.next_offset for head in hub.log.find_heads(WIDE)[1].values()] == [publishers * 6] * 2
     assert len(feed(hub, 0, WIDE)) == len(feed(hub, 1, WIDE)) == publishers * 6
 
 

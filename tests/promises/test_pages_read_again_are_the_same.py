@@ -19,7 +19,7 @@ def between(hub: Hub, start: dict[int, str], end: dict[int, str], name: str = WI
     found = {}
     for track in reading.tracks:
         parts = []
-        while chunk := hub.log.reader.next_lines(reading, track, JOINED):
+        while chunk := hub.log.reader.read_next_lines(reading, track, JOINED):
             parts.append(chunk.body)
         found[track.view.partition] = b"\n".join(parts)
     return found
@@ -74,7 +74,7 @@ def test_events_have_the_same_bytes_by_line_and_by_column(hub: Hub) -> None:
     follower = Follower(hub)
     follower.all()
 
-    chunk = hub.log.reader.next_columns(reading, reading.tracks[0])
+    chunk = hub.log.reader.read_next_columns(reading, reading.tracks[0])
 
     assert chunk is not None
     assert b"\n".join(data_of(chunk.columns)) == between(hub, {0: FIRST}, follower.cursors, NAME)[0]

@@ -17,7 +17,7 @@ ROUNDS = 12
 def test_heads_and_the_last_cursor_include_committed_outbox_events(hub: Hub, url: str) -> None:
     for n in range(4):
         commit_to_outbox(url, {"n": n})
-        assert [head.next_offset for head in hub.log.heads(NAME)[1].values()] == [2 * n + 1]
+        assert [head.next_offset for head in hub.log.find_heads(NAME)[1].values()] == [2 * n + 1]
 
         commit_to_outbox(url, {"n": n})
         follower = Follower(hub)

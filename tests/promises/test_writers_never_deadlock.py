@@ -276,7 +276,7 @@ def restores(work: Work) -> None:
     """Declares that a backup was put back, as `penstock restored` does."""
     with hub_on(work.database) as hub:
         for _ in work.ids("restored"):
-            hub.registry.restored()
+            hub.registry.raise_epochs()
             time.sleep(1.0)  # Else publishers do nothing but make ready again what they publish.
 
 

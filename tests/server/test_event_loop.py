@@ -158,7 +158,7 @@ def test_json_that_can_be_large_is_read_and_written_in_a_thread(asked: str, tmp_
     async def act(http: httpx2.AsyncClient) -> None:
         places.watch(event_types, schemas, settings, name="parse_json")
         places.watch(cursors, name="parse_body")
-        places.watch(batches, name="batch_responses")
+        places.watch(batches, name="make_batch_responses")
         places.watch(answers, name="JsonResponse")
         answer = await http.request(method, path, json=body)
         assert answer.status_code == status, answer.text

@@ -196,11 +196,11 @@ class LogContract(Contract):
     def test_a_watcher_notices_what_others_commit(self, store: Store, other: Store) -> None:
         partition_id = created(store).partition_ids[0]
         watcher = other.watch()
-        watcher.changed()
+        watcher.has_changed()
 
         append(store, row(partition_id, 0))
 
-        assert watcher.changed()
+        assert watcher.has_changed()
         watcher.close()
 
 

@@ -16,7 +16,7 @@ def restored(database: DatabaseOption = DATABASE, output: OutputOption = "text")
 
     with opened(database) as store:
         store.check()
-        feeds = Hub(store).registry.restored()
+        feeds = Hub(store).registry.raise_epochs()
         shown = store.url
     if output == "json":
         print_json({"database": shown, "feeds": feeds})

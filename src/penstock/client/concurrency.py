@@ -40,13 +40,13 @@ async def async_each(events: AsyncEvents) -> AsyncIterator[Any]:
             yield event
 
 
-def shielded(seconds: float = math.inf) -> AbstractContextManager[None]:  # noqa: ARG001 - as of `async_shielded`
+def shield(seconds: float = math.inf) -> AbstractContextManager[None]:  # noqa: ARG001 - as of `async_shield`
     """Return a context manager that does nothing: a thread cannot be cancelled."""
     return nullcontext()
 
 
 @contextmanager
-def async_shielded(seconds: float = math.inf) -> Iterator[None]:
+def async_shield(seconds: float = math.inf) -> Iterator[None]:
     """Protect the block from cancellation of the task for up to *seconds*; then leave the block."""
     import anyio
 

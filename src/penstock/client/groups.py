@@ -69,7 +69,7 @@ class ConsumerGroups:
         items = check_items("positions", positions, NewPosition, "a list of NewPosition")
         blindly = all(each.expected is msgspec.UNSET for each in items)
         body = {"items": items} | ({} if kind is None else {"kind": kind})
-        request = self._on_positions("POST", name, body)
+        request = self._make_positions_request("POST", name, body)
         answer = yield from self._json.send(request, is_transient if blindly else is_not_applied, 200)
         found: list[CommittedPosition] = decode_response(answer, _Committed).items
         return found
@@ -92,7 +92,7 @@ class ConsumerGroups:
             "reason": reason,
         }
         given = {member: value for member, value in body.items() if value is not None}
-        request = self._on_positions("PATCH", name, given | {"dry_run": dry_run})
+        request = self._make_positions_request("PATCH", name, given | {"dry_run": dry_run})
         answer = yield from self._json.send(request, is_transient if dry_run else is_not_applied, 200)
         found: list[ResetPosition] = decode_response(answer, _Reset).items
         return found
@@ -118,7 +118,7 @@ class ConsumerGroups:
         request = HttpRequest(method="DELETE", url=group_address(self._url, name))
         yield from self._json.send(request, is_not_applied, 204)
 
-    def _on_positions(self, method: str, name: str, body: Any) -> HttpRequest:
+    def _make_positions_request(self, method: str, name: str, body: Any) -> HttpRequest:
         url = group_address(self._url, name, "positions")
         return HttpRequest(method=method, url=url, headers=_JSON, body=msgspec.json.encode(body))
 

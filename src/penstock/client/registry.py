@@ -90,7 +90,7 @@ class PartitionChoice:
         """
         if self._strategy == "random":
             return None
-        return self._hash_key(event) if self._strategy == "hash" else self._requested_partition(event)
+        return self._hash_key(event) if self._strategy == "hash" else self._read_requested_partition(event)
 
     def _hash_key(self, event: NewEvent) -> int:
         if event.key is not None:
@@ -103,7 +103,7 @@ class PartitionChoice:
             raise PartitionRefused(line=1, reason=reason) from None
         return hash_partition(texts, self.partition_count)
 
-    def _requested_partition(self, event: NewEvent) -> int:
+    def _read_requested_partition(self, event: NewEvent) -> int:
         asked: Any = event.partition
         if asked is None and isinstance(metadata := _decode(event.data).get("metadata"), dict):
             asked = metadata.get("partition")
@@ -291,17 +291,17 @@ class EventTypeProtocol:
 
     def replace(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
         """Replace the definition of the event type that *definition* names."""
-        name = _name_in(definition)
+        name = _read_name(definition)
         self.forget(name)
         request = self._put(definition, "event-types", name)
-        request = replace(request, url=request.url + _asking(allow_reordering=allow_reordering))
+        request = replace(request, url=request.url + _make_query(allow_reordering=allow_reordering))
         yield from self._json.send(request, is_not_applied, 200)
 
     def check(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
         """Check whether the hub would accept *definition* for a new or existing event type."""
         body = msgspec.json.encode(dict(definition))
-        url = hub_address(self._url, "event-types", _name_in(definition), "definition-check")
-        url += _asking(allow_reordering=allow_reordering)
+        url = hub_address(self._url, "event-types", _read_name(definition), "definition-check")
+        url += _make_query(allow_reordering=allow_reordering)
         yield from self._json.send(HttpRequest(method="POST", url=url, headers=_JSON, body=body), is_transient, 204)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
@@ -364,11 +364,11 @@ class EventTypeProtocol:
         return HttpRequest(method="PUT", url=hub_address(self._url, *path), headers=_JSON, body=body)
 
 
-def _asking(*, allow_reordering: bool) -> str:
+def _make_query(*, allow_reordering: bool) -> str:
     return "?allow_reordering=true" if allow_reordering else ""
 
 
-def _name_in(definition: Mapping[str, Any]) -> str:
+def _read_name(definition: Mapping[str, Any]) -> str:
     name = definition.get("name")
     if not isinstance(name, str) or not is_name(name):
         raise InvalidEventType(field="name", reason=describe_mismatch(name, "the name of the event type"))

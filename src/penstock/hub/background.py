@@ -46,7 +46,7 @@ class Background:
             if not self.started:
                 self._thread.start()
 
-    def ended(self, timeout: float | None = None) -> bool:
+    def wait_for_end(self, timeout: float | None = None) -> bool:
         """Wait for its end; return whether that came within *timeout*. One that was never started has ended."""
         if not self.started:
             return True

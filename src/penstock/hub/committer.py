@@ -30,12 +30,12 @@ from penstock.hub.log.request import AppendResult, PublishRequest, Result, appen
 from penstock.hub.producers.sequencing import (
     StaleError,
     Verdict,
-    batch_row,
     counts_toward_limit,
     find_excess,
     judge_batch,
+    make_batch_row,
+    make_result,
     record_producer,
-    result_of,
 )
 from penstock.storage.producers import ProducerKey
 from penstock.storage.store import AppendPlan, Store, Tx
@@ -55,7 +55,7 @@ def judge(
     wanted = sorted(key for key in keys if key is not None)
     pieces = [request.piece for request in requests if request.piece is not None]
     if not (wanted or pieces):
-        return [Verdict(request, _appendable(request)) for request in requests]
+        return [Verdict(request, _require_prepared(request)) for request in requests]
     going = [*moved, *(request.ready for request in requests if isinstance(request.ready, Prepared))]
     partition_ids = {number for number, _ in wanted}.union(*(batch.partition_ids for batch in going))
     turns = BatchTurns(tx, pieces, sorted(partition_ids))
@@ -67,7 +67,7 @@ def judge(
     verdicts = []
     for request, key in zip(requests, keys, strict=True):
         if key is None:
-            verdicts.append(_plain(request, turns))
+            verdicts.append(_judge_plain(request, turns))
             continue
         verdict = judge_batch(tx, request, key, producers[key], modulus)
         if verdict.reservation is not None and not counts_toward_limit(producers[key]):
@@ -97,14 +97,14 @@ def record(
         producer_id = record_producer(tx, verdict.reservation, now)
         if producer_id is None:
             raise StaleError([verdict.request])
-        batches.append(batch_row(producer_id, verdict.reservation, published))
-        answers.append(published._replace(produced=result_of(verdict.reservation, published, modulus)))
+        batches.append(make_batch_row(producer_id, verdict.reservation, published))
+        answers.append(published._replace(produced=make_result(verdict.reservation, published, modulus)))
     if batches:
         tx.producers.append_batches(batches, now)
     return answers
 
 
-def _plain(request: PublishRequest, turns: BatchTurns) -> Verdict:
+def _judge_plain(request: PublishRequest, turns: BatchTurns) -> Verdict:
     """Decide about a request without sequence numbers."""
     if request.piece is not None and not turns.take(request.piece):
         return Verdict(request)
@@ -113,7 +113,7 @@ def _plain(request: PublishRequest, turns: BatchTurns) -> Verdict:
     return Verdict(request, request.ready)
 
 
-def _appendable(request: PublishRequest) -> Prepared | None:
+def _require_prepared(request: PublishRequest) -> Prepared | None:
     assert not isinstance(request.ready, Unpublishable)
     return request.ready
 
@@ -186,7 +186,7 @@ class Committer:
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        if self._thread.ended(timeout):
+        if self._thread.wait_for_end(timeout):
             return True
         with self._wake:
             self._given_up = True
@@ -202,9 +202,9 @@ class Committer:
 
     def _run(self) -> None:
         while not self._ended:
-            self._commit(self._next_group())
+            self._commit(self._take_group())
 
-    def _next_group(self) -> list[PublishRequest]:
+    def _take_group(self) -> list[PublishRequest]:
         with self._wake:
             self._group, self._committing = (), False
             while not self._queue and not self._stopping:
@@ -238,7 +238,7 @@ class Committer:
         if not group:
             return
         try:
-            results = self._settled(group)
+            results = self._append_retrying(group)
         except _FullError as full:  # Other event types do not wait for this outbox.
             waits = [request.name == full.left.name and not request.moved for request in group]
             self._commit(request for request, waiting in zip(group, waits, strict=True) if not waiting)
@@ -282,13 +282,13 @@ class Committer:
             behind = [each for each in self._queue if each.name == left.name]
             self._queue = deque([*others, *again, *behind])
 
-    def _settled(self, group: list[PublishRequest]) -> list[tuple[PublishRequest, Result]]:
+    def _append_retrying(self, group: list[PublishRequest]) -> list[tuple[PublishRequest, Result]]:
         """Append *group* in one transaction; prepare requests again whose event type has changed meanwhile."""
         for _ in range(STALE_MAX):
             try:
                 results = self._append(group)
             except StaleError as found:
-                group = self._refreshed(group, found.requests)
+                group = self._refresh(group, found.requests)
             else:
                 if results is not None:
                     return list(zip(group, results, strict=True))
@@ -303,7 +303,7 @@ class Committer:
         self._proceed(committing=False)
         try:
             patient = not any(request.direct for request in group)
-            with self._store.write(patient=patient, plan=_opening(names, group)) as tx:
+            with self._store.write(patient=patient, plan=_plan_append(names, group)) as tx:
                 moved = take_rows(tx, names, self._clock) if tx.locked_heads is None else NONE_MOVED
                 moved_any = bool(moved.batches)
                 requests = [] if moved.left else group
@@ -364,7 +364,7 @@ class Committer:
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         return max(1, len(moved.row_ids))
 
-    def _refreshed(self, group: list[PublishRequest], stale: Iterable[PublishRequest]) -> list[PublishRequest]:
+    def _refresh(self, group: list[PublishRequest], stale: Iterable[PublishRequest]) -> list[PublishRequest]:
         """Prepare *stale* requests again with the current event types; fail those that are no longer valid."""
         left = list(group)
         for request in stale:
@@ -383,7 +383,7 @@ class Committer:
         return left
 
 
-def _opening(names: Sequence[str], group: Sequence[PublishRequest]) -> AppendPlan | None:
+def _plan_append(names: Sequence[str], group: Sequence[PublishRequest]) -> AppendPlan | None:
     """Return the opening of a transaction that appends *group*; None if it has other locks to take first."""
     prepared = [request.ready for request in group if isinstance(request.ready, Prepared) and not request.is_exact]
     if len(prepared) < len(group):

@@ -56,16 +56,16 @@ class Extents:
 
     def count(self, name: str) -> int:
         """Return the number of partitions of a feed; 0 if there is no such feed."""
-        seen = self._look(name)
+        seen = self._find_heads(name)
         return seen.feed.partition_count if seen else 0
 
-    def at(self, name: str, partition: int, item: int) -> PartitionExtent:
+    def find(self, name: str, partition: int, item: int) -> PartitionExtent:
         """Return the extent of a partition.
 
         Raises:
             UnusablePosition: there is no such partition.
         """
-        seen = self._look(name)
+        seen = self._find_heads(name)
         if seen is None or not 0 <= partition < seen.feed.partition_count:
             last = self.count(name) - 1
             why = f"partitions are numbered from 0 to {last}" if seen else "there is no such event type"
@@ -73,12 +73,12 @@ class Extents:
         head = seen.heads[seen.feed.partition_ids[partition]]
         return PartitionExtent(seen.feed.epoch, head.floor, head.next_offset)
 
-    def since(self, at: int, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def find_offsets_since(self, at: int, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """Return, by partition, the offset of the first event received at *at* or later, or its end."""
         ids: dict[int, tuple[str, int]] = {}
         ranges = {}
         for name, partition in places:
-            seen = self._look(name)
+            seen = self._find_heads(name)
             assert seen is not None
             partition_id = seen.feed.partition_ids[partition]
             ids[partition_id] = name, partition
@@ -87,7 +87,7 @@ class Extents:
             ids[partition_id]: offset for partition_id, offset in self._tx.log.find_first_offsets(ranges, at).items()
         }
 
-    def _look(self, name: str) -> _FeedHeads | None:
+    def _find_heads(self, name: str) -> _FeedHeads | None:
         if name not in self._seen:
             feed = self._tx.registry.find(name) if is_name(name) else None
             heads = self._tx.log.find_heads(feed.partition_ids) if feed else {}
@@ -124,7 +124,7 @@ class ResetPlan:
         self._kind = kind
         self._stands = {(each.source, each.slice, each.tranche): each for each in standings}
 
-    def moved(self, resets: Sequence[GroupReset]) -> Sequence[MovedPosition]:
+    def resolve(self, resets: Sequence[GroupReset]) -> Sequence[MovedPosition]:
         """Return the positions that *resets* mean, sorted.
 
         Raises:
@@ -132,36 +132,36 @@ class ResetPlan:
         """
         targets: dict[tuple[str, str, int], PositionTarget] = {}
         for item, reset in enumerate(resets):
-            for each in self._targets(item, reset):
+            for each in self._list_targets(item, reset):
                 place = each.source, each.slice, each.partition
                 if place in targets:
-                    raise _unusable(each, "it is named twice")
+                    raise _make_unusable_error(each, "it is named twice")
                 targets[place] = each
         at_times: dict[int, list[tuple[str, int]]] = {}
         for each in targets.values():
             if each.goal.at is not None:
                 at_times.setdefault(each.goal.at, []).append((each.source, each.partition))
-        since = {at: self._extents.since(at, places) for at, places in at_times.items()}
-        return [self._moved(each, since) for _, each in sorted(targets.items())]
+        since = {at: self._extents.find_offsets_since(at, places) for at, places in at_times.items()}
+        return [self._resolve(each, since) for _, each in sorted(targets.items())]
 
-    def _targets(self, item: int, reset: GroupReset) -> list[PositionTarget]:
+    def _list_targets(self, item: int, reset: GroupReset) -> list[PositionTarget]:
         if reset.event_type is None:
             sources = sorted({source for source, _, _ in self._stands})
-            return [each for source in sources for each in self._in_source(item, reset, source)]
-        self._extents.at(reset.event_type, reset.partition or 0, item)
-        found = self._in_source(item, reset, reset.event_type)
+            return [each for source in sources for each in self._list_source_targets(item, reset, source)]
+        self._extents.find(reset.event_type, reset.partition or 0, item)
+        found = self._list_source_targets(item, reset, reset.event_type)
         if not found:
             unsaid = "the group has no position there: say in which slice it is to have one"
             reason = unsaid if reset.slice is None else "the slice that is named does not hold it"
             raise UnusablePosition(item=item, event_type=reset.event_type, partition=reset.partition, reason=reason)
         return found
 
-    def _in_source(self, item: int, reset: GroupReset, source: str) -> list[PositionTarget]:
+    def _list_source_targets(self, item: int, reset: GroupReset, source: str) -> list[PositionTarget]:
         count = self._extents.count(source)
         if not count:  # The positions of dropped event types stay.
             return []
         found = []
-        for part in self._slices(reset, source):
+        for part in self._list_slices(reset, source):
             known = [each for of, at, each in self._stands if (of, at) == (source, part)]
             covers = find_covered_partitions(self._kind, part, count, known)
             if reset.partition is not None:
@@ -170,28 +170,30 @@ class ResetPlan:
             found += [PositionTarget(item, source, part, each, reset.goal) for each in sorted(covers)]
         return found
 
-    def _slices(self, reset: GroupReset, source: str) -> Sequence[str]:
+    def _list_slices(self, reset: GroupReset, source: str) -> Sequence[str]:
         """Return the slices that a reset means: the one it names, else all; a group without slices has one."""
         if reset.slice is not None:
             return [reset.slice] if is_slice(reset.slice) else []
         found = sorted({part for known, part, _ in self._stands if known == source})
         return found or ([] if self._kind == CURSOR_SET else [""])
 
-    def _moved(self, target: PositionTarget, since: Mapping[int, Mapping[tuple[str, int], int]]) -> MovedPosition:
-        extent = self._extents.at(target.source, target.partition, target.item)
-        offset = self._offset(target, extent, since)
+    def _resolve(self, target: PositionTarget, since: Mapping[int, Mapping[tuple[str, int], int]]) -> MovedPosition:
+        extent = self._extents.find(target.source, target.partition, target.item)
+        offset = self._choose_offset(target, extent, since)
         if offset < 0:
-            raise _unusable(target, f"there is no offset {offset}")
+            raise _make_unusable_error(target, f"there is no offset {offset}")
         if offset < extent.floor:
-            raise _unusable(target, f"retention has removed what is before {extent.floor}, and with that {offset}")
+            raise _make_unusable_error(
+                target, f"retention has removed what is before {extent.floor}, and with that {offset}"
+            )
         if offset > extent.next_offset:
-            raise _unusable(target, f"{offset} is beyond its end, which is {extent.next_offset}")
+            raise _make_unusable_error(target, f"{offset} is beyond its end, which is {extent.next_offset}")
         stands = self._stands.get((target.source, target.slice, target.partition))
         came_from = stands.offset if stands and stands.epoch == extent.epoch else None
         place = Position(target.source, target.slice, target.partition, extent.epoch, offset)
         return MovedPosition(place, came_from, extent)
 
-    def _offset(
+    def _choose_offset(
         self, target: PositionTarget, extent: PartitionExtent, since: Mapping[int, Mapping[tuple[str, int], int]]
     ) -> int:
         goal = target.goal
@@ -202,7 +204,7 @@ class ResetPlan:
         return extent.floor if goal.to == "begin" else extent.next_offset
 
 
-def _unusable(target: PositionTarget, reason: str) -> UnusablePosition:
+def _make_unusable_error(target: PositionTarget, reason: str) -> UnusablePosition:
     return UnusablePosition(item=target.item, event_type=target.source, partition=target.partition, reason=reason)
 
 
@@ -210,7 +212,7 @@ RESET: Final = "reset"
 """The kind of an intervention that records a reset."""
 
 
-def _checked(group: str, held: str | None, kind: str | None) -> str:
+def _check_kind(group: str, held: str | None, kind: str | None) -> str:
     """Return the kind of a group that receives commits."""
     if held is None:
         allowed = "processor, spark or cursorset: there is no group of that name yet"
@@ -223,13 +225,15 @@ def _checked(group: str, held: str | None, kind: str | None) -> str:
     return held
 
 
-def _commit_places(extents: Extents, kind: str, commits: Sequence[PositionCommit]) -> Sequence[Position]:
+def _check_commits(extents: Extents, kind: str, commits: Sequence[PositionCommit]) -> Sequence[Position]:
     places: dict[tuple[str, str, int], Position] = {}
     for item, each in enumerate(commits):
-        extent = extents.at(each.event_type, each.partition, item)
+        extent = extents.find(each.event_type, each.partition, item)
         key = each.event_type, each.slice, each.partition
         why = (
-            "it is named twice" if key in places else _why_unusable(each, kind, extents.count(each.event_type), extent)
+            "it is named twice"
+            if key in places
+            else _explain_unusable(each, kind, extents.count(each.event_type), extent)
         )
         if why is not None:
             raise UnusablePosition(item=item, event_type=each.event_type, partition=each.partition, reason=why)
@@ -237,7 +241,7 @@ def _commit_places(extents: Extents, kind: str, commits: Sequence[PositionCommit
     return list(places.values())
 
 
-def _why_unusable(commit: PositionCommit, kind: str, count: int, extent: PartitionExtent) -> str | None:
+def _explain_unusable(commit: PositionCommit, kind: str, count: int, extent: PartitionExtent) -> str | None:
     if commit.epoch not in (None, extent.epoch):
         return f"it is of the feed's epoch {commit.epoch}, which is now {extent.epoch}"
     if not 0 <= commit.offset <= extent.next_offset:
@@ -269,7 +273,7 @@ def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], place
             )
 
 
-def _intervention(moved: MovedPosition, reason: str | None, at: int) -> PositionChange:
+def _make_intervention(moved: MovedPosition, reason: str | None, at: int) -> PositionChange:
     source, part, tranche, epoch, offset = moved.place
     return PositionChange(source, part, tranche, RESET, epoch, moved.came_from, offset, reason, at)
 
@@ -333,7 +337,7 @@ class Groups:
                     raise GroupNotFound.of(
                         "cursor-set-not-found", event_type=event_type, cursorset=name, n=n, partition=partition
                     )
-                found[partition] = _cursor(feed, view, positions)
+                found[partition] = _encode_cursor(feed, view, positions)
         return found
 
     def list(self, which: GroupFilter, limit: int) -> Sequence[GroupSummary]:
@@ -360,13 +364,13 @@ class Groups:
                 return found[0]
         raise GroupNotFound(group=name)
 
-    def look(self, groups: Sequence[GroupSummary]) -> Sequence[GroupLag]:
+    def measure(self, groups: Sequence[GroupSummary]) -> Sequence[GroupLag]:
         """Measure the lag of *groups* in one query; events that wait in the outbox do not count."""
         with self._store.read() as tx:
             found = tx.groups.list_standings([each.name for each in groups])
         now = self._clock()
         standings = {name: list(own) for name, own in groupby(found, attrgetter("group"))}
-        return [_known(each, standings.get(each.name, []), now) for each in groups]
+        return [_measure_group(each, standings.get(each.name, []), now) for each in groups]
 
     def commit(self, group: str, kind: str | None, commits: Sequence[PositionCommit]) -> Sequence[Position]:
         """Store positions, all or none, and return them sorted; a new group is created with *kind*.
@@ -385,7 +389,7 @@ class Groups:
         try:
             with self._store.write() as tx:
                 held = tx.groups.lock(group, kind=kind, at=now)
-                places = _commit_places(Extents(tx), _checked(group, held, kind), commits)
+                places = _check_commits(Extents(tx), _check_kind(group, held, kind), commits)
                 _check_expected(tx, group, commits, places)
                 tx.groups.put(group, places, now)
         except OutcomeUnknown as error:
@@ -414,13 +418,13 @@ class Groups:
             if kind == SUBSCRIPTION:
                 reason = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
                 raise GroupKindDiffers(group=group, kind=kind, reason=reason)
-            moved = ResetPlan(tx, kind, tx.groups.list_standings([group])).moved(resets)
+            moved = ResetPlan(tx, kind, tx.groups.list_standings([group])).resolve(resets)
             if not dry_run:
-                changes = [_intervention(each, reason, now) for each in moved]
+                changes = [_make_intervention(each, reason, now) for each in moved]
                 tx.groups.put(group, [each.place for each in moved], now, changes)
         return moved
 
-    def history(self, name: str, *, before: int | None, limit: int) -> Sequence[PositionChange]:
+    def list_interventions(self, name: str, *, before: int | None, limit: int) -> Sequence[PositionChange]:
         """Return up to *limit* interventions in a group, newest first, older than the one with the id *before*.
 
         Raises:
@@ -447,12 +451,12 @@ class Groups:
             tx.groups.delete(name)
 
 
-def _known(listed: GroupSummary, standings: Sequence[GroupProgress], now: int) -> GroupLag:
+def _measure_group(listed: GroupSummary, standings: Sequence[GroupProgress], now: int) -> GroupLag:
     has_begun = listed.kind != SUBSCRIPTION or bool(standings)
     return GroupLag(listed, measure_lag(standings, now) if has_begun else None, standings, now)
 
 
-def _cursor(feed: StoredFeed, view: FeedView, positions: Mapping[int, Position]) -> str:
+def _encode_cursor(feed: StoredFeed, view: FeedView, positions: Mapping[int, Position]) -> str:
     epochs = {position.epoch for position in positions.values()}
     places = tuple(positions[physical].offset if physical in positions else 0 for physical in view.physical)
     return FeedCursor(feed_mark(feed.name), min(epochs), view, places).encode()

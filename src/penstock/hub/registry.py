@@ -84,11 +84,11 @@ class Registry:
             NotOffered, HubUnavailable: an operator has switched this off.
         """
         self._check_creation()
-        event_type = self._created(definition)
+        event_type = self._parse(definition)
         self._settings.check_changes()
         with self._store.write() as tx:
             now = self._clock()
-            tx.registry.insert(_dated(event_type, now), now)
+            tx.registry.insert(_set_created_at(event_type, now), now)
 
     def replace(self, name: str, definition: Any, *, allow_reordering: bool = False) -> EvolutionVerdict | None:
         """Replace the definition of an event type; return the verdict on its schema, None if the schema stays.
@@ -103,7 +103,7 @@ class Registry:
         """
 
         def change(old: EventType, _: StoredFeed) -> Replacement:
-            return self._replaced(old, definition, allow_reordering=allow_reordering)
+            return self._replace(old, definition, allow_reordering=allow_reordering)
 
         self._prepare_change(name)
         return self._change(name, change).verdict
@@ -118,7 +118,7 @@ class Registry:
             InvalidEventType: *count* is no integer, below the current number, or above the limit.
         """
 
-        def grown(old: EventType, feed: StoredFeed) -> Replacement:
+        def add_partitions(old: EventType, feed: StoredFeed) -> Replacement:
             self._check_count(count, feed)
             statistic = old.definition["default_statistic"]
             if statistic is not None:
@@ -126,7 +126,7 @@ class Registry:
             return Replacement(EventType.of(old.definition | {"default_statistic": statistic}, count), None)
 
         self._prepare_change(name)
-        self._change(name, grown)
+        self._change(name, add_partitions)
 
     def check(self, name: str, definition: Any, *, allow_reordering: bool = False) -> None:
         """Return if the event type *name* could become what *definition* says; nothing is changed.
@@ -145,13 +145,13 @@ class Registry:
         with self._store.read() as tx:
             feed = tx.registry.find(name)
         if feed is None:
-            if self._created(definition).name != name:
+            if self._parse(definition).name != name:
                 raise InvalidEventType(field="name", reason=f"must be {name!r}, as in the path")
             return False
         given = dict(definition) if isinstance(definition, dict) else definition
         if isinstance(given, dict) and (count := given.pop("partition_count", None)) is not None:
             self._check_count(count, feed)
-        self._replaced(feed.event_type, given, allow_reordering=allow_reordering)
+        self._replace(feed.event_type, given, allow_reordering=allow_reordering)
         return True
 
     def _check_creation(self) -> None:
@@ -176,11 +176,11 @@ class Registry:
         self._settings.check_changes()
         with_subscriptions = self._settings.is_on("delete_event_type_with_subscriptions")
         self._known.pop(name, None)
-        while not self._deleted(name, with_subscriptions=with_subscriptions):
+        while not self._try_delete(name, with_subscriptions=with_subscriptions):
             pass
         self._sweep()
 
-    def _deleted(self, name: str, *, with_subscriptions: bool) -> bool:
+    def _try_delete(self, name: str, *, with_subscriptions: bool) -> bool:
         """Drop the event type; return False, having done nothing, if somebody has subscribed to it meanwhile."""
         with self._store.write() as tx:
             readers = lock_readers(tx, name)
@@ -230,17 +230,17 @@ class Registry:
 
         It may not if the database has to be asked first, or if a schema has to be compiled.
         """
-        return self.knows(name) and self.recall(name).event_type.is_light(size)
+        return self.is_cached(name) and self.recall(name).event_type.is_light(size)
 
     def recall(self, name: str) -> StoredFeed:
         """Return the remembered feed; `load` it if it is not remembered."""
         return self._known.get(name) or self.load(name)
 
-    def knows(self, name: str) -> bool:
+    def is_cached(self, name: str) -> bool:
         """Return whether `recall` answers without a query."""
         return name in self._known
 
-    def restored(self) -> int:
+    def raise_epochs(self) -> int:
         """Raise the epoch of every feed after a backup was restored; return the number of feeds.
 
         Cursors that point behind the end of the backup are refused from then on.
@@ -251,7 +251,7 @@ class Registry:
 
     # Schemas
 
-    def schemas(self, name: str, *, limit: int, offset: int) -> Sequence[Definition]:
+    def list_schemas(self, name: str, *, limit: int, offset: int) -> Sequence[Definition]:
         """Return up to *limit* versions of an event type's schema, newest first, without the newest *offset*.
 
         Raises:
@@ -260,7 +260,7 @@ class Registry:
         with self._store.read() as tx:
             return tx.registry.list_schemas(tx.registry.get(name), limit=limit, offset=offset)
 
-    def schema(self, name: str, version: str) -> Definition:
+    def find_schema(self, name: str, version: str) -> Definition:
         """Return one version of an event type's schema, by its number or as `latest`.
 
         Raises:
@@ -268,9 +268,9 @@ class Registry:
             EventTypeNotFound, SchemaVersionNotFound: there is none.
         """
         with self._store.read() as tx:
-            return _version(tx, tx.registry.get(name), version)
+            return _find_version(tx, tx.registry.get(name), version)
 
-    def schema_like(self, name: str, given: Any) -> Definition:
+    def find_equal_schema(self, name: str, given: Any) -> Definition:
         """Return the newest schema version that means the same as *given*, `{"type": …, "schema": …}`.
 
         Raises:
@@ -279,7 +279,7 @@ class Registry:
         """
         wanted = parse_schema(read_schema_member(given, within="")["schema"])
         seen = 0
-        while versions := self.schemas(name, limit=_AT_ONCE, offset=seen):
+        while versions := self.list_schemas(name, limit=_AT_ONCE, offset=seen):
             for each in versions:
                 if is_equal(parse_schema(each["schema"]), wanted):
                     return each
@@ -298,7 +298,7 @@ class Registry:
         schema = read_schema_member(given, within="")
 
         def change(old: EventType, _: StoredFeed) -> Replacement:
-            return self._replaced(old, old.definition | {"schema": schema})
+            return self._replace(old, old.definition | {"schema": schema})
 
         self._prepare_change(name)
         return self._change(name, change).verdict
@@ -314,12 +314,12 @@ class Registry:
         """
         with self._store.read() as tx:
             feed = tx.registry.get(name)
-            compared = _version(tx, feed, version)
+            compared = _find_version(tx, feed, version)
         old = EventType.of(feed.event_type.definition | {"schema": compared}, feed.partition_count)
         typed = {"type": "json_schema"} | given if isinstance(given, dict) else given
         schema = read_schema_member(typed, within="")
         try:
-            done = self._with(old, old.definition | {"schema": schema})
+            done = self._apply(old, old.definition | {"schema": schema})
         except (IncompatibleSchema, InvalidEventType) as error:
             said: dict[str, Any] = {"producers": False, "consumers": False, "changes": []} | error.fields
             return Comparison(old, old.schema_version, said["producers"], said["consumers"], said["changes"], error)
@@ -329,30 +329,30 @@ class Registry:
             old, done.event_type.schema_version, verdict.producers, verdict.consumers, changes, refused=None
         )
 
-    def _created(self, definition: Any) -> EventType:
+    def _parse(self, definition: Any) -> EventType:
         event_type = EventType.parse(definition, self._limits)
         self._check_guidelines(event_type)
         return event_type
 
-    def _replaced(self, old: EventType, definition: Any, *, allow_reordering: bool = False) -> Replacement:
-        done = self._with(old, definition, allow_reordering=allow_reordering)
+    def _replace(self, old: EventType, definition: Any, *, allow_reordering: bool = False) -> Replacement:
+        done = self._apply(old, definition, allow_reordering=allow_reordering)
         self._check_guidelines(done.event_type)
         return done
 
-    def _with(self, old: EventType, definition: Any, *, allow_reordering: bool = False) -> Replacement:
-        earlier = partial(self._earlier, old)
+    def _apply(self, old: EventType, definition: Any, *, allow_reordering: bool = False) -> Replacement:
+        earlier = partial(self._list_earlier, old)
         return replace_definition(
             old, definition, admin=True, allow_reordering=allow_reordering, limits=self._limits, earlier=earlier
         )
 
-    def _earlier(self, event_type: EventType) -> Iterator[Definition]:
+    def _list_earlier(self, event_type: EventType) -> Iterator[Definition]:
         """Yield the earlier versions of a schema with the same major number, newest first."""
-        last = _numbers(event_type.schema_version)
+        last = _parse_version(event_type.schema_version)
         seen = 0
-        while versions := self.schemas(event_type.name, limit=_AT_ONCE, offset=seen):
+        while versions := self.list_schemas(event_type.name, limit=_AT_ONCE, offset=seen):
             seen += len(versions)
             for each in versions:
-                version = _numbers(each["version"])
+                version = _parse_version(each["version"])
                 if version[0] < last[0]:
                     return
                 if version[0] == last[0] and version < last:
@@ -388,7 +388,7 @@ class Registry:
             done = change(feed.event_type, feed)
             now = self._clock()
             if done.verdict is not None:
-                done = done._replace(event_type=_dated(done.event_type, now))
+                done = done._replace(event_type=_set_created_at(done.event_type, now))
             with self._store.write() as tx:
                 grows = done.event_type.partition_count > feed.partition_count
                 readers = lock_readers(tx, name) if grows else {}
@@ -408,16 +408,16 @@ _AT_ONCE: Final = 20
 """The number of schema versions, of up to 1 MiB each, that are in memory at once."""
 
 
-def _dated(event_type: EventType, now: int) -> EventType:
+def _set_created_at(event_type: EventType, now: int) -> EventType:
     schema = event_type.definition["schema"] | {"created_at": rfc3339(now)}
     return EventType.of(event_type.definition | {"schema": schema}, event_type.partition_count)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _version(tx: Tx, feed: StoredFeed, version: str) -> Definition:
+def _find_version(tx: Tx, feed: StoredFeed, version: str) -> Definition:
     if version == LATEST:
         version = feed.event_type.schema_version
     if not is_version(version):

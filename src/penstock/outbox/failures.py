@@ -31,8 +31,8 @@ def explain(error: Exception) -> None:
         SchemaMissing: the outbox, or the hub's tables, are not in this database, or are those of an older Penstock.
         SnapshotOutdated: a SQLite transaction began as a read, and another one has written since.
     """
-    causes = _causes(error)
-    if table := next(filter(None, map(_missing_table, causes)), None):
+    causes = _list_causes(error)
+    if table := next(filter(None, map(_find_missing_table, causes)), None):
         raise SchemaMissing(_OUTBOX_MISSING if "outbox" in table else _HUB_MISSING, table=table) from error
     if any(map(_lacks_fingerprints, causes)):
         raise SchemaMissing(_HUB_OLDER, table="penstock_event_type") from error
@@ -45,7 +45,7 @@ def explain(error: Exception) -> None:
         error.add_note(_DENIED)
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _list_causes(error: BaseException) -> list[BaseException]:
     """Return *error* and the errors that it wraps: SQLAlchemy keeps the driver's error in `orig`, Django chains it."""
     causes: list[BaseException] = []
     found: BaseException | None = error
@@ -55,7 +55,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     return causes
 
 
-def _missing_table(error: BaseException) -> str | None:
+def _find_missing_table(error: BaseException) -> str | None:
     text = str(error)
     undefined = _sqlstate(error) == "42P01" or text.startswith("no such table: ")
     names = (name for name in ("penstock_event_type", "penstock_outbox", "penstock_partition") if name in text)

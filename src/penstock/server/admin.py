@@ -19,7 +19,7 @@ from penstock.hub.background import rfc3339
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
-from penstock.wire.query import printable
+from penstock.wire.query import make_printable
 
 SETTING_BYTES_MAX: Final = 256 * 1024
 
@@ -90,21 +90,23 @@ async def switch_feature(request: Request) -> Response:
 
 def _switch(body: Any) -> tuple[str, bool]:
     if not isinstance(body, dict):
-        raise _wrong("body", body, "an object of feature and enabled")
+        raise _make_mismatch_error("body", body, "an object of feature and enabled")
     for member in body:
         if member not in ("feature", "enabled"):
             raise BadParameter(
-                f"there is no member {printable(member)!r}", parameter=printable(member), allowed="feature, enabled"
+                f"there is no member {make_printable(member)!r}",
+                parameter=make_printable(member),
+                allowed="feature, enabled",
             )
     feature, enabled = body.get("feature"), body.get("enabled")
     if not isinstance(feature, str) or feature not in FEATURES:
-        raise _wrong("feature", feature, f"one of {', '.join(FEATURES)}")
+        raise _make_mismatch_error("feature", feature, f"one of {', '.join(FEATURES)}")
     if not isinstance(enabled, bool):
-        raise _wrong("enabled", enabled, "true or false")
+        raise _make_mismatch_error("enabled", enabled, "true or false")
     return feature, enabled
 
 
-def _wrong(name: str, value: Any, right: str) -> BadParameter:
+def _make_mismatch_error(name: str, value: Any, right: str) -> BadParameter:
     return BadParameter(f"{name} {describe_mismatch(value, right)}", parameter=name, allowed=right)
 
 
@@ -156,7 +158,7 @@ async def add_timeline(request: Request) -> Response:
 
 def _check_storage(request: Request) -> None:
     if (given := request.path_params["id"]) != STORAGE:
-        raise StorageRefused.of("storage-not-found", storage=printable(given), existing=STORAGE)
+        raise StorageRefused.of("storage-not-found", storage=make_printable(given), existing=STORAGE)
 
 
 def _storage(state: State) -> dict[str, object]:

@@ -85,7 +85,7 @@ class HubApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope, flow_id, refusal, closes = check_arrival(self._proxies.as_forwarded(scope))
+        scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope))
         access = AccessLine(scope, send, flow_id, closes=closes)
         try:
             if refusal is None:
@@ -95,7 +95,7 @@ class HubApp:
         except asyncio.CancelledError:  # A server that stops cancels requests that take too long.
             if access.status or not self._state.stopping:
                 raise
-            await self._refuse(_unfinished_error(scope["method"], access), access)(scope, receive, access.send)
+            await self._refuse(_make_unfinished_error(scope["method"], access), access)(scope, receive, access.send)
         finally:
             if self._log_access is not None:
                 access.end()
@@ -141,7 +141,7 @@ def _endpoint(operation: HttpOperation) -> Handler:
     2. The sender has the permission that the operation needs.
     3. A body that the operation ignores is as long as its head says. Otherwise the request may be another one.
     """
-    only_form = _only_form(operation)
+    only_form = _find_only_form(operation)
     ignores_body = operation.method != "GET" and operation.body is None
 
     async def handle(request: Request) -> Any:
@@ -170,13 +170,13 @@ def _endpoint(operation: HttpOperation) -> Handler:
     return choose
 
 
-def _only_form(operation: HttpOperation) -> str | None:
+def _find_only_form(operation: HttpOperation) -> str | None:
     """Return the media type that a client has to accept; None if the handler chooses, or nothing is checked."""
     forms = list(operation.answer.content)
     return forms[0] if operation.method == "GET" and len(forms) == 1 and operation.path not in QUIET else None
 
 
-def _unfinished_error(method: str, access: AccessLine) -> PenstockError:
+def _make_unfinished_error(method: str, access: AccessLine) -> PenstockError:
     unread = access.event == "publish" and access.received is None
     if method in ("GET", "HEAD") or unread:
         return HubUnavailable.of("hub-stopped", retry_after=1)

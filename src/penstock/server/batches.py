@@ -129,7 +129,7 @@ async def show_batch(request: Request) -> Response:
     """GET /event-types/{event_type}/producers/{group}/batches/{batch}: show how far a batch is published."""
     state, event_type = state_of(request), event_type_of(request)
     name = _batch_name(request, event_type)
-    return await state.run(lambda: json_response(_batch_object(name.group, state.hub.batches.batch(name))))
+    return await state.run(lambda: json_response(_batch_object(name.group, state.hub.batches.get_batch(name))))
 
 
 async def list_batches(request: Request) -> Response:
@@ -139,7 +139,7 @@ async def list_batches(request: Request) -> Response:
     limit = Query(request.scope["query_string"]).integer("limit", 20, low=1, high=LIST_MAX)
 
     def list_newest() -> Response:
-        found = state.hub.batches.batches(event_type, group, limit)
+        found = state.hub.batches.list_batches(event_type, group, limit)
         return json_response(wire.BatchList([_batch_object(group, each) for each in found]))
 
     return await state.run(list_newest)

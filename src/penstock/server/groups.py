@@ -18,7 +18,7 @@ from penstock.server.http.responses import Pairs, json_response, page_links
 from penstock.server.state import state_of
 from penstock.storage.groups import GroupFilter, Position, PositionChange
 from penstock.wire import groups as wire
-from penstock.wire.query import Query, printable
+from penstock.wire.query import Query, make_printable
 
 BODY_BYTES_MAX: Final = 1024 * 1024
 
@@ -31,7 +31,7 @@ async def list_groups(request: Request) -> Response:
     if event_type == "":
         raise BadParameter(parameter="event_type", value="", allowed="the name of an event type")
     if event_type is not None and not is_name(event_type):
-        raise EventTypeNotFound(event_type=printable(event_type))
+        raise EventTypeNotFound(event_type=make_printable(event_type))
     limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)
     which = GroupFilter(event_type, wire.parse_kind(query), wire.parse_after(query))
     if event_type is not None:
@@ -41,7 +41,7 @@ async def list_groups(request: Request) -> Response:
     await state.settle_some(sources)
 
     def list_page() -> Response:
-        items = [_group_object(each) for each in state.hub.groups.look(found[:limit])]
+        items = [_group_object(each) for each in state.hub.groups.measure(found[:limit])]
         asked = {"event_type": event_type, "kind": which.kind, "after": found[limit - 1].name} if found[limit:] else {}
         return json_response({"items": items, "_links": page_links(request, "/groups", _next_page(asked, limit))})
 
@@ -54,7 +54,7 @@ async def show_group(request: Request) -> Response:
     group = await state.run(lambda: state.hub.groups.find(name))
 
     def show() -> Response:
-        [known] = state.hub.groups.look([group])
+        [known] = state.hub.groups.measure([group])
         positions = [_position_object(each, known.at) for each in known.standings]
         shown = {field: getattr(_group_object(known), field) for field in wire.ConsumerGroup.__struct_fields__}
         return json_response(wire.ConsumerGroupDetails(**shown, positions=positions))
@@ -101,7 +101,7 @@ async def show_history(request: Request) -> Response:
     after = query.integer("after", 0, low=1, high=10**18 - 1) or None
 
     def list_page() -> Response:
-        found = state.hub.groups.history(name, before=after, limit=limit + 1)
+        found = state.hub.groups.list_interventions(name, before=after, limit=limit + 1)
         asked = {"after": str(found[limit - 1].id)} if found[limit:] else {}
         links = page_links(request, f"/groups/{quote(name, safe='')}/history", _next_page(asked, limit))
         return json_response({"items": [_intervention_object(each) for each in found[:limit]], "_links": links})
@@ -124,7 +124,7 @@ def _group_of(request: Request) -> str:
     """
     name: str = request.path_params["group"]
     if not is_group_name(name):
-        raise GroupNotFound(group=printable(name))
+        raise GroupNotFound(group=make_printable(name))
     return name
 
 

@@ -29,7 +29,7 @@ from penstock.server.telemetry import access_of
 from penstock.wire import producers as wire
 from penstock.wire.log.nakadi import parse_batch
 from penstock.wire.log.zeroeventhub import NDJSON, parse_lines, publish_response
-from penstock.wire.query import Query, printable
+from penstock.wire.query import Query, make_printable
 
 CLAIM_BYTES_MAX: Final = 1 << 16
 COUNT_MAX: Final = 1_000_000
@@ -106,7 +106,7 @@ async def find_sequence(request: Request) -> Response:
     number = None if epoch is None else wire.parse_number(epoch, "epoch")
 
     def find() -> Response:
-        known, committed = state.hub.producers.committed(who, first, count, number)
+        known, committed = state.hub.producers.find_presence(who, first, count, number)
         return json_response(wire.OutcomeRecord(known, committed.whole, offset_objects(committed.ranges)))
 
     return await state.run(find)
@@ -124,7 +124,7 @@ async def partition_of(request: Request, state: State, name: str) -> int:
     if _PARTITION.fullmatch(text):
         return int(text)
     feed = await state.run(lambda: state.hub.registry.load(name))
-    raise PartitionNotFound(event_type=name, partition=printable(text), partition_count=feed.partition_count)
+    raise PartitionNotFound(event_type=name, partition=make_printable(text), partition_count=feed.partition_count)
 
 
 def offset_objects(ranges: Sequence[OffsetRange]) -> list[wire.OffsetSpan]:

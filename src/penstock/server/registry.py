@@ -22,7 +22,7 @@ from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, page_links, warn, warn_of_no_effect
 from penstock.server.state import event_type_of, state_of
 from penstock.wire.log.nakadi import SCHEMAS_MAX, event_type_object, schema_pages
-from penstock.wire.query import WHOLE_NUMBER_MAX, Query, printable
+from penstock.wire.query import WHOLE_NUMBER_MAX, Query, make_printable
 
 DEFINITION_BYTES_MAX: Final = 4 << 20
 """A schema of 1 MiB takes several times as much when it is written as a text within JSON."""
@@ -127,7 +127,9 @@ def _parse_attribute(query: Query, name: str) -> tuple[str, str] | None:
         return None
     kind, colon, value = text.partition(":")
     if not kind or not colon or not value:
-        raise BadParameter(parameter=name, value=printable(text), allowed="a data type and a value, such as user:jane")
+        raise BadParameter(
+            parameter=name, value=make_printable(text), allowed="a data type and a value, such as user:jane"
+        )
     return kind, value
 
 
@@ -178,7 +180,7 @@ async def add_schema(request: Request) -> Response:
     def add() -> Response:
         given = parse_json(body)
         if fetch:
-            return json_response(state.hub.registry.schema_like(name, given))
+            return json_response(state.hub.registry.find_equal_schema(name, given))
         state.hub.registry.add_schema(name, given)
         return Response(status_code=200)
 
@@ -188,14 +190,14 @@ async def add_schema(request: Request) -> Response:
 async def show_schema(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas/{version}: show one version of an event type's schema, or the latest."""
     state, name = state_of(request), event_type_of(request)
-    version = printable(request.path_params["version"])
-    return await state.run(lambda: json_response(state.hub.registry.schema(name, version)))
+    version = make_printable(request.path_params["version"])
+    return await state.run(lambda: json_response(state.hub.registry.find_schema(name, version)))
 
 
 async def compare_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas/{version}/compatibility-check: compare another schema with a version."""
     state, name = state_of(request), event_type_of(request)
-    version = printable(request.path_params["version"])
+    version = make_printable(request.path_params["version"])
     body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
 
     def compare() -> Response:
@@ -213,7 +215,7 @@ def _find_schemas(hub: Hub, name: str, limit: int, offset: int) -> tuple[list[ms
     size = 0
     while True:
         wanted = min(limit - len(items), LIMIT) + 1
-        found = hub.registry.schemas(name, limit=wanted, offset=offset + len(items))
+        found = hub.registry.list_schemas(name, limit=wanted, offset=offset + len(items))
         for each in found:
             if len(items) == limit or size >= PAGE_BYTES:
                 return items, True

@@ -19,15 +19,15 @@ from starlette.requests import ClientDisconnect, Request
 from penstock.core.registry.definition import is_name
 from penstock.errors import EventTypeNotFound, OutcomeUnknown
 from penstock.hub.hub import Hub
-from penstock.hub.log.log import SETTLE_SECONDS_MAX, not_settled
-from penstock.server.http.streaming import Disconnect, unless_disconnected
+from penstock.hub.log.log import SETTLE_SECONDS_MAX, make_unsettled_error
+from penstock.server.http.streaming import Disconnect, await_unless_disconnected
 from penstock.server.telemetry import Metrics, OutboxCounts, count_outbox
-from penstock.wire.query import printable
+from penstock.wire.query import make_printable
 
 _actions: list[Callable[[], object]] = []
 
 
-def before_shutdown(action: Callable[[], object]) -> Callable[[], None]:
+def call_before_shutdown(action: Callable[[], object]) -> Callable[[], None]:
     """Call *action* when the process is told to stop; return a function that takes that back.
 
     It has no effect if no handler of signals is installed in the main thread.
@@ -43,10 +43,10 @@ def _wrap_handlers() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         handler = signal.getsignal(number)
         if callable(handler) and not getattr(handler, "wraps_penstock", False):
-            signal.signal(number, _wrapping(handler))
+            signal.signal(number, _wrap_handler(handler))
 
 
-def _wrapping(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], Any]:
+def _wrap_handler(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], Any]:
     def handle(number: int, frame: FrameType | None) -> Any:
         for action in tuple(_actions):
             # In a thread of its own: a signal may interrupt code that holds the lock which draining takes.
@@ -105,7 +105,7 @@ class State:
 
         def look() -> tuple[Sequence[str], Result | None]:
             # The outbox comes first: rows that another hub moves before the log is read are in the log then.
-            waiting = self.hub.log.waiting(names) if names else ()
+            waiting = self.hub.log.find_waiting(names) if names else ()
             return waiting, read(bool(waiting))
 
         waiting, found = await self.run(look)
@@ -113,7 +113,7 @@ class State:
             for name in waiting:
                 if disconnect is None:
                     await self._settle(name)
-                elif not await unless_disconnected(disconnect, self._settle(name)):
+                elif not await await_unless_disconnected(disconnect, self._settle(name)):
                     raise ClientDisconnect
             found = await self.run(lambda: read(False))
             assert found is not None, "nothing is missing now"
@@ -127,11 +127,11 @@ class State:
         try:
             await asyncio.wait_for(asyncio.wrap_future(self.hub.log.move(name)), SETTLE_SECONDS_MAX)
         except (TimeoutError, OutcomeUnknown) as error:
-            raise not_settled(name, error) from error
+            raise make_unsettled_error(name, error) from error
 
     async def settle_some(self, names: Sequence[str]) -> None:
         """Move the outbox rows of *names* into the log, as far as that can be done within `OVERVIEW_SECONDS_MAX`."""
-        waiting = await self.run(lambda: self.hub.log.waiting(names)) if names else ()
+        waiting = await self.run(lambda: self.hub.log.find_waiting(names)) if names else ()
         moves = [asyncio.wrap_future(self.hub.log.move(name)) for name in waiting]
         if moves:
             done, late = await asyncio.wait(moves, timeout=OVERVIEW_SECONDS_MAX)
@@ -151,7 +151,7 @@ class State:
             if self._hub is None:
                 self._workers = self._workers or ThreadPoolExecutor(WORKERS, "penstock-worker")
                 hub = await asyncio.get_running_loop().run_in_executor(self._workers, self._open_hub)
-                self._forget = before_shutdown(hub.drain)
+                self._forget = call_before_shutdown(hub.drain)
                 self._hub = hub
 
     async def backlog(self) -> OutboxCounts | None:
@@ -205,13 +205,13 @@ def event_type_of(request: Request) -> str:
     """
     name: str = request.path_params["event_type"]
     if not is_name(name):
-        raise EventTypeNotFound(event_type=printable(name))
+        raise EventTypeNotFound(event_type=make_printable(name))
     return name
 
 
 def subscription_of(request: Request) -> str:
     """Return the id of the subscription that the request's path names, in a form that every database accepts."""
-    return printable(request.path_params["subscription"]).replace("\0", "")
+    return make_printable(request.path_params["subscription"]).replace("\0", "")
 
 
 def state_of(request: Request) -> State:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.client.http.proxies import connection_failure, proxy_for
 from penstock.errors import BadParameter, MalformedAnswer, PenstockError
-from penstock.wire.problem import strange_error, to_error
+from penstock.wire.problem import make_foreign_error, to_error
 
 ANSWER_SECONDS_MAX: Final = 60.0
 """A hub that has been silent for so long is taken for lost."""
@@ -128,7 +128,7 @@ def _answered(request: Request, media_type: str, wanted: str) -> Iterator[http.c
             with open_request(request, timeout=ANSWER_SECONDS_MAX) as answer:
                 given = media_type if answer.length == 0 else answer.headers.get_content_type()
                 if given == "text/html":
-                    raise strange_error(answer.status, answer.read(ERROR_BYTES_MAX), address, wanted)
+                    raise make_foreign_error(answer.status, answer.read(ERROR_BYTES_MAX), address, wanted)
                 if given != media_type:
                     raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
                 yield answer

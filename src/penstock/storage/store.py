@@ -98,7 +98,7 @@ class Tx(ABC):
 class Watcher(Protocol):
     """Detects cheaply whether anything may have been committed."""
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Return whether anything may have been committed since the last call; True if that is not known."""
 
     def close(self) -> None:

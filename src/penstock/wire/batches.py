@@ -9,7 +9,7 @@ import msgspec
 from penstock.errors import BadParameter, MalformedEvent
 from penstock.schema.json_text import explain_malformed, refuse_duplicate_keys
 from penstock.wire.producers import NUMBER_MAX, check_group
-from penstock.wire.query import printable
+from penstock.wire.query import make_printable
 
 CHUNK_EVENTS_MAX: Final = 5_000
 """Maximum number of lines in a chunk."""
@@ -152,7 +152,7 @@ def parse_publish(body: bytes) -> PublishBatch:
         _check_number("chunks", part.chunks)
         _check_number("events", part.events)
         if not _DIGEST.fullmatch(part.digest):
-            raise BadParameter(parameter="digest", value=printable(part.digest), allowed="32 hexadecimal digits")
+            raise BadParameter(parameter="digest", value=make_printable(part.digest), allowed="32 hexadecimal digits")
     return found
 
 
@@ -177,7 +177,9 @@ def parse_complete(body: bytes) -> tuple[str, Mapping[int, int]]:
     _check_query(found.query)
     for partition, events in found.events.items():
         if not _PARTITION.fullmatch(partition):
-            raise BadParameter(parameter="events", value=printable(partition), allowed="partitions as names, such as 0")
+            raise BadParameter(
+                parameter="events", value=make_printable(partition), allowed="partitions as names, such as 0"
+            )
         _check_number("events", events)
     return found.query, {int(partition): events for partition, events in found.events.items()}
 
@@ -190,7 +192,7 @@ def _check_number(name: str, number: int) -> None:
 def _check_query(query: str) -> None:
     if not _QUERY.fullmatch(query):
         allowed = f"1 to {QUERY_CHARS_MAX} printable characters of ASCII without spaces"
-        raise BadParameter(parameter="query", value=printable(query), allowed=allowed)
+        raise BadParameter(parameter="query", value=make_printable(query), allowed=allowed)
 
 
 Body = TypeVar("Body", bound=msgspec.Struct)

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from penstock.core.groups import KINDS, NAME_CHARS_MAX, GroupReset, Kind, PositionCommit, ResetTarget, is_group_name
 from penstock.errors import BadParameter
 from penstock.wire.log.nakadi import parse_time
-from penstock.wire.query import Query, printable
+from penstock.wire.query import Query, make_printable
 
 GROUPS_MAX: Final = 1_000
 """Maximum number of groups, or resets, in one response."""
@@ -206,7 +206,7 @@ def check_reason(reason: str | None) -> None:
     """
     if reason is not None and not (len(reason) <= REASON_CHARS_MAX and reason.isprintable()):
         allowed = f"up to {REASON_CHARS_MAX} printable characters"
-        raise BadParameter(parameter="reason", value=printable(reason), allowed=allowed)
+        raise BadParameter(parameter="reason", value=make_printable(reason), allowed=allowed)
 
 
 def parse_kind(query: Query) -> Kind | None:
@@ -219,7 +219,7 @@ def parse_kind(query: Query) -> Kind | None:
     for kind in KINDS:
         if text in (None, kind):
             return None if text is None else kind
-    raise BadParameter(parameter="kind", value=printable(text or ""), allowed=f"one of {', '.join(KINDS)}")
+    raise BadParameter(parameter="kind", value=make_printable(text or ""), allowed=f"one of {', '.join(KINDS)}")
 
 
 def parse_after(query: Query) -> str:
@@ -231,7 +231,7 @@ def parse_after(query: Query) -> str:
     text = query.text("after")
     if text is None or is_group_name(text):
         return text or ""
-    raise BadParameter(parameter="after", value=printable(text), allowed=_NAME_ALLOWED)
+    raise BadParameter(parameter="after", value=make_printable(text), allowed=_NAME_ALLOWED)
 
 
 def _read(given: Any, type: type[Given], allowed: str) -> Given:

@@ -32,7 +32,7 @@ from penstock.errors import (
     Unavailable,
     WrongAddress,
 )
-from penstock.wire.problem import MEDIA_TYPE, strange_error, to_error
+from penstock.wire.problem import MEDIA_TYPE, make_foreign_error, to_error
 
 ERROR_BYTES_MAX: Final = 65_536
 """Maximum size of an error's body that is read, in bytes."""
@@ -292,7 +292,7 @@ def error_of(answer: HttpResponse, wanted: str = HUB) -> PenstockError:
     if answer.headers.get("content-type", "").startswith(MEDIA_TYPE):
         error = to_error(answer.status, answer.body, answer.url, wanted)
     else:
-        error = strange_error(answer.status, answer.body or _led_to(answer), answer.url, wanted)
+        error = make_foreign_error(answer.status, answer.body or _describe_redirect(answer), answer.url, wanted)
     if after is not None:
         error.retry_after = after
     return error
@@ -303,7 +303,7 @@ def is_page(answer: HttpResponse) -> bool:
     return answer.body.lstrip()[:1] == b"<"
 
 
-def _led_to(answer: HttpResponse) -> bytes:
+def _describe_redirect(answer: HttpResponse) -> bytes:
     location = answer.headers.get("location")
     return b"" if location is None else f"go to {location}".encode()
 

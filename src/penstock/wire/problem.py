@@ -72,7 +72,7 @@ def nakadi_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> PenstockError:
-    """Return the error of a response: Penstock's by its code or by Nakadi's form, otherwise see `strange_error`.
+    """Return the error of a response: Penstock's by its code or by Nakadi's form, otherwise see `make_foreign_error`.
 
     >>> to_error(404, b'{"type":"urn:penstock:problem:event-type-not-found","detail":"gone","event_type":"x"}').fields
     {'event_type': 'x'}
@@ -82,12 +82,12 @@ def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> Pe
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = {}
     if isinstance(said, list):
-        return _batch_error(said) or strange_error(status, body, url, wanted)
+        return _batch_error(said) or make_foreign_error(status, body, url, wanted)
     problem: dict[str, Any] = said if isinstance(said, dict) else {}
     prefix, found, code = str(problem.get("type", "")).partition(TYPE_PREFIX)
     kind = _BY_CODE.get(code) if found and not prefix else None
     if kind is None:
-        return _nakadi_error(status, problem) or strange_error(status, body, url, wanted)
+        return _nakadi_error(status, problem) or make_foreign_error(status, body, url, wanted)
     fields = {k: v for k, v in problem.items() if k not in ("type", "title", "status", "detail", "hint")}
     detail = str(problem.get("detail", ""))
     return kind.of(code, detail, **fields)
@@ -125,7 +125,7 @@ def _batch_error(items: list[Any]) -> PenstockError | None:
         return None
 
 
-def strange_error(status: int, body: bytes, url: str, wanted: str) -> ServerError:
+def make_foreign_error(status: int, body: bytes, url: str, wanted: str) -> ServerError:
     """Return the error of a response that is not Penstock's: WrongAddress if a *wanted* never responds so."""
     said = body[:_SHOWN_BYTES].decode(errors="replace").strip() or "(nothing)"
     if status < 400 or status in _NOWHERE:

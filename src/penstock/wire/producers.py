@@ -13,7 +13,7 @@ from penstock.core.events.event import EVENTS_MAX, NewEvent
 from penstock.core.producers import EPOCH_MAX, GROUP_CHARS_MAX, EpochClaim, ProducerStamp
 from penstock.errors import BadParameter, MalformedBatch, MalformedEvent, RequestTooLarge
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
-from penstock.wire.query import printable
+from penstock.wire.query import make_printable
 
 GROUP: Final = "Producer-Group"
 EPOCH: Final = "Producer-Epoch"
@@ -58,12 +58,14 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
             if name in headers:
                 raise BadParameter.of(_HEADERS, parameter=GROUP, value=None, allowed=f"it, where there is {name}")
         return None
-    texts = {name: _only(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
+    texts = {name: _require_one(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
     return ProducerHeaders(
         check_group(texts[GROUP], GROUP, _HEADERS),
-        ProducerStamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
-        _overlap(_only(values(OVERLAP), OVERLAP, "reject")),
-        _number(_only(values(DEADLINE), DEADLINE), DEADLINE, DEADLINE_MS_MAX) if DEADLINE in headers else None,
+        ProducerStamp(_parse_number(texts[EPOCH], EPOCH), _parse_number(texts[SEQUENCE], SEQUENCE)),
+        _overlap(_require_one(values(OVERLAP), OVERLAP, "reject")),
+        _parse_number(_require_one(values(DEADLINE), DEADLINE), DEADLINE, DEADLINE_MS_MAX)
+        if DEADLINE in headers
+        else None,
     )
 
 
@@ -82,7 +84,7 @@ def check_group(text: str, parameter: str = "group", code: str = BadParameter.co
     given: object = text  # A caller without types may pass anything.
     if isinstance(given, str) and _GROUP.fullmatch(given):
         return text
-    raise BadParameter.of(code, parameter=parameter, value=printable(str(text)), allowed=_GROUP_ALLOWED)
+    raise BadParameter.of(code, parameter=parameter, value=make_printable(str(text)), allowed=_GROUP_ALLOWED)
 
 
 def parse_after(text: str | None) -> str:
@@ -93,12 +95,12 @@ def parse_after(text: str | None) -> str:
     """
     if text is None or _GROUP.fullmatch(text):
         return text or ""
-    raise BadParameter(parameter="after", value=printable(text), allowed=_GROUP_ALLOWED)
+    raise BadParameter(parameter="after", value=make_printable(text), allowed=_GROUP_ALLOWED)
 
 
-def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
+def _require_one(values: Sequence[str], name: str, default: str | None = None) -> str:
     if len(values) > 1:
-        raise BadParameter.of(_HEADERS, parameter=name, value=printable(values[1]), allowed="one value")
+        raise BadParameter.of(_HEADERS, parameter=name, value=make_printable(values[1]), allowed="one value")
     if values:
         return values[0]
     if default is None:
@@ -114,14 +116,17 @@ def parse_number(text: str, name: str) -> int:
         BadParameter: The value is not a valid number.
     """
     if not _NUMBER.fullmatch(text) or int(text) > NUMBER_MAX:
-        raise BadParameter(parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED)
+        raise BadParameter(parameter=name, value=make_printable(text), allowed=_NUMBER_ALLOWED)
     return int(text)
 
 
-def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
+def _parse_number(text: str, name: str, high: int = NUMBER_MAX) -> int:
     if not _NUMBER.fullmatch(text) or int(text) > high:
         raise BadParameter.of(
-            _HEADERS, parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
+            _HEADERS,
+            parameter=name,
+            value=make_printable(text),
+            allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high)),
         )
     return int(text)
 
@@ -129,7 +134,7 @@ def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
 def _overlap(text: str) -> bool:
     if text in ("reject", "trim"):
         return text == "trim"
-    raise BadParameter.of(_HEADERS, parameter=OVERLAP, value=printable(text), allowed="reject or trim")
+    raise BadParameter.of(_HEADERS, parameter=OVERLAP, value=make_printable(text), allowed="reject or trim")
 
 
 class _Producer(msgspec.Struct, forbid_unknown_fields=True):
@@ -161,27 +166,27 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
         found = _decode_envelope(body)
         refuse_duplicate_keys(body.replace(_decode_members(body)["events"], b"[]", 1), line=1)  # Events have their own.
     except msgspec.ValidationError as error:
-        raise _malformed_batch(f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
+        raise _make_malformed_batch(f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _malformed_batch(f"the body is not valid JSON: {explain_malformed(body, error)}") from None
+        raise _make_malformed_batch(f"the body is not valid JSON: {explain_malformed(body, error)}") from None
     except MalformedEvent as error:
-        raise _malformed_batch(f"the body: {error.reason}") from None
+        raise _make_malformed_batch(f"the body: {error.reason}") from None
     if len(found.events) > EVENTS_MAX:
         raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
     by = found.producer
-    stamp = ProducerStamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
-    deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
+    stamp = ProducerStamp(_check_number(by.epoch, EPOCH), _check_number(by.sequence, SEQUENCE))
+    deadline_ms = None if by.deadline_ms is None else _check_number(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
     return ProducerHeaders(check_group(by.group, GROUP, _HEADERS), stamp, by.overlap == "trim", deadline_ms), list(
         map(NewEvent, found.events)
     )
 
 
-def _malformed_batch(reason: str) -> MalformedBatch:
+def _make_malformed_batch(reason: str) -> MalformedBatch:
     return MalformedBatch(reason, reason=reason)
 
 
-def _within(number: int, name: str, high: int = NUMBER_MAX) -> int:
-    return _number(str(number), name, high)
+def _check_number(number: int, name: str, high: int = NUMBER_MAX) -> int:
+    return _parse_number(str(number), name, high)
 
 
 class _ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -218,7 +223,7 @@ def parse_claim(body: bytes) -> EpochClaim:
         if number is not None and not 0 <= number <= NUMBER_MAX:
             raise BadParameter(parameter=name, value=number, allowed=f"a whole number from 0 to {NUMBER_MAX}")
     if given.claim_id is not None and not _GROUP.fullmatch(given.claim_id):
-        raise BadParameter(parameter="claim_id", value=printable(given.claim_id), allowed=_GROUP_ALLOWED)
+        raise BadParameter(parameter="claim_id", value=make_printable(given.claim_id), allowed=_GROUP_ALLOWED)
     return EpochClaim(epoch, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
 
 

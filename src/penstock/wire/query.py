@@ -17,10 +17,10 @@ _SECONDS: Final = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NO_KIND: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     r"""Return *text* shortened for an error message, and as valid UTF-8.
 
-    >>> printable("n\udcff"), printable("grün")
+    >>> make_printable("n\udcff"), make_printable("grün")
     ('n\\udcff', 'grün')
     """
     return text[:SHOWN_CHARS].encode(errors="backslashreplace").decode()
@@ -50,7 +50,7 @@ class Query:
         """
         values = self.texts(name)
         if len(values) > 1:
-            raise BadParameter(parameter=printable(name), value=printable(values[1]), allowed="one value")
+            raise BadParameter(parameter=make_printable(name), value=make_printable(values[1]), allowed="one value")
         return values[0] if values else None
 
     def texts(self, name: str) -> list[str]:
@@ -68,7 +68,7 @@ class Query:
             return default
         allowed = f"a whole number from {low} to {high}"
         if text is None or not (text.isascii() and text.isdigit() and len(text) <= 18) or not low <= int(text) <= high:
-            given = None if text is None else printable(text)
+            given = None if text is None else make_printable(text)
             raise BadParameter(parameter=name, value=given, allowed=allowed)
         return int(text)
 
@@ -83,7 +83,9 @@ class Query:
             return 0.0
         value = float(text) if _SECONDS.fullmatch(text) else math.inf
         if value == math.inf:
-            raise BadParameter(parameter=name, value=printable(text), allowed=f"seconds, 0 or more (cut at {cut_at:g})")
+            raise BadParameter(
+                parameter=name, value=make_printable(text), allowed=f"seconds, 0 or more (cut at {cut_at:g})"
+            )
         return min(value, cut_at)
 
     def flag(self, name: str) -> bool:
@@ -97,7 +99,7 @@ class Query:
             return False
         if text.lower() in ("1", "true"):
             return True
-        raise BadParameter(parameter=name, value=printable(text), allowed="0, 1, false or true")
+        raise BadParameter(parameter=name, value=make_printable(text), allowed="0, 1, false or true")
 
     def cursor(self, name: str) -> str | None:
         """Return the cursor *name*; None if it is missing.
@@ -108,7 +110,7 @@ class Query:
         text = self.text(name)
         if text is not None and (len(text) > TEXT_CHARS_MAX or not (text.isascii() and text.isprintable()) or not text):
             reason = f"a cursor is 1 to {TEXT_CHARS_MAX} characters of printable ASCII"
-            raise BadCursor(parameter=name, value=printable(text), reason=reason)
+            raise BadCursor(parameter=name, value=make_printable(text), reason=reason)
         return text
 
 
@@ -119,7 +121,9 @@ def refuse_until(query: Query, *, allowed: str, known: str = "") -> None:
     """
     for name in query.names():
         if name.startswith("until") and name != known:
-            raise BadParameter(parameter=printable(name), value=printable(query.text(name) or ""), allowed=allowed)
+            raise BadParameter(
+                parameter=make_printable(name), value=make_printable(query.text(name) or ""), allowed=allowed
+            )
 
 
 def parse_kinds(query: Query) -> tuple[frozenset[str], bool] | None:
@@ -131,14 +135,14 @@ def parse_kinds(query: Query) -> tuple[frozenset[str], bool] | None:
     keep, skip = query.text("event-types"), query.text("skip-event-types")
     if keep is not None and skip is not None:
         allowed = "either event-types or skip-event-types"
-        raise BadParameter(parameter="skip-event-types", value=printable(skip), allowed=allowed)
+        raise BadParameter(parameter="skip-event-types", value=make_printable(skip), allowed=allowed)
     given = keep if keep is not None else skip
     if given is None:
         return None
     kinds = frozenset(kind.strip() for kind in given.split(";")) - {""}
     if not kinds or any(_NO_KIND.search(kind) for kind in kinds):
         name = "event-types" if keep is not None else "skip-event-types"
-        raise BadParameter(parameter=name, value=printable(given), allowed="kinds, separated by ;")
+        raise BadParameter(parameter=name, value=make_printable(given), allowed="kinds, separated by ;")
     return frozenset(map(lower_kind, kinds)), keep is None
 
 

@@ -29,16 +29,16 @@ from penstock.wire.log.nakadi import (
     GivenCursor,
     OffsetExtent,
     cursor_members,
-    in_parts,
     is_offset,
+    join_in_parts,
+    make_unusable_cursor,
     member,
     offset_text,
     parse_place,
     parse_readable_place,
     partition_number,
-    unusable_cursor,
 )
-from penstock.wire.query import UNTIL_ELSEWHERE, Query, printable, refuse_until
+from penstock.wire.query import UNTIL_ELSEWHERE, Query, make_printable, refuse_until
 
 _NEWS: Final = ("Stream started", "skipped events")
 """Prefixes of messages at the beginning of a stream, as opposed to its end."""
@@ -176,7 +176,9 @@ def parse_stream_query(query: Query) -> RawStreamParameters:
             continue
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 10) or abs(int(text)) > NUMBER_MAX:
-            raise BadParameter(parameter=name, value=printable(text), allowed=f"a whole number, up to {NUMBER_MAX}")
+            raise BadParameter(
+                parameter=name, value=make_printable(text), allowed=f"a whole number, up to {NUMBER_MAX}"
+            )
         found[name] = int(text)
     return RawStreamParameters(**found)
 
@@ -201,11 +203,11 @@ def check_stream_parameters(given: RawStreamParameters, limits: Limits) -> Subsc
     for name, low in least.items():
         value = getattr(given, name)
         if value is not None and value < low and name != "stream_timeout":
-            raise _bad(name, value, f"{name} can't be lower than {low}", f"{low} or more")
+            raise _make_bad_parameter(name, value, f"{name} can't be lower than {low}", f"{low} or more")
     commit_timeout = given.commit_timeout or COMMIT_SECONDS
     if commit_timeout > limits.commit_timeout_max:
         detail = f"commit_timeout can't be higher than {limits.commit_timeout_max}"
-        raise _bad("commit_timeout", commit_timeout, detail, f"up to {limits.commit_timeout_max}")
+        raise _make_bad_parameter("commit_timeout", commit_timeout, detail, f"up to {limits.commit_timeout_max}")
     timeout = given.stream_timeout or 0
     chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
     rules = DeliveryRules(
@@ -304,7 +306,7 @@ def parse_reset_target(
     except BadParameter:
         form = offset_text(found[number].epoch, 41)
         reason = f"it is neither of the form {form} nor BEGIN, END or a time such as 2026-11-20T10:00:00Z"
-        raise unusable_cursor(UNUSABLE, text, number, found[number], reason) from None
+        raise make_unusable_cursor(UNUSABLE, text, number, found[number], reason) from None
 
 
 class SubscriptionLines:
@@ -316,7 +318,7 @@ class SubscriptionLines:
 
     def parts(self, batches: Iterable[DeliveryBatch]) -> Iterator[bytes]:
         """Return the lines of *batches*, in parts of about `PART_BYTES`; a batch without events is a keep-alive."""
-        return in_parts(map(self._line, batches))
+        return join_in_parts(map(self._line, batches))
 
     def _line(self, batch: DeliveryBatch) -> tuple[bytes, Sequence[bytes], bytes]:
         secret = self._secret
@@ -353,14 +355,14 @@ def commit_results(given: Sequence[GivenSubscriptionCursor | None], moved: Seque
     """Return the result of each committed cursor, in their order."""
     return {
         "items": [
-            {"cursor": _as_sent(each), "result": "committed" if done else "outdated"}
+            {"cursor": _drop_missing(each), "result": "committed" if done else "outdated"}
             for each, done in zip(given, moved, strict=True)
             if each is not None
         ]
     }
 
 
-def _as_sent(given: GivenSubscriptionCursor) -> dict[str, Any]:
+def _drop_missing(given: GivenSubscriptionCursor) -> dict[str, Any]:
     members = {
         "partition": given.partition,
         "offset": given.offset,
@@ -387,14 +389,14 @@ def _parse_partitions(given: Sequence[GivenPartition], member: str) -> tuple[Fee
             text.isascii() and text.isdigit() and len(text) <= 9 and str(int(text)) == text
         ):
             detail = f"{member}[{at}] must have event_type and partition, a number in a text"
-            raise _bad(member, each.partition, detail, '[{"event_type":"order.placed","partition":"0"}]')
+            raise _make_bad_parameter(member, each.partition, detail, '[{"event_type":"order.placed","partition":"0"}]')
         found.append((each.event_type, int(text)))
     if len(set(found)) < len(found):
-        raise _bad(member, len(found), "Duplicated partition specified", "each partition once")
+        raise _make_bad_parameter(member, len(found), "Duplicated partition specified", "each partition once")
     return tuple(found)
 
 
-def _bad(name: str, value: Any, detail: str, allowed: str) -> BadParameter:
+def _make_bad_parameter(name: str, value: Any, detail: str, allowed: str) -> BadParameter:
     return BadParameter.of("bad-stream-parameter", detail, parameter=name, value=value, allowed=allowed)
 
 

@@ -227,7 +227,7 @@ def test_reset_excludes_other_resets_and_new_streams(scene: Scene) -> None:
 
 def test_lag_is_the_age_of_the_next_event_by_the_hubs_clock(scene: Scene) -> None:
     scene.subscribe().put(0)
-    feed, _ = scene.hub.log.heads(NAME)
+    feed, _ = scene.hub.log.find_heads(NAME)
     scene.clock.advance(seconds=42)
     assert scene.hub.subscriptions.find_ages({feed.partition_ids[0]: 0}) == {feed.partition_ids[0]: 42_000_000}
     assert scene.hub.subscriptions.find_ages({feed.partition_ids[0]: 1}) == {}

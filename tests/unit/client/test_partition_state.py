@@ -145,7 +145,7 @@ def test_abandoned_operation_does_not_continue() -> None:
 
 
 def test_last_attempt_of_an_operation_has_a_little_time() -> None:
-    assert [ProducerCall(end).within(30.0) for end in (0.0, float("inf"))] == [LAST_SECONDS, 30.0]
+    assert [ProducerCall(end).cap(30.0) for end in (0.0, float("inf"))] == [LAST_SECONDS, 30.0]
 
 
 def test_plain_values_are_known_again_by_identity_unless_they_have_changed() -> None:

@@ -9,11 +9,11 @@ from penstock.client.producers.partition_state import (
     ProducerCall,
     SequencedBatch,
     add_outcome,
-    exhausted_error,
+    find_regression,
     http_status,
     is_retryable,
+    make_exhausted_error,
     may_be_stored,
-    regression_error,
 )
 from penstock.errors import (
     ConnectionLost,
@@ -83,7 +83,7 @@ def test_hub_behind_its_own_acknowledgements_has_lost_events(
     error: ProducerUnsafe, first: int, missing: int | None
 ) -> None:
     batch = SequencedBatch(2, first, [Event({})], b"")
-    found = regression_error(state(), batch, error)
+    found = find_regression(state(), batch, error)
 
     assert (None if found is None else found.missing) == missing
     if found is not None:
@@ -97,7 +97,7 @@ def test_error_has_the_partition_and_the_outcome(ambiguous: bool, outcome: str) 
     call.is_ambiguous, call.attempts = ambiguous, 4
 
     refused = add_outcome(InvalidEvent(line=1, reason="r"), state(), call)
-    spent = exhausted_error(Unreachable(url="u", reason="r"), state(), call)
+    spent = make_exhausted_error(Unreachable(url="u", reason="r"), state(), call)
 
     assert refused.fields == {"line": 1, "reason": "r", "partition": 3, "outcome": outcome}
     assert (spent.partition, spent.attempts, spent.outcome) == (3, 4, outcome)

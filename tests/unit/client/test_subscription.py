@@ -13,8 +13,8 @@ from penstock.client.subscriptions.model import (
     WireCursor,
     WireCursors,
     WireParked,
-    as_wire,
     cursors_of,
+    encode_cursors,
     parked_details_of,
     parked_of,
     subscription_of,
@@ -77,12 +77,12 @@ def test_cursor_is_the_next_offset_here_and_the_last_one_on_the_wire() -> None:
     found = cursors_of(WireCursors(shown))
 
     assert found == [SubscriptionCursor("a", 2, 2, 0), SubscriptionCursor("a", 10, 2, 42)]
-    assert as_wire(found) == [
+    assert encode_cursors(found) == [
         {"event_type": "a", "partition": "2", "offset": "001-0002--1"},
         {"event_type": "a", "partition": "10", "offset": "001-0002-000000000000000041"},
     ]
     mapping = {"event_type": "a", "partition": "0", "offset": "BEGIN"}
-    assert as_wire([mapping]) == [mapping]
+    assert encode_cursors([mapping]) == [mapping]
 
 
 def test_cursor_with_an_unknown_offset_is_refused() -> None:

@@ -34,7 +34,7 @@ def hub(forwarding: ForwardingStore, clock: VirtualClock) -> Iterator[Hub]:
 def test_hub_publishes_before_and_after_it_is_started(hub: Hub, clock: VirtualClock) -> None:
     first = clock()
     hub.log.publish(NAME, [a_new_event()])
-    [head] = hub.log.heads(NAME)[1].values()
+    [head] = hub.log.find_heads(NAME)[1].values()
     assert (head.next_offset, head.received_at) == (1, first)
 
     for _ in range(2):
@@ -42,7 +42,7 @@ def test_hub_publishes_before_and_after_it_is_started(hub: Hub, clock: VirtualCl
     clock.advance(seconds=60)
     hub.log.publish(NAME, [a_new_event()])
 
-    [head] = hub.log.heads(NAME)[1].values()
+    [head] = hub.log.find_heads(NAME)[1].values()
     assert (head.next_offset, head.received_at) == (2, first + 60_000_000)
 
 
@@ -125,7 +125,7 @@ def test_background_thread_is_started_once_however_many_start_it() -> None:
     ran: list[threading.Thread] = []
     background = Background("penstock-test", lambda: ran.append(threading.current_thread()))
     assert not background.started
-    assert background.ended(), "it was never started"
+    assert background.wait_for_end(), "it was never started"
     together = threading.Barrier(8)
 
     def start() -> None:
@@ -139,7 +139,7 @@ def test_background_thread_is_started_once_however_many_start_it() -> None:
         each.join()
     background.start()
 
-    assert background.ended()
+    assert background.wait_for_end()
     assert [(thread.name, thread.daemon) for thread in ran] == [("penstock-test", True)]
     assert background.started
 
@@ -149,11 +149,11 @@ def test_end_of_a_background_thread_is_awaited_for_a_limited_time() -> None:
     background = Background("penstock-test", over.wait)
     background.start()
 
-    assert not background.ended(0)
-    assert not background.ended(0.01)
+    assert not background.wait_for_end(0)
+    assert not background.wait_for_end(0.01)
     over.set()
-    assert background.ended(300)
-    assert background.ended()
+    assert background.wait_for_end(300)
+    assert background.wait_for_end()
 
 
 # Clocks

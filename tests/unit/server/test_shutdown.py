@@ -1,10 +1,10 @@
-"""`before_shutdown` acts on SIGTERM before the server's own handler."""
+"""`call_before_shutdown` acts on SIGTERM before the server's own handler."""
 
 import signal
 import threading
 from collections.abc import Callable
 
-from penstock.server.state import before_shutdown
+from penstock.server.state import call_before_shutdown
 
 
 def test_action_runs_before_the_servers_handler_until_it_is_taken_back() -> None:
@@ -12,7 +12,7 @@ def test_action_runs_before_the_servers_handler_until_it_is_taken_back() -> None
     acted = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: called.append("server"))
     try:
-        forget = before_shutdown(acted.set)
+        forget = call_before_shutdown(acted.set)
         signal.raise_signal(signal.SIGTERM)
         assert acted.wait(300)
         assert called == ["server"]
@@ -29,7 +29,7 @@ def test_servers_handler_is_called_once_for_several_actions() -> None:
     called: list[str] = []
     before = signal.signal(signal.SIGTERM, lambda *_: called.append("server"))
     try:
-        taken_back = [before_shutdown(lambda: None) for _ in range(3)]
+        taken_back = [call_before_shutdown(lambda: None) for _ in range(3)]
         signal.raise_signal(signal.SIGTERM)
         assert called == ["server"]
         for forget in taken_back:
@@ -41,7 +41,7 @@ def test_servers_handler_is_called_once_for_several_actions() -> None:
 def test_signal_handlers_are_kept_outside_the_main_thread() -> None:
     before = signal.getsignal(signal.SIGTERM)
     taken_back: list[Callable[[], None]] = []
-    thread = threading.Thread(target=lambda: taken_back.append(before_shutdown(list)))
+    thread = threading.Thread(target=lambda: taken_back.append(call_before_shutdown(list)))
     thread.start()
     thread.join()
     taken_back[0]()

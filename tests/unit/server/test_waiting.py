@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.server.http import streaming as waiting
-from penstock.server.http.streaming import unless_disconnected, while_wanted
+from penstock.server.http.streaming import await_unless_disconnected, await_while_wanted
 
 Wanted = Callable[[], Awaitable[bool]]
 
@@ -53,7 +53,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("sent", [True, False])
 def test_sending_that_never_waits_is_not_asked_about(sent: bool) -> None:
     is_wanted, given = asking()
-    assert run(lambda left: while_wanted(left, sends(sent=sent), is_wanted)) is sent
+    assert run(lambda left: await_while_wanted(left, sends(sent=sent), is_wanted)) is sent
     assert given == []
 
 
@@ -70,13 +70,13 @@ def test_sending_is_cancelled_once_it_ends_early(ends: str) -> None:
 
     async def act(left: "asyncio.Future[None]") -> None:
         if ends == "is unwanted":
-            assert await while_wanted(left, sending(), is_wanted) is False
+            assert await await_while_wanted(left, sending(), is_wanted) is False
             assert given == [True, True, False]
         elif ends == "cannot be asked about":
             with pytest.raises(OSError, match="gone"):
-                await while_wanted(left, sending(), fails)
+                await await_while_wanted(left, sending(), fails)
         else:
-            waiting = asyncio.ensure_future(unless_disconnected(left, sending()))
+            waiting = asyncio.ensure_future(await_unless_disconnected(left, sending()))
             await asyncio.sleep(0.01)
             waiting.cancel()
             await asyncio.wait({waiting})
@@ -89,11 +89,11 @@ def test_sending_is_cancelled_once_it_ends_early(ends: str) -> None:
 def test_sending_fails_when_the_client_leaves_or_the_connection_breaks() -> None:
     async def leave(left: "asyncio.Future[None]") -> bool:
         asyncio.get_running_loop().call_later(0.005, left.set_result, None)
-        return await while_wanted(left, never(), asking(True, True, True)[0])
+        return await await_while_wanted(left, never(), asking(True, True, True)[0])
 
     assert run(leave) is False
-    assert run(lambda left: while_wanted(left, fails(), asking()[0])) is False
-    assert run(lambda left: unless_disconnected(left, fails())) is False
+    assert run(lambda left: await_while_wanted(left, fails(), asking()[0])) is False
+    assert run(lambda left: await_unless_disconnected(left, fails())) is False
 
 
 def test_sending_fails_for_a_client_that_has_left_before() -> None:
@@ -101,11 +101,11 @@ def test_sending_fails_for_a_client_that_has_left_before() -> None:
 
     async def act(left: "asyncio.Future[None]") -> list[bool]:
         left.set_result(None)
-        return [await while_wanted(left, sends(), asking()[0]), await unless_disconnected(left, sends())]
+        return [await await_while_wanted(left, sends(), asking()[0]), await await_unless_disconnected(left, sends())]
 
     assert run(act) == [False, False]
 
 
 def test_sending_is_limited_by_its_seconds() -> None:
-    assert run(lambda left: unless_disconnected(left, never(), 0.01)) is False
-    assert run(lambda left: unless_disconnected(left, sends(), 300)) is True
+    assert run(lambda left: await_unless_disconnected(left, never(), 0.01)) is False
+    assert run(lambda left: await_unless_disconnected(left, sends(), 300)) is True

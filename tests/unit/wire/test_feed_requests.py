@@ -33,7 +33,7 @@ from penstock.wire.log.zeroeventhub import (
     parse_read,
     publish_response,
 )
-from penstock.wire.query import Query, parse_headers, parse_kinds, printable
+from penstock.wire.query import Query, make_printable, parse_headers, parse_kinds
 from tests.failing import has_code
 
 
@@ -117,7 +117,7 @@ def test_any_bytes_of_a_query_are_read_or_refused_with_a_writable_error(raw: byt
                 read(name)
             except Invalid as error:
                 json.dumps(error.fields).encode()
-                printable(error.detail).encode()
+                make_printable(error.detail).encode()
 
 
 def test_headers_are_none_some_or_all() -> None:

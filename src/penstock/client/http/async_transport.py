@@ -5,7 +5,7 @@ from typing import Any, Generic
 
 import httpx2
 
-from penstock.client.concurrency import AsyncEvents, async_each, async_shielded, async_sleep
+from penstock.client.concurrency import AsyncEvents, async_each, async_shield, async_sleep
 from penstock.client.http import adapter
 from penstock.client.http.adapter import ExchangeSteps
 from penstock.client.http.proxy_transport import AsyncProxyTransport
@@ -126,5 +126,5 @@ class AsyncExchangeRun(Generic[T]):
     async def _close_response(self) -> None:
         if self.response is not None:
             response, self.response = self.response, None
-            with async_shielded():  # A cancelled task must still release the connection.
+            with async_shield():  # A cancelled task must still release the connection.
                 await response.aclose()

@@ -82,7 +82,7 @@ class _Connections(Generic[Way]):
         server = (url.scheme, url.host, url.port)
         with self._lock:
             if server not in self._proxies:
-                self._proxies[server] = _usable(proxy_for(str(url)), url.host)
+                self._proxies[server] = _require_usable(proxy_for(str(url)), url.host)
             proxy = self._proxies[server]
             request.extensions[PROXY] = proxy
             named = None if proxy is None else proxy.url
@@ -95,7 +95,7 @@ class _Connections(Generic[Way]):
             return list(self._ways.values())
 
 
-def _usable(proxy: Proxy | None, host: str) -> Proxy | None:
+def _require_usable(proxy: Proxy | None, host: str) -> Proxy | None:
     """Return *proxy*, if it can be used for requests to *host*.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import Any, Generic
 
 import httpx2
 
-from penstock.client.concurrency import Events, each, shielded, sleep
+from penstock.client.concurrency import Events, each, shield, sleep
 from penstock.client.http import adapter
 from penstock.client.http.adapter import ExchangeSteps
 from penstock.client.http.proxy_transport import ProxyTransport
@@ -127,5 +127,5 @@ class ExchangeRun(Generic[T]):
     def _close_response(self) -> None:
         if self.response is not None:
             response, self.response = self.response, None
-            with shielded():  # A cancelled task must still release the connection.
+            with shield():  # A cancelled task must still release the connection.
                 response.close()

@@ -12,7 +12,7 @@ from penstock.client.log.cursor_statements import (
     TABLE,
     CursorStatements,
     decode_row,
-    moved_partitions,
+    list_moved_partitions,
     use_plain_rows,
 )
 from penstock.errors import CursorMoved
@@ -60,7 +60,7 @@ class AsyncCursorTable:
         Raises:
             CursorMoved: Another process has stored another cursor meanwhile.
         """
-        for partition, cursor, expected in moved_partitions(page):
+        for partition, cursor, expected in list_moved_partitions(page):
             done = await self._run(self._statements.advance, feed, consumer, partition, cursor, expected)
             if not done.rowcount:
                 raise CursorMoved(feed=feed, consumer=consumer, partition=partition, expected=expected)

@@ -77,7 +77,7 @@ class CursorStatements:
         )
 
 
-def moved_partitions(page: Page) -> Iterator[tuple[int, str, str]]:
+def list_moved_partitions(page: Page) -> Iterator[tuple[int, str, str]]:
     """Yield for each partition that *page* advances: the partition, its new cursor, and its previous cursor."""
     for partition, cursor in page.cursors.items():
         expected = page.since.get(partition, cursor)

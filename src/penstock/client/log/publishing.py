@@ -157,7 +157,7 @@ class PublishProtocol:
             answer = yield from retry_until(lambda: _send(request), is_not_applied, self._retry_timeout, self._clock)
         except PenstockError as error:
             self._event_types.forget(event_type)
-            raise _after(error, done, len(lines)) from error.__cause__
+            raise _add_published(error, done, len(lines)) from error.__cause__
         done = Published(done.count + answer.count, done.byte_count + len(body), {**done.cursors, **answer.cursors})
         if progress is not None:
             progress(done)
@@ -242,7 +242,7 @@ def _send(request: HttpRequest) -> Exchange[_Receipt]:
     raise refused
 
 
-def _after(error: PenstockError, done: Published, batch_count: int) -> PenstockError:
+def _add_published(error: PenstockError, done: Published, batch_count: int) -> PenstockError:
     """Return *error* with the number of events published before it, and lines counted over the whole call."""
     error.published = done.count
     if isinstance(error, OutcomeUnknown):

@@ -150,7 +150,7 @@ class AsyncIdempotentProducer(AsyncClosing):
         check_async_cancel(cancel)
         state, values = self._partitions.resolve_target(events, partition)
         if not values:
-            return self._partitions.empty_result(state)
+            return self._partitions.make_empty_result(state)
         call = self._partitions.begin_call(timeout, cancel.is_set if cancel else None, values)
 
         async def work() -> None:
@@ -171,7 +171,7 @@ class AsyncIdempotentProducer(AsyncClosing):
         state, call = self._partitions.state(partition), self._partitions.begin_call(None)
         with self._partitions.annotate_errors(state, call):
             category = await self._transport.carry_out(self._partitions.protocol.category(call))
-        return self._partitions.new_batch(state, max_bytes, category)
+        return self._partitions.make_batch(state, max_bytes, category)
 
     async def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
         """Return the state of the producer in a partition, after claiming an epoch if it has none.

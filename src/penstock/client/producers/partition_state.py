@@ -147,7 +147,7 @@ class ProducerCall:
                 raise AbandonedError
             yield
 
-    def within(self, seconds: float) -> float:
+    def cap(self, seconds: float) -> float:
         """Return *seconds*, or the time to the deadline if that is shorter, but at least `LAST_SECONDS`."""
         return min(seconds, max(LAST_SECONDS, self.deadline - time.monotonic()))
 
@@ -290,9 +290,7 @@ def may_be_stored(error: PenstockError) -> bool:
     return is_retryable(error) and not is_not_applied(error) and not isinstance(error, LimitReached)
 
 
-def regression_error(
-    state: PartitionState, batch: SequencedBatch, error: ProducerUnsafe
-) -> ServerStateRegressed | None:
+def find_regression(state: PartitionState, batch: SequencedBatch, error: ProducerUnsafe) -> ServerStateRegressed | None:
     """Return ServerStateRegressed if *error* means that the hub has lost acknowledged events, else None."""
     if not isinstance(error, SequenceGap):
         return None
@@ -300,10 +298,10 @@ def regression_error(
     missing = (batch.first - expected) % state.modulus
     if not 0 < missing < state.modulus / 2:
         return None
-    return lost_events_error(state, batch, expected, missing)
+    return make_lost_events_error(state, batch, expected, missing)
 
 
-def lost_events_error(
+def make_lost_events_error(
     state: PartitionState, batch: SequencedBatch, expected: int, missing: int
 ) -> ServerStateRegressed:
     """Return the error for *missing* lost events before *batch*, from the sequence number *expected* on."""
@@ -325,7 +323,7 @@ def add_outcome(error: PenstockError, state: PartitionState, call: ProducerCall)
     return error
 
 
-def exhausted_error(reason: PenstockError | str, state: PartitionState, call: ProducerCall) -> RetriesExhausted:
+def make_exhausted_error(reason: PenstockError | str, state: PartitionState, call: ProducerCall) -> RetriesExhausted:
     """Return the error of a call whose attempts or time are used up."""
     fields = {"partition": state.partition, "attempts": call.attempts, "outcome": state.outcome(call)}
     return RetriesExhausted(**fields, reason=str(reason))
@@ -344,7 +342,7 @@ def fail_partition(
     If the hub does not know the outcome of the batch, *is_open* says whether an earlier attempt may have stored it.
     Events of the *call* that were stored earlier are not in the batch.
     """
-    found = regression_error(state, batch, error) or error
+    found = find_regression(state, batch, error) or error
     is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
     is_in_part = bool(error.ranges) or state.has_settled(call)
     found.outcome = "unknown" if is_unknown or is_in_part else "not_stored"
@@ -353,7 +351,7 @@ def fail_partition(
     return state.fail(found)
 
 
-def stored_ranges(found: wire.PublishedBatch) -> list[OffsetRange]:
+def list_stored_ranges(found: wire.PublishedBatch) -> list[OffsetRange]:
     """Return the ranges of offsets of a batch."""
     return [OffsetRange(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
 

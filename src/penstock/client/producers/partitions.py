@@ -21,8 +21,8 @@ from penstock.client.producers.partition_state import (
     PartitionState,
     ProducerCall,
     add_outcome,
-    exhausted_error,
     is_retryable,
+    make_exhausted_error,
 )
 from penstock.client.producers.protocol import ProducerProtocol
 from penstock.client.protocol import HubProtocol
@@ -168,14 +168,14 @@ class ProducerPartitions(Generic[Lock]):
             if "outcome" in error.fields:
                 raise
             if is_retryable(error):
-                raise exhausted_error(error, state, call) from error
+                raise make_exhausted_error(error, state, call) from error
             raise add_outcome(error, state, call) from error.__cause__
 
-    def empty_result(self, state: PartitionState) -> PublishResult:
+    def make_empty_result(self, state: PartitionState) -> PublishResult:
         """Return the result of publishing no events."""
         return PublishResult(state.partition, state.epoch, state.next, 0, (), duplicate=False, attempts=0)
 
-    def new_batch(self, state: PartitionState, max_bytes: int, category: str) -> EventBatch:
+    def make_batch(self, state: PartitionState, max_bytes: int, category: str) -> EventBatch:
         """Return an empty batch for events of *category*."""
         line = partial(self.protocol.line, category=category)
         event_type = self.protocol.event_type
@@ -191,15 +191,15 @@ class ProducerPartitions(Generic[Lock]):
             state.partition, state.group, state.epoch, state.last_published, state.next, state.last_offset
         )
 
-    def cancelled_error(self, state: PartitionState, call: ProducerCall) -> PublishCancelled:
+    def make_cancelled_error(self, state: PartitionState, call: ProducerCall) -> PublishCancelled:
         """Return the error of a cancelled call."""
         return PublishCancelled(partition=state.partition, outcome=state.outcome(call))
 
-    def turn_error(self, state: PartitionState, call: ProducerCall) -> PublishCancelled | RetriesExhausted:
+    def make_turn_error(self, state: PartitionState, call: ProducerCall) -> PublishCancelled | RetriesExhausted:
         """Return the error of a call that did not get the lock in time."""
         if call.is_cancelled():
-            return self.cancelled_error(state, call)
-        return exhausted_error("calls that came before this one took all of its time", state, call)
+            return self.make_cancelled_error(state, call)
+        return make_exhausted_error("calls that came before this one took all of its time", state, call)
 
     def close(self, timeout: float | None) -> ProducerCall:
         """Refuse further calls; return a call with the deadline for waiting."""

@@ -148,7 +148,7 @@ class IdempotentProducer(Closing):
         check_cancel(cancel)
         state, values = self._partitions.resolve_target(events, partition)
         if not values:
-            return self._partitions.empty_result(state)
+            return self._partitions.make_empty_result(state)
         call = self._partitions.begin_call(timeout, cancel.is_set if cancel else None, values)
 
         def work() -> None:
@@ -169,7 +169,7 @@ class IdempotentProducer(Closing):
         state, call = self._partitions.state(partition), self._partitions.begin_call(None)
         with self._partitions.annotate_errors(state, call):
             category = self._transport.carry_out(self._partitions.protocol.category(call))
-        return self._partitions.new_batch(state, max_bytes, category)
+        return self._partitions.make_batch(state, max_bytes, category)
 
     def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
         """Return the state of the producer in a partition, after claiming an epoch if it has none.

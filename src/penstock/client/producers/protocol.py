@@ -28,14 +28,14 @@ from penstock.client.producers.partition_state import (
     SequencedBatch,
     add_outcome,
     error_ranges,
-    exhausted_error,
     fail_partition,
+    find_regression,
     http_status,
     is_retryable,
-    lost_events_error,
+    list_stored_ranges,
+    make_exhausted_error,
+    make_lost_events_error,
     may_be_stored,
-    regression_error,
-    stored_ranges,
 )
 from penstock.client.protocol import HubProtocol
 from penstock.client.registry import PublishingProperties, hub_address, properties_of
@@ -131,7 +131,7 @@ class ProducerRequests:
             url=self._address(state, "events"),
             headers={"content-type": NDJSON, **_ACCEPTED, **numbers},
             body=batch.body,
-            timeout=call.within(self._attempt_timeout),
+            timeout=call.cap(self._attempt_timeout),
         )
 
     def repeat(self, state: PartitionState, batch: SequencedBatch, call: ProducerCall) -> Exchange[wire.PublishedBatch]:
@@ -147,7 +147,7 @@ class ProducerRequests:
 
         def attempt() -> Exchange[Shape]:
             call.check()
-            answer = yield from fetch(replace(request, timeout=call.within(self._attempt_timeout)))
+            answer = yield from fetch(replace(request, timeout=call.cap(self._attempt_timeout)))
             if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
                 raise error_of(answer)
             return decode_response(answer, shape)
@@ -250,7 +250,7 @@ class OutcomeResolver:
         except ProducerUnsafe as error:
             with call.hold():
                 raise fail_partition(state, batch, error, call, is_open=True) from error.__cause__
-        return True, stored_ranges(found)
+        return True, list_stored_ranges(found)
 
     def _fence(self, state: PartitionState, batch: SequencedBatch, call: ProducerCall) -> Exchange[bool]:
         """Claim the next epoch to fence this producer's own copies; return whether the batch may be stored."""
@@ -270,7 +270,7 @@ class OutcomeResolver:
         with call.hold():
             state.adopt(shown)
             if missing and not is_open:
-                raise state.fail(lost_events_error(state, batch, begun, missing))
+                raise state.fail(make_lost_events_error(state, batch, begun, missing))
             state.mark_unresolved(batch)  # The outcome is still unknown.
         return is_open
 
@@ -320,7 +320,7 @@ def _check_kept(
     if 0 < missing < state.modulus / 2:
         with call.hold():
             state.mark_ready()
-            raise state.fail(lost_events_error(state, batch, expected, missing))
+            raise state.fail(make_lost_events_error(state, batch, expected, missing))
 
 
 def _is_behind(error: ClaimRefused, epoch: int) -> bool:
@@ -491,7 +491,7 @@ class ProducerProtocol:
                 delay = backoff.delay(error)
                 is_spent = self._retry.max_attempts is not None and call.attempts >= self._retry.max_attempts
                 if is_spent or self.clock() + delay > call.deadline:
-                    raise exhausted_error(error, state, call) from error
+                    raise make_exhausted_error(error, state, call) from error
                 pause = Pause(delay, error)
             yield pause
 
@@ -505,7 +505,7 @@ class ProducerProtocol:
         if answer.status != HTTPStatus.OK:
             raise error_of(answer)
         found = decode_response(answer, wire.PublishedBatch)
-        self._record_stored(state, batch, call, stored_ranges(found), duplicate=found.outcome == "duplicate")
+        self._record_stored(state, batch, call, list_stored_ranges(found), duplicate=found.outcome == "duplicate")
 
     def _record_stored(
         self,
@@ -536,7 +536,7 @@ class ProducerProtocol:
         self, state: PartitionState, batch: SequencedBatch, call: ProducerCall, error: ProducerUnsafe
     ) -> None:
         """Refuse further batches. If the hub says that this very batch is stored, the call has succeeded."""
-        if error.committed is True and regression_error(state, batch, error) is None:
+        if error.committed is True and find_regression(state, batch, error) is None:
             self._record_stored(state, batch, call, error_ranges(error), duplicate=True)
             with call.hold():
                 state.fail(error)

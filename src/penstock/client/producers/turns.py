@@ -86,10 +86,10 @@ def turn(
 ) -> Iterator[None]:
     """Hold *lock* during the block, after waiting for it until the call's deadline."""
     if not lock.acquire(lambda: call.is_cancelled() or time.monotonic() > call.deadline):
-        raise partitions.turn_error(state, call)
+        raise partitions.make_turn_error(state, call)
     try:
         if call.is_cancelled():
-            raise partitions.turn_error(state, call)
+            raise partitions.make_turn_error(state, call)
         yield
     finally:
         lock.release()
@@ -125,7 +125,7 @@ def publish(
         else:
             _run_in_thread(work, call, cancel, partitions.cancel_grace_seconds)
         if call.result is None:
-            raise partitions.cancelled_error(state, call)
+            raise partitions.make_cancelled_error(state, call)
         return call.result
 
 
@@ -165,7 +165,7 @@ async def async_turn(
     with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
         await lock.acquire()
     if scope.cancelled_caught:
-        raise partitions.turn_error(state, call)
+        raise partitions.make_turn_error(state, call)
     try:
         yield
     finally:
@@ -202,7 +202,7 @@ async def async_publish(
 
     await _Cancellable(work_in_turn, call, partitions.cancel_grace_seconds).run(cancel)
     if call.result is None:
-        raise partitions.cancelled_error(state, call)
+        raise partitions.make_cancelled_error(state, call)
     return call.result
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, Self
 
-from penstock.client.concurrency import AsyncClosing, async_shielded
+from penstock.client.concurrency import AsyncClosing, async_shield
 from penstock.client.http.async_transport import AsyncTransport
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.http.reading import AsyncExchangeReader
@@ -133,7 +133,7 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
         but not received do not.
         """
         self.stop()
-        with async_shielded(self.protocol.retry_timeout):
+        with async_shield(self.protocol.retry_timeout):
             await self.reading.aclose()
             if self.stream_id is not None and not self._is_given_back:
                 self._is_given_back = True

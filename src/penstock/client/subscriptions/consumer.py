@@ -486,7 +486,7 @@ class AsyncConsumer:
                     self._state.abandon_batch(batch)
                     self._notify()
                     raise
-                await self._report_failure(batch, _as_exception(error))  # The batch is sent again after any error.
+                await self._report_failure(batch, _make_exception(error))  # The batch is sent again after any error.
                 self._state.fail_batch(batch)
             else:
                 self._state.finish_batch(batch)
@@ -517,7 +517,7 @@ def _check_awaitable(returned: Awaitable[object]) -> Awaitable[object]:
     return returned
 
 
-def _as_exception(error: Exception | asyncio.CancelledError) -> Exception:
+def _make_exception(error: Exception | asyncio.CancelledError) -> Exception:
     if isinstance(error, Exception):
         return error
     cancelled = RuntimeError("something that the handler has waited for was cancelled")

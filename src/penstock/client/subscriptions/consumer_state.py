@@ -88,7 +88,7 @@ class ConsumerSession:
         self._backoffs.pop(kind, None)
         self.retry_at.pop(kind, None)
 
-    def kept_partitions(self, now: float) -> frozenset[FeedPartition]:
+    def list_kept_partitions(self, now: float) -> frozenset[FeedPartition]:
         """Return the partitions that cannot be released yet."""
         if self.is_lost:
             return self.kept or frozenset()
@@ -327,7 +327,7 @@ class ConsumerState:
         for session in self._sessions.values():
             if (found := self._step_of(session, now)) is not None:
                 return found
-        return Wait(max(0.0, due - now) if (due := self._due_at()) is not None else None)
+        return Wait(max(0.0, due - now) if (due := self._find_due_time()) is not None else None)
 
     def complete_step(self, step: Step) -> None:
         """Record that a step is done."""
@@ -356,7 +356,7 @@ class ConsumerState:
             session.kept = frozenset(step.keep)
         elif isinstance(step, ExtendLease):
             session.renewed_at = self._clock()
-        elif isinstance(error, CommitRefused) and (place := _refused_partition(error)) in [
+        elif isinstance(error, CommitRefused) and (place := _read_refused_partition(error)) in [
             each.place for each in step.batches
         ]:
             self._refuse_partition(session, place)
@@ -378,11 +378,11 @@ class ConsumerState:
             return ExtendLease(session.id)
         if session.is_lost or not session.has_ended or session.is_waiting(ReleaseStream, now):
             return None  # A lost stream has nothing to release.
-        if session.kept != (keep := session.kept_partitions(now)):
+        if session.kept != (keep := session.list_kept_partitions(now)):
             return ReleaseStream(session.id, keep, frozenset(session.failed))
         return None
 
-    def _due_at(self) -> float | None:
+    def _find_due_time(self) -> float | None:
         dues = [self._ends_at()] if self.is_stopping else []
         for session in self._sessions.values():
             if session.has_ended:
@@ -401,7 +401,7 @@ class ConsumerState:
         if now >= self._ends_at():
             return True
         return all(
-            each.has_ended and not each.handled and (each.is_lost or each.kept == each.kept_partitions(now))
+            each.has_ended and not each.handled and (each.is_lost or each.kept == each.list_kept_partitions(now))
             for each in self._sessions.values()
         )
 
@@ -444,7 +444,7 @@ class ConsumerState:
         return session, place
 
 
-def _refused_partition(error: CommitRefused) -> FeedPartition:
+def _read_refused_partition(error: CommitRefused) -> FeedPartition:
     """Return the partition of the refused cursor."""
     partition = error.partition
     return error.event_type, int(partition) if partition.isdecimal() else -1

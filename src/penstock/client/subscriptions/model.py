@@ -206,10 +206,10 @@ def parked_details_of(shown: WireParked) -> ParkedKeyDetails:
     return ParkedKeyDetails(**_parked_members(shown), items=items)
 
 
-def as_wire(cursors: Iterable[SubscriptionCursor | Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def encode_cursors(cursors: Iterable[SubscriptionCursor | Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Return cursors in the hub's format; mappings are in that format already.
 
-    >>> as_wire([SubscriptionCursor("order.placed", 0, 1, 42)])[0]["offset"]
+    >>> encode_cursors([SubscriptionCursor("order.placed", 0, 1, 42)])[0]["offset"]
     '001-0001-000000000000000041'
     """
     return [

@@ -20,8 +20,8 @@ from penstock.client.subscriptions.model import (
     WireParked,
     WireParkedKeys,
     WireStats,
-    as_wire,
     cursors_of,
+    encode_cursors,
     parked_details_of,
     parked_of,
     partitions_of,
@@ -86,10 +86,10 @@ def partition_resets(
     """
     found: dict[tuple[str, int], PartitionReset] = {}
     for item, reset in enumerate(resets):
-        for goal in _goals(item, reset, partitions[reset.event_type]):
+        for goal in _list_resets(item, reset, partitions[reset.event_type]):
             place = (reset.event_type, goal.partition.partition)
             if place in found:
-                raise _unusable(goal, f"items[{found[place].item}] moves it already")
+                raise _make_unusable_error(goal, f"items[{found[place].item}] moves it already")
             found[place] = goal
     return [found[place] for place in sorted(found)]
 
@@ -113,7 +113,7 @@ def plan_resets(
     found = []
     for goal in goals:
         name, ends = goal.asked.event_type, goal.partition
-        offset = _offset(goal, since)
+        offset = _choose_offset(goal, since)
         held = stand.get((name, ends.partition))
         came_from = held.offset if held is not None and held.epoch == ends.epoch else None
         gap = ends.head - offset
@@ -121,7 +121,7 @@ def plan_resets(
     return found
 
 
-def _goals(item: int, reset: PositionReset, partitions: Sequence[PartitionOffsets]) -> Iterator[PartitionReset]:
+def _list_resets(item: int, reset: PositionReset, partitions: Sequence[PartitionOffsets]) -> Iterator[PartitionReset]:
     wanted = [each for each in partitions if reset.partition in (None, each.partition)]
     if not wanted:
         reason = f"it has {len(partitions)}, numbered from 0"
@@ -129,7 +129,7 @@ def _goals(item: int, reset: PositionReset, partitions: Sequence[PartitionOffset
     return (PartitionReset(item, reset, each) for each in wanted)
 
 
-def _offset(goal: PartitionReset, since: Mapping[tuple[str, str], Mapping[int, int]]) -> int:
+def _choose_offset(goal: PartitionReset, since: Mapping[tuple[str, str], Mapping[int, int]]) -> int:
     asked, ends = goal.asked, goal.partition
     if asked.at is not None:
         return max(ends.oldest, since[asked.event_type, asked.at].get(ends.partition, 0))
@@ -139,11 +139,11 @@ def _offset(goal: PartitionReset, since: Mapping[tuple[str, str], Mapping[int, i
         reason = (
             f"offset {asked.offset} is not from {ends.oldest} (the first event that is there) to {ends.head} (the end)"
         )
-        raise _unusable(goal, reason)
+        raise _make_unusable_error(goal, reason)
     return asked.offset
 
 
-def _unusable(goal: PartitionReset, reason: str) -> UnusablePosition:
+def _make_unusable_error(goal: PartitionReset, reason: str) -> UnusablePosition:
     name, number = goal.asked.event_type, goal.partition.partition
     return UnusablePosition(item=goal.item, event_type=name, partition=number, reason=reason)
 
@@ -192,7 +192,9 @@ class SubscriptionProtocol:
         given = {name: value for name, value in members.items() if value is not None}
         given["event_types"] = check_names("event_types", event_types)
         allowed = "a list of SubscriptionCursor, or of cursors in Nakadi's format"
-        cursors = as_wire(check_items("initial_cursors", initial_cursors, (SubscriptionCursor, Mapping), allowed))
+        cursors = encode_cursors(
+            check_items("initial_cursors", initial_cursors, (SubscriptionCursor, Mapping), allowed)
+        )
         if cursors:
             given = {"read_from": "cursors"} | given | {"initial_cursors": cursors}
         url = join_url(self._url, "subscriptions")
@@ -263,7 +265,7 @@ class SubscriptionProtocol:
         planned = yield from self._plan_resets(id, items, to, time)
         if dry_run or not planned:
             return planned
-        cursors = as_wire(
+        cursors = encode_cursors(
             SubscriptionCursor(each.event_type, each.partition, each.epoch, each.offset) for each in planned
         )
         body = msgspec.json.encode({"items": cursors} | ({} if reason is None else {"reason": reason}))
@@ -314,10 +316,10 @@ class SubscriptionProtocol:
         wanted = partition_resets(resets, partitions)
         since = {}
         for name, time in sorted({(each.event_type, each.at) for each in resets if each.at is not None}):
-            since[name, time] = yield from self._since(name, time)
+            since[name, time] = yield from self._find_offsets_since(name, time)
         return plan_resets(wanted, since, (yield from self.cursors(id)))
 
-    def _since(self, event_type: str, time: str) -> Exchange[Mapping[int, int]]:
+    def _find_offsets_since(self, event_type: str, time: str) -> Exchange[Mapping[int, int]]:
         """Return the first offset at or after *time*, by partition."""
         answer = yield from self._get(join_url(self._url, "event-types", event_type, "cursors", query=[("at", time)]))
         return _convert(answer, list[WireCursor], _offsets)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, Self
 
-from penstock.client.concurrency import Closing, shielded
+from penstock.client.concurrency import Closing, shield
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.http.reading import ExchangeReader
 from penstock.client.http.transport import Transport
@@ -133,7 +133,7 @@ class SubscriptionStream(Closing, Generic[Data]):
         but not received do not.
         """
         self.stop()
-        with shielded(self.protocol.retry_timeout):
+        with shield(self.protocol.retry_timeout):
             self.reading.close()
             if self.stream_id is not None and not self._is_given_back:
                 self._is_given_back = True

@@ -385,7 +385,7 @@ class StreamProtocol:
         Raises:
             StreamNotFound: The stream has ended.
         """
-        request = HttpRequest(method="POST", url=(yield from self._of_stream(stream_id, "lease")), headers=_JSON)
+        request = HttpRequest(method="POST", url=(yield from self._make_stream_url(stream_id, "lease")), headers=_JSON)
         yield from (self._json if retries else self._once).send(request, is_transient, HTTPStatus.NO_CONTENT)
 
     def release(
@@ -403,7 +403,7 @@ class StreamProtocol:
             StreamNotFound: The stream has ended, and has no partitions any more.
         """
         body = {"keep": _partition_objects(keep)} | ({} if failed is None else {"failed": _partition_objects(failed)})
-        url = yield from self._of_stream(stream_id, "release")
+        url = yield from self._make_stream_url(stream_id, "release")
         request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(body))
         yield from self._once.send(request, is_transient, HTTPStatus.NO_CONTENT)
 
@@ -420,7 +420,7 @@ class StreamProtocol:
             self._uncommitted[batch.place] = batch.offset
         return batch
 
-    def _of_stream(self, stream_id: str, path: str) -> Exchange[str]:
+    def _make_stream_url(self, stream_id: str, path: str) -> Exchange[str]:
         return subscription_address(self._url, (yield from self.find_subscription()), "streams", stream_id, path)
 
     def _stream(self) -> Exchange[tuple[StreamEnded, int]]:

@@ -218,7 +218,7 @@ def _check_block(kind: str, name: str) -> None:
 def _lists(given: Any) -> dict[str, tuple[Attribute, ...]]:
     """Parse the lists of a JSON object; a missing list is another error than one of a wrong type."""
     if not isinstance(given, dict):
-        raise _mistyped("", given, f"an object of {', '.join(LISTS)}")
+        raise _make_mismatch_error("", given, f"an object of {', '.join(LISTS)}")
     return {name: _list(name, given.get(name)) for name in LISTS}
 
 
@@ -226,25 +226,25 @@ def _list(name: str, given: Any) -> tuple[Attribute, ...]:
     if given is None or given == []:
         raise InvalidSetting(field=name, reason="must name at least one, by data_type and value")
     if not isinstance(given, list):
-        raise _mistyped(name, given, "a list")
+        raise _make_mismatch_error(name, given, "a list")
     return tuple(dict.fromkeys(_attribute(f"{name}[{number}]", each) for number, each in enumerate(given)))
 
 
 def _attribute(field: str, given: Any) -> Attribute:
     if not isinstance(given, dict):
-        raise _mistyped(field, given, 'of the form {"data_type": "…", "value": "…"}')
+        raise _make_mismatch_error(field, given, 'of the form {"data_type": "…", "value": "…"}')
     texts = []
     for member in ("data_type", "value"):
         text = given.get(member)
         if text is None:
             raise InvalidSetting(field=f"{field}.{member}", reason="may not be null")
         if not isinstance(text, str) or "\0" in text:  # Which PostgreSQL cannot keep.
-            raise _mistyped(f"{field}.{member}", text, "a text")
+            raise _make_mismatch_error(f"{field}.{member}", text, "a text")
         texts.append(text)
     return Attribute(*texts)
 
 
-def _mistyped(field: str, value: Any, right: str) -> BadParameter:
+def _make_mismatch_error(field: str, value: Any, right: str) -> BadParameter:
     return BadParameter(f'Field "{field}" {describe_mismatch(value, right)}', parameter=field, allowed=right)
 
 

@@ -47,7 +47,7 @@ class Sweeper:
         """End after the current transaction; return whether that was within *timeout*."""
         self._stopping = True
         self._wanted.set()
-        return self._thread.ended(timeout)
+        return self._thread.wait_for_end(timeout)
 
     def _run(self) -> None:
         while True:
@@ -65,11 +65,11 @@ class Sweeper:
             with self._store.read() as tx:
                 unneeded = tx.producers.list_unneeded_batches(SWEEP_ROWS, BATCHES_KEPT)
             with self._store.write() as tx:
-                removed = len(unneeded) + tx.producers.sweep(unneeded, self._since(self._expiry.floor_seconds))
+                removed = len(unneeded) + tx.producers.sweep(unneeded, self._compute_cutoff(self._expiry.floor_seconds))
                 if unneeded:
                     return True
                 removed += tx.batches.sweep(
-                    self._since(UPLOAD_SECONDS),
+                    self._compute_cutoff(UPLOAD_SECONDS),
                     kept=STAGED_KEPT,
                     uploads=SWEEP_UPLOADS,
                     chunks=SWEEP_CHUNKS,
@@ -85,7 +85,7 @@ class Sweeper:
 
     def _expire_some(self) -> bool:
         """Expire some idle producers; return whether there were any."""
-        since = self._since(self._expiry.idle_seconds)
+        since = self._compute_cutoff(self._expiry.idle_seconds)
         with self._store.read() as tx:
             idle = tx.producers.list_idle(since, limit=SWEEP_PRODUCERS)
         if not idle:
@@ -97,5 +97,5 @@ class Sweeper:
                     tx.producers.update(expire(producer, self._clock()))
         return True
 
-    def _since(self, seconds: float) -> int:
+    def _compute_cutoff(self, seconds: float) -> int:
         return self._clock() - int(seconds * 1_000_000)

@@ -170,7 +170,7 @@ class Batches:
             UploadRefused: the upload is already part of a batch.
             UploadRefused: another chunk is stored under this number.
         """
-        feed, upload = self._load(event_type), self._found(event_type, name)
+        feed, upload = self._load(event_type), self._find_upload(event_type, name)
         rejected: Sequence[InvalidUploadLine] = ()
         if rejects:
             handed, rejected = separate_invalid(feed, handed, self._clock())
@@ -193,7 +193,7 @@ class Batches:
         Raises:
             BatchNotFound: there is no such upload.
         """
-        upload = self._found(event_type, name)
+        upload = self._find_upload(event_type, name)
         with self._store.write() as tx:
             tx.batches.drop_upload(upload)
 
@@ -211,7 +211,7 @@ class Batches:
             DatabaseUnavailable, HubUnavailable: the batch may not be complete; repeat the call.
         """
         try:
-            batch = self._begun(name, query, parts)
+            batch = self._find_or_begin(name, query, parts)
         except OutcomeUnknown as error:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         attempts = appended = 0
@@ -219,12 +219,12 @@ class Batches:
             if attempts == ATTEMPTS_MAX:
                 raise DatabaseUnavailable(reason="the batch makes no progress", retry_after=1)
             before = batch
-            batch, events = self._further(name, batch)
+            batch, events = self._append_next(name, batch)
             appended += events
             attempts = 0 if batch.done > before.done else attempts + 1
         return BatchOutcome(batch, appended)
 
-    def batch(self, name: BatchName) -> LedgerBatch:
+    def get_batch(self, name: BatchName) -> LedgerBatch:
         """Return a batch from the ledger.
 
         Raises:
@@ -234,7 +234,7 @@ class Batches:
         with self._store.read() as tx:
             return require_batch(tx.batches.find(feed.id, name.group, name.number), name)
 
-    def batches(self, event_type: str, group: str, limit: int) -> Sequence[LedgerBatch]:
+    def list_batches(self, event_type: str, group: str, limit: int) -> Sequence[LedgerBatch]:
         """Return up to *limit* batches of a producer group, newest first.
 
         Raises:
@@ -257,14 +257,14 @@ class Batches:
         with self._store.write() as tx:
             return tx.batches.delete(feed.id, group, unfinished=unfinished)
 
-    def _found(self, event_type: str, name: str) -> StagedUpload:
+    def _find_upload(self, event_type: str, name: str) -> StagedUpload:
         with self._store.read() as tx:
             upload = tx.batches.find_upload(event_type, name)
         if upload is None:
             raise BatchNotFound.of("upload-not-found", event_type=event_type, upload=name)
         return upload
 
-    def _begun(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> LedgerBatch:
+    def _find_or_begin(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> LedgerBatch:
         with self._store.write() as tx:
             locked = tx.registry.find(name.event_type, lock=True)
             if locked is None:
@@ -273,31 +273,31 @@ class Batches:
             if batch is not None:
                 return batch
             key = key_of(locked, name, query)
-            upload_ids = _complete(tx, name.event_type, key, parts)
+            upload_ids = _lock_uploads(tx, name.event_type, key, parts)
             chunks = sum(part.chunks for part in parts)
             tx.batches.begin(key, self._clock(), upload_ids=upload_ids, chunks=chunks)
             return require_batch(tx.batches.find(locked.id, name.group, name.number), name)
 
-    def _further(self, name: BatchName, batch: LedgerBatch) -> BatchOutcome:
+    def _append_next(self, name: BatchName, batch: LedgerBatch) -> BatchOutcome:
         """Append the next piece of a batch, unless another publisher does, and return the state of the batch."""
         feed = self._load(name.event_type)
         with self._store.read() as tx:
             current = require_batch(tx.batches.find(feed.id, name.group, name.number), name)
-            request = None if current.done > batch.done else self._request(tx, feed, current)
+            request = None if current.done > batch.done else self._plan_request(tx, feed, current)
         if request is None:
             return BatchOutcome(current, 0)
         published = None
         with suppress(OutcomeUnknown):  # The ledger knows the outcome.
             published = self._submit(request).result()
-        return BatchOutcome(self.batch(name), published.events if published else 0)
+        return BatchOutcome(self.get_batch(name), published.events if published else 0)
 
-    def _request(self, tx: Tx, feed: StoredFeed, batch: LedgerBatch) -> PublishRequest | None:
+    def _plan_request(self, tx: Tx, feed: StoredFeed, batch: LedgerBatch) -> PublishRequest | None:
         """Return a request for the next piece of a batch; None if another publisher has appended it meanwhile."""
         chunks = tx.batches.read_chunks(batch.id, limit=CHUNKS_LOOKED_AT, events_max=self._store.batch_events_max)
-        return _piece(feed, batch, chunks, self._clock()) if chunks else None
+        return _make_request(feed, batch, chunks, self._clock()) if chunks else None
 
 
-def _piece(feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBody], now: int) -> PublishRequest:
+def _make_request(feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBody], now: int) -> PublishRequest:
     events: list[NewEvent] = []
     rejected: list[tuple[OutboxRow, str]] = []
     for chunk in chunks:
@@ -306,7 +306,7 @@ def _piece(feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBody], no
             for data, key, headers, partition in _unpack(chunk.body)
         ]
         rejects = _rejects(chunk.rejected) if chunk.rejected else ()
-        rejected += [(_rejected(feed, each, batch), each.reason) for each in rejects]
+        rejected += [(_make_rejected_row(feed, each, batch), each.reason) for each in rejects]
     handed = NewEvents(events, validated=True)
     prepared = prepare_or_refuse(feed, handed, now, exact=True) if events else Prepared(feed, 0, {})
     return PublishRequest(
@@ -314,19 +314,19 @@ def _piece(feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBody], no
     )
 
 
-def _rejected(feed: StoredFeed, reject: InvalidUploadLine, batch: LedgerBatch) -> OutboxRow:
+def _make_rejected_row(feed: StoredFeed, reject: InvalidUploadLine, batch: LedgerBatch) -> OutboxRow:
     headers = None if reject.headers is None else msgspec.json.encode(reject.headers).decode()
     at = rfc3339(batch.begun_at)
     return OutboxRow(0, feed.name, reject.data, reject.key, headers, reject.partition, at)
 
 
-def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[UploadManifest]) -> Sequence[int]:
+def _lock_uploads(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[UploadManifest]) -> Sequence[int]:
     """Check the uploads of *parts* against their descriptions, lock them, and return their ids."""
     held = tx.batches.lock_uploads(key, [part.name for part in parts])
     for part in parts:
         if part.name not in held:
             raise BatchNotFound.of("upload-not-found", event_type=event_type, upload=part.name)
-        if reason := _differs(part, held[part.name].chunks):
+        if reason := _find_difference(part, held[part.name].chunks):
             raise UploadRefused.of("upload-incomplete", event_type=event_type, upload=part.name, reason=reason)
     if len(held) < len(parts):
         raise UploadRefused.of(
@@ -335,7 +335,7 @@ def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[UploadMani
     return [held[part.name].id for part in parts]
 
 
-def _differs(part: UploadManifest, chunks: Sequence[StoredChunk]) -> str | None:
+def _find_difference(part: UploadManifest, chunks: Sequence[StoredChunk]) -> str | None:
     """Return the difference between an upload and its description *part*, or None."""
     numbers = [each.number for each in chunks]
     if numbers != list(range(part.chunks)):

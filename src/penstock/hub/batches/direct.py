@@ -59,7 +59,7 @@ class DirectBatches:
         try:
             for _ in range(RACES_MAX):
                 with self._store.write() as tx:
-                    batch = self._begun(tx, name, query)
+                    batch = self._find_or_begin(tx, name, query)
                 if batch is not None:
                     return batch
         except OutcomeUnknown as error:
@@ -80,9 +80,9 @@ class DirectBatches:
         """
         try:
             with self._store.write() as tx:
-                feed = _locked(tx, name)
+                feed = _lock_feed(tx, name)
                 batch = require_batch(find_batch(tx, feed, name, query, is_direct=True), name)
-                return batch if batch.is_done else self._completed(tx, feed, name, batch, counts)
+                return batch if batch.is_done else self._complete(tx, feed, name, batch, counts)
         except OutcomeUnknown as error:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
@@ -97,21 +97,21 @@ class DirectBatches:
         handed = handed._replace(among=batch.partitions)
         return handed, prepare_or_refuse(found.feed, handed, self._clock(), exact=True)
 
-    def _begun(self, tx: Tx, name: BatchName, query: str) -> LedgerBatch | None:
+    def _find_or_begin(self, tx: Tx, name: BatchName, query: str) -> LedgerBatch | None:
         """Return the batch; None if another producer of the group came first, and the call has to be repeated."""
-        feed = _locked(tx, name)
+        feed = _lock_feed(tx, name)
         batch = find_batch(tx, feed, name, query, is_direct=True)
         if batch is not None:
             return batch
         keys = _keys(feed, name.group, feed.partition_count)
-        producers = _producers(tx, keys)
-        epoch = next_epoch(producers.values())
-        if len(producers) < len(keys) or not self._claimed(tx, feed, producers, epoch):
+        producers = _find_producers(tx, keys)
+        epoch = choose_epoch(producers.values())
+        if len(producers) < len(keys) or not self._claim(tx, feed, producers, epoch):
             return None
         tx.batches.begin(key_of(feed, name, query), self._clock(), partitions=feed.partition_count, epoch=epoch)
         return require_batch(tx.batches.find(feed.id, name.group, name.number), name)
 
-    def _claimed(self, tx: Tx, feed: StoredFeed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
+    def _claim(self, tx: Tx, feed: StoredFeed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
         """Claim *epoch* for the group in all partitions; return False if another hub has inserted a producer first."""
         new = sorted(key for key, producer in producers.items() if not counts_toward_limit(producer))
         if new:
@@ -139,25 +139,25 @@ class DirectBatches:
             state = state if state.epoch == epoch else state.begin_epoch(epoch)
             tx.producers.update(producer._replace(state=state, claim_id=None, is_pinned=True, updated_at=self._clock()))
 
-    def _completed(
+    def _complete(
         self, tx: Tx, feed: StoredFeed, name: BatchName, batch: LedgerBatch, counts: Mapping[int, int]
     ) -> LedgerBatch:
         assert batch.partitions is not None
         assert batch.epoch is not None
         keys = _keys(feed, name.group, batch.partitions)
         tx.batches.lock([batch.id], feed.partition_ids)
-        producers = _producers(tx, keys)
+        producers = _find_producers(tx, keys)
         fields = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
         offsets = {}
         for partition in sorted({*range(batch.partitions), *counts}):
             producer = producers.get(keys[partition]) if partition < batch.partitions else None
-            stored, counted = _stored(name.group, partition, batch.epoch, producer), counts.get(partition, 0)
+            stored, counted = _count_stored(name.group, partition, batch.epoch, producer), counts.get(partition, 0)
             if stored != counted:
                 raise BatchUnfinished.of(
                     "batch-incomplete", **fields, partition=partition, counted=counted, stored=stored
                 )
             if producer is not None:
-                offsets[str(partition)] = [list(each) for each in _ranges(tx, producer)]
+                offsets[str(partition)] = [list(each) for each in _list_ranges(tx, producer)]
                 self._raise(tx, producer, batch.epoch + 1)
         shown = msgspec.json.encode({partition: ranges for partition, ranges in offsets.items() if ranges}).decode()
         now = self._clock()
@@ -166,7 +166,7 @@ class DirectBatches:
         return done
 
 
-def next_epoch(producers: Iterable[Producer | None]) -> int:
+def choose_epoch(producers: Iterable[Producer | None]) -> int:
     """Return the lowest epoch that is unused by all *producers* and not below any of their epochs."""
     states = [producer.state for producer in producers if producer is not None]
     highest = max((state.epoch for state in states), default=0)
@@ -174,7 +174,7 @@ def next_epoch(producers: Iterable[Producer | None]) -> int:
     return highest + is_used
 
 
-def _locked(tx: Tx, name: BatchName) -> StoredFeed:
+def _lock_feed(tx: Tx, name: BatchName) -> StoredFeed:
     feed = tx.registry.find(name.event_type, lock=True)
     if feed is None:
         raise EventTypeNotFound(event_type=name.event_type)
@@ -185,11 +185,11 @@ def _keys(feed: StoredFeed, group: str, partitions: int) -> Sequence[ProducerKey
     return [(partition_id, group) for partition_id in feed.partition_ids[:partitions]]
 
 
-def _producers(tx: Tx, keys: Sequence[ProducerKey]) -> Mapping[ProducerKey, Producer | None]:
+def _find_producers(tx: Tx, keys: Sequence[ProducerKey]) -> Mapping[ProducerKey, Producer | None]:
     return tx.producers.find(sorted(keys), lock=sorted(partition_id for partition_id, _ in keys))
 
 
-def _stored(group: str, partition: int, epoch: int, producer: Producer | None) -> int:
+def _count_stored(group: str, partition: int, epoch: int, producer: Producer | None) -> int:
     """Return the number of events of *epoch* that a producer has stored.
 
     Raises:
@@ -203,7 +203,7 @@ def _stored(group: str, partition: int, epoch: int, producer: Producer | None) -
     return producer.state.next
 
 
-def _ranges(tx: Tx, producer: Producer) -> Sequence[OffsetRange]:
+def _list_ranges(tx: Tx, producer: Producer) -> Sequence[OffsetRange]:
     """Return the offsets of the events of a producer's epoch; adjacent ranges become one."""
     found: list[OffsetRange] = []
     for first in range(0, producer.state.next, NUMBERS_AT_ONCE):

@@ -78,12 +78,12 @@ def record_piece(tx: Tx, piece: BatchPiece, appended: Prepared, published: Appen
         done=batch.done + len(piece.chunks),
         events=batch.events + published.events,
         rejected=batch.rejected + len(piece.rejected),
-        offsets=json.dumps(_extended(json.loads(batch.offsets), appended, published), separators=(",", ":")),
+        offsets=json.dumps(_extend(json.loads(batch.offsets), appended, published), separators=(",", ":")),
     )
     tx.batches.advance(batch, piece.chunks, now)
 
 
-def _extended(offsets: Offsets, appended: Prepared, published: AppendResult) -> Offsets:
+def _extend(offsets: Offsets, appended: Prepared, published: AppendResult) -> Offsets:
     """Return *offsets* with the offsets of the appended events; adjacent ranges become one."""
     found = {partition: [list(each) for each in ranges] for partition, ranges in offsets.items()}
     for number, rows in appended.rows.items():

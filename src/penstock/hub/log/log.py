@@ -33,7 +33,7 @@ SETTLE_SECONDS_MAX: Final = 6.0
 class EventTypeCatalogue(Protocol):
     """The event types that a hub knows: see `penstock.hub.registry.Registry`."""
 
-    def knows(self, name: str) -> bool:
+    def is_cached(self, name: str) -> bool:
         """Return whether `recall` answers without a query."""
 
     def recall(self, name: str) -> StoredFeed:
@@ -108,7 +108,7 @@ class Log:
             EventTypeNotFound: there is no event type *name*.
             MalformedEvent: an event cannot be parsed.
         """
-        remembered = rechecks and self._event_types.knows(name)
+        remembered = rechecks and self._event_types.is_cached(name)
         feed = self._event_types.recall(name)
         found = prepare_or_refuse(feed, handed, self._clock(), exact=exact, explains=rechecks)
         if isinstance(found, Unpublishable) and remembered:
@@ -127,7 +127,7 @@ class Log:
 
     # The outbox
 
-    def waiting(self, names: Sequence[str]) -> Sequence[str]:
+    def find_waiting(self, names: Sequence[str]) -> Sequence[str]:
         """Return those of *names* with outbox rows that are not in the log yet, in one query.
 
         Ask before looking at the log: rows that another hub moves between the two calls are in the log by then.
@@ -136,8 +136,8 @@ class Log:
             return tx.outbox.find_waiting(names)
 
     def has_waiting(self, name: str) -> bool:
-        """Return whether the outbox has rows of the event type *name*: see `waiting`."""
-        return bool(self.waiting([name]))
+        """Return whether the outbox has rows of the event type *name*: see `find_waiting`."""
+        return bool(self.find_waiting([name]))
 
     def move(self, name: str) -> "Future[AppendResult | None]":
         """Queue moving the outbox rows of *name* into the log; the future gets its result once they are on disk.
@@ -157,7 +157,7 @@ class Log:
         try:
             self.move(name).result(timeout=SETTLE_SECONDS_MAX)
         except (TimeoutError, OutcomeUnknown) as error:
-            raise not_settled(name, error) from error
+            raise make_unsettled_error(name, error) from error
         return True
 
     # Reading
@@ -182,18 +182,18 @@ class Log:
             reading = self.reader.open(name, n, wanted, page_size, kinds)
         return reading
 
-    def heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
-        """Return a feed and its heads by partition id, with everything committed before: see `Reader.heads`."""
+    def find_heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
+        """Return a feed and its heads by partition id, with everything committed before: see `Reader.find_heads`."""
         self.settle(name)
-        return self.reader.heads(name)
+        return self.reader.find_heads(name)
 
-    def since(self, name: str, at: int) -> tuple[StoredFeed, list[int]]:
-        """Return a feed and, by partition, the first offset received at *at* or later: see `Reader.since`."""
+    def find_offsets_since(self, name: str, at: int) -> tuple[StoredFeed, list[int]]:
+        """Return a feed and, by partition, the first offset received at *at* or later: see `Reader`."""
         self.settle(name)
-        return self.reader.since(name, at)
+        return self.reader.find_offsets_since(name, at)
 
 
-def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:
+def make_unsettled_error(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:
     """Return the error of a read of *name* whose outbox could not be moved; repeating the read is always safe."""
     if isinstance(error, OutcomeUnknown):
         return DatabaseUnavailable(reason=error.reason, retry_after=1)

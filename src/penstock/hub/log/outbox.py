@@ -56,7 +56,7 @@ def take_rows(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_R
     for name in sorted(tx.outbox.find_waiting(names)):
         taken = tx.outbox.take(name, max(1, rows_max), max(1, bytes_max))
         row_ids += [row.id for row in taken.rows]
-        batches += _ready(tx, name, taken.rows, clock())
+        batches += _prepare_rows(tx, name, taken.rows, clock())
         if taken.more:
             return MovedRows(batches, RowsLeft(name, row_ids[-1], taken.last), row_ids)
         rows_max -= len(taken.rows)
@@ -76,31 +76,31 @@ def reject_row(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> Non
     tx.outbox.reject([(rows[0], reason)], clock())
 
 
-def _ready(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
+def _prepare_rows(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
     feed = tx.registry.find(name)
     if feed is None:
         reason = str(EventTypeNotFound(event_type=name))
         tx.outbox.reject([(row, reason) for row in rows], now)
         return []
     try:
-        return [_prepared(feed, rows, now)] if rows else []
+        return [_prepare(feed, rows, now)] if rows else []
     except Exception:  # noqa: BLE001 - any program may have inserted anything: each row is prepared alone
-        return _ready_alone(tx, feed, rows, now)
+        return _prepare_each_row(tx, feed, rows, now)
 
 
-def _ready_alone(tx: Tx, feed: StoredFeed, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
+def _prepare_each_row(tx: Tx, feed: StoredFeed, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
     batches: list[Prepared] = []
     rejected: list[tuple[OutboxRow, str]] = []
     for row in rows:
         try:
-            batches.append(_prepared(feed, [row], now))
+            batches.append(_prepare(feed, [row], now))
         except Exception as error:  # noqa: BLE001 - it is recorded with its row
             rejected.append((row, _reason(error)))
     tx.outbox.reject(rejected, now)
     return batches
 
 
-def _prepared(feed: StoredFeed, rows: Sequence[OutboxRow], now: int) -> Prepared:
+def _prepare(feed: StoredFeed, rows: Sequence[OutboxRow], now: int) -> Prepared:
     events = [
         NewEvent(
             msgspec.Raw(row.data.encode(errors="surrogateescape")), row.key, parse_headers(row.headers), row.partition

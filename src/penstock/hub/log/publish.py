@@ -126,7 +126,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
         )
         datas = list(map(enrichment.complete, datas, batch.decoded, partitions))
     rows = zip(accepted.keys, accepted.kinds, accepted.headers, datas, strict=True)
-    return Prepared(feed, len(datas), _by_partition(partitions, rows))
+    return Prepared(feed, len(datas), _group_by_partition(partitions, rows))
 
 
 def _check_metadata(feed: StoredFeed, batch: ParsedBatch) -> None:
@@ -174,10 +174,10 @@ def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, partitioner: Partit
     check_sizes(batch.raws, batch.lines)
     partitions, keys = assign_partitions(feed.event_type, batch, partitioner)
     rows = ((key, DELETION, None, data) for key, data in zip(keys, remove_all_line_breaks(batch.raws), strict=True))
-    return Prepared(feed, len(batch.raws), _by_partition(partitions, rows))
+    return Prepared(feed, len(batch.raws), _group_by_partition(partitions, rows))
 
 
-def _by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, list[Row]]:
+def _group_by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, list[Row]]:
     if len(set(partitions)) == 1:
         return {partitions[0]: list(rows)}
     found: dict[int, list[Row]] = {}

@@ -138,7 +138,7 @@ class Track:
         rows = scan_max if quota and scan_max is not None else quota
         return min(self.stops[physical], self.offsets[physical] + rows)
 
-    def next_range(self, rows_max: int) -> ReadRange | None:
+    def find_next_range(self, rows_max: int) -> ReadRange | None:
         """Return the next range to read; None if the page is full or nothing is left.
 
         A filtered page reads as many events as are likely to fill it, by the share that was kept so far.
@@ -173,11 +173,11 @@ class Reading(NamedTuple):
     scan_max: int
     """The number of events that a filtered page may scan in each partition."""
 
-    def next_range(self, track: Track) -> ReadRange | None:
+    def find_next_range(self, track: Track) -> ReadRange | None:
         """Return the next range to read of *track*; None if its share of the page is full or nothing is left."""
         if not self.is_filtered:
-            return track.next_range(track.rows_per_chunk)
-        return track.next_range(min(SCAN_ROWS, self.scan_max - track.scanned))
+            return track.find_next_range(track.rows_per_chunk)
+        return track.find_next_range(min(SCAN_ROWS, self.scan_max - track.scanned))
 
     @property
     def is_filtered(self) -> bool:
@@ -232,22 +232,22 @@ class Reader:
         tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
-        return Reading(feed, tracks, _shown(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
+        return Reading(feed, tracks, _choose_filter(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
 
-    def onward(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
+    def open_range(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
         """Open a page of one partition up to *stop*, which the caller knows to exist, without a query."""
         view = FeedView(feed.partition_count, partition, feed.partition_count)
         head = PartitionHead(feed.revision, 0, stop, 0)
         track = Track(feed, view, {partition: start}, {feed.partition_ids[partition]: head}, {})
         track.quotas[partition] = min(rows_max, stop - start)
-        return Reading(feed, [track], _shown(feed, None), SCAN_ROWS_MAX)
+        return Reading(feed, [track], _choose_filter(feed, None), SCAN_ROWS_MAX)
 
-    def shared(self, feed: StoredFeed, partition: int, start: int, stop: int) -> LineChunk | None:
+    def find_shared(self, feed: StoredFeed, partition: int, start: int, stop: int) -> LineChunk | None:
         """Return this range of a partition if another reader has just read it as events (`EVENTS`), else None."""
         wanted = ReadRange(partition, feed.partition_ids[partition], start, stop)
-        return None if _shown(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
+        return None if _choose_filter(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
 
-    def heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
+    def find_heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
         """Return the feed and its heads by partition id.
 
         Raises:
@@ -257,7 +257,7 @@ class Reader:
             feed = tx.registry.get(name)
             return feed, tx.log.find_heads(feed.partition_ids)
 
-    def since(self, name: str, at: int) -> tuple[StoredFeed, list[int]]:
+    def find_offsets_since(self, name: str, at: int) -> tuple[StoredFeed, list[int]]:
         """Return the feed and, by partition, the first retained offset received at *at* or later.
 
         A partition without such an event gives its end. *at* are microseconds since 1970, UTC.
@@ -275,13 +275,13 @@ class Reader:
             raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
         return feed, [found[partition_id] for partition_id in feed.partition_ids]
 
-    def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
+    def read_next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
         """Read the next chunk as lines; return None at the end. Slices are read by column instead.
 
         Raises:
             CursorExpired: retention has removed the range.
         """
-        wanted = reading.next_range(track)
+        wanted = reading.find_next_range(track)
         if wanted is None:
             return None
         form = (reading.feed.epoch, frame, reading.kinds)
@@ -293,13 +293,13 @@ class Reader:
         track.advance(wanted, chunk.kept)
         return chunk
 
-    def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
+    def read_next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
         """Read the next chunk by column; return None at the end. The caller filters, and calls `track.advance`.
 
         Raises:
             CursorExpired: retention has removed the range.
         """
-        wanted = reading.next_range(track)
+        wanted = reading.find_next_range(track)
         if wanted is None:
             return None
         chunk = self._read_columns(reading, wanted)
@@ -311,7 +311,7 @@ class Reader:
             columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
         wanted = wanted._replace(stop=columns.stop)
         if columns.rows != wanted.stop - wanted.start:
-            raise _gone(reading.feed, wanted)
+            raise _make_removed_error(reading.feed, wanted)
         return ColumnChunk(wanted, columns)
 
     def _read_lines(self, reading: Reading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
@@ -319,11 +319,11 @@ class Reader:
             found = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
         wanted = wanted._replace(stop=found.stop)
         if found.scanned != wanted.stop - wanted.start:
-            raise _gone(reading.feed, wanted)
+            raise _make_removed_error(reading.feed, wanted)
         return wanted, LineChunk(found.scanned, found.kept, found.body)
 
 
-def _shown(feed: StoredFeed, kinds: KindFilter | None) -> KindFilter | None:
+def _choose_filter(feed: StoredFeed, kinds: KindFilter | None) -> KindFilter | None:
     """Return the filter of a reader that asks for *kinds*; in compacted feeds it always skips tombstones."""
     if not feed.event_type.is_compacted or (kinds and not kinds.skip):
         return kinds
@@ -382,7 +382,7 @@ def resolve(
             reason = f"it is after the end: partition {physical} ends at offset {by_number[physical].next_offset}"
             raise BadCursor(parameter=parameter, value=text[:80], reason=reason)
         if offset < by_number[physical].floor:
-            raise _expired(feed, view, by_number, offsets, parameter)
+            raise _make_expired_error(feed, view, by_number, offsets, parameter)
     return offsets
 
 
@@ -398,7 +398,7 @@ def _track(feed: StoredFeed, heads: Mapping[int, PartitionHead], view: FeedView,
     return Track(feed, view, offsets, heads, until)
 
 
-def _expired(
+def _make_expired_error(
     feed: StoredFeed, view: FeedView, heads: Mapping[int, PartitionHead], offsets: Mapping[int, int], parameter: str
 ) -> CursorExpired:
     available = tuple(max(heads[p].floor, offsets[p]) for p in view.physical)
@@ -413,7 +413,7 @@ def _expired(
     )
 
 
-def _gone(feed: StoredFeed, wanted: ReadRange) -> CursorExpired:
+def _make_removed_error(feed: StoredFeed, wanted: ReadRange) -> CursorExpired:
     return CursorExpired(
         parameter="cursor",
         event_type=feed.name,
@@ -428,11 +428,11 @@ def _gone(feed: StoredFeed, wanted: ReadRange) -> CursorExpired:
 class Reads(Protocol):
     """Reads a page chunk by chunk."""
 
-    def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
-        """See `Reader.next_lines`."""
+    def read_next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
+        """See `Reader.read_next_lines`."""
 
-    def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
-        """See `Reader.next_columns`."""
+    def read_next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
+        """See `Reader.read_next_columns`."""
 
 
 class Rows:
@@ -452,7 +452,7 @@ class Rows:
         """Yield key, kind, own headers and data of each row."""
         return zip(self._keys, self._kinds, self._headers, self._data, strict=True)
 
-    def kept(self, reading: Reading, track: Track) -> list[bool]:
+    def match(self, reading: Reading, track: Track) -> list[bool]:
         """Return for each row whether it belongs to the track's slice and passes the filter."""
         slices, own = track.view.slices, track.view.slice
         kept = [True] * len(self._data)
@@ -484,19 +484,19 @@ class Rows:
         return list(chain.from_iterable(repeat(at, end - start) for at, (start, end) in runs))
 
 
-def next_events(reads: Reads, reading: Reading, track: Track) -> EventChunk | None:
+def read_next_events(reads: Reads, reading: Reading, track: Track) -> EventChunk | None:
     """Read the next chunk as events without those that the reader filters out; return None at the end."""
     (physical,) = track.view.physical
     start = track.offsets[physical]
     if not reading.is_filtered:
-        lines = reads.next_lines(reading, track, EVENTS)
+        lines = reads.read_next_lines(reading, track, EVENTS)
         stop = track.offsets[physical]
         return EventChunk(JoinedEvents(lines.body, lines.kept), range(start, stop), stop) if lines else None
-    chunk = reads.next_columns(reading, track)
+    chunk = reads.read_next_columns(reading, track)
     if chunk is None:
         return None
     rows = Rows(chunk)
-    kept = rows.kept(reading, track)
+    kept = rows.match(reading, track)
     return take_events(chunk, rows, track, kept)
 
 

@@ -159,7 +159,7 @@ class Watch:
         self.drain()
         self._stopping = True
         self._fresh.set()
-        return self._thread.ended(timeout)
+        return self._thread.wait_for_end(timeout)
 
     def _run(self) -> None:
         watcher: Watcher | None = None
@@ -167,7 +167,7 @@ class Watch:
         while not self._stopping:
             try:
                 watcher = watcher or self._store.watch()
-                changed = watcher.changed()
+                changed = watcher.has_changed()
                 self._stale |= changed
                 if changed or self._look or self._tries_again():
                     self._poll()

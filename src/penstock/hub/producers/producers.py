@@ -156,8 +156,8 @@ class Producers:
             EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is no such producer.
         """
         with self._store.read() as tx:
-            producer = _existing(who, tx.producers.find([key := _key(tx, who)]).get(key))
-            return self._standing(producer, tx.producers.find_window(producer.id, producer.state.epoch))
+            producer = _require(who, tx.producers.find([key := _find_key(tx, who)]).get(key))
+            return self._make_status(producer, tx.producers.find_window(producer.id, producer.state.epoch))
 
     def list(self, event_type: str, partition: int, *, after: str, limit: int) -> Sequence[ProducerStatus]:
         """Return up to *limit* producers of a partition with names after *after*, sorted by name.
@@ -166,11 +166,11 @@ class Producers:
             EventTypeNotFound, PartitionNotFound: there is no such partition.
         """
         with self._store.read() as tx:
-            partition_id, _ = _key(tx, ProducerName(event_type, partition, ""))
+            partition_id, _ = _find_key(tx, ProducerName(event_type, partition, ""))
             found = tx.producers.list(partition_id, after=after, limit=limit)
-        return [self._standing(producer) for producer in found]
+        return [self._make_status(producer) for producer in found]
 
-    def committed(
+    def find_presence(
         self, who: ProducerName, sequence: int, events: int, epoch: int | None = None
     ) -> tuple[int, BatchPresence]:
         """Return whether a batch of *events* events is stored, and its epoch, by default the current one.
@@ -179,7 +179,7 @@ class Producers:
             EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is no such producer.
         """
         with self._store.read() as tx:
-            producer = _existing(who, tx.producers.find([key := _key(tx, who)]).get(key))
+            producer = _require(who, tx.producers.find([key := _find_key(tx, who)]).get(key))
             stamp = ProducerStamp(producer.state.epoch if epoch is None else epoch, sequence)
             return stamp.epoch, find_committed(tx, producer, stamp, events, self.modulus)
 
@@ -194,11 +194,11 @@ class Producers:
         for _ in range(RACES_MAX):
             try:
                 with self._store.write() as tx:
-                    found = self._claimed(tx, who, claim)
+                    found = self._claim(tx, who, claim)
             except OutcomeUnknown as error:
                 raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
             if found is not None:
-                return self._standing(found)
+                return self._make_status(found)
         raise Unavailable(f"others keep claiming {who.group!r}", retry_after=1)
 
     def forget(self, who: ProducerName) -> None:
@@ -208,32 +208,32 @@ class Producers:
             EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is no such producer.
         """
         with self._store.write() as tx:
-            key = _key(tx, who)
-            producer = _existing(who, tx.producers.find([key], lock=[key[0]]).get(key))
+            key = _find_key(tx, who)
+            producer = _require(who, tx.producers.find([key], lock=[key[0]]).get(key))
             if not producer.state.is_expired:
                 tx.producers.update(expire(producer, self._clock()))
 
-    def _claimed(self, tx: Tx, who: ProducerName, claim: EpochClaim) -> Producer | None:
+    def _claim(self, tx: Tx, who: ProducerName, claim: EpochClaim) -> Producer | None:
         """Return the producer with its epoch; None if another claim came first, and the call has to be repeated."""
-        key = _key(tx, who)
+        key = _find_key(tx, who)
         locked = tx.producers.find([key], lock=[key[0]])
         if key not in locked:
             return None
         producer = locked[key]
-        state = self._granted(who, producer, claim)
+        state = self._grant(who, producer, claim)
         if not counts_toward_limit(producer):
             tx.log.find_heads([key[0]], lock=True)  # Two claims at once could exceed the limit.
             if (error := find_excess(tx, who, key[0])) is not None:
                 raise error
         if producer is None:
-            return self._inserted(tx, who, state, claim)
+            return self._insert(tx, who, state, claim)
         claim_id = claim.claim_id if state is not producer.state else producer.claim_id
         is_pinned = producer.is_pinned if claim.is_pinned is None else claim.is_pinned
         producer = producer._replace(state=state, claim_id=claim_id, is_pinned=is_pinned, updated_at=self._clock())
         tx.producers.update(producer)
         return producer
 
-    def _granted(self, who: ProducerName, producer: Producer | None, claim: EpochClaim) -> ProducerState:
+    def _grant(self, who: ProducerName, producer: Producer | None, claim: EpochClaim) -> ProducerState:
         state, last_claim = (producer.state, producer.claim_id) if producer else (None, None)
         found = grant(state, last_claim, claim, self.modulus)
         if isinstance(found, ProducerState):
@@ -249,16 +249,16 @@ class Producers:
         assert isinstance(found, EpochsExhausted)
         raise EpochExhausted(**fields)
 
-    def _inserted(self, tx: Tx, who: ProducerName, state: ProducerState, claim: EpochClaim) -> Producer | None:
-        key, now, is_pinned = _key(tx, who), self._clock(), bool(claim.is_pinned)
+    def _insert(self, tx: Tx, who: ProducerName, state: ProducerState, claim: EpochClaim) -> Producer | None:
+        key, now, is_pinned = _find_key(tx, who), self._clock(), bool(claim.is_pinned)
         found = tx.producers.insert(key, state, now, claim_id=claim.claim_id, is_pinned=is_pinned)
         return None if found is None else Producer(found, *key, state, claim.claim_id, is_pinned, now)
 
-    def _standing(self, producer: Producer, window: BatchWindow | None = None) -> ProducerStatus:
+    def _make_status(self, producer: Producer, window: BatchWindow | None = None) -> ProducerStatus:
         return ProducerStatus(producer, window, self._expiry.expires_at(producer))
 
 
-def _key(tx: Tx, who: ProducerName) -> ProducerKey:
+def _find_key(tx: Tx, who: ProducerName) -> ProducerKey:
     feed = tx.registry.get(who.event_type)
     if who.partition >= feed.partition_count:
         fields = {"event_type": feed.name, "partition": who.partition, "partition_count": feed.partition_count}
@@ -266,7 +266,7 @@ def _key(tx: Tx, who: ProducerName) -> ProducerKey:
     return feed.partition_ids[who.partition], who.group
 
 
-def _existing(who: ProducerName, producer: Producer | None) -> Producer:
+def _require(who: ProducerName, producer: Producer | None) -> Producer:
     if producer is None:
         raise ProducerNotFound(event_type=who.event_type, partition=who.partition, producer_group=who.group)
     return producer

@@ -75,9 +75,9 @@ def find_committed(
     """
     digests = events if isinstance(events, bytes) else None
     count = events if isinstance(events, int) else len(events) // DIGEST_BYTES
-    ending = _ending(tx, producer, stamp.epoch)
+    ending = _find_end(tx, producer, stamp.epoch)
     if ending is None:
-        return BatchPresence(None if _may_have_been(producer.state, stamp.epoch) else False)
+        return BatchPresence(None if _can_have_existed(producer.state, stamp.epoch) else False)
     numbers = find_assigned_sequences(ending, stamp.sequence, count, modulus)
     if not numbers:
         return BatchPresence(False)
@@ -95,7 +95,7 @@ def find_committed(
     return BatchPresence(is_whole, found)
 
 
-def _ending(tx: Tx, producer: Producer, epoch: int) -> EpochEnd | None:
+def _find_end(tx: Tx, producer: Producer, epoch: int) -> EpochEnd | None:
     state = producer.state
     if epoch == state.epoch and not state.is_expired:
         return state.ending
@@ -104,7 +104,7 @@ def _ending(tx: Tx, producer: Producer, epoch: int) -> EpochEnd | None:
     return tx.producers.find_window(producer.id, epoch).ending
 
 
-def _may_have_been(state: ProducerState, epoch: int) -> bool:
+def _can_have_existed(state: ProducerState, epoch: int) -> bool:
     """Return whether *epoch* may have existed and been forgotten."""
     if epoch > state.epoch or (epoch == state.epoch and not state.is_expired):
         return False
@@ -169,14 +169,14 @@ class _BatchJudge:
         if isinstance(found, Append):
             return self._append(Reservation(stamped, self._key, producer, found.state))
         if isinstance(found, Gap):
-            return self._refused(SequenceGap, BatchPresence(False if producer else None), expected=found.expected)
+            return self._refuse(SequenceGap, BatchPresence(False if producer else None), expected=found.expected)
         assert producer is not None
         if isinstance(found, Repeat):
-            return self._repeated(producer, found)
+            return self._judge_repeat(producer, found)
         kind = ProducerFenced if isinstance(found, Fenced) else ProducerStateExpired
         assert isinstance(found, Fenced | Expired)
         committed = find_committed(self._tx, producer, stamped.stamp, stamped.digests, self._modulus)
-        return self._refused(kind, committed)
+        return self._refuse(kind, committed)
 
     def _append(self, reservation: Reservation) -> Verdict:
         ready = self._ready
@@ -188,22 +188,22 @@ class _BatchJudge:
             reservation=reservation,
         )
 
-    def _repeated(self, producer: Producer, repeat: Repeat) -> Verdict:
+    def _judge_repeat(self, producer: Producer, repeat: Repeat) -> Verdict:
         stamped, known = self._stamped, repeat.known
         stored = self._tx.producers.list_batches(producer.id, repeat.state.epoch, repeat.first, repeat.first + known)
         found = compare(stored, repeat.first, stamped.digests[: known * DIGEST_BYTES])
         if isinstance(found, Mismatch):
-            return self._refused(PayloadMismatch, BatchPresence(False), differs_at=found.number % self._modulus)
+            return self._refuse(PayloadMismatch, BatchPresence(False), differs_at=found.number % self._modulus)
         if isinstance(found, ForgottenSequences):
-            return self._refused(SequenceTooOld, BatchPresence(None))
+            return self._refuse(SequenceTooOld, BatchPresence(None))
         if known == stamped.events:
-            produced = _produced("duplicate", stamped, repeat.state, found, self._modulus)
+            produced = _make_result("duplicate", stamped, repeat.state, found, self._modulus)
             return Verdict(self._request, result=AppendResult(self._ready.feed, 0, {}, produced))
         if not stamped.trims:
-            return self._refused(SequenceOverlap, BatchPresence(False, found))
+            return self._refuse(SequenceOverlap, BatchPresence(False, found))
         return self._append(Reservation(stamped, self._key, producer, repeat.state, found, known))
 
-    def _refused(self, kind: type[ProducerUnsafe], committed: BatchPresence, **more: Any) -> Verdict:
+    def _refuse(self, kind: type[ProducerUnsafe], committed: BatchPresence, **more: Any) -> Verdict:
         state = self._producer.state if self._producer else None
         stamped = self._stamped
         fields = {
@@ -245,7 +245,7 @@ def record_producer(tx: Tx, reservation: Reservation, now: int) -> int | None:
     return producer.id
 
 
-def batch_row(producer_id: int, reservation: Reservation, published: AppendResult) -> AppendedBatch:
+def make_batch_row(producer_id: int, reservation: Reservation, published: AppendResult) -> AppendedBatch:
     """Return the ledger row of a batch that was just appended."""
     stamped, state = reservation.stamped, reservation.state
     offset = published.next_offsets[stamped.who.partition] - published.events
@@ -254,15 +254,15 @@ def batch_row(producer_id: int, reservation: Reservation, published: AppendResul
     )
 
 
-def result_of(reservation: Reservation, published: AppendResult, modulus: int) -> ProducerResult:
+def make_result(reservation: Reservation, published: AppendResult, modulus: int) -> ProducerResult:
     """Return the result of a batch that was just appended."""
     stop = published.next_offsets[reservation.stamped.who.partition]
     ranges = [*reservation.repeated, OffsetRange(stop - published.events, stop - 1)]
     state = reservation.state.advance(published.events, stop - 1)
-    return _produced("trimmed" if reservation.repeated else "appended", reservation.stamped, state, ranges, modulus)
+    return _make_result("trimmed" if reservation.repeated else "appended", reservation.stamped, state, ranges, modulus)
 
 
-def _produced(
+def _make_result(
     outcome: Outcome, stamped: NumberedBatch, state: ProducerState, ranges: Sequence[OffsetRange], modulus: int
 ) -> ProducerResult:
     first = stamped.stamp.sequence

@@ -128,7 +128,7 @@ class CursorCommitter:
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        return self._thread.ended(timeout)
+        return self._thread.wait_for_end(timeout)
 
     def _run(self) -> None:
         while True:

@@ -40,7 +40,7 @@ from penstock.errors import (
     PenstockError,
     SubscriptionNotFound,
 )
-from penstock.hub.log.read import Reader, Reading, Reads, Rows, next_events, take_events
+from penstock.hub.log.read import Reader, Reading, Reads, Rows, read_next_events, take_events
 from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import CursorCommit, CursorCommitter
 from penstock.hub.subscriptions.lease import HubLease
@@ -306,11 +306,11 @@ class ParkedKeyFilter:
             DatabaseUnavailable: the events could not be read, or those of parked keys not recorded.
         """
         track = reading.tracks[0]
-        chunk = reads.next_columns(reading, track)
+        chunk = reads.read_next_columns(reading, track)
         if chunk is None:
             return None, False
         rows = Rows(chunk)
-        kept, is_outdated = self.filter(place, chunk.range.start, rows, rows.kept(reading, track))
+        kept, is_outdated = self.filter(place, chunk.range.start, rows, rows.match(reading, track))
         return take_events(chunk, rows, track, kept, timed=timed), is_outdated
 
     def filter(self, place: FeedPartition, start: int, rows: Rows, kept: Sequence[bool]) -> tuple[Sequence[bool], bool]:
@@ -488,7 +488,9 @@ class ConsumerStream:
             return False
         self._ends.refresh()
         has_news = self._inbox or self._is_stale or self._delivery.released_partitions
-        return bool(has_news or self._parked.find_resendable(self._delivery)) or any(True for _ in self._readable())
+        return bool(has_news or self._parked.find_resendable(self._delivery)) or any(
+            True for _ in self._list_readable()
+        )
 
     def epoch(self, event_type: str) -> int:
         """Return the epoch of an event type of the subscription."""
@@ -503,7 +505,7 @@ class ConsumerStream:
         if self._is_stale or self._parked.find_resendable(self._delivery) or self._delivery.released_partitions:
             return next(_unshared)
         self._ends.refresh()
-        for each in self._readable():
+        for each in self._list_readable():
             if not self._is_light(*each):
                 return next(_unshared)
             if (read := self._find_shared(*each)) is None:
@@ -680,7 +682,7 @@ class ConsumerStream:
     def _read_all(self) -> Iterator[tuple[FeedPartition, EventChunk]]:
         """Read each partition in turn, in several rounds, until nothing more may be sent."""
         rounds = ROUNDS
-        while rounds and (readable := list(self._readable())):
+        while rounds and (readable := list(self._list_readable())):
             rounds -= 1
             for each in readable:
                 if self._is_outdated:
@@ -688,7 +690,7 @@ class ConsumerStream:
                 if (read := self._read(*each)) is not None:
                     yield each[0], read
 
-    def _readable(self) -> Iterator[tuple[FeedPartition, int, int]]:
+    def _list_readable(self) -> Iterator[tuple[FeedPartition, int, int]]:
         """Yield each partition with unread events, and the offsets from and to which to read at once."""
         rules = self._rules
         rows = min(ROWS_MAX, rules.max_uncommitted)
@@ -710,16 +712,16 @@ class ConsumerStream:
     def _find_shared(self, place: FeedPartition, start: int, stop: int) -> EventChunk | None:
         """Return a light chunk that another stream has just read; None: it has to be read."""
         light = self._is_light(place, start, stop)
-        chunk = self._services.reader.shared(self._ends.feed(place[0]), place[1], start, stop) if light else None
+        chunk = self._services.reader.find_shared(self._ends.feed(place[0]), place[1], start, stop) if light else None
         return EventChunk(JoinedEvents(chunk.body, chunk.kept), range(start, stop), stop) if chunk else None
 
     def _read(self, place: FeedPartition, start: int, stop: int) -> EventChunk | None:
         """Read a chunk; None: there is none, or retention has removed it, and the stream skips it."""
         reader = self._services.reader
-        reading = reader.onward(self._ends.feed(place[0]), place[1], start, stop, ROWS_MAX)
+        reading = reader.open_range(self._ends.feed(place[0]), place[1], start, stop, ROWS_MAX)
         try:
             if not self._is_filtered(place):
-                return next_events(reader, reading, reading.tracks[0])
+                return read_next_events(reader, reading, reading.tracks[0])
             timed = bool(self._rules.timespan_seconds)
             read, is_outdated = self._parked.read_filtered(reader, place, reading, timed=timed)
         except CursorExpired:

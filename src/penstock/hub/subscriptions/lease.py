@@ -110,7 +110,7 @@ class HubLease:
     def stop(self, timeout: float | None = None) -> bool:
         """Stop the background threads; return whether they ended within *timeout*."""
         self._stopping.set()
-        ended = [thread.ended(timeout) for thread in self._threads]
+        ended = [thread.wait_for_end(timeout) for thread in self._threads]
         return all(ended)
 
     def _start(self) -> None:

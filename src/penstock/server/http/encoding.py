@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from starlette.requests import Request
 
 from penstock.errors import BadParameter, NotAcceptable, RequestTooLarge, UnsupportedMediaType
-from penstock.wire.query import printable
+from penstock.wire.query import make_printable
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -62,14 +62,14 @@ def choose_form(request: Request, *offered: str) -> str:
     liked = weights(given)
     if not liked:
         return offered[0]
-    ranked = {each: _liking(each, liked) for each in offered}
+    ranked = {each: _rank(each, liked) for each in offered}
     best = max(offered, key=ranked.__getitem__)
     if ranked[best][0] <= 0:
-        raise NotAcceptable(accept=printable(given), allowed=", ".join(offered))
+        raise NotAcceptable(accept=make_printable(given), allowed=", ".join(offered))
     return best
 
 
-def _liking(media_type: str, liked: Mapping[str, float]) -> tuple[float, int, int]:
+def _rank(media_type: str, liked: Mapping[str, float]) -> tuple[float, int, int]:
     """Return a client's preference for a media type: its weight, how exactly it is named, and how early."""
     places = {name: -number for number, name in enumerate(liked)}
     aliases = [name for name in liked if name in _ALIASES.get(media_type, ()) and liked[name] > 0]

@@ -232,7 +232,7 @@ class Http1Protocol(asyncio.Protocol):
         if method == "CONNECT":
             self._stop(MalformedRequest(reason="CONNECT is for proxies, and this is none"))
         if parser.should_upgrade():
-            self._upgrade_head = self._without_upgrade(method, version)
+            self._upgrade_head = self._drop_upgrade(method, version)
             return
         self._check_head(version)
         expects_continue = self._expects_continue and version == "1.1"  # HTTP/1.0 has no 100 (RFC 9110, 10.1.1).
@@ -276,7 +276,7 @@ class Http1Protocol(asyncio.Protocol):
         if version == "1.0" and any(name == b"transfer-encoding" for name, _ in self._headers):
             self._stop(MalformedRequest(reason="HTTP/1.0 has no Transfer-Encoding"))
 
-    def _without_upgrade(self, method: str, version: str) -> bytes:
+    def _drop_upgrade(self, method: str, version: str) -> bytes:
         lines = [b"%s %s HTTP/%s" % (method.encode(), self._target, version.encode())]
         for name, value in self._headers:
             if name == b"connection":

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.server.http.responses import link
 from penstock.server.telemetry import access_of
 from penstock.wire.problem import MEDIA_TYPE, nakadi_problem, to_problem
-from penstock.wire.query import printable
+from penstock.wire.query import make_printable
 
 _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.Invalid: 400,
@@ -71,7 +71,7 @@ _log: Final = structlog.get_logger("penstock.server")
 
 def status_of(error: PenstockError) -> int:
     """Return the status of *error*: that of its code, of its class, or of the nearest ancestor that has one."""
-    return _STATUS_OF_CODE.get(error.code) or _of_nearest(_STATUS, error)
+    return _STATUS_OF_CODE.get(error.code) or _find_nearest(_STATUS, error)
 
 
 def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
@@ -79,7 +79,7 @@ def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
     status = status_of(error)
     headers = {}
     if status == 503:
-        headers["Retry-After"] = str(error.fields.get("retry_after", _of_nearest(_RETRY_SECONDS, error)))
+        headers["Retry-After"] = str(error.fields.get("retry_after", _find_nearest(_RETRY_SECONDS, error)))
     return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers, strict=strict)
 
 
@@ -99,7 +99,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
     if status == 404:
-        detail = f"there is nothing at {printable(request.scope['path'])}"
+        detail = f"there is nothing at {make_printable(request.scope['path'])}"
     if status == 405:  # The framework knows only the methods of one route, and every operation is a route.
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
         headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
@@ -118,7 +118,7 @@ async def on_defect(request: Request, error: Exception) -> Response:
     return _response(problem, 500, {}, strict=_is_strict(request))
 
 
-def _of_nearest(known: Mapping[type[PenstockError], int], error: PenstockError) -> int:
+def _find_nearest(known: Mapping[type[PenstockError], int], error: PenstockError) -> int:
     return next(known[kind] for kind in type(error).__mro__ if kind in known)
 
 

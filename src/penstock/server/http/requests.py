@@ -27,7 +27,7 @@ from penstock.errors import (
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.server.http.encoding import decode_body
 from penstock.server.http.streaming import RunInThread
-from penstock.wire.query import printable
+from penstock.wire.query import make_printable
 
 FLOW_ID_CHARS_MAX: Final = 128
 _FLOW_ID: Final = re.compile(rb"[!-~](?:[ -~]{0,%d}[!-~])?" % (FLOW_ID_CHARS_MAX - 2))
@@ -63,7 +63,7 @@ def check_arrival(scope: Scope) -> Arrival:
     path: str = scope["path"]
     if len(path) > 1 and path[-1] == "/" and len(path) > len(scope.get("root_path", "")) + 1:
         scope = {**scope, "path": path[:-1]}
-    refusal = _refusal(scope["method"], path, encoding)
+    refusal = _find_refusal(scope["method"], path, encoding)
     return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
 
 
@@ -74,11 +74,11 @@ def _flow_id(given: bytes | None) -> str:
     return os.urandom(12).hex()
 
 
-def _refusal(method: str, path: str, encoding: bytes | None) -> PenstockError | None:
+def _find_refusal(method: str, path: str, encoding: bytes | None) -> PenstockError | None:
     if "//" in path:
-        return BadParameter(parameter="path", value=printable(path), allowed="one without //")
+        return BadParameter(parameter="path", value=make_printable(path), allowed="one without //")
     if encoding is not None and method != "POST":
-        return NotAcceptable.of("encoding-refused", method=method, encoding=printable(encoding.decode("latin-1")))
+        return NotAcceptable.of("encoding-refused", method=method, encoding=make_printable(encoding.decode("latin-1")))
     return None
 
 
@@ -119,7 +119,7 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
         BadParameter: it is shorter or longer than its Content-Length; or it did not arrive, since the request offers an
             upgrade and the server takes it for one without a body.
     """
-    declared = _declared_length(request.headers.get("content-length"), bytes_max)
+    declared = _parse_length(request.headers.get("content-length"), bytes_max)
     pieces, size = [], 0
     try:
         async for piece in request.stream():
@@ -142,12 +142,12 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     return await run(lambda: decode_body(body, encoding, bytes_max))
 
 
-def _declared_length(content_length: str | None, bytes_max: int) -> int | None:
+def _parse_length(content_length: str | None, bytes_max: int) -> int | None:
     if content_length is None:
         return None
     if not (content_length.isascii() and content_length.isdigit()):
         allowed = "a whole number of bytes"
-        raise BadParameter(parameter="Content-Length", value=printable(content_length), allowed=allowed)
+        raise BadParameter(parameter="Content-Length", value=make_printable(content_length), allowed=allowed)
     if len(content_length) > _DIGITS_MAX or int(content_length) > bytes_max:
         raise RequestTooLarge.of("body-too-large", limit=bytes_max)
     return int(content_length)
@@ -222,7 +222,7 @@ class TrustedProxies:
             found = found.ipv4_mapped
         return any(found in network for network in self._networks)
 
-    def as_forwarded(self, scope: Scope) -> Scope:
+    def apply_forwarding(self, scope: Scope) -> Scope:
         """Return *scope* as the client sees it: with the prefix and the origin that a trusted proxy reports.
 
         `X-Forwarded-Prefix` is the path that the proxy has removed; several are in the order in which they were
@@ -232,8 +232,8 @@ class TrustedProxies:
         if not self._networks or (scope.get("client") or ("",))[0] not in self:
             return scope
         given = _Headers(scope["headers"])
-        prefix = "".join(map(_decoded_prefix, given.values("x-forwarded-prefix")))
-        hop = self._outermost(list(given.hops()))
+        prefix = "".join(map(_decode_prefix, given.values("x-forwarded-prefix")))
+        hop = self._find_outermost(list(given.hops()))
         found = dict(scope)
         if prefix:
             found |= {"root_path": prefix + scope.get("root_path", ""), "path": prefix + scope["path"]}
@@ -242,7 +242,7 @@ class TrustedProxies:
             found[ORIGIN] = f"{scheme}://{hop.host}"
         return found
 
-    def _outermost(self, hops: Sequence[_Hop]) -> _Hop | None:
+    def _find_outermost(self, hops: Sequence[_Hop]) -> _Hop | None:
         """Return the account of the outermost trusted proxy: each one vouches for the proxy before it."""
         found = None
         for found in reversed(hops):
@@ -270,15 +270,15 @@ class _Headers:
             return
         clients, schemes, hosts = (self.values(f"x-forwarded-{name}") for name in ("for", "proto", "host"))
         for at in range(max(1, len(clients)), 0, -1):
-            yield _Hop(_address(_last(clients, at)), _last(schemes, at), _last(hosts, at))
+            yield _Hop(_address(_choose_last(clients, at)), _choose_last(schemes, at), _choose_last(hosts, at))
 
 
-def _decoded_prefix(text: str) -> str:
+def _decode_prefix(text: str) -> str:
     """Return a prefix of paths as ASGI's `root_path` has it; empty if it is malformed.
 
     Malformed is also an encoded slash, which would be another segment once it is decoded, and a control character.
 
-    >>> _decoded_prefix("/caf%C3%A9/"), _decoded_prefix("/a%2Fb"), _decoded_prefix("/%FF"), _decoded_prefix("hub")
+    >>> _decode_prefix("/caf%C3%A9/"), _decode_prefix("/a%2Fb"), _decode_prefix("/%FF"), _decode_prefix("hub")
     ('/café', '', '', '')
     """
     if not _PREFIX.fullmatch(text):
@@ -308,7 +308,7 @@ def _elements(text: str) -> list[dict[str, str]]:
         at = match.end()
 
 
-def _last(values: Sequence[str], at: int) -> str:
+def _choose_last(values: Sequence[str], at: int) -> str:
     """Return the value that is *at* places from the end; of fewer, the first."""
     return values[-min(at, len(values))] if values else ""
 

@@ -93,7 +93,9 @@ def listen_for_disconnect(receive: Receive) -> Disconnect:
     return asyncio.ensure_future(_receive_disconnect(receive))
 
 
-async def unless_disconnected(disconnect: Disconnect, sending: Awaitable[Any], seconds: float | None = None) -> bool:
+async def await_unless_disconnected(
+    disconnect: Disconnect, sending: Awaitable[Any], seconds: float | None = None
+) -> bool:
     """Await *sending*; cancel it and return False if the client disconnects first, or after *seconds*."""
     task = run_eagerly(sending)
     try:
@@ -104,7 +106,7 @@ async def unless_disconnected(disconnect: Disconnect, sending: Awaitable[Any], s
         task.cancel()
 
 
-async def while_wanted(
+async def await_while_wanted(
     disconnect: Disconnect, sending: Awaitable[bool], is_wanted: Callable[[], Awaitable[bool]]
 ) -> bool:
     """Await *sending*, which returns whether it has sent something; cancel it if the client disconnects.

@@ -22,7 +22,7 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import EventChunk
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusablePosition
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Reading, Track, WantedPartition, next_events
+from penstock.hub.log.read import Reading, Track, WantedPartition, read_next_events
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding
 from penstock.server.http.streaming import (
@@ -30,9 +30,9 @@ from penstock.server.http.streaming import (
     Piece,
     PieceBuilder,
     RunInThread,
+    await_unless_disconnected,
     listen_for_disconnect,
     send_ahead,
-    unless_disconnected,
     wait_for_events,
 )
 from penstock.server.log.nakadi import find_extents
@@ -176,7 +176,7 @@ class StreamPieces:
     def _read_chunk(self, reading: Reading, track: Track) -> EventChunk | None:
         """Read a chunk; return None at the end."""
         self._check()
-        return next_events(self._hub.log.reader, reading, track)
+        return read_next_events(self._hub.log.reader, reading, track)
 
     def _write_due(self) -> Iterator[bytes]:
         """Yield the lines that are due."""
@@ -202,7 +202,7 @@ async def stream_events(request: Request) -> "FeedStreamResponse":
         raise EventTypeNotFound("topic not found", **error.fields) from None
     may_read = partial(authorize, request, "read", event_type_named(name))
     header = request.headers.get(HEADER)
-    positions = _positions(header, extents)
+    positions = _read_positions(header, extents)
     asked = parse_stream(Query(request.scope["query_string"]))
     access.n, access.partitions = feed.partition_count, ",".join(map(str, sorted(positions)))
 
@@ -210,7 +210,7 @@ async def stream_events(request: Request) -> "FeedStreamResponse":
         state.metrics.served.add(name, events)
         access.events += events
 
-    rules = _rules(asked, state.hub.limits.stream_bytes_max)
+    rules = _make_rules(asked, state.hub.limits.stream_bytes_max)
     encoding = choose_encoding(request.headers.get("accept-encoding"))
     pieces = StreamPieces(
         state.hub, feed, positions, check=may_read, rules=rules, encoding=encoding, all_partitions=header is None
@@ -262,7 +262,7 @@ class FeedStreamResponse:
         disconnect = listen_for_disconnect(receive)
         try:
             if await self._stream(send, disconnect):
-                await unless_disconnected(disconnect, send(_body(self._pieces.end(), more=False)))
+                await await_unless_disconnected(disconnect, send(_body(self._pieces.end(), more=False)))
         finally:
             disconnect.cancel()
 
@@ -270,7 +270,7 @@ class FeedStreamResponse:
         """Send batches to the end of the stream; return False if the client is gone, or reads nothing."""
         try:
             # Some servers keep headers back until then.
-            await unless_disconnected(disconnect, send(_body(b"", more=True)))
+            await await_unless_disconnected(disconnect, send(_body(b"", more=True)))
             while not disconnect.done():
                 if not await self._send(await self._run(self._pieces.begin), send, disconnect):
                     return False
@@ -288,7 +288,7 @@ class FeedStreamResponse:
         pieces = self._pieces
 
         async def send_one(piece: Piece) -> bool:
-            return not piece.body or await unless_disconnected(
+            return not piece.body or await await_unless_disconnected(
                 disconnect, send(_body(piece.body, more=True)), pieces.send_timeout
             )
 
@@ -306,7 +306,7 @@ class FeedStreamResponse:
         return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
-def _positions(header: str | None, extents: Sequence[OffsetExtent]) -> dict[int, int]:
+def _read_positions(header: str | None, extents: Sequence[OffsetExtent]) -> dict[int, int]:
     """Return the next offset wanted of each partition that is to be read.
 
     Raises:
@@ -326,7 +326,7 @@ def _positions(header: str | None, extents: Sequence[OffsetExtent]) -> dict[int,
     return dict(places)
 
 
-def _rules(asked: StreamRequest, bytes_max: int) -> FeedStreamRules:
+def _make_rules(asked: StreamRequest, bytes_max: int) -> FeedStreamRules:
     timeout = random.uniform(*TIMEOUT_SECONDS) if asked.stream_timeout is None else asked.stream_timeout  # noqa: S311
     return FeedStreamRules(
         batch_limit=asked.batch_limit,

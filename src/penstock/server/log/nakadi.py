@@ -29,7 +29,7 @@ from penstock.wire.log.nakadi import (
     partition_number,
     shift_cursor,
 )
-from penstock.wire.query import Query, printable
+from penstock.wire.query import Query, make_printable
 
 CURSORS_BYTES_MAX: Final = 1024 * 1024
 Found = TypeVar("Found")
@@ -71,7 +71,7 @@ async def show_partition(request: Request) -> Response:
         try:
             number = partition_number(text, extents)
         except UnusablePosition:
-            fields = {"event_type": name, "partition": printable(text), "partition_count": len(extents)}
+            fields = {"event_type": name, "partition": make_printable(text), "partition_count": len(extents)}
             raise PartitionNotFound("partition not found", **fields) from None
         return partition_extent_object(extents[number], number)
 
@@ -120,7 +120,7 @@ async def find_cursors(request: Request) -> Response:
     at = parse_at(Query(request.scope["query_string"]))
 
     def find() -> Response:
-        feed, positions = state.hub.log.reader.since(name, at)
+        feed, positions = state.hub.log.reader.find_offsets_since(name, at)
         return json_response([cursor_object(feed.epoch, CursorPlace(*each)) for each in enumerate(positions)])
 
     return await state.run_settled([name], find)
@@ -145,7 +145,7 @@ async def _answer_about(state: State, name: str, describe: Callable[[Sequence[Of
 
 
 def _read_extents(hub: Hub, name: str) -> FeedExtents:
-    feed, heads = hub.log.reader.heads(name)
+    feed, heads = hub.log.reader.find_heads(name)
     if len(heads) < feed.partition_count:
         raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
     ends = [heads[partition_id] for partition_id in feed.partition_ids]

@@ -26,9 +26,9 @@ from penstock.server.http.encoding import Encoder, choose_encoding, encoder
 from penstock.server.http.streaming import (
     Disconnect,
     Piece,
+    await_unless_disconnected,
     listen_for_disconnect,
     send_ahead,
-    unless_disconnected,
     wait_for_events,
 )
 from penstock.server.state import state_of
@@ -72,25 +72,25 @@ class LineForm:
         """See `PageForm.pieces`. A filtered page has a cursor after each chunk."""
         for track in reading.tracks:
             if self._headers is not None or track.view.slices > 1:
-                yield from self._by_column(reader, reading, track)
+                yield from self._read_by_column(reader, reading, track)
             else:
-                yield from self._by_line(reader, reading, track)
+                yield from self._read_by_line(reader, reading, track)
             yield self._checkpoint(track)
 
     def gathers(self, reading: Reading) -> bool:  # noqa: ARG002 - the cursors are lines too
         """See `PageForm.gathers`."""
         return False
 
-    def _by_line(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
+    def _read_by_line(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
         frame = Frame(*(zeroeventhub.line_frame(track.view.partition) if self._v1 else feedapi.LINE_FRAME))
-        while chunk := reader.next_lines(reading, track, frame):
+        while chunk := reader.read_next_lines(reading, track, frame):
             if chunk.body:
                 yield chunk.body
             if reading.is_filtered:
                 yield self._checkpoint(track)
 
-    def _by_column(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
-        while chunk := reader.next_columns(reading, track):
+    def _read_by_column(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
+        while chunk := reader.read_next_columns(reading, track):
             lines = list(self._lines(reading, track, chunk))
             track.advance(chunk.range, len(lines))
             yield b"".join(lines)
@@ -99,8 +99,10 @@ class LineForm:
 
     def _lines(self, reading: Reading, track: Track, chunk: ColumnChunk) -> Iterator[bytes]:
         rows = Rows(chunk)
-        for key, kind, own, data in compress(rows.tuples(), rows.kept(reading, track)):
-            headers = self._headers.of(all_headers(reading.feed.name, key, kind, own, data)) if self._headers else {}
+        for key, kind, own, data in compress(rows.tuples(), rows.match(reading, track)):
+            headers = (
+                self._headers.of(combine_headers(reading.feed.name, key, kind, own, data)) if self._headers else {}
+            )
             if self._v1:
                 yield zeroeventhub.event_line(track.view.partition, headers, data)
             else:
@@ -136,21 +138,21 @@ class ArrowForm:
 
     def _batches(self, reader: Reader, reading: Reading, stream: "arrow.ArrowStream") -> "Iterator[list[arrow.Part]]":
         for track in reading.tracks:
-            while chunk := reader.next_columns(reading, track):
-                kept = Rows(chunk).kept(reading, track) if reading.is_filtered else None
+            while chunk := reader.read_next_columns(reading, track):
+                kept = Rows(chunk).match(reading, track) if reading.is_filtered else None
                 track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
-                headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
+                headers = self._join_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)
                 yield stream.add(arrow.record_batch(track.view.partition, chunk.range.start, columns, NONE, kept))
 
-    def _joined_headers(self, reading: Reading, chunk: ColumnChunk) -> bytes:
+    def _join_headers(self, reading: Reading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None
         choice, name = self._headers, reading.feed.name
-        found = (choice.of(all_headers(name, *row)) for row in Rows(chunk).tuples())
+        found = (choice.of(combine_headers(name, *row)) for row in Rows(chunk).tuples())
         return b"\n".join([msgspec.json.encode(headers) if headers else NONE for headers in found])
 
 
-def all_headers(
+def combine_headers(
     event_type: str, key: bytes | None, kind: bytes | None, own: bytes | None, data: bytes
 ) -> dict[str, str]:
     """Return an event's headers: those derived from it, and its own, which win."""
@@ -242,7 +244,7 @@ class PageResponse:
             first,
             pieces.next,
             self._state.run,
-            lambda piece: unless_disconnected(disconnect, _send_piece(piece, send)),
+            lambda piece: await_unless_disconnected(disconnect, _send_piece(piece, send)),
             partial(self._count, pieces.reading.feed.name),
         )
 

@@ -35,9 +35,9 @@ from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import access_of
 from penstock.wire.log import zeroeventhub
-from penstock.wire.log.nakadi import aborted_responses, batch_responses, parse_batch
+from penstock.wire.log.nakadi import make_aborted_responses, make_batch_responses, parse_batch
 from penstock.wire.producers import refuse_numbers
-from penstock.wire.query import Query, printable
+from penstock.wire.query import Query, make_printable
 
 INLINE_BYTES: Final = 16 << 10
 """Larger bodies are read in a worker thread."""
@@ -186,16 +186,18 @@ def _check_headers(request: Request) -> None:
     refuse_foreign_body(request)
     tags = request.headers.getlist(CONSUMER_TAG)
     if tags:
-        raise PublishingRestricted.of("unknown-consumer", subscription=printable(tags[0].partition("=")[2].strip()))
+        raise PublishingRestricted.of(
+            "unknown-consumer", subscription=make_printable(tags[0].partition("=")[2].strip())
+        )
 
 
 def _answer_refused(
     events: list[NewEvent], error: InvalidEvent | EventTooLarge | PartitionRefused | PublishingRestricted
 ) -> Response:
     if isinstance(error, PublishingRestricted):
-        return json_response(aborted_responses(events, error.detail), 422)
+        return json_response(make_aborted_responses(events, error.detail), 422)
     step = "partitioning" if isinstance(error, PartitionRefused) else "validating"
-    return json_response(batch_responses(events, (error.line or 1) - 1, step, _detail(error)), 422)
+    return json_response(make_batch_responses(events, (error.line or 1) - 1, step, _detail(error)), 422)
 
 
 def _detail(error: InvalidEvent | EventTooLarge | PartitionRefused) -> str:

@@ -34,7 +34,7 @@ from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import find_extents
 from penstock.server.telemetry import access_of
 from penstock.wire.log.nakadi import UNUSABLE, OffsetExtent, parse_time
-from penstock.wire.query import printable
+from penstock.wire.query import make_printable
 from penstock.wire.subscriptions import (
     STREAM_ID,
     GivenCursors,
@@ -80,7 +80,7 @@ async def commit_cursors(request: Request) -> Response:
         raise BadParameter(parameter=STREAM_ID, value=None, allowed="the id of the stream, from its headers")
     given = parse_cursors(await read_body(request, state.run, BODY_BYTES_MAX))
     items = _check_items(given)
-    if all(each is None or hub.registry.knows(each.event_type or "") for each in items):
+    if all(each is None or hub.registry.is_cached(each.event_type or "") for each in items):
         commits = _parse_commits(hub, items)
     else:
         commits = await state.run(lambda: _parse_commits(hub, items))
@@ -208,7 +208,7 @@ def _find_targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
 
     @cache
     def since(name: str, text: str) -> Sequence[int]:
-        return hub.log.since(name, parse_time(text, "offset"))[1]
+        return hub.log.find_offsets_since(name, parse_time(text, "offset"))[1]
 
     if given.items is None:
         raise _field_error("items", "is missing: an empty list only has the subscription begin")
@@ -228,7 +228,7 @@ def _check_name(name: str) -> str:
 
 
 def _unknown_event_type(name: str) -> UnusablePosition:
-    reason = f"there is no event type {printable(name)!r}"
+    reason = f"there is no event type {make_printable(name)!r}"
     return UnusablePosition.of(UNUSABLE, reason, partition=None, offset=None, reason=reason)
 
 
@@ -237,4 +237,4 @@ def _stream_id(text: str) -> str:
     try:
         return str(UUID(text))
     except ValueError:
-        return printable(text)
+        return make_printable(text)

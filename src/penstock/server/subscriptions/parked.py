@@ -14,7 +14,7 @@ from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import BODY_BYTES_MAX
 from penstock.storage.subscriptions import StoredParkedKey
 from penstock.wire.groups import check_reason
-from penstock.wire.query import Query, printable
+from penstock.wire.query import Query, make_printable
 
 EVENTS: int = 10
 EVENTS_MAX: int = 100
@@ -34,7 +34,7 @@ async def list_parked(request: Request) -> Response:
 async def show_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked/{parked}: show a parked key and its first events."""
     state, subscription_id = state_of(request), subscription_of(request)
-    parked_id = _parked_id(request, subscription_id)
+    parked_id = _parse_parked_id(request, subscription_id)
     limit = Query(request.scope["query_string"]).integer("limit", EVENTS, low=1, high=EVENTS_MAX)
 
     def show() -> Response:
@@ -49,7 +49,7 @@ async def show_parked(request: Request) -> Response:
 async def retry_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/{parked}/retry: send the events of a parked key again."""
     state, subscription_id = state_of(request), subscription_of(request)
-    parked_id = _parked_id(request, subscription_id)
+    parked_id = _parse_parked_id(request, subscription_id)
 
     def retry() -> None:
         state.hub.subscriptions.parked_keys.retry(subscription_id, parked_id)
@@ -72,7 +72,7 @@ async def retry_all_parked(request: Request) -> Response:
 async def skip_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/{parked}/skip: give up the events of a parked key."""
     state, subscription_id = state_of(request), subscription_of(request)
-    parked_id = _parked_id(request, subscription_id)
+    parked_id = _parse_parked_id(request, subscription_id)
     body = await read_body(request, state.run, BODY_BYTES_MAX)
 
     def skip() -> None:
@@ -87,10 +87,10 @@ async def skip_parked(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _parked_id(request: Request, subscription_id: str) -> int:
+def _parse_parked_id(request: Request, subscription_id: str) -> int:
     text = request.path_params["parked"]
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ParkedNotFound(subscription=subscription_id, parked=printable(text))
+        raise ParkedNotFound(subscription=subscription_id, parked=make_printable(text))
     return int(text)
 
 

@@ -28,10 +28,10 @@ from penstock.server.http.streaming import (
     Disconnect,
     Piece,
     PieceBuilder,
+    await_unless_disconnected,
+    await_while_wanted,
     listen_for_disconnect,
     send_ahead,
-    unless_disconnected,
-    while_wanted,
 )
 from penstock.server.state import State, state_of, subscription_of
 from penstock.server.telemetry import AccessLine, access_of
@@ -150,13 +150,13 @@ class SubscriptionResponse:
         disconnect = listen_for_disconnect(receive)
         disconnect.add_done_callback(lambda _: self._settle())
         try:
-            await unless_disconnected(disconnect, send(self._start()), STUCK_SECONDS)
+            await await_unless_disconnected(disconnect, send(self._start()), STUCK_SECONDS)
             # Some servers keep headers back until then.
-            await unless_disconnected(disconnect, send(_body(b"", more=True)), STUCK_SECONDS)
+            await await_unless_disconnected(disconnect, send(_body(b"", more=True)), STUCK_SECONDS)
             await asyncio.wait({disconnect}, timeout=FIRST_SECONDS)
             if await self._send_all(send, disconnect):
                 await self._close()  # First, so that a client that sees the end finds the partitions free.
-                await unless_disconnected(disconnect, send(_body(self._builder.end(), more=False)), STUCK_SECONDS)
+                await await_unless_disconnected(disconnect, send(_body(self._builder.end(), more=False)), STUCK_SECONDS)
         finally:
             gone = "the consumer has left" if disconnect.done() else "the consumer takes nothing"
             disconnect.cancel()
@@ -248,7 +248,7 @@ class SubscriptionResponse:
             await send(_body(piece.body, more=True))
             return True
 
-        return await while_wanted(disconnect, sending(), is_wanted)
+        return await await_while_wanted(disconnect, sending(), is_wanted)
 
     def _write_lines(self, steps: "Iterator[Any]") -> Iterator[bytes]:
         """Yield the lines of the batches that each step sends."""

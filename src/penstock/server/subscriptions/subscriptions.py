@@ -25,7 +25,7 @@ from penstock.server.state import state_of, subscription_of
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
 from penstock.wire.log.nakadi import OffsetExtent, parse_readable_place
-from penstock.wire.query import Query, printable
+from penstock.wire.query import Query, make_printable
 from penstock.wire.subscriptions import GivenSubscriptionCursor, list_pages
 
 SECOND_US: Final = 1_000_000
@@ -86,7 +86,7 @@ def _count_unconsumed(
     """Return the number of uncommitted events of each partition, and the age of the oldest."""
     heads: dict[FeedPartition, tuple[int, PartitionHead]] = {}
     for name in {slot.place[0] for slot in slots}:
-        feed, found = hub.log.heads(name)
+        feed, found = hub.log.find_heads(name)
         heads |= {(name, number): (each, found[each]) for number, each in enumerate(feed.partition_ids)}
     behind = {slot.place: max(0, heads[slot.place][1].next_offset - slot.offset) for slot in slots}
     count_events = {place: {"unconsumed_events": each} for place, each in behind.items()}
@@ -161,7 +161,7 @@ async def list_subscriptions(request: Request) -> Response:
     token = query.text("token")
     if not (token in (None, NEW) or _ID.fullmatch(token)):
         allowed = f"{NEW}, or what the link to the next page has"
-        raise BadParameter(parameter="token", value=printable(token), allowed=allowed)
+        raise BadParameter(parameter="token", value=make_printable(token), allowed=allowed)
 
     def list_page() -> Response:
         hub = state.hub
@@ -225,7 +225,7 @@ def find_extents(hub: Hub, name: str) -> Sequence[OffsetExtent]:
     Raises:
         EventTypeNotFound: there is none.
     """
-    feed, heads = hub.log.heads(name)
+    feed, heads = hub.log.find_heads(name)
     ends = [heads[partition_id] for partition_id in feed.partition_ids]
     return [OffsetExtent(feed.epoch, end.floor, end.next_offset) for end in ends]
 
@@ -250,7 +250,7 @@ def _find_starts(hub: Hub, definition: Definition) -> Mapping[FeedPartition, int
     found: dict[FeedPartition, int] = {}
     for at, each in enumerate(definition["initial_cursors"]):
         given = GivenSubscriptionCursor(each["partition"], each["offset"], event_type=each["event_type"])
-        surplus = f"partition {printable(each['partition'])} of {each['event_type']!r}"
+        surplus = f"partition {make_printable(each['partition'])} of {each['event_type']!r}"
         if each["event_type"] not in extents:
             raise _coverage_error(f"{surplus} is not one of them")
         try:
@@ -281,7 +281,7 @@ def _parse_search(query: Query) -> SubscriptionSearch:
     data_type, colon, value = (reader or "").partition(":")
     if reader is not None and not (data_type and colon and value):
         allowed = "a data type and a value, such as service:billing"
-        raise BadParameter(parameter="reader", value=printable(reader), allowed=allowed)
+        raise BadParameter(parameter="reader", value=make_printable(reader), allowed=allowed)
     owner = query.text("owning_application")
     given = [("event_type", name) for name in names]
     for parameter, text in (*given, ("reader", reader), ("owning_application", owner)):
@@ -292,4 +292,4 @@ def _parse_search(query: Query) -> SubscriptionSearch:
 def _check_printable(parameter: str, text: str | None) -> None:
     """Raise BadParameter for a text that is empty or not printable: nothing has such a name."""
     if text is not None and not (text and text.isprintable()):
-        raise BadParameter(parameter=parameter, value=printable(text), allowed="printable text")
+        raise BadParameter(parameter=parameter, value=make_printable(text), allowed="printable text")

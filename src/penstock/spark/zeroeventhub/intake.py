@@ -81,7 +81,7 @@ class Intake:
                 self._beyond = None
                 return batch.end()
             self._beyond = (start, dict(course.cursors))
-            left = set(course.readable()) - batch.places.keys() - self._ended
+            left = set(course.list_readable()) - batch.places.keys() - self._ended
             if is_over and not left:
                 return start
 

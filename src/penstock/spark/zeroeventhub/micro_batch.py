@@ -23,7 +23,7 @@ class MicroBatch:
         self.is_bounded = events_max is not None
         self._left = events_max
         self._unplaced = [number for number, cursor in course.cursors.items() if cursor == LAST]
-        self.places = {number: self._at(number) for number in course.readable() if number not in set(done)}
+        self.places = {number: self._at(number) for number in course.list_readable() if number not in set(done)}
         """Of the partitions that it reads."""
         self.hungry = list(self.places)
         """Those that may have more, in the order in which they are to be asked."""

@@ -22,7 +22,7 @@ def read_partitions(options: RemoteOptions, cursors: Mapping[int, str]) -> Itera
     course = feed.course(cursors, cursors.keys())
     numbers: Counter[int] = Counter()
     done: set[int] = set()
-    while left := [number for number in course.readable() if number not in done]:
+    while left := [number for number in course.list_readable() if number not in done]:
         number = left[0]
         page = feed.page(course, number, size=options.page_size_hint)
         if page is None:

@@ -35,7 +35,7 @@ class PostgresWatcher:
         self._seen: bytes | None = None
         self._moved_at = self._told_at = -LATE_SECONDS
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Return whether anything may have been committed since the last call."""
         where = self._where()
         now = time.monotonic()

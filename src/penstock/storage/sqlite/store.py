@@ -115,7 +115,7 @@ class SqliteWatcher:
         self._connection = connection
         self._seen = -1
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Return whether another connection has committed since the last call."""
         with translate_errors():
             (found,) = self._connection.execute("PRAGMA data_version").fetchone()

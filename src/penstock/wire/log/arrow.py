@@ -75,9 +75,9 @@ def record_batch(
     columns = [
         _fill(pa.int32(), rows, struct.pack("=i", partition) * rows),
         pa.arange(start, start + rows),
-        _nullable(joined.keys, nulls, null),
-        _nullable(joined.kinds, nulls, null),
-        _nullable(joined.headers, nulls, null),
+        _restore_nulls(joined.keys, nulls, null),
+        _restore_nulls(joined.kinds, nulls, null),
+        _restore_nulls(joined.headers, nulls, null),
         _data(joined),
         _times(*joined.received),
     ]
@@ -149,7 +149,7 @@ def _fill(kind: pa.DataType, rows: int, values: bytes) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values)])
 
 
-def _nullable(joined: bytes | None, nulls: pa.Array, null: bytes) -> pa.Array:
+def _restore_nulls(joined: bytes | None, nulls: pa.Array, null: bytes) -> pa.Array:
     if joined is None:
         return nulls
     rows = _rows(joined)

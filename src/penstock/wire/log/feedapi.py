@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.errors import BadParameter, StaleToken
 from penstock.wire.log.zeroeventhub import WAIT_SECONDS_MAX, page_size
-from penstock.wire.query import HeaderChoice, Query, parse_headers, parse_kinds, printable, refuse_until
+from penstock.wire.query import HeaderChoice, Query, make_printable, parse_headers, parse_kinds, refuse_until
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 """Media type of Arrow pages, which require PyArrow, the extra `arrow`."""
@@ -73,7 +73,7 @@ def feed_token(epoch: int, partition_count: int) -> str:
 def check_token(given: str, epoch: int, partition_count: int) -> None:
     """Raise StaleToken unless *given* is the feed's token."""
     if given != feed_token(epoch, partition_count):
-        raise StaleToken(given=printable(given), current=feed_token(epoch, partition_count))
+        raise StaleToken(given=make_printable(given), current=feed_token(epoch, partition_count))
 
 
 def discovery(epoch: int, partition_count: int, exactly_once: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from penstock.core.log.batching import FeedBatch
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import BadCursor, BadParameter, MalformedBatch, RequestTooLarge, UnusablePosition
 from penstock.schema.json_text import BOM, decode, explain_malformed
-from penstock.wire.query import UNTIL_ELSEWHERE, Query, printable, refuse_until
+from penstock.wire.query import UNTIL_ELSEWHERE, Query, make_printable, refuse_until
 
 SCHEMAS_MAX: Final = 1_000
 """Maximum number of schema versions in one response."""
@@ -56,7 +56,7 @@ def parse_offset(text: str) -> tuple[int, int]:
     match = _OFFSET.fullmatch(text)
     if match is None:
         raise BadCursor(
-            parameter="offset", value=printable(text), reason="it is not of the form 001-0001-000000000000000041"
+            parameter="offset", value=make_printable(text), reason="it is not of the form 001-0001-000000000000000041"
         )
     return int(match[1], 16), int(match[2])
 
@@ -97,15 +97,15 @@ def parse_batch(body: bytes) -> list[NewEvent]:
     [b'{"a":1}', b'{"a":2}']
     """
     if not body.strip(_SPACES).startswith((b"[", BOM)):
-        raise _malformed_batch("the body is an array of events: it begins with [")
+        raise _make_malformed_batch("the body is an array of events: it begins with [")
     if body.count(b"{") > EVENTS_MAX:
         _check_count(body)
     try:
         return [NewEvent(raw) for raw in _split(body)]
     except RecursionError:
-        raise _malformed_batch("the JSON is nested too deeply") from None
+        raise _make_malformed_batch("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _malformed_batch(f"the body is not valid JSON: {explain_malformed(body, error)}") from None
+        raise _make_malformed_batch(f"the body is not valid JSON: {explain_malformed(body, error)}") from None
 
 
 def _check_count(body: bytes) -> None:
@@ -123,15 +123,15 @@ _BETWEEN: Final = re.compile(r"[\s,]*")
 _decode_one: Final = json.JSONDecoder().raw_decode
 
 
-def _malformed_batch(reason: str) -> MalformedBatch:
+def _make_malformed_batch(reason: str) -> MalformedBatch:
     # Clients recognize Nakadi's words at the beginning.
     return MalformedBatch(f"Error occurred when parsing event(s). {reason[0].upper()}{reason[1:]}", reason=reason)
 
 
-def batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: str) -> list[dict[str, Any]]:
+def make_batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: str) -> list[dict[str, Any]]:
     """Return Nakadi's response for each event of a batch whose event at *failed* did not pass *step*.
 
-    >>> [each["step"] for each in batch_responses(parse_batch(b"[{},{},{}]"), 1, "validating", "wrong")]
+    >>> [each["step"] for each in make_batch_responses(parse_batch(b"[{},{},{}]"), 1, "validating", "wrong")]
     ['validating', 'validating', 'none']
     """
     before, after = {"validating": ("validating", "none"), "partitioning": ("partitioning", "validating")}[step]
@@ -143,7 +143,7 @@ def batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: 
     return responses
 
 
-def aborted_responses(events: Sequence[NewEvent], detail: str) -> list[dict[str, Any]]:
+def make_aborted_responses(events: Sequence[NewEvent], detail: str) -> list[dict[str, Any]]:
     """Return Nakadi's response for each event of a batch that was refused as a whole."""
     return [_response("aborted", "none", detail, event) for event in events]
 
@@ -228,8 +228,8 @@ def parse_header(text: str) -> list[GivenCursor]:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         allowed = f"a JSON array such as {_EXAMPLE}"
         detail = f"incorrect syntax of {HEADER} header"
-        raise BadParameter(detail, parameter=HEADER, value=printable(text), allowed=allowed) from None
-    return [_there(each, f"[{index}]", UNUSABLE_START) for index, each in enumerate(given)]
+        raise BadParameter(detail, parameter=HEADER, value=make_printable(text), allowed=allowed) from None
+    return [_require(each, f"[{index}]", UNUSABLE_START) for index, each in enumerate(given)]
 
 
 def parse_list(text: str, parameter: str) -> list[GivenCursor]:
@@ -243,7 +243,7 @@ def parse_list(text: str, parameter: str) -> list[GivenCursor]:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         detail = f"parameter {parameter} is not a JSON array such as {_EXAMPLE}: {error}"
         raise UnusablePosition.of(UNUSABLE, detail, partition=None, offset=None, reason=str(error)) from None
-    return [_there(each, f"{parameter}[{index}]") for index, each in enumerate(given)]
+    return [_require(each, f"{parameter}[{index}]") for index, each in enumerate(given)]
 
 
 def parse_body(body: bytes, type: type[Given]) -> list[Given]:
@@ -258,7 +258,7 @@ def parse_body(body: bytes, type: type[Given]) -> list[Given]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         detail = f"the body cannot be read: {explain_malformed(body, error)}"
         raise BadParameter(detail, parameter="body", allowed="a JSON array") from None
-    return [_there(each, f"[{index}]") for index, each in enumerate(given)]
+    return [_require(each, f"[{index}]") for index, each in enumerate(given)]
 
 
 def parse_place(
@@ -276,7 +276,7 @@ def parse_place(
     """
     partition = partition_number(member(given, at, "partition", code), extents, code)
     text, extent = member(given, at, "offset", code), extents[partition]
-    return CursorPlace(partition, _position(text, partition, extent, code))
+    return CursorPlace(partition, _parse_position(text, partition, extent, code))
 
 
 def is_offset(text: str) -> bool:
@@ -296,7 +296,7 @@ def partition_number(text: str, extents: Sequence[OffsetExtent], code: str = UNU
     """
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
     if number is None or str(number) != text or number >= len(extents):
-        name, last = printable(text), len(extents) - 1
+        name, last = make_printable(text), len(extents) - 1
         reason = f"partitions are numbered from 0 to {last}"
         raise UnusablePosition.of(code, f"non existing partition {name}", partition=name, offset=None, reason=reason)
     return number
@@ -317,7 +317,7 @@ def parse_readable_place(
         return found
     lost, text = extent.floor - found.position, str(given.offset)
     reason = f"retention has removed {lost} events after it" if lost > 0 else "it is beyond the newest event"
-    raise unusable_cursor(code, text, found.partition, extent, reason)
+    raise make_unusable_cursor(code, text, found.partition, extent, reason)
 
 
 def check_distinct(places: Sequence[CursorPlace], code: str = UNUSABLE) -> None:
@@ -351,7 +351,7 @@ def parse_time(text: str | None, parameter: str, advice: str = "") -> int:
     try:
         at = msgspec.convert(text, _Time)
     except (msgspec.ValidationError, UnicodeError):
-        value = None if text is None else printable(text)
+        value = None if text is None else make_printable(text)
         allowed = f"a time as RFC 3339 has it, such as 2026-11-20T10:00:00Z{advice}"
         raise BadParameter(parameter=parameter, value=value, allowed=allowed) from None
     return (at - _BEGINNING) // timedelta(microseconds=1)
@@ -375,7 +375,7 @@ def distance(given: GivenPair, extents: Sequence[OffsetExtent], at: str) -> dict
         UnusablePosition: A cursor is missing or does not belong to this feed, or they are in different partitions.
     """
     ends = {"initial_cursor": given.initial_cursor, "final_cursor": given.final_cursor}
-    known = {name: _there(cursor, f"{at}.{name}") for name, cursor in ends.items()}
+    known = {name: _require(cursor, f"{at}.{name}") for name, cursor in ends.items()}
     initial, final = (parse_place(cursor, extents, f"{at}.{name}") for name, cursor in known.items())
     if initial.partition != final.partition:
         reason = "the two cursors are of different partitions"
@@ -395,16 +395,16 @@ def shift_cursor(given: GivenShift, extents: Sequence[OffsetExtent], at: str) ->
     position = start.position + (given.shift or 0)
     if not 0 <= position <= OFFSET_MAX + 1:
         reason = f"{given.shift} events from it there is no offset"
-        raise unusable_cursor(UNUSABLE, str(given.offset), start.partition, extents[start.partition], reason)
+        raise make_unusable_cursor(UNUSABLE, str(given.offset), start.partition, extents[start.partition], reason)
     return cursor_object(extents[start.partition].epoch, CursorPlace(start.partition, position))
 
 
 _EXAMPLE: Final = '[{"partition":"0","offset":"BEGIN"}]'
 
 
-def _there(given: Given | None, at: str, code: str = UNUSABLE) -> Given:
+def _require(given: Given | None, at: str, code: str = UNUSABLE) -> Given:
     if given is None:
-        raise _null(at, code)
+        raise _make_null_error(at, code)
     return given
 
 
@@ -416,17 +416,17 @@ def member(given: GivenCursor, at: str, name: str, code: str = UNUSABLE) -> str:
     """
     value: _Text = getattr(given, name)
     if value is None:
-        raise _null(f"{at}.{name}" if at else name, code)
+        raise _make_null_error(f"{at}.{name}" if at else name, code)
     return str(value)
 
 
-def _null(at: str, code: str) -> UnusablePosition:
+def _make_null_error(at: str, code: str) -> UnusablePosition:
     return UnusablePosition.of(
         code, f'Field "{at}" may not be null', partition=None, offset=None, reason=f"{at} is null"
     )
 
 
-def _position(text: str, partition: int, extent: OffsetExtent, code: str) -> int:
+def _parse_position(text: str, partition: int, extent: OffsetExtent, code: str) -> int:
     if text.upper() == BEGIN:
         return extent.floor
     if match := _VERSIONED.fullmatch(text):
@@ -435,17 +435,19 @@ def _position(text: str, partition: int, extent: OffsetExtent, code: str) -> int
         epoch, number = _FIRST_TIMELINE, int(text)
     else:
         reason = f"it is neither of the form {offset_text(extent.epoch, 41)} nor {BEGIN}"
-        raise unusable_cursor(code, text, partition, extent, reason)
+        raise make_unusable_cursor(code, text, partition, extent, reason)
     if epoch != extent.epoch:
         reason = f"it is of the feed's epoch {epoch}, which is now {extent.epoch}"
-        raise unusable_cursor(code, text, partition, extent, reason)
+        raise make_unusable_cursor(code, text, partition, extent, reason)
     return number + 1
 
 
-def unusable_cursor(code: str, text: str, partition: int, extent: OffsetExtent, reason: str) -> UnusablePosition:
+def make_unusable_cursor(code: str, text: str, partition: int, extent: OffsetExtent, reason: str) -> UnusablePosition:
     """Return the error, with the *code* given, for a cursor with offset *text*; it includes the available offsets."""
     known = partition_object(extent.epoch, partition, extent.floor, extent.next_offset)
-    return UnusablePosition.of(code, **known | {"partition": str(partition)}, offset=printable(text), reason=reason)
+    return UnusablePosition.of(
+        code, **known | {"partition": str(partition)}, offset=make_printable(text), reason=reason
+    )
 
 
 MEDIA_TYPE: Final = "application/x-json-stream"
@@ -515,7 +517,7 @@ class StreamLines:
         >>> b"".join(StreamLines(1).parts([FeedBatch(0, 0, [])]))
         b'{"cursor":{"partition":"0","offset":"001-0001--1"}}\n'
         """
-        return in_parts(
+        return join_in_parts(
             (b'{"cursor":{%b}' % cursor_members(partition, self._epoch, position), events, b"}\n")
             for partition, position, events in batches
         )
@@ -527,7 +529,7 @@ def cursor_members(partition: int, epoch: int, position: int) -> bytes:
     return b'"partition":"%d","offset":"001-%04x-%b"' % (partition, epoch, offset)
 
 
-def in_parts(lines: Iterable[tuple[bytes, Sequence[bytes], bytes]]) -> Iterator[bytes]:
+def join_in_parts(lines: Iterable[tuple[bytes, Sequence[bytes], bytes]]) -> Iterator[bytes]:
     """Join lines in parts of about `PART_BYTES`. A line is its beginning, its events, and its end.
 
     Events of the size of a part are returned as they are, to avoid copying them.
@@ -573,7 +575,7 @@ def _number(query: Query, name: str, default: int) -> int:
     if text is None:
         return default
     if not _NUMBER.fullmatch(text) or abs(int(text)) > NUMBER_MAX:
-        raise BadParameter(parameter=name, value=printable(text), allowed=f"a whole number, up to {NUMBER_MAX}")
+        raise BadParameter(parameter=name, value=make_printable(text), allowed=f"a whole number, up to {NUMBER_MAX}")
     return int(text)
 
 

@@ -14,7 +14,7 @@ from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
 from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, RequestTooLarge
 from penstock.schema.json_text import explain_malformed, refuse_duplicate_keys
-from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, parse_headers, parse_kinds, printable
+from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, make_printable, parse_headers, parse_kinds
 
 NDJSON: Final = "application/x-ndjson"
 PAGE_SIZE: Final = 1_000
@@ -55,7 +55,7 @@ def parse_read(query: Query) -> ZeroEventHubRead:
     """
     n = _count(query)
     cursorset = _cursorset(query)
-    cursors = _cursors(query, n)
+    cursors = _read_cursors(query, n)
     resume = _resume(query, n, cursorset, bool(cursors))
     if not cursors and not resume:
         raise BadParameter(
@@ -69,7 +69,7 @@ def parse_read(query: Query) -> ZeroEventHubRead:
         n=n,
         cursors=cursors,
         resume=resume,
-        until=_until(query, n, {*cursors, *resume}),
+        until=_read_until(query, n, {*cursors, *resume}),
         page_size=page_size(query),
         headers=parse_headers(query),
         kinds=parse_kinds(query),
@@ -216,16 +216,16 @@ def _count(query: Query) -> int:
     raise BadPartitionCount(n=n)
 
 
-def _cursors(query: Query, n: int) -> dict[int, str]:
+def _read_cursors(query: Query, n: int) -> dict[int, str]:
     cursors = {}
     for name in query.names():
         if not name.startswith("cursor") or name in _EXTENSIONS:
             continue
         match = _CURSOR_NAME.fullmatch(name)
         if match is None or int(match[1]) >= n:
-            value = printable(query.text(name) or "")
+            value = make_printable(query.text(name) or "")
             raise BadParameter(
-                parameter=printable(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}", n=n
+                parameter=make_printable(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}", n=n
             )
         text = query.cursor(name)
         assert text is not None
@@ -233,7 +233,7 @@ def _cursors(query: Query, n: int) -> dict[int, str]:
     return cursors
 
 
-def _until(query: Query, n: int, partitions: Collection[int]) -> dict[int, str]:
+def _read_until(query: Query, n: int, partitions: Collection[int]) -> dict[int, str]:
     found = {}
     for name in query.names():
         if not name.startswith("until"):
@@ -241,10 +241,10 @@ def _until(query: Query, n: int, partitions: Collection[int]) -> dict[int, str]:
         match = _UNTIL_NAME.fullmatch(name)
         if match is None or int(match[1]) not in partitions:
             value, allowed = (
-                printable(query.text(name) or ""),
+                make_printable(query.text(name) or ""),
                 "until and the number of a partition that is read: until0",
             )
-            raise BadParameter(parameter=printable(name), value=value, allowed=allowed, n=n)
+            raise BadParameter(parameter=make_printable(name), value=value, allowed=allowed, n=n)
         text = query.cursor(name)
         assert text is not None
         found[int(match[1])] = text
@@ -256,7 +256,7 @@ def _cursorset(query: Query) -> str | None:
     if name is None or (0 < len(name) <= CURSORSET_CHARS_MAX and name.isascii() and name.isprintable()):
         return name
     allowed = f"1 to {CURSORSET_CHARS_MAX} characters of printable ASCII"
-    raise BadParameter(parameter="cursorset", value=printable(name), allowed=allowed)
+    raise BadParameter(parameter="cursorset", value=make_printable(name), allowed=allowed)
 
 
 def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> tuple[int, ...]:
@@ -265,11 +265,14 @@ def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> t
         return ()
     if cursorset is None or has_cursors:
         raise BadParameter(
-            parameter="resume", value=printable(text), allowed="it goes with cursorset, and without cursors"
+            parameter="resume", value=make_printable(text), allowed="it goes with cursorset, and without cursors"
         )
     parts = text.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) <= 5 and int(part) < n for part in parts):
         raise BadParameter(
-            parameter="resume", value=printable(text), allowed=f"partitions from 0 to {n - 1}, separated by commas", n=n
+            parameter="resume",
+            value=make_printable(text),
+            allowed=f"partitions from 0 to {n - 1}, separated by commas",
+            n=n,
         )
     return tuple(sorted({int(part) for part in parts}))

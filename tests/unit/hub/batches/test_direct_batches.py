@@ -88,7 +88,7 @@ def test_batch_is_published_by_its_tasks_and_then_stays_the_same(either_hub: Hub
 
     assert done.is_done
     assert (done.events, read_offsets(done)) == (5, {"1": [[0, 4]]})
-    assert either_hub.batches.batch(FIRST) == done
+    assert either_hub.batches.get_batch(FIRST) == done
     assert (
         either_hub.batches.direct.complete(FIRST, "q", {0: 99}) == either_hub.batches.direct.begin(FIRST, "q") == done
     )
@@ -114,7 +114,7 @@ def test_concurrent_begins_of_a_batch_have_the_same_manifest(either_hub: Hub) ->
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: either_hub.batches.direct.begin(FIRST, "q"), range(8)))
 
-    assert set(found) == {either_hub.batches.batch(FIRST)}
+    assert set(found) == {either_hub.batches.get_batch(FIRST)}
 
 
 def test_offsets_of_a_batch_leave_out_events_that_came_between(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_batch_with_other_counts_is_not_complete(hub: Hub, counts: dict[int, int
         hub.batches.direct.complete(FIRST, "q", counts)
     at = refused.value.partition
     assert (refused.value.counted, refused.value.stored) == (counts.get(at, 0), 0 if at else 2)
-    assert not hub.batches.batch(FIRST).is_done
+    assert not hub.batches.get_batch(FIRST).is_done
     hub.batches.direct.complete(FIRST, "q", {0: 2})
 
 
@@ -221,7 +221,7 @@ def test_groups_that_publish_batches_are_limited(hub: Hub, monkeypatch: pytest.M
 
     with pytest.raises(LimitReached, check=has_code("too-many-producers")):
         hub.batches.direct.begin(FIRST._replace(group="other"), "q")
-    assert hub.batches.batches(NAME, "other", 9) == []
+    assert hub.batches.list_batches(NAME, "other", 9) == []
 
 
 def test_partitions_added_during_a_batch_are_used_by_the_next_one(hub: Hub) -> None:

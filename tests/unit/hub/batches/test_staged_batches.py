@@ -99,7 +99,7 @@ def publish(hub: Hub, *parts: UploadManifest, name: BatchName = FIRST, query: st
 
 def read_numbers(hub: Hub) -> dict[int, list[int]]:
     """Return the numbers in the log, by partition, in their order."""
-    feed, heads = hub.log.heads(NAME)
+    feed, heads = hub.log.find_heads(NAME)
     found = {}
     with hub.store.read() as tx:
         for number, partition_id in enumerate(feed.partition_ids):
@@ -149,14 +149,14 @@ def test_batch_that_is_published_again_stays_the_same_whatever_is_handed_in(hub:
 
     assert hub.batches.open(FIRST, "q") == before.batch
     assert publish(hub, UploadManifest("0" * 32, 1, 99, b"0" * 16)) == BatchOutcome(before.batch, 0)
-    assert hub.batches.batch(FIRST) == before.batch
+    assert hub.batches.get_batch(FIRST) == before.batch
     assert read_numbers(hub) == split(4)
 
 
 def test_empty_batch_is_in_the_ledger(hub: Hub) -> None:
     assert publish(hub, upload(hub)).batch.is_done
     assert publish(hub, name=FIRST._replace(number=1)).batch.is_done
-    assert [each.number for each in hub.batches.batches(NAME, "g", 9)] == [1, 0]
+    assert [each.number for each in hub.batches.list_batches(NAME, "g", 9)] == [1, 0]
 
 
 @pytest.mark.parametrize("failing", [[1, 2, 3, 4], [3, 3, 3], [5]], ids=str)
@@ -234,7 +234,7 @@ def test_commit_with_an_unknown_outcome_is_looked_up(hub: Hub, monkeypatch: pyte
 
 def test_batch_without_progress_fails_after_some_attempts(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     part = upload_numbers(hub, 4)
-    monkeypatch.setattr(hub.batches, "_request", lambda *_: None)
+    monkeypatch.setattr(hub.batches, "_plan_request", lambda *_: None)
 
     with pytest.raises(DatabaseUnavailable, match="makes no progress"):
         publish(hub, part)
@@ -298,7 +298,7 @@ def test_forgotten_batches_let_another_query_publish(hub: Hub) -> None:
 
     assert hub.batches.forget(NAME, "g") == 1
     with pytest.raises(BatchNotFound):
-        hub.batches.batch(FIRST)
+        hub.batches.get_batch(FIRST)
     publish(hub, upload(hub, make_events(range(2)), query="new"), query="new")
     assert read_numbers(hub) == {0: [0, 0], 1: [1, 1]}
 
@@ -311,7 +311,7 @@ def test_event_type_that_was_created_again_has_no_batches(hub: Hub) -> None:
     hub.registry.create({**definition, "partition_count": 2})
 
     with pytest.raises(BatchNotFound):
-        hub.batches.batch(FIRST)
+        hub.batches.get_batch(FIRST)
     with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
         publish(hub, waiting, name=FIRST._replace(number=1))
     publish(hub, upload_numbers(hub, 4))
@@ -373,7 +373,7 @@ def test_events_are_placed_and_completed_when_they_are_published(hub: Hub) -> No
     done = publish(hub, part, name=name)
 
     assert len(json.loads(done.batch.offsets)) > 1, "among the partitions that there are now"
-    feed, heads = hub.log.heads(name.event_type)
+    feed, heads = hub.log.find_heads(name.event_type)
     with hub.store.read() as tx:
         partition = next(number for number, each in enumerate(feed.partition_ids) if heads[each].next_offset)
         body = tx.log.read_lines(feed.partition_ids[partition], 0, 1, Frame("", "\n", ""), None).body
@@ -421,7 +421,7 @@ def test_upload_other_than_its_part_says_is_refused(hub: Hub) -> None:
     with pytest.raises(UploadRefused, check=has_code("upload-incomplete"), match="named twice"):
         publish(hub, part, part)
     with pytest.raises(BatchNotFound):
-        hub.batches.batch(FIRST)
+        hub.batches.get_batch(FIRST)
 
     assert publish(hub, part).batch.events == 4
 

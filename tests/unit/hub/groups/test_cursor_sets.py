@@ -104,7 +104,7 @@ def test_groups_are_listed_with_the_event_types_that_they_read(store: Store, gro
 
 @pytest.mark.parametrize("name", ["nobody", "", "gr\u00fcn", "\x00"], ids=repr)
 def test_unknown_group_is_not_found(groups: Groups, name: str) -> None:
-    for call in (groups.find, groups.delete, lambda name: groups.history(name, before=None, limit=9)):
+    for call in (groups.find, groups.delete, lambda name: groups.list_interventions(name, before=None, limit=9)):
         with pytest.raises(GroupNotFound):
             call(name)
 
@@ -116,7 +116,7 @@ def test_lag_of_a_group_is_measured_by_the_hubs_clock(store: Store, groups: Grou
     insert_subscription(store, "unbegun", feed.id)
     clock.advance(seconds=60)
 
-    late, prompt, unbegun = groups.look(groups.list(GroupFilter(), 9))
+    late, prompt, unbegun = groups.measure(groups.list(GroupFilter(), 9))
 
     assert (late.behind, prompt.behind, unbegun.behind) == ((7, 58_000_000), (0, 0), None)
     standings = [(each.slice, each.tranche, each.gap) for each in late.standings]
@@ -137,7 +137,7 @@ def test_lag_of_many_groups_takes_two_queries(store: Store, groups: Groups, monk
 
     monkeypatch.setattr(SqlRunner, "run", note)
 
-    assert [each.behind for each in groups.look(groups.list(GroupFilter(), 99))] == [TotalLag(2, 0)] * 9
+    assert [each.behind for each in groups.measure(groups.list(GroupFilter(), 99))] == [TotalLag(2, 0)] * 9
     assert queries == ["groups_list", "group_standings"]
 
 
@@ -164,7 +164,7 @@ def test_deleted_group_loses_its_history_and_a_subscription_is_not_deleted_as_a_
     done = PositionChange(NAME, "1/0", 0, "reset", 1, 7, 0, None, START_AT)
     with store.write() as tx:
         tx.groups.put("mine", [], START_AT, [done])
-    assert [each._replace(id=0) for each in groups.history("mine", before=None, limit=9)] == [done]
+    assert [each._replace(id=0) for each in groups.list_interventions("mine", before=None, limit=9)] == [done]
 
     groups.delete("mine")
     with pytest.raises(GroupKindDiffers) as refused:

@@ -12,7 +12,7 @@ from penstock.hub import committer as commit
 from penstock.hub.committer import PublishRequest
 from penstock.hub.hub import Hub
 from penstock.hub.log import outbox
-from penstock.hub.log.log import not_settled
+from penstock.hub.log.log import make_unsettled_error
 from penstock.hub.log.outbox import RowGoneError, reject_row, take_rows
 from penstock.hub.log.read import WantedPartition
 from penstock.storage import Store, open_store
@@ -260,7 +260,7 @@ def test_read_writes_nothing_while_the_outbox_is_empty(hub: Hub, forwarding: For
     writes = forwarding.writes
 
     hub.log.open(*PAGE, 10)
-    hub.log.heads(NAME)
+    hub.log.find_heads(NAME)
 
     assert forwarding.writes == writes
 
@@ -281,7 +281,7 @@ def test_page_that_reaches_the_head_moves_the_outbox_and_no_other(hub: Hub) -> N
 def test_heads_include_the_outbox(hub: Hub) -> None:
     into_outbox(hub.store, ROWS)
 
-    assert [head.next_offset for head in hub.log.heads(NAME)[1].values()] == [4]
+    assert [head.next_offset for head in hub.log.find_heads(NAME)[1].values()] == [4]
 
 
 def test_rows_that_another_hub_moves_while_a_page_is_opened_are_in_the_page(
@@ -302,8 +302,8 @@ def test_rows_that_another_hub_moves_while_a_page_is_opened_are_in_the_page(
 
 
 def test_read_that_could_not_move_the_outbox_can_be_repeated() -> None:
-    late = not_settled(NAME, TimeoutError())
-    unknown = not_settled(NAME, OutcomeUnknown(reason="the line was cut"))
+    late = make_unsettled_error(NAME, TimeoutError())
+    unknown = make_unsettled_error(NAME, OutcomeUnknown(reason="the line was cut"))
 
     assert isinstance(late, HubUnavailable) and late.code == "outbox-backlog" and late.event_type == NAME
     assert isinstance(unknown, DatabaseUnavailable) and unknown.reason == "the line was cut"

@@ -21,7 +21,7 @@ from penstock.hub.log.read import (
     Rows,
     Track,
     WantedPartition,
-    next_events,
+    read_next_events,
     resolve,
     share_page,
     take_events,
@@ -61,7 +61,7 @@ def a_reading(kinds: KindFilter | None, *tracks: Track) -> Reading:
 def read_ranges(track: Track, rows_max: int = 100) -> list[tuple[int, int, int]]:
     """Return the ranges that are read of *track*, where every event counts."""
     found = []
-    while wanted := track.next_range(rows_max):
+    while wanted := track.find_next_range(rows_max):
         found.append((wanted.physical, wanted.start, wanted.stop))
         track.advance(wanted, wanted.stop - wanted.start)
     return found
@@ -124,7 +124,7 @@ def test_track_is_read_in_ranges(track: Track, rows_max: int, ranges: list[tuple
 def test_ranges_grow_while_few_events_are_kept() -> None:
     track = a_track(10_000, page=10)
     sizes = []
-    while wanted := track.next_range(SCAN_ROWS):
+    while wanted := track.find_next_range(SCAN_ROWS):
         sizes.append(wanted.stop - wanted.start)
         track.advance(wanted, 0)
 
@@ -134,11 +134,11 @@ def test_ranges_grow_while_few_events_are_kept() -> None:
 def test_filtered_page_is_not_filled_beyond_its_quota() -> None:
     track = a_track(1000, page=10)
     for kept, size in ((9, 10), (1, 1)):
-        wanted = track.next_range(SCAN_ROWS)
+        wanted = track.find_next_range(SCAN_ROWS)
         assert wanted and wanted.stop - wanted.start == size
         track.advance(wanted, kept)
 
-    assert track.next_range(SCAN_ROWS) is None
+    assert track.find_next_range(SCAN_ROWS) is None
 
 
 def test_rows_of_a_chunk_follow_the_size_of_the_events() -> None:
@@ -199,15 +199,15 @@ def test_page_is_filtered_by_kind_or_slice() -> None:
 def test_whole_page_is_read_chunk_by_chunk() -> None:
     track = a_track(1_000_000, page=100_000)
 
-    assert a_reading(None, track).next_range(track).stop == CHUNK_ROWS  # type: ignore[union-attr]
+    assert a_reading(None, track).find_next_range(track).stop == CHUNK_ROWS  # type: ignore[union-attr]
     track.measure(1, CHUNK_BYTES // 7)
-    assert a_reading(None, track).next_range(track).stop == 7  # type: ignore[union-attr]
+    assert a_reading(None, track).find_next_range(track).stop == 7  # type: ignore[union-attr]
 
 
 def test_filtered_page_gives_cursors_between_and_ends_after_its_scan() -> None:
     track = a_track(1_000_000, page=100_000)
     reading, sizes = a_reading(KINDS, track), []
-    while wanted := reading.next_range(track):
+    while wanted := reading.find_next_range(track):
         sizes.append(wanted.stop - wanted.start)
         track.advance(wanted, 0)
 
@@ -282,7 +282,7 @@ def wanted(*partitions: int) -> list[WantedPartition]:
 def read_columns(reader: Reader, reading: Reading) -> list[ColumnChunk]:
     """Read the rest of the first partition by column."""
     chunks = []
-    while chunk := reader.next_columns(reading, reading.tracks[0]):
+    while chunk := reader.read_next_columns(reading, reading.tracks[0]):
         reading.tracks[0].advance(chunk.range, chunk.columns.rows)
         chunks.append(chunk)
     return chunks
@@ -294,9 +294,9 @@ def test_page_of_an_unknown_feed_partition_or_count_is_refused(store: Store, rea
     with pytest.raises(EventTypeNotFound):
         reader.open("unheard.of", None, wanted(0), 10)
     with pytest.raises(EventTypeNotFound):
-        reader.heads("unheard.of")
+        reader.find_heads("unheard.of")
     with pytest.raises(EventTypeNotFound):
-        reader.since("unheard.of", START_AT)
+        reader.find_offsets_since("unheard.of", START_AT)
     with pytest.raises(BadPartitionCount):
         reader.open(NAME, 3, wanted(0), 10)
     with pytest.raises(PartitionNotFound) as refused:
@@ -318,7 +318,7 @@ def test_small_chunk_is_shared_by_readers_at_one_place(store: Store, forwarding:
     readings = [reader.open(NAME, None, wanted(0), 10) for _ in range(5)]
     reads = forwarding.reads
 
-    chunks = [reader.next_lines(reading, reading.tracks[0], JOINED) for reading in readings]
+    chunks = [reader.read_next_lines(reading, reading.tracks[0], JOINED) for reading in readings]
 
     assert {each.body for each in chunks if each} == {b'{"p":0,"n":0}\n{"p":0,"n":1}\n{"p":0,"n":2}'}
     assert forwarding.reads == reads + 1
@@ -331,7 +331,7 @@ def test_chunk_is_not_shared_across_frames_and_filters(store: Store, reader: Rea
     bodies = set()
     for frame, filtered in ((JOINED, None), (JOINED._replace(separator="|"), None), (JOINED, kinds)):
         reading = reader.open(NAME, None, wanted(0), 10, filtered)
-        chunk = reader.next_lines(reading, reading.tracks[0], frame)
+        chunk = reader.read_next_lines(reading, reading.tracks[0], frame)
         assert chunk
         bodies.add(chunk.body)
 
@@ -345,7 +345,7 @@ def test_large_chunk_is_not_shared(store: Store, forwarding: ForwardingStore) ->
     reads = forwarding.reads
 
     for reading in readings:
-        reader.next_lines(reading, reading.tracks[0], JOINED)
+        reader.read_next_lines(reading, reading.tracks[0], JOINED)
 
     assert forwarding.reads == reads + 3
 
@@ -381,9 +381,9 @@ def test_events_removed_during_a_read_are_an_error_and_never_skipped(store: Stor
         tx.registry.sweep(4)
 
     with pytest.raises(CursorExpired, match="removed while they were being read"):
-        reader.next_lines(lines, lines.tracks[0], JOINED)
+        reader.read_next_lines(lines, lines.tracks[0], JOINED)
     with pytest.raises(CursorExpired, match="an unknown number of events"):
-        reader.next_columns(columns, columns.tracks[0])
+        reader.read_next_columns(columns, columns.tracks[0])
 
 
 def write(store: Store, keys: Sequence[str | None], *kinds: str | None, **definition: object) -> Reader:
@@ -400,10 +400,10 @@ def test_time_begins_in_each_partition_at_the_first_event_received_then(store: S
     reader = write(store, "abc", partition_count=2)
 
     second = 1_000_000
-    offsets = [reader.since(NAME, START_AT + at)[1] for at in (0, 1, second, second + 1)]
+    offsets = [reader.find_offsets_since(NAME, START_AT + at)[1] for at in (0, 1, second, second + 1)]
 
     assert offsets == [[0, 0], [2, 0], [2, 0], [3, 0]]
-    assert reader.since(NAME, START_AT)[0] == find_feed(store)
+    assert reader.find_offsets_since(NAME, START_AT)[0] == find_feed(store)
 
 
 # Events one by one
@@ -412,13 +412,13 @@ COMPACTED = {"category": "business", "cleanup_policy": "compact"}
 
 
 def begin(store: Store, reader: Reader, start: int, stop: int) -> tuple[Reading, Track]:
-    reading = reader.onward(find_feed(store), 0, start, stop, 99)
+    reading = reader.open_range(find_feed(store), 0, start, stop, 99)
     return reading, reading.tracks[0]
 
 
 def test_rows_of_a_chunk_are_the_appended_events(store: Store) -> None:
     reader = write(store, ["a", None, "é", ""])
-    chunk = reader.next_columns(*begin(store, reader, 1, 4))
+    chunk = reader.read_next_columns(*begin(store, reader, 1, 4))
     assert chunk is not None
 
     rows = Rows(chunk)
@@ -432,35 +432,35 @@ def test_rows_of_a_chunk_are_the_appended_events(store: Store) -> None:
 def test_events_are_read_as_one_value_and_shared_with_readers_of_the_same(store: Store) -> None:
     reader = write(store, "abc")
     feed = find_feed(store)
-    assert reader.shared(feed, 0, 1, 3) is None
+    assert reader.find_shared(feed, 0, 1, 3) is None
     asked = begin(store, reader, 1, 3)
 
-    read = next_events(reader, *asked)
+    read = read_next_events(reader, *asked)
 
     assert read is not None
     assert isinstance(read.events, JoinedEvents)
     assert (list(read.events), list(read.offsets), read.position) == ([b"1", b"2"], [1, 2], 3)
-    assert next_events(reader, *asked) is None
-    shared = reader.shared(feed, 0, 1, 3)
+    assert read_next_events(reader, *asked) is None
+    shared = reader.find_shared(feed, 0, 1, 3)
     assert shared is not None
     assert (shared.kept, shared.body) == (2, b"1\n2")
-    assert reader.shared(feed, 0, 1, 2) is None
+    assert reader.find_shared(feed, 0, 1, 2) is None
 
 
 def test_deletion_marks_are_left_out_and_such_events_not_shared(store: Store) -> None:
     reader = write(store, "aab", None, DELETION, **COMPACTED)
 
-    read = next_events(reader, *begin(store, reader, 0, 3))
+    read = read_next_events(reader, *begin(store, reader, 0, 3))
 
     assert read is not None
     assert (read.events, read.offsets, read.position) == ([b"0", b"2"], [0, 2], 3)
-    assert reader.shared(find_feed(store), 0, 0, 3) is None
+    assert reader.find_shared(find_feed(store), 0, 0, 3) is None
 
 
 def test_only_kept_events_are_taken_and_the_position_passes_the_others(store: Store) -> None:
     reader = write(store, "abcd")
     reading, track = begin(store, reader, 0, 4)
-    chunk = reader.next_columns(reading, track)
+    chunk = reader.read_next_columns(reading, track)
     assert chunk is not None
 
     read = take_events(chunk, Rows(chunk), track, [False, True, False, True], timed=True)

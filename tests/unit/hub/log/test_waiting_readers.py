@@ -75,7 +75,7 @@ class Unchanging:
     def watch(self) -> Watcher:
         return self
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         self._times += 1
         if self._times == 20:
             self.twenty.set()

@@ -69,7 +69,7 @@ UNKNOWN: dict[str, tuple[ProducerName, PenstockError]] = {
 
 @pytest.mark.parametrize(("who", "error"), UNKNOWN.values(), ids=UNKNOWN)
 def test_unknown_producer_is_not_found(producers: Producers, who: ProducerName, error: PenstockError) -> None:
-    calls: list[Any] = [producers.find, producers.forget, lambda who: producers.committed(who, 0, 1)]
+    calls: list[Any] = [producers.find, producers.forget, lambda who: producers.find_presence(who, 0, 1)]
     if not isinstance(error, ProducerNotFound):
         calls += [
             lambda who: producers.claim(who, EpochClaim()),
@@ -109,9 +109,9 @@ def test_producers_of_a_partition_are_listed_page_by_page(producers: Producers, 
 
 
 def test_committed_asks_about_the_current_epoch_by_default(producers: Producers) -> None:
-    assert producers.committed(G, 3, 2) == (3, BatchPresence(True, [OffsetRange(7, 8)]))
-    assert producers.committed(G, 0, 2, epoch=2) == (2, BatchPresence(True, [OffsetRange(1, 2)]))
-    assert producers.committed(G, 0, 2, epoch=0) == (0, BatchPresence(None))
+    assert producers.find_presence(G, 3, 2) == (3, BatchPresence(True, [OffsetRange(7, 8)]))
+    assert producers.find_presence(G, 0, 2, epoch=2) == (2, BatchPresence(True, [OffsetRange(1, 2)]))
+    assert producers.find_presence(G, 0, 2, epoch=0) == (0, BatchPresence(None))
 
 
 def test_first_claim_creates_a_producer(producers: Producers, store: Store, feed: StoredFeed) -> None:
@@ -233,7 +233,7 @@ def test_sequence_numbers_of_a_claim_are_those_of_the_wire(store: Store, clock: 
         producers.claim(G, EpochClaim(epoch=3))
     assert refused.value.next_sequence == 6
     assert producers.claim(G, EpochClaim(epoch=3, starting=6)).producer.state.next == 14
-    assert producers.committed(G, 4, 2) == (3, BatchPresence(True, [OffsetRange(16, 17)]))
+    assert producers.find_presence(G, 4, 2) == (3, BatchPresence(True, [OffsetRange(16, 17)]))
 
 
 def test_new_producer_is_inserted_under_the_lock_of_its_partition(

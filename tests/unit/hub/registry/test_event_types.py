@@ -51,7 +51,7 @@ def a_schema(*members: str, **others: str) -> dict[str, str]:
 
 
 def read_versions(registry: Registry) -> list[str]:
-    return [each["version"] for each in registry.schemas(NAME, limit=9, offset=0)]
+    return [each["version"] for each in registry.list_schemas(NAME, limit=9, offset=0)]
 
 
 def interfere_at(forwarding: ForwardingStore, number: int, act: Callable[[], object]) -> None:
@@ -222,19 +222,19 @@ def test_newest_version_of_the_same_schema_is_found_however_old(registry: Regist
     for name in names[1:]:
         registry.add_schema(NAME, a_schema(name))
 
-    versions = [registry.schema_like(NAME, a_schema(name))["version"] for name in names]
+    versions = [registry.find_equal_schema(NAME, a_schema(name))["version"] for name in names]
 
     assert versions == [f"{number}.0.0" for number in range(1, 27)]
     with pytest.raises(SchemaVersionNotFound):
-        registry.schema_like(NAME, a_schema("c"))
+        registry.find_equal_schema(NAME, a_schema("c"))
 
 
 def test_true_is_not_1_when_a_schema_is_searched(registry: Registry) -> None:
     registry.create(an_event_type(NAME, schema={"type": "json_schema", "schema": '{"enum": [{"a": 1}]}'}))
 
-    assert registry.schema_like(NAME, {"type": "json_schema", "schema": '{ "enum": [{"a": 1.0}] }'})
+    assert registry.find_equal_schema(NAME, {"type": "json_schema", "schema": '{ "enum": [{"a": 1.0}] }'})
     with pytest.raises(SchemaVersionNotFound):
-        registry.schema_like(NAME, {"type": "json_schema", "schema": '{"enum": [{"a": true}]}'})
+        registry.find_equal_schema(NAME, {"type": "json_schema", "schema": '{"enum": [{"a": true}]}'})
 
 
 def test_removed_property_returns_only_as_it_was_in_an_earlier_version(registry: Registry) -> None:
@@ -252,7 +252,7 @@ def test_removed_property_returns_only_as_it_was_in_an_earlier_version(registry:
     assert (change["rule"], change["pointer"]) == ("redefined-since", "#/properties/a")
     assert change["instead"] == "let it be as it was in version 1.0.0, or give it another name"
     assert [each["refused"] for each in compared.changes] == [False, True]
-    assert registry.schema(NAME, "latest")["version"] == "1.3.0"
+    assert registry.find_schema(NAME, "latest")["version"] == "1.3.0"
     assert registry.load(NAME).event_type.definition["options"]["evolution"] == "consumers"
 
 
@@ -264,7 +264,7 @@ def test_removed_property_returns_as_anything_under_another_major_version(regist
 
     registry.add_schema(NAME, a_schema("b", a="number"))
 
-    assert registry.schema(NAME, "latest")["version"] == "2.1.0"
+    assert registry.find_schema(NAME, "latest")["version"] == "2.1.0"
 
 
 def test_schema_without_its_ordering_key_is_compared_and_refused(registry: Registry) -> None:
@@ -284,12 +284,12 @@ def test_schema_without_its_ordering_key_is_compared_and_refused(registry: Regis
 
 def test_known_event_type_is_recalled_without_a_query(registry: Registry, forwarding: ForwardingStore) -> None:
     create_feed(forwarding)
-    assert not registry.knows(NAME)
+    assert not registry.is_cached(NAME)
 
     first = registry.recall(NAME)
     reads = forwarding.reads
 
-    assert registry.knows(NAME)
+    assert registry.is_cached(NAME)
     assert registry.recall(NAME) is first
     assert forwarding.reads == reads
 
@@ -306,7 +306,7 @@ def test_load_replaces_the_recalled_event_type(registry: Registry, store: Store)
         tx.registry.delete(NAME)
     with pytest.raises(EventTypeNotFound):
         registry.load(NAME)
-    assert not registry.knows(NAME)
+    assert not registry.is_cached(NAME)
     with pytest.raises(EventTypeNotFound):
         registry.recall(NAME)
 
@@ -317,7 +317,7 @@ def test_event_type_found_elsewhere_is_remembered(registry: Registry, store: Sto
     assert registry.remember(NAME, feed) is registry.recall(NAME) is feed
     with pytest.raises(EventTypeNotFound):
         registry.remember(NAME, None)
-    assert not registry.knows(NAME)
+    assert not registry.is_cached(NAME)
 
 
 def test_deleted_event_type_is_forgotten(registry: Registry) -> None:
@@ -326,7 +326,7 @@ def test_deleted_event_type_is_forgotten(registry: Registry) -> None:
 
     registry.delete(NAME)
 
-    assert not registry.knows(NAME)
+    assert not registry.is_cached(NAME)
     assert list(registry.list()) == []
     with pytest.raises(EventTypeNotFound):
         registry.delete(NAME)
@@ -338,9 +338,9 @@ def test_restored_backup_raises_epochs_and_forgets_all_event_types(registry: Reg
         registry.recall(name)
     before = registry.recall("a")
 
-    assert registry.restored() == 2
+    assert registry.raise_epochs() == 2
 
-    assert not registry.knows("a")
+    assert not registry.is_cached("a")
     assert registry.recall("a").epoch > before.epoch
     assert registry.recall("a").revision > before.revision
 
@@ -395,7 +395,7 @@ def test_plain_publish_prepared_before_the_event_type_became_exactly_once_is_ref
     with pytest.raises(PublishingRestricted):
         hub.log.publish(NAME, [a_new_event()])
 
-    assert [head.next_offset for head in hub.log.heads(NAME)[1].values()] == [0]
+    assert [head.next_offset for head in hub.log.find_heads(NAME)[1].values()] == [0]
 
 
 def test_publish_is_light_once_its_event_type_is_known_and_compiled(hub: Hub) -> None:

@@ -39,7 +39,7 @@ def ask(watcher: Quiet, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
     def ask(now: float) -> bool:
         monkeypatch.setattr(watching.time, "monotonic", lambda: now)
-        return watcher.changed()
+        return watcher.has_changed()
 
     return ask
 

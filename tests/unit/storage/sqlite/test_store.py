@@ -19,14 +19,14 @@ def other(store: SqliteStore) -> Iterator[SqliteStore]:
 def test_watcher_reports_changes_of_any_connection_once(store: SqliteStore, other: SqliteStore) -> None:
     watcher = store.watch()
 
-    assert [watcher.changed() for _ in range(3)] == [True, False, False]
+    assert [watcher.has_changed() for _ in range(3)] == [True, False, False]
     created(other, "a")
-    assert [watcher.changed() for _ in range(2)] == [True, False]
+    assert [watcher.has_changed() for _ in range(2)] == [True, False]
     created(store, "b")  # This process' own commits are others' to a watcher, which has its own connection.
-    assert [watcher.changed() for _ in range(2)] == [True, False]
+    assert [watcher.has_changed() for _ in range(2)] == [True, False]
     with other.read() as tx:
         tx.registry.list()
-    assert not watcher.changed()
+    assert not watcher.has_changed()
     watcher.close()
 
 

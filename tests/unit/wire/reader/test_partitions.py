@@ -83,15 +83,15 @@ def test_children_wait_until_their_parent_has_been_read_to_its_end() -> None:
     partitions = Partition(0, closed=True), Partition(1, closed=True, starts_after=0), Partition(2, starts_after=1)
     state = open_course({0: "x"}, *partitions)
 
-    assert state.readable() == [0]
+    assert state.list_readable() == [0]
     state.record({0: "x"}, Page([FeedEvent(0, msgspec.Raw(b"{}"))], {0: "y"}))
-    assert state.readable() == [0]
+    assert state.list_readable() == [0]
     state.record({0: "y"}, Page([], {0: "z"}))  # A filter has left everything out: more may follow.
-    assert state.readable() == [0]
+    assert state.list_readable() == [0]
     end(state, 0)
-    assert state.readable() == [1]
+    assert state.list_readable() == [1]
     end(state, 1)
-    assert state.readable() == [2]
+    assert state.list_readable() == [2]
 
 
 def test_open_partition_never_ends() -> None:
@@ -99,7 +99,7 @@ def test_open_partition_never_ends() -> None:
 
     end(state, 0)
 
-    assert state.readable() == [0]
+    assert state.list_readable() == [0]
 
 
 def test_readers_of_one_feed_share_the_ends_of_partitions() -> None:
@@ -114,14 +114,14 @@ def test_readers_of_one_feed_share_the_ends_of_partitions() -> None:
     third = ReadState({0: "earlier"}, None, FIRST, ends)
     third.update_partitions(partitions)
 
-    assert second.readable() == [1]
-    assert third.readable() == [0]
+    assert second.list_readable() == [1]
+    assert third.list_readable() == [0]
 
 
 def test_child_does_not_wait_for_a_parent_outside_of_its_share() -> None:
     state = open_course({1: "x"}, Partition(0, closed=True), Partition(1, starts_after=0), chosen={1})
 
-    assert state.readable() == [1]
+    assert state.list_readable() == [1]
 
 
 def test_missing_partitions_are_named() -> None:

@@ -19,7 +19,7 @@ from penstock.errors import (
 )
 from penstock.wire.log.reader.pages import Page
 from penstock.wire.log.reader.partitions import Discovery, Partition, discover, zeroeventhub_discovery
-from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters, read_parameters, version_two_query
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters, make_version_two_query, read_parameters
 from tests.unit.wire.script import NDJSON, Reply, Script, problem
 
 
@@ -152,9 +152,9 @@ def test_unknown_option_is_named_with_the_one_that_was_meant(option: str, hint: 
 
 
 def test_query_has_the_options_of_a_read() -> None:
-    assert ("pagesizehint", 0) in version_two_query(ReadParameters(page_size_hint=0), "t", 0, "x", 0)
-    assert version_two_query(ReadParameters(), "t", 0, "x", 0.25)[-1] == ("wait", "0.25")
-    assert version_two_query(ReadParameters(headers="_all"), "t", 0, "x", 0)[-1] == ("headers", "_all")
+    assert ("pagesizehint", 0) in make_version_two_query(ReadParameters(page_size_hint=0), "t", 0, "x", 0)
+    assert make_version_two_query(ReadParameters(), "t", 0, "x", 0.25)[-1] == ("wait", "0.25")
+    assert make_version_two_query(ReadParameters(headers="_all"), "t", 0, "x", 0)[-1] == ("headers", "_all")
 
 
 # Reading.

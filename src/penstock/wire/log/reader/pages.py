@@ -307,12 +307,12 @@ class PageReader:
         Raises:
             MalformedAnswer: There are events, but no cursor after any of them.
         """
-        events = self._covered_events() if self._open else self._events
+        events = self._list_covered_events() if self._open else self._events
         if self._events and not events:
             raise malformed_answer(self._url, f"{len(self._events)} events, but no cursor after any of them")
         return Page(events, self.cursors, self.since)
 
-    def up_to(self, error: ConnectionLost) -> Page:
+    def recover(self, error: ConnectionLost) -> Page:
         """Return the page up to its last cursors, after the response broke off with *error*.
 
         Raises:
@@ -354,7 +354,7 @@ class PageReader:
             return line.headers
         raise malformed_answer(self._url, f"an event's headers are an object, not {line.headers!r}")
 
-    def _covered_events(self) -> list[FeedEvent]:
+    def _list_covered_events(self) -> list[FeedEvent]:
         left = dict(self._open)
         kept: list[FeedEvent] = []
         for event in reversed(self._events):

@@ -224,9 +224,9 @@ class ReadState:
             raise BadParameter(parameter="partitions", value=asked, allowed=f"those of the feed, {discovery.ids}")
         self._start = FIRST
 
-    def readable(self) -> list[int]:
+    def list_readable(self) -> list[int]:
         """Return the partitions that may have events now, in the feed's order."""
-        return [number for number in self.cursors if not self._has_ended(number) and not self._waits(number)]
+        return [number for number in self.cursors if not self._has_ended(number) and not self._is_waiting(number)]
 
     def record(self, asked: Mapping[int, str], page: Page) -> None:
         """Record the result of a read with the cursors *asked*."""
@@ -259,6 +259,6 @@ class ReadState:
     def _has_ended(self, number: int) -> bool:
         return number in self._ends and self._ends[number] == self.cursors[number]
 
-    def _waits(self, number: int) -> bool:
+    def _is_waiting(self, number: int) -> bool:
         parent = self._partitions[number].starts_after
         return parent is not None and parent in self.cursors and not self._has_ended(parent)

@@ -112,10 +112,12 @@ def read_parameters(options: ReadOptions) -> ReadParameters:
     return ReadParameters(**options)
 
 
-def version_one_query(parameters: ReadParameters, n: int, cursors: Mapping[int, str], wait_seconds: float) -> Query:
+def make_version_one_query(
+    parameters: ReadParameters, n: int, cursors: Mapping[int, str], wait_seconds: float
+) -> Query:
     """Return ZeroEventHub's query of one read.
 
-    >>> version_one_query(ReadParameters(page_size_hint=10), 4, {2: "_first"}, 0)
+    >>> make_version_one_query(ReadParameters(page_size_hint=10), 4, {2: "_first"}, 0)
     [('n', 4), ('cursor2', '_first'), ('pagesizehint', 10)]
     """
     query: Query = [("n", n), *((f"cursor{number}", cursor) for number, cursor in cursors.items())]
@@ -126,7 +128,7 @@ def version_one_query(parameters: ReadParameters, n: int, cursors: Mapping[int, 
         for number in cursors
         if parameters.until and number in parameters.until
     ]
-    return query + _shared_query(parameters, wait_seconds)
+    return query + _make_shared_query(parameters, wait_seconds)
 
 
 def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) -> Query:
@@ -136,31 +138,31 @@ def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) 
         ("n", n),
         ("cursorset", parameters.cursor_set),
         ("resume", numbers),
-        *_shared_query(parameters, parameters.wait_seconds),
+        *_make_shared_query(parameters, parameters.wait_seconds),
     ]
 
 
 def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> Query:
     """Return ZeroEventHub's query for storing cursors without reading."""
-    query = version_one_query(ReadParameters(cursor_set=cursor_set, page_size_hint=0), n, cursors, 0)
+    query = make_version_one_query(ReadParameters(cursor_set=cursor_set, page_size_hint=0), n, cursors, 0)
     return [*query, ("store_cursor", 1)]
 
 
-def version_two_query(
+def make_version_two_query(
     parameters: ReadParameters, token: str, partition: int, cursor: str, wait_seconds: float
 ) -> Query:
     """Return FeedAPI's query of one read.
 
-    >>> version_two_query(ReadParameters(event_types=["a", "b"]), "1-4", 0, "_first", 20)
+    >>> make_version_two_query(ReadParameters(event_types=["a", "b"]), "1-4", 0, "_first", 20)
     [('token', '1-4'), ('partition', 0), ('cursor', '_first'), ('wait', '20'), ('event-types', 'a;b')]
     """
     query: Query = [("token", token), ("partition", partition), ("cursor", cursor)]
     if parameters.until and partition in parameters.until:
         query.append(("until", parameters.until[partition]))
-    return query + _shared_query(parameters, wait_seconds)
+    return query + _make_shared_query(parameters, wait_seconds)
 
 
-def _shared_query(parameters: ReadParameters, wait_seconds: float) -> Query:
+def _make_shared_query(parameters: ReadParameters, wait_seconds: float) -> Query:
     query: Query = []
     if parameters.page_size_hint is not None:
         query.append(("pagesizehint", parameters.page_size_hint))
@@ -250,7 +252,7 @@ class FeedProtocol:
 
     def groups(self, state: ReadState, parameters: ReadParameters) -> list[list[int]]:
         """Return the readable partitions, grouped by request."""
-        readable = state.readable()
+        readable = state.list_readable()
         merges = readable and self._merges(state.discovery, parameters, len(readable))
         return [readable] if merges else [[number] for number in readable]
 
@@ -284,7 +286,7 @@ class FeedProtocol:
         """
         if self._merges(discovery, parameters, len(asked)):
             n = discovery.partition_count
-            url = join_url(self.url, query=version_one_query(parameters, n, asked, wait_seconds))
+            url = join_url(self.url, query=make_version_one_query(parameters, n, asked, wait_seconds))
             return (
                 yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), parameters, wait_seconds)
             )
@@ -294,7 +296,9 @@ class FeedProtocol:
             )
         [(partition, cursor)] = asked.items()
         token = discovery.token or ""
-        url = join_url(self.url, "events", query=version_two_query(parameters, token, partition, cursor, wait_seconds))
+        url = join_url(
+            self.url, "events", query=make_version_two_query(parameters, token, partition, cursor, wait_seconds)
+        )
         reader = PageReader(url, asked, partition=partition, decoder=self._decoder)
         return (yield from self._answer(url, reader, parameters, wait_seconds, token))
 
@@ -385,7 +389,7 @@ class FeedProtocol:
                     return reader.cut()
             return reader.finish()
         except ConnectionLost as error:  # The reader makes progress even if the server breaks off every response.
-            return reader.up_to(error)
+            return reader.recover(error)
 
     def _check_until(self, until: Mapping[int, str], cursors: Mapping[int, str]) -> None:
         if not self.merged:
