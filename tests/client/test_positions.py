@@ -11,7 +11,8 @@ import pytest
 from psycopg.rows import class_row, dict_row
 
 from penstock.client import AsyncCursorTable, CursorTable, Page
-from penstock.errors import BadParameter, CursorMoved
+from penstock.errors import BadParameter, PositionMoved
+from tests.failing import has_code
 
 
 @pytest.fixture(params=["sqlite", "psycopg"])
@@ -93,7 +94,9 @@ def test_second_of_two_consumers_that_advance_from_one_cursor_is_refused(
     with connect() as other:
         CursorTable(other).advance("orders", "billing", read)
         other.commit()
-    with pytest.raises(CursorMoved, match=f"'billing' is no longer at '{start}' in partition 0"):
+    with pytest.raises(
+        PositionMoved, check=has_code("cursor-moved"), match=f"'billing' is no longer at '{start}' in partition 0"
+    ):
         CursorTable(connection).advance("orders", "billing", read)
     connection.rollback()
 
@@ -143,7 +146,7 @@ async def test_async_connection_of_psycopg_is_awaited(postgres_url: str) -> None
         await table.create()
         await table.store("orders", "billing", {0: "a"})
         await table.advance("orders", "billing", page({0: "a"}, {0: "b"}))
-        with pytest.raises(CursorMoved):
+        with pytest.raises(PositionMoved, check=has_code("cursor-moved")):
             await table.advance("orders", "billing", page({0: "a"}, {0: "b"}))
 
         assert await table.load("orders", "billing") == {0: "b"}

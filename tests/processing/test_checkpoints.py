@@ -17,10 +17,10 @@ from penstock.client import Client
 from penstock.errors import (
     BadParameter,
     CheckpointMoved,
-    CheckpointNotFound,
     DatabaseUnavailable,
     DatabaseUnsuitable,
     GroupKindDiffers,
+    GroupNotFound,
     OutcomeUnknown,
     ParkedNotFound,
     TableGone,
@@ -189,7 +189,9 @@ def test_move_of_a_processor_is_recorded_and_fences_it(kept: tuple[str, Database
     ]
     checkpoints.forget()
     assert (checkpoints.positions(), checkpoints.history()) == ({}, [])
-    with pytest.raises(CheckpointNotFound, match="no position is stored for processor 'mailer'"):
+    with pytest.raises(
+        GroupNotFound, check=has_code("checkpoint-not-found"), match="no position is stored for processor 'mailer'"
+    ):
         checkpoints.forget()
     with pytest.raises(
         ParkedNotFound,
@@ -284,7 +286,9 @@ def test_requests_for_unknown_streams_are_refused_before_the_tables_exist(
             checkpoints.ask("order.placed-7", "retyr")
         with pytest.raises(BadParameter, match=r"stream is '?7'?; allowed: the name of a parked stream"):
             checkpoints.ask(7, "retry")
-    with pytest.raises(CheckpointNotFound, match="no position is stored for processor 'mailer'"):
+    with pytest.raises(
+        GroupNotFound, check=has_code("checkpoint-not-found"), match="no position is stored for processor 'mailer'"
+    ):
         kept[1].forget()
 
 

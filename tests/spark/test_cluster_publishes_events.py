@@ -168,4 +168,4 @@ def test_executor_killed_with_shuffled_rows_publishes_each_event_once(
 
 
 def is_refused(driver: Driver) -> bool:
-    return "penstock.errors.batches.NonDeterministicReplay" in driver.output
+    return "penstock.errors.producers.ReplayDiffers" in driver.output

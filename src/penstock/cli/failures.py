@@ -4,7 +4,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from penstock import errors
 from penstock.cli.streams import OutputClosed, OutputFailed
@@ -22,27 +22,27 @@ SHOWN_MAX: Final = 100
 """So many characters of a text that cannot be used are shown."""
 
 _OFFSETS: Final = "`penstock event-type show NAME` has the offsets that there are; BEGIN is before the first."
-_HINTS: Final[dict[type[PenstockError] | str, str]] = {
-    errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
+_HINTS: Final[dict[str, str]] = {
+    errors.Unreachable.code: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
     "proxy-unreachable": "Correct or unset {variable}, or name the hub's host in NO_PROXY to ask it directly.",
-    errors.DatabaseUnavailable: "The hub is there, its database is not: run `penstock doctor` where the hub runs.",
-    errors.EventTypeNotFound: "`penstock event-type list` has all; `penstock event-type create NAME` makes one.",
+    errors.DatabaseUnavailable.code: "The hub is there, its database is not: run `penstock doctor` where the hub runs.",
+    errors.EventTypeNotFound.code: "`penstock event-type list` has all; `penstock event-type create NAME` makes one.",
     "unusable-cursor": _OFFSETS,
     "unusable-start": _OFFSETS,
-    errors.SubscriptionNotFound: "`penstock subscription list` has all.",
-    errors.ParkedNotFound: "`penstock subscription parked list {subscription}` has those that there are.",
-    errors.GroupNotFound: "`penstock groups` has all; a group is made with the first position that it commits.",
-    errors.GroupKindDiffers: (
+    errors.SubscriptionNotFound.code: "`penstock subscription list` has all.",
+    errors.ParkedNotFound.code: "`penstock subscription parked list {subscription}` has those that there are.",
+    errors.GroupNotFound.code: "`penstock groups` has all; a group is made with the first position that it commits.",
+    errors.GroupKindDiffers.code: (
         "`penstock subscription reset {group}` moves it, `penstock subscription delete {group}` deletes it."
     ),
 }
-"""For the commands that talk to a hub, in the place of routes; fields of the error stand in braces.
+"""By code, for the commands that talk to a hub, in the place of routes; fields of the error stand in braces.
 
 What those say that open a database is in `penstock.cli.database`.
 """
 
-_DETAILS: Final[dict[type[PenstockError] | str, str]] = {
-    errors.GroupKindDiffers: "{group} is a {kind}, which has commands of its own",
+_DETAILS: Final[dict[str, str]] = {
+    errors.GroupKindDiffers.code: "{group} is a {kind}, which has commands of its own",
 }
 """What is told instead of the detail, where that names routes."""
 
@@ -95,7 +95,7 @@ def _write_out() -> None:
 
 def told(error: PenstockError) -> tuple[str, str | None]:
     """Return what is wrong, and what to do about it, in the words of the command line."""
-    detail, hint = (_of_nearest(known, error) for known in (_DETAILS, _HINTS))
+    detail, hint = (_find_text(texts, error) for texts in (_DETAILS, _HINTS))
     if "WRONG_VERSION_NUMBER" in str(error.fields.get("reason", "")):
         hint = "The server there speaks no TLS: begin the address with http://."
     return detail or error.detail, hint or error.hint
@@ -111,12 +111,11 @@ def _unwind(number: int, _: object) -> NoReturn:
     sys.exit(TERMINATED)
 
 
-def _of_nearest(known: Mapping[type[PenstockError] | str, str], error: PenstockError) -> str | None:
-    """Return the text for the error's code or class; None if there is none, or the error lacks a field of it."""
-    keys: tuple[Any, ...] = (error.code, *type(error).__mro__)
-    found = next((known[key] for key in keys if key in known), None)
+def _find_text(texts: Mapping[str, str], error: PenstockError) -> str | None:
+    """Return the text for the error's code; None if there is none, or the error lacks a field of it."""
+    text = texts.get(error.code)
     try:
-        return found and found.format_map(error.fields)
+        return text and text.format_map(error.fields)
     except KeyError:
         return None
 

@@ -86,7 +86,7 @@ class Lines:
                     bytes(event.data), key=self._key(event), headers=event.headers, partition=event.partition
                 )
         except (InvalidEvent, EventTooLarge) as error:
-            raise type(error)(**error.fields | {"line": self._event_count + 1, "at": number}) from error
+            raise type(error).of(error.code, **error.fields | {"line": self._event_count + 1, "at": number}) from error
         return event
 
 

@@ -15,9 +15,8 @@
     │   ├── CommitRefused
     │   ├── PartitionRefused
     │   ├── InvalidSetting
-    │   ├── UnsupportedMediaType
     │   ├── MalformedRequest
-    │   ├── NotAcceptable
+    │   ├── UnsupportedFormat
     │   ├── UnusablePosition
     │   ├── InvalidRow
     │   ├── InvalidLine
@@ -35,7 +34,6 @@
     │   ├── ProducerNotFound
     │   ├── SubscriptionNotFound
     │   ├── ParkedNotFound
-    │   ├── CheckpointNotFound
     │   ├── ProjectionNotFound
     │   ├── BatchNotFound
     │   └── SchemaVersionNotFound
@@ -44,7 +42,6 @@
     │   ├── EventTypeInUse
     │   ├── StaleToken
     │   ├── StaleSplit
-    │   ├── CursorMoved
     │   ├── PositionMoved
     │   ├── ProjectionBehind
     │   ├── GroupKindDiffers
@@ -54,7 +51,6 @@
     │   ├── EpochExhausted
     │   ├── ReplayDiffers
     │   ├── BatchUnfinished
-    │   ├── NonDeterministicReplay
     │   ├── BatchFenced
     │   ├── UploadRefused
     │   ├── SubscriptionBusy
@@ -81,7 +77,6 @@
     ├── KindUnexpected       there is no handler for this kind
     ├── CheckpointMoved      another process moved the checkpoint
     ├── NotReplayable        a source delivers its events once
-    ├── FileChanged          a file was replaced
     ├── Unavailable          repeat the request later
     │   ├── DatabaseUnavailable
     │   ├── DiskFull

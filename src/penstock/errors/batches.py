@@ -91,31 +91,6 @@ class BatchNotFound(NotFound):
     """The upload in `upload-not-found`."""
 
 
-class NonDeterministicReplay(Conflict):
-    """A batch was recomputed and has different rows, or rows of one partition came from several tasks."""
-
-    code = "non-deterministic-replay"
-    message = "batch {batch} of producer group {producer_group!r} was recomputed with different rows: {reason}"
-    hint = (
-        "Make the query deterministic: no rand(), uuid() or current time, and a total order wherever it sorts. Then "
-        "delete the unfinished batch, DELETE .../producers/{group}/batches?unfinished=true; its events are published "
-        "again. Or set the option mode=staged, which any query may use."
-    )
-    cases: ClassVar = {
-        "rows-scattered": Case(
-            "several tasks published to partition {partition} of {event_type!r}",
-            "Mode direct needs rows that are partitioned first: write the result of penstock.spark.direct(rows, ...).",
-        ),
-    }
-
-    event_type: str
-    producer_group: str | None
-    batch: int | None
-    reason: str | None
-    partition: int | None
-    """The partition in `rows-scattered`."""
-
-
 class InvalidRow(Invalid):
     """A row of a Spark query is not a valid event."""
 

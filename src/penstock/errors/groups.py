@@ -6,7 +6,7 @@ from penstock.errors.root import Case, Conflict, Invalid, NotFound
 
 
 class GroupNotFound(NotFound):
-    """There is no such consumer group, or it has no cursors at this `n`."""
+    """There is no such consumer group or processor, or no cursors of it are stored at this `n`."""
 
     code = "group-not-found"
     message = "there is no consumer group {group!r}"
@@ -15,6 +15,10 @@ class GroupNotFound(NotFound):
         "cursor-set-not-found": Case(
             "nothing is stored for cursorset {cursorset!r} of {event_type!r} at n={n}, partition {partition}",
             "Read with cursors, such as _first, and the cursorset; resume afterwards.",
+        ),
+        "checkpoint-not-found": Case(
+            "no position is stored for processor {processor!r}",
+            "`penstock checkpoint list` shows the processors of a hub, and with --database those of a database.",
         ),
     }
 
@@ -25,6 +29,8 @@ class GroupNotFound(NotFound):
     """The cursor set in `cursor-set-not-found`."""
     n: int | None
     partition: int | None
+    processor: str | None
+    """The processor in `checkpoint-not-found`."""
 
 
 class GroupKindDiffers(Conflict):
@@ -69,7 +75,7 @@ class UnusablePosition(Invalid):
 
 
 class PositionMoved(Conflict):
-    """Compare-and-set failed: the consumer group is at another position. Nothing of the commit was stored."""
+    """Compare-and-set failed: another process has moved the position. Nothing of the commit was stored."""
 
     code = "position-moved"
     message = (
@@ -77,13 +83,25 @@ class PositionMoved(Conflict):
         "runs twice"
     )
     hint = "Roll back. Continue from the stored position, or stop if another process has taken over the group."
+    cases: ClassVar = {
+        "cursor-moved": Case(
+            "{consumer!r} is no longer at {expected!r} in partition {partition} of {feed!r}: it runs twice",
+            "Roll back, and continue from the stored cursors.",
+        ),
+    }
 
-    group: str
-    event_type: str
+    group: str | None
+    """The group in `position-moved`."""
+    event_type: str | None
+    """The event type in `position-moved`."""
+    feed: str | None
+    """The feed in `cursor-moved`."""
+    consumer: str | None
+    """The consumer in `cursor-moved`."""
     partition: int
     slice: Any
-    expected: int | None
-    """None: no position."""
+    expected: int | str | None
+    """A position, or in `cursor-moved` a cursor; None: none."""
     offset: int | None
     """The stored position; None if none is stored."""
     epoch: int | None

@@ -50,13 +50,16 @@ class RequestTooLarge(TooLarge):
     """In bytes; in `too-many-events` the number of events."""
 
 
-class NotAcceptable(Invalid):
-    """The hub cannot send or read the form that the request asks for."""
+class UnsupportedFormat(Invalid):
+    """The hub does not read the form in which a request or a schema is, or cannot send the one that it asks for."""
 
-    code = "not-acceptable"
-    message = "Accept is {accept!r}, but the answer has only these types: {allowed}"
-    hint = "Name one of these types in Accept, or omit the header."
+    code = "unsupported-format"
     cases: ClassVar = {
+        "unsupported-media-type": Case("the hub does not read {given} here; use {allowed}"),
+        "not-acceptable": Case(
+            "Accept is {accept!r}, but the answer has only these types: {allowed}",
+            "Name one of these types in Accept, or omit the header.",
+        ),
         "arrow-not-installed": Case(
             "Accept is {accept!r}, but this hub runs without PyArrow and sends only: {allowed}",
             "Run pip install 'penstock-hub[arrow]' where the hub runs and restart it, or name one of these types in "
@@ -69,23 +72,15 @@ class NotAcceptable(Invalid):
     }
 
     accept: str | None
-    """The header Accept; None in `encoding-refused`."""
+    """The header Accept, if the hub cannot send that."""
+    given: str | None
+    """The form of the request, in `unsupported-media-type`."""
     allowed: str | None
-    """The media types of this answer; None in `encoding-refused`."""
+    """The media types of this answer, or of such a request; None in `encoding-refused`."""
     method: str | None
     """The method in `encoding-refused`."""
     encoding: str | None
     """The encoding in `encoding-refused`."""
-
-
-class UnsupportedMediaType(Invalid):
-    """The hub does not read bodies of this media type."""
-
-    code = "unsupported-media-type"
-    message = "the hub does not read {given} here; use {allowed}"
-
-    given: str
-    allowed: str
 
 
 class Unreachable(Unavailable):

@@ -145,19 +145,6 @@ class BadCursor(Invalid):
     partition: int | None
 
 
-class CursorMoved(Conflict):
-    """Compare-and-set failed: another process has stored another cursor for the same consumer."""
-
-    code = "cursor-moved"
-    message = "{consumer!r} is no longer at {expected!r} in partition {partition} of {feed!r}: it runs twice"
-    hint = "Roll back, and continue from the stored cursors."
-
-    feed: str
-    consumer: str
-    partition: int
-    expected: str | None
-
-
 class StaleToken(Conflict):
     """The partitions have changed since discovery."""
 
@@ -208,7 +195,7 @@ class CursorExpired(PenstockError):
 
 
 class EventsLost(PenstockError):
-    """Events that a query or processor has yet to read are gone."""
+    """Events that a query or processor has yet to read are gone, or others stand in their place."""
 
     code = "events-lost"
     message = "{lost} events of {event_type!r}, partition {partition}, can no longer be read: {reason}"
@@ -226,6 +213,11 @@ class EventsLost(PenstockError):
             "the page {page}, which this query has stored, no longer exists",
             "Restore the deleted file, or mount the missing volume, or start with a new checkpoint.",
         ),
+        "file-changed": Case(
+            "{file} cannot be read on: {reason}",
+            "Restore the file, or move its position to 0:0#0 to read it from the beginning. Its lines then have the "
+            "indices of the old ones: if those are stored, use another version or group.",
+        ),
     }
 
     event_type: str | None
@@ -236,6 +228,8 @@ class EventsLost(PenstockError):
     reason: str | None
     page: str | None
     """Where the page was, in `landed-page-missing`."""
+    file: str | None
+    """The file in `file-changed`, which is not the one that was read before under this name."""
 
 
 class EventUnfit(Invalid):

@@ -138,16 +138,6 @@ class CheckpointMoved(PenstockError):
     found: Any
 
 
-class CheckpointNotFound(NotFound):
-    """No position of this processor is stored."""
-
-    code = "checkpoint-not-found"
-    message = "no position is stored for processor {processor!r}"
-    hint = "`penstock checkpoint list` shows the processors of a hub, and with --database those of a database."
-
-    processor: str
-
-
 class TransactionFailed(PenstockError):
     """The transaction of a processor was ended by its handler, or its commit has an unknown outcome."""
 
@@ -226,18 +216,4 @@ class InvalidLine(Invalid):
     file: str
     line: int
     """Number of the line, from 1."""
-    reason: str
-
-
-class FileChanged(PenstockError):
-    """A file is not the one that was read before under this name."""
-
-    code = "file-changed"
-    message = "{file} cannot be read on: {reason}"
-    hint = (
-        "Restore the file, or move its position to 0:0#0 to read it from the beginning. Its lines then have the "
-        "indices of the old ones: if those are stored, use another version or group."
-    )
-
-    file: str
     reason: str

@@ -167,7 +167,7 @@ class AlreadyUsed(Conflict):
 
 
 class ReplayDiffers(Conflict):
-    """A replayed series of events differs from the one published before."""
+    """A series of events or a batch is published again, and differs from what was published before."""
 
     code = "replay-differs"
     message = (
@@ -179,13 +179,30 @@ class ReplayDiffers(Conflict):
         "claimed or deleted, or its event type got more partitions: see what is stored, and publish the rest with "
         "another group."
     )
+    cases: ClassVar = {
+        "non-deterministic-replay": Case(
+            "batch {batch} of producer group {producer_group!r} was recomputed with different rows: {reason}",
+            "Make the query deterministic: no rand(), uuid() or current time, and a total order wherever it sorts. "
+            "Then delete the unfinished batch, DELETE .../producers/{group}/batches?unfinished=true; its events are "
+            "published again. Or set the option mode=staged, which any query may use.",
+        ),
+        "rows-scattered": Case(
+            "several tasks published to partition {partition} of {event_type!r}",
+            "Mode direct needs rows that are partitioned first: write the result of penstock.spark.direct(rows, ...).",
+        ),
+    }
 
     event_type: str
-    partition: int
-    producer_group: str
-    reason: str
+    partition: int | None
+    """The partition; None in `non-deterministic-replay`."""
+    producer_group: str | None
+    """The producer group; None in `rows-scattered`."""
+    reason: str | None
+    """What differs; None in `rows-scattered`."""
     event: int | None
     """Number of the event in the series, from 1; None if the whole series differs."""
+    batch: int | None
+    """The batch in `non-deterministic-replay`."""
 
 
 class ClaimRefused(Conflict):

@@ -310,7 +310,7 @@ class Registry:
 
         Raises:
             BadParameter, EventTypeNotFound, SchemaVersionNotFound: there is no such version.
-            InvalidEventType, UnsupportedMediaType: *given* is no JSON Schema in a string.
+            InvalidEventType, UnsupportedFormat: *given* is no JSON Schema in a string.
         """
         with self._store.read() as tx:
             feed = tx.registry.get(name)

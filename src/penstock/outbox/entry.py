@@ -162,4 +162,4 @@ def _error_at(index: int | None, count: int, error: InvalidEvent | EventTooLarge
         detail = error.detail.partition(": ")[2].replace("the event", which, 1)
     else:
         detail = f"{which}: {error.reason}"
-    return type(error)(detail, index=index, **fields)
+    return type(error).of(error.code, detail, index=index, **fields)

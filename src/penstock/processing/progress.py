@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from penstock.errors import BadParameter, CheckpointMoved, EventsLost, FileChanged, PenstockError
+from penstock.errors import BadParameter, CheckpointMoved, EventsLost, PenstockError
 from penstock.processing.checkpoints.checkpoint import (
     Advance,
     Checkpoints,
@@ -284,7 +284,7 @@ class Progress:
         """Return what is read again for streams that are tried again; that it is gone is a failure of these."""
         try:
             return self._source.reread(replay.tranche, replay.want)
-        except (EventsLost, FileChanged) as error:
+        except EventsLost as error:
             return _gone(replay.parked, error.detail)
 
     def commit(self) -> bool:

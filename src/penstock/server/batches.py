@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.errors import InvalidEvent, MalformedBatch, MalformedEvent, RequestTooLarge, UnsupportedMediaType
+from penstock.errors import InvalidEvent, MalformedBatch, MalformedEvent, RequestTooLarge, UnsupportedFormat
 from penstock.hub.admin.sweeping import UPLOAD_SECONDS
 from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
@@ -51,7 +51,7 @@ async def put_chunk(request: Request) -> Response:
     rejects = Query(request.scope["query_string"]).flag("reject_invalid")
     media_type = media_type_of(request)
     if media_type != NDJSON:
-        raise UnsupportedMediaType(given=media_type or "nothing", allowed=NDJSON)
+        raise UnsupportedFormat.of("unsupported-media-type", given=media_type or "nothing", allowed=NDJSON)
     body = await read_body(request, state.run)
     access.received = len(body)
 

@@ -15,11 +15,11 @@ from penstock.errors import (
     EventTooLarge,
     InvalidEvent,
     InvalidRow,
-    NonDeterministicReplay,
     PartitionRefused,
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
+    ReplayDiffers,
 )
 from penstock.spark.layout import Share, shares
 from penstock.spark.publishing import BatchName, HubBatches
@@ -43,7 +43,7 @@ def send(hub: HubBatches, batch: BatchName, rows: "Iterable[pa.RecordBatch]") ->
     """Publish the rows of one task.
 
     Raises:
-        NonDeterministicReplay: other rows were published as this batch, before it was made again.
+        ReplayDiffers: other rows were published as this batch, before it was made again.
         InvalidRow: a row is no valid event.
         ProducerFenced: a later batch was begun, or somebody else publishes as the group.
         PenstockError: what else the hub answers, or that it has not answered for too long.
@@ -75,7 +75,7 @@ def complete(hub: HubBatches, told: Sequence[Sent]) -> None:
     """Let a batch be published, which the tasks have.
 
     Raises:
-        NonDeterministicReplay: other rows were published as this batch before, or several tasks published to
+        ReplayDiffers: other rows were published as this batch before, or several tasks published to
             one partition.
         PenstockError: what the hub answers, or that it has not answered for too long.
     """
@@ -84,7 +84,7 @@ def complete(hub: HubBatches, told: Sequence[Sent]) -> None:
     for sent in told:
         for partition, events in (sent.counts or {}).items():
             if partition in counts:
-                raise NonDeterministicReplay.of("rows-scattered", event_type=batch.event_type, partition=partition)
+                raise ReplayDiffers.of("rows-scattered", event_type=batch.event_type, partition=partition)
             counts[partition] = events
     if hub.begin(batch).state != "published":
         try:
@@ -98,9 +98,9 @@ def complete(hub: HubBatches, told: Sequence[Sent]) -> None:
             raise _differs(batch, reason) from error
 
 
-def _differs(batch: BatchName, reason: str) -> NonDeterministicReplay:
+def _differs(batch: BatchName, reason: str) -> ReplayDiffers:
     told = {"event_type": batch.event_type, "producer_group": batch.group, "batch": batch.number}
-    return NonDeterministicReplay(**told, reason=reason)
+    return ReplayDiffers.of("non-deterministic-replay", **told, reason=reason)
 
 
 def _named(event_type: str, share: Share, error: PenstockError) -> InvalidRow:

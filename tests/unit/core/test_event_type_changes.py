@@ -8,7 +8,7 @@ import pytest
 from penstock.core.registry.definition import NAKADI
 from penstock.core.registry.event_type import EventType
 from penstock.core.registry.replacement import replace_definition
-from penstock.errors import IncompatibleSchema, InvalidEventType, UnsupportedMediaType
+from penstock.errors import IncompatibleSchema, InvalidEventType, UnsupportedFormat
 from penstock.testing.factories import an_event_type
 from tests.failing import has_code
 
@@ -358,7 +358,7 @@ def test_ordering_key_alone_is_wrong_where_the_mode_allows_the_change() -> None:
 def test_refusal_names_no_changes_where_schemas_cannot_be_compared(wrong: dict[str, Any]) -> None:
     old = ordered("b")
 
-    with pytest.raises((InvalidEventType, UnsupportedMediaType)) as refused:
+    with pytest.raises((InvalidEventType, UnsupportedFormat)) as refused:
         replace_definition(old, old.definition | wrong, admin=True)
 
     assert "changes" not in refused.value.fields

@@ -27,7 +27,7 @@ from penstock.core.registry.definition import (
     unknown_members,
 )
 from penstock.core.registry.event_type import EventType
-from penstock.errors import InvalidEventType, UnsupportedMediaType
+from penstock.errors import InvalidEventType, UnsupportedFormat
 from penstock.testing.factories import an_event_type
 from tests.exhaustive import examples
 from tests.failing import has_code
@@ -204,7 +204,7 @@ def test_definition_other_than_an_object_is_malformed() -> None:
 
 
 def test_schema_in_avro_is_refused() -> None:
-    with pytest.raises(UnsupportedMediaType, match="Avro"):
+    with pytest.raises(UnsupportedFormat, check=has_code("unsupported-media-type"), match="Avro"):
         complete_definition(define(schema={"type": "avro_schema", "schema": "{}"}))
 
 

@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import BadParameter, RequestTooLarge, UnsupportedMediaType
+from penstock.errors import BadParameter, RequestTooLarge, UnsupportedFormat
 from penstock.server.http.encoding import StreamEncoder, choose_encoding, decode_body, encoder
 from tests.failing import has_code
 
@@ -60,7 +60,7 @@ def test_decoded_body_is_limited(encoding: str) -> None:
 
 
 def test_unknown_encoding_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedMediaType, match="br"):
+    with pytest.raises(UnsupportedFormat, check=has_code("unsupported-media-type"), match="br"):
         decode_body(b"", "br", LIMIT)
 
 

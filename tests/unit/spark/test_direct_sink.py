@@ -9,10 +9,10 @@ from penstock.errors import (
     BatchUnfinished,
     InvalidEvent,
     InvalidRow,
-    NonDeterministicReplay,
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
+    ReplayDiffers,
 )
 from penstock.spark.direct_sink import Sent, complete, send
 from penstock.spark.publishing import BatchName, Place
@@ -93,7 +93,7 @@ def test_task_fenced_from_a_published_batch_is_done() -> None:
                 producer_group="g", partition=1, received=0, differs_at=5, current_epoch=3, next_sequence=9,
                 committed=False, ranges=[],
             ),
-            NonDeterministicReplay, "batch 7 of .*'g' was recomputed .*: event 5 of it in partition 0 is another one",
+            ReplayDiffers, "batch 7 of .*'g' was recomputed .*: event 5 of it in partition 0 is another one",
         ),
         (InvalidEvent(line=2, reason="no good"), InvalidRow, "no good; it begins 1"),
     ],
@@ -122,9 +122,7 @@ def test_a_batch_that_is_published_is_left_as_it_is() -> None:
 
 
 def test_partition_sent_by_several_tasks_is_an_error() -> None:
-    with pytest.raises(
-        NonDeterministicReplay, check=has_code("rows-scattered"), match="several tasks published to partition 3"
-    ):
+    with pytest.raises(ReplayDiffers, check=has_code("rows-scattered"), match="several tasks published to partition 3"):
         complete_batch(Hub(), Sent(BATCH, {3: 2}), Sent(BATCH, {3: 1}))
 
 
@@ -132,5 +130,9 @@ def test_repeated_batch_with_fewer_events_is_an_error() -> None:
     refusal = BatchUnfinished.of(
         "batch-incomplete", event_type="a", producer_group="g", batch=7, partition=2, counted=1, stored=4
     )
-    with pytest.raises(NonDeterministicReplay, match="it has 1 events for partition 2, of which 4 are stored"):
+    with pytest.raises(
+        ReplayDiffers,
+        check=has_code("non-deterministic-replay"),
+        match="it has 1 events for partition 2, of which 4 are stored",
+    ):
         complete_batch(Hub(refuses=refusal), Sent(BATCH, {2: 1}))

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from penstock.cli.checkpoint.keeper import UNKNOWN, Behind, Processor, Standing, Told
-from penstock.errors import CheckpointNotFound
+from penstock.errors import GroupNotFound
 from penstock.processing.checkpoints.checkpoint import Request
 from penstock.processing.checkpoints.database import DatabaseCheckpoints, Kept, ParkedAt, kept_in
 
@@ -96,7 +96,7 @@ class DatabaseKeeper:
         return kept_in(self._url, table=self._table)
 
     def _not_found(self, processor: str) -> Sequence[Standing]:
-        raise CheckpointNotFound(processor=processor)
+        raise GroupNotFound.of("checkpoint-not-found", processor=processor)
 
 
 def time_text(at: datetime) -> str:

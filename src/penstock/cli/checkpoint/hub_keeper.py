@@ -7,7 +7,7 @@ from penstock.cli.checkpoint.keeper import Processor, Standing, Told
 from penstock.cli.checkpoint.places import check_epoch
 from penstock.cli.failures import Failure
 from penstock.client import Client, ConsumerGroupDetails, NewPosition, PositionReset
-from penstock.errors import CheckpointNotFound, GroupNotFound
+from penstock.errors import GroupNotFound
 from penstock.processing.checkpoints.checkpoint import Request
 from penstock.processing.checkpoints.database import ParkedAt
 from penstock.processing.checkpoints.hub import PROCESSOR
@@ -58,7 +58,7 @@ class HubKeeper:
         places = {decode_tranche(each): FeedPosition.decode(str(to)) for each, to in positions.items()}
         try:
             self._group(processor)
-        except CheckpointNotFound:
+        except GroupNotFound:
             begun = [NewPosition(*place, to.offset, epoch=to.epoch, expected=None) for place, to in places.items()]
             self._client.commit_positions(processor, begun, kind=PROCESSOR)
             return
@@ -113,7 +113,7 @@ class HubKeeper:
         try:
             found = self._client.consumer_group(processor)
         except GroupNotFound:
-            raise CheckpointNotFound(processor=processor) from None
+            raise GroupNotFound.of("checkpoint-not-found", processor=processor) from None
         if found.kind != PROCESSOR:
             raise Failure(f"{processor} is a {found.kind}, not a processor", "`penstock groups` shows and moves it.")
         return found

@@ -9,7 +9,7 @@ from penstock.cli.definition.document import Place, Unreadable
 from penstock.cli.event_type.against import Against
 from penstock.core.registry.definition import UnknownMember, unknown_members
 from penstock.core.registry.event_type import EventType, WithoutEffect, find_members_without_effect
-from penstock.errors import InvalidEventType, UnsupportedMediaType
+from penstock.errors import InvalidEventType, UnsupportedFormat
 from penstock.schema.guidelines import GuidelineFinding, check
 
 
@@ -109,5 +109,5 @@ def _faults(definition: Definition) -> Iterator[Fault]:
     except InvalidEventType as error:
         for each in error.fields.get("violations") or [error.fields]:
             yield Fault(definition.field_at(each["field"]), f"{each['field']} {each['reason']}".strip())
-    except UnsupportedMediaType as error:
+    except UnsupportedFormat as error:
         yield Fault(definition.field_at("schema"), error.detail)

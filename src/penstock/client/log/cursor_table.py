@@ -16,7 +16,7 @@ from penstock.client.log.cursor_statements import (
     list_moved_partitions,
     use_plain_rows,
 )
-from penstock.errors import CursorMoved
+from penstock.errors import PositionMoved
 from penstock.wire.log.reader.pages import Page
 
 
@@ -59,12 +59,14 @@ class CursorTable:
         must roll back its transaction.
 
         Raises:
-            CursorMoved: Another process has stored another cursor meanwhile.
+            PositionMoved: Another process has stored another cursor meanwhile.
         """
         for partition, cursor, expected in list_moved_partitions(page):
             done = self._run(self._statements.advance, feed, consumer, partition, cursor, expected)
             if not done.rowcount:
-                raise CursorMoved(feed=feed, consumer=consumer, partition=partition, expected=expected)
+                raise PositionMoved.of(
+                    "cursor-moved", feed=feed, consumer=consumer, partition=partition, expected=expected
+                )
 
     def _run(self, statement: str, *values: object) -> Any:
         cursor = use_plain_rows(self._connection.cursor())

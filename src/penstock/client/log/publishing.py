@@ -114,7 +114,7 @@ class PublishProtocol:
                 line = self.line(event, key, category != "undefined")
             except (InvalidEvent, EventTooLarge) as error:
                 place = {"line": done.count + len(lines) + 1, "published": done.count}
-                raise type(error)(**error.fields | place) from error
+                raise type(error).of(error.code, **error.fields | place) from error
             if lines and size + len(line) > batching.byte_count:
                 done = yield from self._publish_batch(event_type, lines, done, progress)
                 lines, size = [], 0

@@ -272,7 +272,7 @@ class PartitionState:
 
 def copy_error(error: PenstockError) -> PenstockError:
     """Return a copy of *error*, to be raised again."""
-    return type(error)(error.detail, **error.fields)
+    return type(error).of(error.code, error.detail, **error.fields)
 
 
 def new_claim_id() -> str:

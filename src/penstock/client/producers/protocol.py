@@ -461,7 +461,7 @@ class ProducerProtocol:
             try:
                 lines.append(self.line(event, category))
             except (InvalidEvent, EventTooLarge) as error:
-                raise type(error)(**error.fields | {"line": number}) from error
+                raise type(error).of(error.code, **error.fields | {"line": number}) from error
             fresh.append(event)
         with call.hold():
             state.plain.keep(call.events, call.values)
@@ -560,7 +560,7 @@ def _renumber_line(error: PenstockError, batch: SequencedBatch, call: ProducerCa
     if type(line) is not int or len(batch.events) == len(call.events):
         return error
     handed_in = call.events.index(batch.events[line - 1]) + 1
-    return type(error)(**error.fields | {"line": handed_in})
+    return type(error).of(error.code, **error.fields | {"line": handed_in})
 
 
 def _result(call: ProducerCall, ranges: Sequence[OffsetRange] | None = None, *, duplicate: bool) -> PublishResult:

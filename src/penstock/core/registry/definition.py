@@ -18,7 +18,7 @@ from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import EVENT_BYTES_MAX
 from penstock.core.events.metadata import SERVER_MEMBERS
 from penstock.core.fields import Definition, DefinitionReader, Violation, raise_violations
-from penstock.errors import InvalidEventType, UnsupportedMediaType
+from penstock.errors import InvalidEventType, UnsupportedFormat
 from penstock.schema.effective import metadata_schema
 from penstock.schema.json_text import json_type_name
 from penstock.schema.parsing import check_schema, defines, parse_schema, pointer_to
@@ -240,7 +240,7 @@ def complete_definition(definition: Any, limits: Limits = PENSTOCK) -> Definitio
     Raises:
         InvalidEventType: a field breaks a rule, or is malformed: it has the wrong type, or a value outside of its
             enumeration.
-        UnsupportedMediaType: the schema is an Avro schema.
+        UnsupportedFormat: the schema is an Avro schema.
 
     The first lists all fields, the schema among them, that are wrong by themselves. Fields that contradict each other
     are reported once each is valid by itself.
@@ -418,7 +418,7 @@ def read_schema_member(member: Any, within: str = "schema.") -> Definition:
 
     Raises:
         InvalidEventType: the member has another shape, or the type or the text is missing.
-        UnsupportedMediaType: it is an Avro schema, which is not supported.
+        UnsupportedFormat: it is an Avro schema, which is not supported.
     """
     if not isinstance(member, dict):
         raise InvalidEventType.of(
@@ -426,7 +426,9 @@ def read_schema_member(member: Any, within: str = "schema.") -> Definition:
         )
     kind, text = member.get("type"), member.get("schema")
     if isinstance(kind, str) and kind.lower() == "avro_schema":
-        raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
+        raise UnsupportedFormat.of(
+            "unsupported-media-type", given="an Avro schema", allowed="a JSON Schema (json_schema)"
+        )
     for name, value, right in (("type", kind, "json_schema"), ("schema", text, "a JSON Schema, as text")):
         if value is None:
             raise _invalid_field(f"{within}{name}", f"may not be null; it is {right}")

@@ -50,7 +50,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             InvalidEventType: lists the fields, and the rules that they break: see `complete_definition`.
-            UnsupportedMediaType: the schema is an Avro schema.
+            UnsupportedFormat: the schema is an Avro schema.
 
         >>> EventType.parse({"name": "order.placed", "owning_application": "shop", "category": "undefined",
         ...                  "schema": {"type": "json_schema", "schema": "{}"}}).partition_count

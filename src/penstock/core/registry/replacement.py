@@ -16,7 +16,7 @@ from penstock.core.registry.definition import (
     read_schema_member,
 )
 from penstock.core.registry.event_type import EventType
-from penstock.errors import IncompatibleSchema, InvalidEventType, UnsupportedMediaType
+from penstock.errors import IncompatibleSchema, InvalidEventType, UnsupportedFormat
 from penstock.schema.changes import EvolutionRules
 from penstock.schema.evolution import (
     EvolutionVerdict,
@@ -142,7 +142,7 @@ def _add_changes(error: InvalidEventType, old: EventType, definition: Definition
         mode: Any = str(definition.get("compatibility_mode") or "forward").lower()
         check_schema(after, compatible=mode == "compatible", business=definition.get("category") == "business")
         verdict = judge(parse_schema(old.definition["schema"]["schema"]), after, old.evolution_rules, mode)
-    except (InvalidEventType, UnsupportedMediaType):
+    except (InvalidEventType, UnsupportedFormat):
         return error
     if not verdict.changes:
         return error

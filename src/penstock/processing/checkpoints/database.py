@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedNotFound, TableGone
+from penstock.errors import BadParameter, CheckpointMoved, GroupNotFound, ParkedNotFound, TableGone
 from penstock.errors.root import printable
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request, check_request
 from penstock.processing.checkpoints.position import check_moves, waits_from
@@ -334,7 +334,7 @@ class _Plans:
 
     def forget(self) -> Plan[None]:
         if not (yield from self.positions()):
-            raise CheckpointNotFound(processor=self._processor)
+            raise GroupNotFound.of("checkpoint-not-found", processor=self._processor)
         for statement in _FORGET:
             yield self._step(statement)
 

@@ -83,7 +83,7 @@ class HubCheckpoints:
             with self._client() as client:
                 client.commit_positions(self._group, items, kind=PROCESSOR)
         except PositionMoved as error:
-            tranche = encode_tranche(error.event_type, error.partition)
+            tranche = encode_tranche(error.fields["event_type"], error.partition)
             raise CheckpointMoved(
                 group=self._group, tranche=tranche, expected=error.expected, found=error.offset
             ) from error

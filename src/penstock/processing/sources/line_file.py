@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple, cast
 
-from penstock.errors import FileChanged, InvalidLine
+from penstock.errors import EventsLost, InvalidLine
 from penstock.processing.sources.decompressed import ZstdError, is_compressed, open_file
 from penstock.processing.sources.line_place import MARKED_BYTES, LinePlace, mark_of
 from penstock.schema.json_text import BOM
@@ -72,7 +72,7 @@ class LineFile:
         """Return what follows *place*.
 
         Raises:
-            FileChanged: it is not the file in which that place was.
+            EventsLost: it is not the file in which that place was.
             InvalidLine: a line is too long, or the file cannot be decompressed.
         """
         file, at, found = self._opened(place), place, list[Line]()
@@ -160,9 +160,9 @@ class LineFile:
         if place.mark is not None and place.mark != mark_of(before):
             raise self._changed(f"it is another file: it has other lines before {where}")
 
-    def _changed(self, reason: str) -> FileChanged:
+    def _changed(self, reason: str) -> EventsLost:
         self.close()
-        return FileChanged(file=str(self._path), reason=reason)
+        return EventsLost.of("file-changed", file=str(self._path), reason=reason)
 
     def _invalid(self, at: LinePlace, reason: str) -> InvalidLine:
         return InvalidLine(file=str(self._path), line=at.lines + 1, reason=reason)

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from starlette.requests import Request
 
-from penstock.errors import BadParameter, NotAcceptable, RequestTooLarge, UnsupportedMediaType
+from penstock.errors import BadParameter, RequestTooLarge, UnsupportedFormat
 from penstock.wire.query import make_printable
 
 if sys.version_info >= (3, 14):
@@ -56,7 +56,7 @@ def choose_form(request: Request, *offered: str) -> str:
     names first before others; then the order of *offered* decides. A client that names none at all takes each.
 
     Raises:
-        NotAcceptable: the client takes none of them.
+        UnsupportedFormat: the client takes none of them.
     """
     given = ", ".join(request.headers.getlist("accept"))
     liked = weights(given)
@@ -65,7 +65,7 @@ def choose_form(request: Request, *offered: str) -> str:
     ranked = {each: _rank(each, liked) for each in offered}
     best = max(offered, key=ranked.__getitem__)
     if ranked[best][0] <= 0:
-        raise NotAcceptable(accept=make_printable(given), allowed=", ".join(offered))
+        raise UnsupportedFormat.of("not-acceptable", accept=make_printable(given), allowed=", ".join(offered))
     return best
 
 
@@ -170,13 +170,15 @@ def decode_body(body: bytes, encoding: str, bytes_max: int) -> bytes:
     """Return *body* decompressed, every member of it: `cat a.gz b.gz` is a gzip body too.
 
     Raises:
-        UnsupportedMediaType: the encoding is not supported.
+        UnsupportedFormat: the encoding is not supported.
         BadParameter: the body is not in its encoding, or cut off.
         RequestTooLarge: it would be larger than *bytes_max*; not much more than that is held.
     """
     encoding = _OTHER_NAMES.get(encoding, encoding)
     if encoding not in _DECODERS:
-        raise UnsupportedMediaType(given=f"Content-Encoding {encoding[:40]}", allowed="gzip, zstd or none")
+        raise UnsupportedFormat.of(
+            "unsupported-media-type", given=f"Content-Encoding {encoding[:40]}", allowed="gzip, zstd or none"
+        )
     decoded, size, at = [], 0, 0
     decoder = _DECODERS[encoding]()
     try:

@@ -30,8 +30,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.UnusablePosition: 422,
     errors.InvalidSetting: 422,
     errors.StorageRefused: 422,
-    errors.UnsupportedMediaType: 415,
-    errors.NotAcceptable: 406,
+    errors.UnsupportedFormat: 406,
     errors.TooLarge: 413,
     errors.RequestTooSlow: 408,
     errors.NotFound: 404,
@@ -51,6 +50,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.PenstockError: 500,
 }
 _STATUS_OF_CODE: Final[dict[str, int]] = {
+    "unsupported-media-type": 415,
     "malformed-event-type": 400,
     "malformed-subscription": 400,
     "bad-stream-parameter": 422,

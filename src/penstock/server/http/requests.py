@@ -16,14 +16,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
-from penstock.errors import (
-    BadParameter,
-    MalformedEvent,
-    NotAcceptable,
-    PenstockError,
-    RequestTooLarge,
-    UnsupportedMediaType,
-)
+from penstock.errors import BadParameter, MalformedEvent, PenstockError, RequestTooLarge, UnsupportedFormat
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.server.http.encoding import decode_body
 from penstock.server.http.streaming import RunInThread
@@ -78,7 +71,9 @@ def _find_refusal(method: str, path: str, encoding: bytes | None) -> PenstockErr
     if "//" in path:
         return BadParameter(parameter="path", value=make_printable(path), allowed="one without //")
     if encoding is not None and method != "POST":
-        return NotAcceptable.of("encoding-refused", method=method, encoding=make_printable(encoding.decode("latin-1")))
+        return UnsupportedFormat.of(
+            "encoding-refused", method=method, encoding=make_printable(encoding.decode("latin-1"))
+        )
     return None
 
 
@@ -88,16 +83,18 @@ _LINES = '{"data": {...}, "headers": {"ce_id": ..., "ce_type": ...}}'
 
 
 def refuse_foreign_body(request: Request) -> None:
-    """Raise UnsupportedMediaType if *request* announces events as Avro or as CloudEvents.
+    """Raise UnsupportedFormat if *request* announces events as Avro or as CloudEvents.
 
     A CloudEvent in structured mode has a media type of its own, one in binary mode has its attributes in headers
     (CloudEvents' HTTP protocol binding, 3.1 and 3.2).
     """
     media_type = media_type_of(request)
     if media_type == AVRO:
-        raise UnsupportedMediaType(given="Avro", allowed="application/json")
+        raise UnsupportedFormat.of("unsupported-media-type", given="Avro", allowed="application/json")
     if media_type.startswith(_CLOUD_EVENTS) or "ce-specversion" in request.headers:
-        raise UnsupportedMediaType(given="a CloudEvent", allowed=f"feed lines to POST /feeds, such as {_LINES}")
+        raise UnsupportedFormat.of(
+            "unsupported-media-type", given="a CloudEvent", allowed=f"feed lines to POST /feeds, such as {_LINES}"
+        )
 
 
 def media_type_of(request: Request) -> str:
@@ -115,7 +112,7 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
 
     Raises:
         RequestTooLarge: more than *bytes_max*, compressed or not; no more than that is held.
-        BadParameter, UnsupportedMediaType: it cannot be decompressed.
+        BadParameter, UnsupportedFormat: it cannot be decompressed.
         BadParameter: it is shorter or longer than its Content-Length; or it did not arrive, since the request offers an
             upgrade and the server takes it for one without a body.
     """

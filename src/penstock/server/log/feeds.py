@@ -6,12 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.log.cursor import add_partition_count, partition_count_error
-from penstock.errors import (
-    BadParameter,
-    BadPartitionCount,
-    NotAcceptable,
-    PenstockError,
-)
+from penstock.errors import BadParameter, BadPartitionCount, PenstockError, UnsupportedFormat
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reading, WantedPartition
 from penstock.server.http.encoding import choose_form
@@ -153,9 +148,9 @@ def _form(request: Request, headers: HeaderChoice | None, *, version: int) -> Pa
     offered = [zeroeventhub.NDJSON, feedapi.ARROW]
     try:
         chosen = choose_form(request, *(offered if HAS_ARROW else offered[:1]))
-    except NotAcceptable as error:
+    except UnsupportedFormat as error:
         if not HAS_ARROW and _takes(request, feedapi.ARROW):
-            raise NotAcceptable.of("arrow-not-installed", **error.fields) from None
+            raise UnsupportedFormat.of("arrow-not-installed", **error.fields) from None
         raise
     return ArrowForm(headers) if chosen == feedapi.ARROW else LineForm(version=version, headers=headers)
 
@@ -163,7 +158,7 @@ def _form(request: Request, headers: HeaderChoice | None, *, version: int) -> Pa
 def _takes(request: Request, media_type: str) -> bool:
     try:
         choose_form(request, media_type)
-    except NotAcceptable:
+    except UnsupportedFormat:
         return False
     return True
 

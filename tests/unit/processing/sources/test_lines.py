@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from penstock.errors import BadParameter, FileChanged, InvalidLine
+from penstock.errors import BadParameter, EventsLost, InvalidLine
 from penstock.processing.sources import line_file as line_file_module
 from penstock.processing.sources.decompressed import open_file
 from penstock.processing.sources.file_names import FileNames
 from penstock.processing.sources.line_events import LineEvents
 from penstock.processing.sources.line_file import Line, LineFile
 from penstock.processing.sources.line_place import LinePlace
+from tests.failing import has_code
 
 
 def test_name_without_links_is_chosen_in_any_order(tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_last_line_may_be_completed_later(tmp_path: Path, name: str) -> None:
     assert [(line.raw, line.place) for line in more.lines] == [(b"333", LinePlace(5, 2))]
     assert [line.raw for line in file.read(more.end, 9).lines] == []
     written(b"1\n22333\n")
-    with pytest.raises(FileChanged, match="no line begins at byte 4"):
+    with pytest.raises(EventsLost, check=has_code("file-changed"), match="no line begins at byte 4"):
         LineFile(tmp_path / name, follow=False).read(found.end, 9)
 
 
@@ -150,10 +151,10 @@ def test_missing_place_is_noticed(path: Path) -> None:
         (LinePlace(12, 1), "no line begins at byte 12"),
         (LinePlace(11, 4).behind(b"2\n# no\n\n22\n"), "other lines before byte 11"),
     ):
-        with pytest.raises(FileChanged, match=reason):
+        with pytest.raises(EventsLost, check=has_code("file-changed"), match=reason):
             LineFile(path, follow=False).read(place, 1)
     path.unlink()
-    with pytest.raises(FileChanged, match="it is gone"):
+    with pytest.raises(EventsLost, check=has_code("file-changed"), match="it is gone"):
         LineFile(path, follow=False).read(LinePlace(2, 1), 1)
 
 
