@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client import Client, Feed
 from penstock.errors import WrongAddress
-from penstock.spark.connection import Hub
+from penstock.spark.connection import RemoteHub
 from penstock.testing.live_hub import live_hub
 from tests.answering import answering
 from tests.unit.client.kinds import Kind, first, opened, result
@@ -80,7 +80,7 @@ def test_reader_without_a_feed_names_the_address(elsewhere: str, known: dict[str
 
 def test_spark_without_a_hub_names_the_address(elsewhere: str) -> None:
     with pytest.raises(WrongAddress) as refused:
-        Hub(elsewhere, retry_timeout=30).heads("order.placed")
+        RemoteHub(elsewhere, retry_timeout=30).heads("order.placed")
     check(refused.value, f"{elsewhere}/event-types/order.placed/partitions", "Penstock hub")
 
 

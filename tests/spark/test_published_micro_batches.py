@@ -19,7 +19,7 @@ from pyspark.sql.functions import col, rand, struct
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.errors import BatchFenced, ProducerFenced
-from penstock.spark.publishing import BatchName, HubBatches, Place
+from penstock.spark.publishing import HubBatches, Place, QueryBatch
 from penstock.testing.live_hub import LiveHub
 from tests.failing import has_code
 from tests.faults.proxy import Held, Line, Visit, cut, lost, passed, twice, unanswered
@@ -173,7 +173,7 @@ def test_staged_batches_become_visible_whole_and_once_though_answers_are_lost(
 def check_late_staged_task(stream: Republished) -> None:
     """Check that tasks of batches that are published, or were overtaken, can publish nothing more."""
     late = HubBatches(stream.options["url"], 0)
-    name = BatchName(stream.target, stream.group, 1, stream.group.removeprefix("spark."))
+    name = QueryBatch(stream.target, stream.group, 1, stream.group.removeprefix("spark."))
     assert late.open(name) is None, "it is settled"
 
     ahead = name._replace(number=2)
@@ -209,7 +209,7 @@ def test_reader_of_direct_batches_sees_each_event_once_though_answers_are_lost(
 def check_late_direct_task(stream: Republished) -> None:
     """Check that a task of a batch that was completed can send nothing more."""
     late = HubBatches(stream.options["url"], 0)
-    name = BatchName(stream.target, stream.group, 0, stream.group.removeprefix("spark."))
+    name = QueryBatch(stream.target, stream.group, 0, stream.group.removeprefix("spark."))
     batch = late.begin(name)
     assert batch.epoch is not None
     for partition in range(4):

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.client.http.exchanges import JsonExchange, decode_response
+from penstock.client.http.exchanges import Item, JsonExchange, ListPage, decode_response
 from penstock.errors import GroupNotFound
 from penstock.wire.arguments import check_count, check_items
 from penstock.wire.groups import (
@@ -23,7 +23,6 @@ from penstock.wire.http import Exchange, HttpRequest, is_not_applied, is_transie
 
 _JSON: Final = {"content-type": "application/json", "accept": "application/json"}
 _ACCEPTED: Final = {"accept": "application/json"}
-Item = TypeVar("Item")
 
 
 def group_address(url: str, name: str, *path: str) -> str:
@@ -51,7 +50,7 @@ class ConsumerGroups:
         while True:
             page = yield from self._page(join_url(self._url, "groups", query=_query(asked)), ConsumerGroup)
             found += page.items
-            if not (page.goes_on and page.items):
+            if not page.has_next:
                 return found
             asked["after"] = page.items[-1].name
 
@@ -108,7 +107,7 @@ class ConsumerGroups:
             url = join_url(group_address(self._url, name, "history"), query=_query(asked))
             page = yield from self._page(url, GroupIntervention)
             found += page.items
-            if not (page.goes_on and page.items):
+            if not page.has_next:
                 break
             asked["after"] = page.items[-1].id
         return found
@@ -122,23 +121,14 @@ class ConsumerGroups:
         url = group_address(self._url, name, "positions")
         return HttpRequest(method=method, url=url, headers=_JSON, body=msgspec.json.encode(body))
 
-    def _page(self, url: str, item: type[Item]) -> Exchange["_Page[Item]"]:
+    def _page(self, url: str, item: type[Item]) -> Exchange[ListPage[Item]]:
         answer = yield from self._json.send(HttpRequest(method="GET", url=url, headers=_ACCEPTED), is_transient, 200)
-        found: _Page[Item] = decode_response(answer, _Page[item])  # type: ignore[valid-type]
+        found: ListPage[Item] = decode_response(answer, ListPage[item])  # type: ignore[valid-type]
         return found
 
 
 def _query(asked: Mapping[str, Any]) -> list[tuple[str, object]]:
     return [(name, value) for name, value in asked.items() if value is not None]
-
-
-class _Page(msgspec.Struct, Generic[Item]):
-    items: list[Item]
-    links: dict[str, Any] = msgspec.field(default_factory=dict, name="_links")
-
-    @property
-    def goes_on(self) -> bool:
-        return "next" in self.links
 
 
 class _Committed(msgspec.Struct):

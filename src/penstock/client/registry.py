@@ -326,7 +326,7 @@ class EventTypeProtocol:
     def partitions(self, name: str) -> Exchange[list[PartitionOffsets]]:
         """Return the range of offsets of each partition."""
         answer = yield from self._get("event-types", name, "partitions")
-        rows = decode_response(answer, list[_WirePartition])
+        rows = decode_response(answer, list[_WireOffsets])
         return sorted((_offsets(row) for row in rows), key=lambda row: row.partition)
 
     def partition_choice(self, name: str) -> Exchange[PartitionChoice]:
@@ -375,13 +375,13 @@ def _read_name(definition: Mapping[str, Any]) -> str:
     return name
 
 
-class _WirePartition(msgspec.Struct):
+class _WireOffsets(msgspec.Struct):
     partition: str
     oldest_available_offset: str
     newest_available_offset: str
 
 
-def _offsets(row: _WirePartition) -> PartitionOffsets:
+def _offsets(row: _WireOffsets) -> PartitionOffsets:
     epoch, newest = parse_offset(row.newest_available_offset)
     _, oldest = parse_offset(row.oldest_available_offset)
     return PartitionOffsets(int(row.partition), epoch, oldest, newest)

@@ -15,7 +15,7 @@ from penstock.hub.log.log import Log
 from penstock.hub.log.watch import Watch
 from penstock.hub.producers.producers import Expiry, Producers
 from penstock.hub.registry import Registry
-from penstock.hub.subscriptions.subscriptions import Subscriptions
+from penstock.hub.subscriptions.subscriptions import SubscriptionServices
 from penstock.storage.store import Store
 
 
@@ -93,7 +93,7 @@ class Hub:
             submit=self._committer.submit,
             place=self.batches.direct.place,
         )
-        self.subscriptions = Subscriptions(store, clock, self.log.reader, self._watch, limits)
+        self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
         self.groups = Groups(store, clock)
 
     def start(self) -> None:

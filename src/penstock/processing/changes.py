@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.event import body, source_of, unplaced
-from penstock.processing.fields import Fields, Reader, Values, many, one
+from penstock.processing.fields import FieldReader, Fields, Values, many, one
 from penstock.processing.ordering import Ordering
 from penstock.schema.guidelines.draft import ENTITY_KEY_FIELDS, Draft
 from penstock.schema.traversal import key_path
@@ -92,7 +92,7 @@ class Changes:
             entity = _entity_fields(source.definition) or _fields(source.definition, "ordering_instance_ids", "entity")
         if order_by is None:
             order_by = _fields(source.definition, "ordering_key_fields", "order_by")
-        self._reader = Reader(entity, _ENTITY, "entity")
+        self._reader = FieldReader(entity, _ENTITY, "entity")
         self._ordering = Ordering(order_by, source.name)
 
     def entities(self, events: Iterable[Any]) -> list[Any]:

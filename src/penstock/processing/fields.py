@@ -14,7 +14,7 @@ Values = tuple[Any, ...]
 _MISSING: Final = object()
 
 
-class Reader:
+class FieldReader:
     """Reads the values of fields out of events.
 
     Args:

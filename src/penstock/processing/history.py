@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.processing.event import body, eid_of, metadata_of, parents_of, unplaced
-from penstock.processing.fields import Fields, Reader, one
+from penstock.processing.fields import FieldReader, Fields, one
 from penstock.processing.ordering import Ordering
 
 E = TypeVar("E")
@@ -40,7 +40,7 @@ def grouped(events: Iterable[E], fields: Fields) -> dict[Any, list[E]]:
     >>> grouped([{"order_id": 7, "n": 1}, {"order_id": 8}, {"order_id": 7, "n": 2}], ["order_id"])
     {7: [{'order_id': 7, 'n': 1}, {'order_id': 7, 'n': 2}], 8: [{'order_id': 8}]}
     """
-    reader = Reader(fields, _GROUP, "fields")
+    reader = FieldReader(fields, _GROUP, "fields")
     groups: dict[Any, list[E]] = {}
     for index, event in enumerate(events):
         groups.setdefault(one(reader.read(event, body(event), index, None)), []).append(event)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from penstock.errors import EventUnusable
 from penstock.processing.event import body, unplaced
-from penstock.processing.fields import Fields, Reader, Values
+from penstock.processing.fields import FieldReader, Fields, Values
 
 E = TypeVar("E")
 
@@ -42,7 +42,7 @@ class Ordering:
     """
 
     def __init__(self, fields: Fields, event_type: str | None = None) -> None:
-        self._reader = Reader(fields, _KEY, "order_by")
+        self._reader = FieldReader(fields, _KEY, "order_by")
         self._event_type = event_type
 
     def key(self, event: Any, whole: Any, index: int) -> Values:

@@ -20,7 +20,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parked import Parked, Place
-from penstock.processing.replaying import Replay, news_of, replays_of
+from penstock.processing.replaying import PageReplay, news_of, replays_of
 from penstock.processing.sources.source import Source, Want
 
 _log: Final = logging.getLogger("penstock.processing")
@@ -272,7 +272,7 @@ class Progress:
         if isinstance(self._checkpoints, RecordedCheckpoints):
             self._checkpoints.record(tranche, reason)
 
-    def replays(self) -> list[Replay]:
+    def replays(self) -> list[PageReplay]:
         """Return what is to be read again now, for streams that are tried again; what cannot be is parked as before."""
         engine = self._engine
         for parked in engine.replays() if engine.parking.retried and self._there else ():
@@ -280,7 +280,7 @@ class Progress:
                 engine.parking.fail(parked, _gone([parked], f"its source has no {parked.tranche} any more"))
         return replays_of(engine, self._open - self.closing)
 
-    def reread(self, replay: Replay) -> Batch | Failure:
+    def reread(self, replay: PageReplay) -> Batch | Failure:
         """Return what is read again for streams that are tried again; that it is gone is a failure of these."""
         try:
             return self._source.reread(replay.tranche, replay.want)

@@ -13,7 +13,7 @@ REPLAY_EVENTS: Final = 10_000
 """How many events are read at once; those of streams that are not tried again are among them."""
 
 
-class Replay(NamedTuple):
+class PageReplay(NamedTuple):
     """A page that is to be read again."""
 
     parked: Sequence[Parked]
@@ -26,7 +26,7 @@ class Replay(NamedTuple):
         return self.parked[0].tranche
 
 
-def replays_of(engine: Engine, tranches: Collection[str]) -> list[Replay]:
+def replays_of(engine: Engine, tranches: Collection[str]) -> list[PageReplay]:
     """Return what is to be read again now, of these *tranches*.
 
     Of each that is one page, for the stream that has waited longest and all others that are read on from there. Of what
@@ -68,7 +68,7 @@ def _was_tried(stream: str, parking: Parking) -> bool:
     return stream in parking.retried or parking.is_fresh(stream)
 
 
-def _replay(waiting: Sequence[Parked], engine: Engine) -> Replay | None:
+def _replay(waiting: Sequence[Parked], engine: Engine) -> PageReplay | None:
     """Return the page that is to be read for those who are *waiting* in one tranche; None: there is no room for it."""
     place, most = waiting[0], engine.rules.events_ahead
     left = most - engine.replaying(place.tranche)
@@ -77,4 +77,4 @@ def _replay(waiting: Sequence[Parked], engine: Engine) -> Replay | None:
             return None
         left = most  # What is held may wait for what is in the next page.
     together = [each for each in waiting if each.since == place.since]
-    return Replay(together, Want(place.since, min(REPLAY_EVENTS, left)))
+    return PageReplay(together, Want(place.since, min(REPLAY_EVENTS, left)))

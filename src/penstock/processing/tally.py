@@ -13,7 +13,7 @@ OK: Final = "ok"
 FAILED: Final = "failed"
 
 
-class Page(NamedTuple):
+class TalliedBatch(NamedTuple):
     """A batch that is under way, or a part of one."""
 
     received: int | None
@@ -53,7 +53,7 @@ class Tally:
         """What its threads compute."""
         self.source = SourceWatch()
         """The last answer of its source, and the time of it."""
-        self._pages: dict[str, deque[Page]] = defaultdict(deque)
+        self._pages: dict[str, deque[TalliedBatch]] = defaultdict(deque)
         """Those that are under way, by tranche."""
         self._tranches: dict[str, Tranche] = {}
 
@@ -66,7 +66,7 @@ class Tally:
         if batch.bytes is not None:
             self.bytes[name] += batch.bytes
         self.ingests.add(took)
-        self._pages[name].append(Page(getattr(items[0], "received", None) if items else None, events))
+        self._pages[name].append(TalliedBatch(getattr(items[0], "received", None) if items else None, events))
 
     def begin_round(self, now: float) -> None:
         """Take note that a round begins."""

@@ -41,7 +41,7 @@ class RegisteredSchema(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Hub:
+class RemoteHub:
     """A hub at a URL. Holds plain values and no connection: it can be sent to executors."""
 
     url: str
@@ -159,18 +159,18 @@ class Hub:
 
 
 @dataclass(frozen=True)
-class ConsumerGroup:
+class MirroredGroup:
     """A consumer group at a hub, as a mirror needs it."""
 
-    hub: Hub
+    hub: RemoteHub
     name: str
 
     def resets(self, after: int) -> list[Reset]:
-        """See `Hub.resets`."""
+        """See `RemoteHub.resets`."""
         return self.hub.resets(self.name, after)
 
     def commit(self, places: Mapping[str, Place]) -> None:
-        """See `Hub.commit`."""
+        """See `RemoteHub.commit`."""
         self.hub.commit(self.name, places)
 
 

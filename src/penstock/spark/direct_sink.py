@@ -22,7 +22,7 @@ from penstock.errors import (
     ReplayDiffers,
 )
 from penstock.spark.layout import Share, shares
-from penstock.spark.publishing import BatchName, HubBatches
+from penstock.spark.publishing import HubBatches, QueryBatch
 from penstock.spark.rows import SHOWN_CHARS
 from penstock.wire.batches import BatchStatus
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 class Sent(WriterCommitMessage):
     """What a task tells the driver."""
 
-    batch: BatchName
+    batch: QueryBatch
     counts: Mapping[int, int] | None
     """How many events it has published, by partition; None: the batch was published before."""
 
 
-def send(hub: HubBatches, batch: BatchName, rows: "Iterable[pa.RecordBatch]") -> Sent:
+def send(hub: HubBatches, batch: QueryBatch, rows: "Iterable[pa.RecordBatch]") -> Sent:
     """Publish the rows of one task.
 
     Raises:
@@ -98,7 +98,7 @@ def complete(hub: HubBatches, told: Sequence[Sent]) -> None:
             raise _differs(batch, reason) from error
 
 
-def _differs(batch: BatchName, reason: str) -> ReplayDiffers:
+def _differs(batch: QueryBatch, reason: str) -> ReplayDiffers:
     told = {"event_type": batch.event_type, "producer_group": batch.group, "batch": batch.number}
     return ReplayDiffers.of("non-deterministic-replay", **told, reason=reason)
 

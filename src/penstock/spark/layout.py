@@ -16,7 +16,7 @@ from pyspark.sql.types import AtomicType, BinaryType, IntegerType, StructField, 
 from penstock.errors import BadParameter
 from penstock.spark.naming import of_job, streamed
 from penstock.spark.options import bad_option
-from penstock.spark.publishing import BatchName, HubBatches, Place
+from penstock.spark.publishing import HubBatches, Place, QueryBatch
 from penstock.spark.routing import Routing
 from penstock.spark.rows import EventRows
 from penstock.spark.sink_options import SinkOptions
@@ -71,7 +71,7 @@ class Share(NamedTuple):
     lines: memoryview
 
 
-def batch_of(options: SinkOptions) -> BatchName:
+def batch_of(options: SinkOptions) -> QueryBatch:
     """Return what the batch is called that this task, on an executor, is one of."""
     return streamed(options) if options.batch_id is None else of_job(options)
 

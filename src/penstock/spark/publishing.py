@@ -26,7 +26,7 @@ from penstock.wire.log.zeroeventhub import NDJSON
 Result = TypeVar("Result", bound=msgspec.Struct)
 
 
-class BatchName(NamedTuple):
+class QueryBatch(NamedTuple):
     """A batch of a query's."""
 
     event_type: str
@@ -63,7 +63,7 @@ class HubBatches:
         told: dict[str, Any] = self._patiently(partial(asked, self._of(name)))
         return told
 
-    def open(self, batch: BatchName) -> str | None:
+    def open(self, batch: QueryBatch) -> str | None:
         """Begin an upload and return its name; None where the batch was begun before.
 
         Raises:
@@ -84,7 +84,7 @@ class HubBatches:
         put = partial(asked, address, body, method="PUT", media_type=NDJSON)
         return self._read(self._patiently(put), AcceptedChunk)
 
-    def publish(self, batch: BatchName, parts: Sequence[UploadPart]) -> BatchStatus:
+    def publish(self, batch: QueryBatch, parts: Sequence[UploadPart]) -> BatchStatus:
         """Publish a batch, of *parts* unless it was begun before, and return it.
 
         Raises:
@@ -92,7 +92,7 @@ class HubBatches:
         """
         return self._put(self._batch(batch), PublishBatch(batch.query, list(parts)))
 
-    def begin(self, batch: BatchName) -> BatchStatus:
+    def begin(self, batch: QueryBatch) -> BatchStatus:
         """Begin a batch that its tasks publish, where it was not, and return it.
 
         Raises:
@@ -100,7 +100,7 @@ class HubBatches:
         """
         return self._put(f"{self._batch(batch)}/manifest", BeginBatch(batch.query))
 
-    def send(self, batch: BatchName, epoch: int, place: Place, lines: memoryview) -> None:
+    def send(self, batch: QueryBatch, epoch: int, place: Place, lines: memoryview) -> None:
         """Publish some of the events of a partition's share of a batch, once.
 
         Raises:
@@ -118,7 +118,7 @@ class HubBatches:
         }
         self._patiently(partial(asked, address, lines, media_type=NDJSON, headers=headers))
 
-    def complete(self, batch: BatchName, counts: Mapping[int, int]) -> BatchStatus:
+    def complete(self, batch: QueryBatch, counts: Mapping[int, int]) -> BatchStatus:
         """Let a batch be published, of which the tasks have counted so many events by partition, and return it.
 
         Raises:
@@ -145,7 +145,7 @@ class HubBatches:
     def _uploads(self, event_type: str) -> str:
         return f"{self._of(event_type)}/uploads"
 
-    def _batch(self, batch: BatchName) -> str:
+    def _batch(self, batch: QueryBatch) -> str:
         return f"{self._of(batch.event_type)}/producers/{quote(batch.group, safe='')}/batches/{batch.number}"
 
     def _put(self, address: str, wanted: msgspec.Struct) -> BatchStatus:

@@ -13,14 +13,14 @@ from penstock.spark.json_columns import decimal_texts, event_columns, has_decima
 from penstock.spark.options import SourceOptions
 
 
-class Registry(Protocol):
+class SchemaLookup(Protocol):
     """What knows schemas: a hub."""
 
     def registered(self, event_type: str, version: str | None) -> RegisteredSchema:
-        """See `Hub.registered`."""
+        """See `RemoteHub.registered`."""
 
 
-def typed_events(registry: Registry, options: SourceOptions) -> Registered:
+def typed_events(registry: SchemaLookup, options: SourceOptions) -> Registered:
     """Return the columns of the events that a query reads, by the versions that its options name.
 
     Raises:

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.spark.direct_sink import Sent, complete, send
 from penstock.spark.layout import check_laid
 from penstock.spark.naming import named, of_job, streamed
-from penstock.spark.publishing import BatchName, HubBatches
+from penstock.spark.publishing import HubBatches, QueryBatch
 from penstock.spark.registry import decimals_as_text
 from penstock.spark.rows import EventRows
 from penstock.spark.sink_options import SinkOptions
@@ -39,7 +39,7 @@ class _Sink:
         as_text = decimals_as_text(schema, lambda: self._hub.event_type(options.event_type))
         self._rows = EventRows(schema, options.event_type, rejects=self._rejects, as_text=as_text)
 
-    def _upload(self, batch: BatchName, rows: "Iterator[pa.RecordBatch]") -> Uploaded:
+    def _upload(self, batch: QueryBatch, rows: "Iterator[pa.RecordBatch]") -> Uploaded:
         context = TaskContext.get()
         assert context is not None
         part = upload(self._hub, batch, self._rows, rows, rejects=self._rejects)

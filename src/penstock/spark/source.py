@@ -52,11 +52,11 @@ class PenstockDataSource(DataSource):
         """Return all columns; those of typed events as the hub's registry has them now."""
         if self._chosen.payload == "json":
             return source_schema(self._chosen)
-        from penstock.spark.connection import Hub
+        from penstock.spark.connection import RemoteHub
         from penstock.spark.registry import typed_events
 
         return source_schema(
-            self._chosen, typed_events(Hub(self._chosen.url, self._chosen.retry_timeout), self._chosen)
+            self._chosen, typed_events(RemoteHub(self._chosen.url, self._chosen.retry_timeout), self._chosen)
         )
 
     def reader(self, schema: StructType) -> DataSourceReader:

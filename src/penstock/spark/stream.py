@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from penstock.spark.batches import next_end, opening, ranges_between
 from penstock.spark.checkpoint import check_checkpoint, left_out, marked
 from penstock.spark.columns import Column
-from penstock.spark.connection import ConsumerGroup, Hub
+from penstock.spark.connection import MirroredGroup, RemoteHub
 from penstock.spark.heads import Heads, at_offsets, beginning, raised
 from penstock.spark.holding import Holding
 from penstock.spark.limits import events_max
@@ -31,9 +31,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._columns = columns
         self._versions = dict(versions)
-        self._hub = Hub(options.url, options.retry_timeout)
+        self._hub = RemoteHub(options.url, options.retry_timeout)
         self._mirror = (
-            None if options.consumer_group is None else Mirror(ConsumerGroup(self._hub, options.consumer_group))
+            None if options.consumer_group is None else Mirror(MirroredGroup(self._hub, options.consumer_group))
         )
         self._holding = Holding(options.min_events_per_trigger, options.max_trigger_delay)
         self._target: dict[str, Heads] | None = None

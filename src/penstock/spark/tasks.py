@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.spark.batches import ranges_between
 from penstock.spark.columns import Column
-from penstock.spark.connection import Hub
+from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import at_offsets, beginning, ending
 from penstock.spark.options import SourceOptions
 from penstock.spark.patience import Patience
@@ -24,7 +24,7 @@ def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
         EventsLost: they name events that are gone, and that is to fail.
         PenstockError: what the hub answers, or that it has not answered for too long.
     """
-    hub = Hub(options.url, options.retry_timeout)
+    hub = RemoteHub(options.url, options.retry_timeout)
     heads = {event_type: hub.heads(event_type) for event_type in options.event_types}
     first, last = (
         at_offsets(asked, options.event_types, hub.since)
@@ -48,7 +48,7 @@ def read_task(
     Raises:
         PenstockError: see `read_range`.
     """
-    hub = Hub(options.url, options.retry_timeout)
+    hub = RemoteHub(options.url, options.retry_timeout)
     shape = Shape(columns)
     for wanted in ranges:
         patience = Patience(options.retry_timeout)

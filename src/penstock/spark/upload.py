@@ -14,7 +14,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from penstock.core.events.event import NewEvent
 from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow, PartitionRefused
-from penstock.spark.publishing import BatchName, HubBatches
+from penstock.spark.publishing import HubBatches, QueryBatch
 from penstock.spark.rows import SHOWN_CHARS, EventRows
 from penstock.wire.batches import CHUNK_EVENTS_MAX, UploadPart
 
@@ -28,7 +28,7 @@ class Uploaded(WriterCommitMessage):
 
     place: int
     """The task's place in the batch."""
-    batch: BatchName
+    batch: QueryBatch
     part: UploadPart | None
     """What it has handed in; None: it had no rows, or the batch was begun before."""
 
@@ -41,7 +41,7 @@ class Chunk(NamedTuple):
 
 
 def upload(
-    hub: HubBatches, batch: BatchName, rows: EventRows, batches: Iterable[pa.RecordBatch], *, rejects: bool
+    hub: HubBatches, batch: QueryBatch, rows: EventRows, batches: Iterable[pa.RecordBatch], *, rejects: bool
 ) -> UploadPart | None:
     """Hand in the rows of one task; None where there are none, or the batch was begun before: what it has is settled.
 

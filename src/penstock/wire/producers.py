@@ -145,12 +145,12 @@ class _Producer(msgspec.Struct, forbid_unknown_fields=True):
     deadline_ms: int | None = None
 
 
-class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
+class _BatchEnvelope(msgspec.Struct, forbid_unknown_fields=True):
     producer: _Producer
     events: list[msgspec.Raw]
 
 
-_decode_envelope: Final = msgspec.json.Decoder(_Envelope).decode
+_decode_envelope: Final = msgspec.json.Decoder(_BatchEnvelope).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 

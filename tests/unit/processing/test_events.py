@@ -10,7 +10,7 @@ from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.event import body, eid_of, parents_of, partition_of, source_of, unplaced
-from penstock.processing.fields import Reader, many, one
+from penstock.processing.fields import FieldReader, many, one
 from penstock.processing.stream_event import StreamEvent
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
 from penstock.wire.log.reader.pages import TypedEvent
@@ -156,7 +156,7 @@ NUMBERS = ((int,), "a whole number")
 def test_paths_lead_through_the_whole_event() -> None:
     event = {"data": {"id": 7, "a.b": {"c": 8}}, "n": 9}
     feed_event = a_feed_event(event)
-    reader = Reader(["data.id", "data.'a.b'.c", "n"], NUMBERS, "order_by")
+    reader = FieldReader(["data.id", "data.'a.b'.c", "n"], NUMBERS, "order_by")
 
     assert reader.read(event, body(event), 0, None) == reader.read(feed_event, body(feed_event), 0, None) == (7, 8, 9)
 
@@ -164,10 +164,11 @@ def test_paths_lead_through_the_whole_event() -> None:
 def test_function_receives_the_event_as_it_was_handed_in() -> None:
     event = a_feed_event({"version": "v7"}, partition=3)
 
-    assert Reader(lambda event: int(event.data["version"][1:]), NUMBERS, "order_by").read(
-        event, body(event), 0, None
-    ) == (7,)
-    assert Reader(lambda event: (event.partition, 1), NUMBERS, "order_by").read(event, body(event), 0, None) == (3, 1)
+    version = FieldReader(lambda event: int(event.data["version"][1:]), NUMBERS, "order_by")
+    partition = FieldReader(lambda event: (event.partition, 1), NUMBERS, "order_by")
+
+    assert version.read(event, body(event), 0, None) == (7,)
+    assert partition.read(event, body(event), 0, None) == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_function_receives_the_event_as_it_was_handed_in() -> None:
 )
 def test_unusable_value_is_named_with_its_event(event: Any, told: str) -> None:
     with pytest.raises(EventUnusable, check=has_code("order-unknown")) as raised:
-        Reader(["data.version"], NUMBERS, "order_by").read(event, event, 4, "order.changed")
+        FieldReader(["data.version"], NUMBERS, "order_by").read(event, event, 4, "order.changed")
 
     assert told in raised.value.detail
     assert raised.value.detail.startswith("event 4 of the batch, of 'order.changed'")
@@ -194,13 +195,13 @@ def test_unusable_value_of_a_function_is_named_with_its_event() -> None:
     with pytest.raises(
         EventUnusable, check=has_code("order-unknown"), match="the function's value must be a whole number"
     ):
-        Reader(lambda _: [7], NUMBERS, "order_by").read({}, {}, 0, None)
+        FieldReader(lambda _: [7], NUMBERS, "order_by").read({}, {}, 0, None)
 
 
 @pytest.mark.parametrize("fields", [[], "version", [""], [7]], ids=repr)
 def test_fields_are_a_list_of_paths(fields: Any) -> None:
     with pytest.raises(BadParameter, match=r"order_by is .*; allowed: a list of paths such as 'data\.version'"):
-        Reader(fields, NUMBERS, "order_by")
+        FieldReader(fields, NUMBERS, "order_by")
 
 
 def test_single_value_stands_for_itself() -> None:

@@ -15,11 +15,11 @@ from penstock.errors import (
     ReplayDiffers,
 )
 from penstock.spark.direct_sink import Sent, complete, send
-from penstock.spark.publishing import BatchName, Place
+from penstock.spark.publishing import Place, QueryBatch
 from penstock.wire.batches import BatchStatus
 from tests.failing import has_code
 
-BATCH = BatchName("a", "g", 7, "q")
+BATCH = QueryBatch("a", "g", 7, "q")
 FENCED = ProducerFenced(
     producer_group="g", partition=0, received=0, current_epoch=4, next_sequence=0, committed=None, ranges=[]
 )
@@ -34,18 +34,18 @@ class Hub:
         self.sent: list[tuple[int, Place, bytes]] = []
         self.counts: dict[int, int] | None = None
 
-    def begin(self, batch: BatchName) -> BatchStatus:
+    def begin(self, batch: QueryBatch) -> BatchStatus:
         assert batch == BATCH
         state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
         return BatchStatus("g", 7, "q", "direct", state, 0, 0, {}, "", "", 4, 3)
 
-    def send(self, batch: BatchName, epoch: int, place: Place, lines: memoryview) -> None:
+    def send(self, batch: QueryBatch, epoch: int, place: Place, lines: memoryview) -> None:
         assert batch == BATCH
         if self._refuses:
             raise self._refuses
         self.sent.append((epoch, place, bytes(lines)))
 
-    def complete(self, batch: BatchName, counts: dict[int, int]) -> None:
+    def complete(self, batch: QueryBatch, counts: dict[int, int]) -> None:
         assert batch == BATCH
         if self._refuses:
             raise self._refuses

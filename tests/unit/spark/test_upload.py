@@ -10,12 +10,12 @@ from pyspark.sql.types import StringType, StructType
 from penstock.core.events.event import NewEvent
 from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow
 from penstock.spark import upload as uploading
-from penstock.spark.publishing import BatchName
+from penstock.spark.publishing import QueryBatch
 from penstock.spark.rows import EventRows
 from penstock.spark.upload import chunks_of, upload
 from penstock.wire.batches import AcceptedChunk, UploadPart
 
-BATCH = BatchName("a", "g", 7, "q")
+BATCH = QueryBatch("a", "g", 7, "q")
 ROWS = EventRows(StructType().add("data", StringType()), "a", rejects=False)
 
 
@@ -27,7 +27,7 @@ class Hub:
         self.bodies: list[bytes] = []
         self.opened = 0
 
-    def open(self, batch: BatchName) -> str | None:
+    def open(self, batch: QueryBatch) -> str | None:
         assert batch == BATCH
         self.opened += 1
         return self.name

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -23,6 +23,19 @@ from penstock.wire.http import (
 _log: Final = logging.getLogger("penstock.client")
 _WARNING: Final = re.compile(r'299 \S+ "([^"]*)"')
 _GUIDELINE: Final = re.compile("MUST |SHOULD ")
+Item = TypeVar("Item")
+
+
+class ListPage(msgspec.Struct, Generic[Item]):
+    """A page of a list in the format of the hub's response."""
+
+    items: list[Item]
+    links: dict[str, Any] = msgspec.field(default_factory=dict, name="_links")
+
+    @property
+    def has_next(self) -> bool:
+        """True if another page follows."""
+        return "next" in self.links and bool(self.items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,7 @@ class ParkedKeyDetails(ParkedKey, frozen=True, kw_only=True):
     items: list[ParkedEvent]
 
 
-class _WirePartition(msgspec.Struct):
+class _WireAssignment(msgspec.Struct):
     partition: str
     state: str
     stream_id: str = ""
@@ -100,7 +100,7 @@ class _WirePartition(msgspec.Struct):
 
 class _WireStatus(msgspec.Struct):
     event_type: str
-    partitions: list[_WirePartition]
+    partitions: list[_WireAssignment]
 
 
 class WireStats(msgspec.Struct):

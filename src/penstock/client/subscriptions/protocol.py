@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from penstock.client.http.exchanges import JsonExchange, decode_response
+from penstock.client.http.exchanges import JsonExchange, ListPage, decode_response
 from penstock.client.registry import EventTypeProtocol, PartitionOffsets
 from penstock.client.subscriptions.model import (
     ParkedKey,
@@ -214,11 +214,13 @@ class SubscriptionProtocol:
         while True:
             paging = [("limit", SUBSCRIPTIONS_MAX), ("token", after)]
             answer = yield from self._get(join_url(self._url, "subscriptions", query=[*asked, *paging]))
-            page = _convert(answer, _Page, lambda page: (list(map(subscription_of, page.items)), page.links))
-            found += page[0]
-            if not (page[0] and "next" in page[1]):
+            items, has_next = _convert(
+                answer, ListPage[dict[str, Any]], lambda page: (list(map(subscription_of, page.items)), page.has_next)
+            )
+            found += items
+            if not has_next:
                 return sorted(found, key=lambda each: each.created_at, reverse=True)
-            after = page[0][-1].id
+            after = items[-1].id
 
     def show(self, id: str) -> Exchange[Subscription]:
         """Return one subscription."""
@@ -344,11 +346,6 @@ def _convert(answer: HttpResponse, shape: type[Shape], make: Callable[[Shape], M
         return make(shown)
     except (ValueError, msgspec.ValidationError, BadCursor) as error:
         raise malformed_answer(answer.url, f"{answer.body[:200]!r} ({error})") from error
-
-
-class _Page(msgspec.Struct):
-    items: list[dict[str, Any]]
-    links: dict[str, Any] = msgspec.field(default_factory=dict, name="_links")
 
 
 class _Retried(msgspec.Struct):

@@ -59,11 +59,11 @@ def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[
     return _encode(event)
 
 
-class _Envelope(msgspec.Struct):
+class _EventEnvelope(msgspec.Struct):
     metadata: msgspec.Raw
 
 
-_open: Final = msgspec.json.Decoder(_Envelope).decode
+_open: Final = msgspec.json.Decoder(_EventEnvelope).decode
 
 
 class Enrichment:

@@ -51,7 +51,7 @@ class FeedBatcher:
     def __init__(self, rules: FeedStreamRules, positions: Mapping[int, int], now: float) -> None:
         """Start the stream at *now*; *positions* has the next offset to read of each partition."""
         self._rules = rules
-        self._partitions: dict[int, _Partition] = {}
+        self._partitions: dict[int, _PartitionBuffer] = {}
         self._ready: list[FeedBatch] = []
         self._left = rules.stream_limit or None
         self._size = 0
@@ -88,7 +88,7 @@ class FeedBatcher:
 
     def begin(self, partition: int, position: int, now: float) -> None:
         """Add a partition to the stream at *now*; *position* is the next offset to read."""
-        self._partitions[partition] = _Partition(position, now)
+        self._partitions[partition] = _PartitionBuffer(position, now)
 
     def add(self, partition: int, events: Sequence[bytes], offsets: Sequence[int], position: int, now: float) -> None:
         """Add the *events* at *offsets* that were read of a partition, and the next offset to read, *position*.
@@ -130,7 +130,7 @@ class FeedBatcher:
         ready, self._ready = self._ready, []
         return ready
 
-    def _fill(self, own: "_Partition", events: Sequence[bytes]) -> int:
+    def _fill(self, own: "_PartitionBuffer", events: Sequence[bytes]) -> int:
         """Queue events up to a full batch; return how many."""
         taken = events[: self._rules.batch_limit - len(own.events)]
         size = sum(map(len, taken)) + EVENT_OVERHEAD * len(taken)
@@ -150,14 +150,14 @@ class FeedBatcher:
         is_idle = 0 < keep_alives <= min((each.keep_alives for each in self._partitions.values()), default=0)
         return self._left == 0 or is_idle or now >= self._ends_at
 
-    def _send(self, partition: int, own: "_Partition", now: float) -> None:
+    def _send(self, partition: int, own: "_PartitionBuffer", now: float) -> None:
         self._ready.append(FeedBatch(partition, own.position, own.events))
         own.keep_alives = 0 if own.events else own.keep_alives + 1
         self._size -= own.size
         own.events, own.size, own.sent_at = [], 0, now
 
 
-class _Partition:
+class _PartitionBuffer:
     """The queue of one partition."""
 
     __slots__ = ("events", "keep_alives", "position", "sent_at", "size")

@@ -20,7 +20,7 @@ from penstock.hub.log.publish import (
     find_refusal,
     prepare_or_refuse,
 )
-from penstock.hub.log.read import Reader, Reading, WantedPartition
+from penstock.hub.log.read import PageReading, Reader, WantedPartition
 from penstock.hub.log.request import AppendResult, PublishRequest
 from penstock.hub.log.watch import Watch
 from penstock.storage.log.events import KindFilter, PartitionHead
@@ -169,7 +169,7 @@ class Log:
         wanted: Sequence[WantedPartition],
         page_size: int,
         kinds: KindFilter | None = None,
-    ) -> Reading:
+    ) -> PageReading:
         """Open a page that has everything committed before this call: see `Reader.open` for the parameters.
 
         Raises:

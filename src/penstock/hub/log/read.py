@@ -164,7 +164,7 @@ class Track:
         self.scanned += done.stop - done.start
 
 
-class Reading(NamedTuple):
+class PageReading(NamedTuple):
     """A page that is being read."""
 
     feed: StoredFeed
@@ -214,7 +214,7 @@ class Reader:
         wanted: Sequence[WantedPartition],
         page_size: int,
         kinds: KindFilter | None = None,
-    ) -> Reading:
+    ) -> PageReading:
         """Open a page: resolve cursors and find the range to read; *n* None stands for the physical partition count.
 
         Raises:
@@ -232,15 +232,15 @@ class Reader:
         tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
-        return Reading(feed, tracks, _choose_filter(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
+        return PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
 
-    def open_range(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
+    def open_range(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> PageReading:
         """Open a page of one partition up to *stop*, which the caller knows to exist, without a query."""
         view = FeedView(feed.partition_count, partition, feed.partition_count)
         head = PartitionHead(feed.revision, 0, stop, 0)
         track = Track(feed, view, {partition: start}, {feed.partition_ids[partition]: head}, {})
         track.quotas[partition] = min(rows_max, stop - start)
-        return Reading(feed, [track], _choose_filter(feed, None), SCAN_ROWS_MAX)
+        return PageReading(feed, [track], _choose_filter(feed, None), SCAN_ROWS_MAX)
 
     def find_shared(self, feed: StoredFeed, partition: int, start: int, stop: int) -> LineChunk | None:
         """Return this range of a partition if another reader has just read it as events (`EVENTS`), else None."""
@@ -275,7 +275,7 @@ class Reader:
             raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
         return feed, [found[partition_id] for partition_id in feed.partition_ids]
 
-    def read_next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
+    def read_next_lines(self, reading: PageReading, track: Track, frame: Frame) -> LineChunk | None:
         """Read the next chunk as lines; return None at the end. Slices are read by column instead.
 
         Raises:
@@ -293,7 +293,7 @@ class Reader:
         track.advance(wanted, chunk.kept)
         return chunk
 
-    def read_next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
+    def read_next_columns(self, reading: PageReading, track: Track) -> ColumnChunk | None:
         """Read the next chunk by column; return None at the end. The caller filters, and calls `track.advance`.
 
         Raises:
@@ -306,7 +306,7 @@ class Reader:
         track.measure(chunk.columns.rows, len(chunk.columns.data))
         return chunk
 
-    def _read_columns(self, reading: Reading, wanted: ReadRange) -> ColumnChunk:
+    def _read_columns(self, reading: PageReading, wanted: ReadRange) -> ColumnChunk:
         with self._store.read() as tx:
             columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
         wanted = wanted._replace(stop=columns.stop)
@@ -314,7 +314,7 @@ class Reader:
             raise _make_removed_error(reading.feed, wanted)
         return ColumnChunk(wanted, columns)
 
-    def _read_lines(self, reading: Reading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
+    def _read_lines(self, reading: PageReading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
         with self._store.read() as tx:
             found = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
         wanted = wanted._replace(stop=found.stop)
@@ -428,10 +428,10 @@ def _make_removed_error(feed: StoredFeed, wanted: ReadRange) -> CursorExpired:
 class Reads(Protocol):
     """Reads a page chunk by chunk."""
 
-    def read_next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
+    def read_next_lines(self, reading: PageReading, track: Track, frame: Frame) -> LineChunk | None:
         """See `Reader.read_next_lines`."""
 
-    def read_next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
+    def read_next_columns(self, reading: PageReading, track: Track) -> ColumnChunk | None:
         """See `Reader.read_next_columns`."""
 
 
@@ -452,7 +452,7 @@ class Rows:
         """Yield key, kind, own headers and data of each row."""
         return zip(self._keys, self._kinds, self._headers, self._data, strict=True)
 
-    def match(self, reading: Reading, track: Track) -> list[bool]:
+    def match(self, reading: PageReading, track: Track) -> list[bool]:
         """Return for each row whether it belongs to the track's slice and passes the filter."""
         slices, own = track.view.slices, track.view.slice
         kept = [True] * len(self._data)
@@ -484,7 +484,7 @@ class Rows:
         return list(chain.from_iterable(repeat(at, end - start) for at, (start, end) in runs))
 
 
-def read_next_events(reads: Reads, reading: Reading, track: Track) -> EventChunk | None:
+def read_next_events(reads: Reads, reading: PageReading, track: Track) -> EventChunk | None:
     """Read the next chunk as events without those that the reader filters out; return None at the end."""
     (physical,) = track.view.physical
     start = track.offsets[physical]

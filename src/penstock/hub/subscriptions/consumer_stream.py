@@ -40,7 +40,7 @@ from penstock.errors import (
     PenstockError,
     SubscriptionNotFound,
 )
-from penstock.hub.log.read import Reader, Reading, Reads, Rows, read_next_events, take_events
+from penstock.hub.log.read import PageReading, Reader, Reads, Rows, read_next_events, take_events
 from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import CursorCommit, CursorCommitter
 from penstock.hub.subscriptions.lease import HubLease
@@ -295,7 +295,7 @@ class ParkedKeyFilter:
         return place in self._ids
 
     def read_filtered(
-        self, reads: Reads, place: FeedPartition, reading: Reading, *, timed: bool
+        self, reads: Reads, place: FeedPartition, reading: PageReading, *, timed: bool
     ) -> tuple[EventChunk | None, bool]:
         """Read the next chunk without the events of parked keys; None at the end of the range.
 

@@ -43,7 +43,7 @@ from penstock.storage.subscriptions import StoredSubscription
 _ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
 
 
-class Subscriptions:
+class SubscriptionServices:
     """The subscriptions of one store, and the services for their consumers. Safe to use from many threads.
 
     Attributes:

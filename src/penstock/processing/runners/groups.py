@@ -22,7 +22,7 @@ from penstock.processing.tally import Tally
 from penstock.processing.together import Together, Transactional
 
 
-class Groups:
+class GroupThread:
     """One thread that makes calls of many streams; the loop has the engine, and is asked what is to be known of it."""
 
     def __init__(

@@ -24,12 +24,12 @@ from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_function, is_coroutine_function
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import HOPELESS, Committing, commit_the_last
-from penstock.processing.runners.groups import AtTheDesk, Groups
+from penstock.processing.runners.groups import AtTheDesk, GroupThread
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
-from penstock.processing.runners.reading import Reading
+from penstock.processing.runners.reading import SourceThread
 from penstock.processing.runners.sharing import Leases, Sharing, check_leases
 from penstock.processing.runners.tasks import CANCEL_TIMEOUT, Tasks
 from penstock.processing.runners.threads import Threads
@@ -102,7 +102,7 @@ class Local(Processor):
         super().__init__(progress, self._inbox.wake, observing)
         self._clock = clock
         tally = self._observing.tally
-        self._reading = Reading(source, self.engine, self._progress, self._inbox, clock, tally=tally)
+        self._reading = SourceThread(source, self.engine, self._progress, self._inbox, clock, tally=tally)
         self._committing = Committing(self._progress, self._inbox, clock, commit_interval, tally=tally)
         self._streams_max = handler.streams_max if isinstance(handler, Together | Transactional) else None
         within = _looked_at_within(handler, leases)
@@ -127,10 +127,10 @@ class Local(Processor):
 
     def _working(
         self, handler: Handler | Together | Transactional, classify: Classify | None, leases: DatabaseLeases | None
-    ) -> Threads | Tasks | Groups:
+    ) -> Threads | Tasks | GroupThread:
         inbox, clock, cpu = self._inbox, self._clock, self._observing.tally.cpu
         if isinstance(handler, Together | Transactional):
-            return Groups(
+            return GroupThread(
                 handler,
                 classify,
                 AtTheDesk(self.engine, self._progress, clock, self._observing.tally, self._sharing),

@@ -11,7 +11,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure
 from penstock.processing.progress import Beginning, Progress
-from penstock.processing.replaying import Replay
+from penstock.processing.replaying import PageReplay
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sources.source import Source, Want
@@ -33,13 +33,13 @@ class Read(NamedTuple):
     found: Mapping[str, Beginning]
     """Tranches that are new, and where they are begun with."""
     batches: Sequence[Batch]
-    again: Sequence[tuple[Replay, Batch | Failure]]
+    again: Sequence[tuple[PageReplay, Batch | Failure]]
     """For streams that are tried again; or why it cannot be read."""
     took: float
     """How many seconds the batches took."""
 
 
-class Reading:
+class SourceThread:
     """Has a source read, in a thread of its own, and its engine take in what has come.
 
     A source that fails in a way that can pass is asked again, after growing delays.
@@ -106,7 +106,7 @@ class Reading:
             timeout = READ_TIMEOUT if is_idle else BUSY_READ_TIMEOUT
             self._errands.do(lambda: self._read(wants, replays, timeout), self._taken, self._failed)
 
-    def _read(self, wants: Mapping[str, Want], replays: Sequence[Replay], timeout: float) -> Read:
+    def _read(self, wants: Mapping[str, Want], replays: Sequence[PageReplay], timeout: float) -> Read:
         source, found = self._source, self._progress.survey()
         if not (wants or replays or found):
             time.sleep(timeout)  # There is no tranche yet.

@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.errors import EventUnusable, InvalidLine
-from penstock.processing.fields import Fields, Reader
+from penstock.processing.fields import FieldReader, Fields
 from penstock.processing.sources.line_file import Line
 from penstock.processing.stream_event import StreamEvent
 
@@ -28,8 +28,8 @@ class LineEvents:
     """
 
     def __init__(self, stream: Fields, kind: Fields | None) -> None:
-        self._stream = Reader(stream, _TEXTS, "stream")
-        self._kind = None if kind is None else Reader(kind, _TEXTS, "kind")
+        self._stream = FieldReader(stream, _TEXTS, "stream")
+        self._kind = None if kind is None else FieldReader(kind, _TEXTS, "kind")
 
     def event(self, line: Line, file: str) -> StreamEvent:
         """Return the event of a line. Its index is the byte at which the line begins.
@@ -54,5 +54,5 @@ class LineEvents:
         raise InvalidLine(file=file, line=line.place.lines + 1, reason=reason)
 
 
-def _text(reader: Reader, data: Any) -> str:
+def _text(reader: FieldReader, data: Any) -> str:
     return "-".join(map(str, reader.read(data, data, 0, None)))

@@ -9,7 +9,7 @@ import msgspec
 from penstock.core.events.event import stream_name
 from penstock.core.events.partitioning import key_text
 from penstock.errors import EventTypeNotFound
-from penstock.processing.fields import Fields, Reader
+from penstock.processing.fields import FieldReader, Fields
 from penstock.processing.sources.feed_position import encode_tranche
 from penstock.processing.sources.subscribed import Sent, apart, numbering_in
 from penstock.processing.stream_event import StreamEvent
@@ -35,9 +35,9 @@ class SubscribedEvents:
     def __init__(
         self, stream: Fields | None, kind: Fields | None, definition: Callable[[str], Mapping[str, Any]]
     ) -> None:
-        self._stream = None if stream is None else Reader(stream, _TEXTS, "stream")
+        self._stream = None if stream is None else FieldReader(stream, _TEXTS, "stream")
         self._is_named = callable(stream)
-        self._kind = None if kind is None else Reader(kind, _TEXTS, "kind")
+        self._kind = None if kind is None else FieldReader(kind, _TEXTS, "kind")
         self._definition = definition
         self._keys: dict[str, list[Path]] = {}
         """The fields by which event types are partitioned; none, where they are not partitioned by a hash."""

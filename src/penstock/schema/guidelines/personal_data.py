@@ -28,7 +28,7 @@ def personal_kind(name: str, owners: Sequence[str] = (), format: str | None = No
     >>> personal_kind("name", ["customer"]).id, personal_kind("name", ["airline"])
     ('name', None)
     """
-    return _Field(name, owners).kind(format)
+    return _FieldWords(name, owners).kind(format)
 
 
 def entity_of(event_type: str) -> str:
@@ -52,7 +52,7 @@ def says_whose(name: str) -> bool:
     return _ends_with(_strip_trailing(words(name), _TRANSPARENT), _PEOPLE | _THINGS)
 
 
-class _Field:
+class _FieldWords:
     """A field, and the objects around it."""
 
     def __init__(self, name: str, owners: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import EventChunk
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusablePosition
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Reading, Track, WantedPartition, read_next_events
+from penstock.hub.log.read import PageReading, Track, WantedPartition, read_next_events
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding
 from penstock.server.http.streaming import (
@@ -88,7 +88,7 @@ class StreamPieces:
         self._writer = StreamLines(feed.epoch)
         self._builder = PieceBuilder(encoding)
         self._clock = clock
-        self._reading: Reading | None = None
+        self._reading: PageReading | None = None
 
     @property
     def is_over(self) -> bool:
@@ -145,7 +145,7 @@ class StreamPieces:
                 self._cursors[track.view.partition] = track.cursor
         yield from self._write_due()
 
-    def _look(self) -> Reading | None:
+    def _look(self) -> PageReading | None:
         """Open the next page; return None if the database is unavailable and the last page has been read."""
         try:
             self._check()
@@ -158,7 +158,7 @@ class StreamPieces:
             return None  # The watch wakes the stream once the database is back.
         return self._reading
 
-    def _open(self) -> Reading:
+    def _open(self) -> PageReading:
         left = self._batching.left
         wanted = [WantedPartition(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
         return self._hub.log.reader.open(
@@ -173,7 +173,7 @@ class StreamPieces:
             self._batching.begin(partition, 0, self._clock())
         return bool(added)
 
-    def _read_chunk(self, reading: Reading, track: Track) -> EventChunk | None:
+    def _read_chunk(self, reading: PageReading, track: Track) -> EventChunk | None:
         """Read a chunk; return None at the end."""
         self._check()
         return read_next_events(self._hub.log.reader, reading, track)

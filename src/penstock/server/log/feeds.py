@@ -8,7 +8,7 @@ from starlette.responses import Response
 from penstock.core.log.cursor import add_partition_count, partition_count_error
 from penstock.errors import BadParameter, BadPartitionCount, PenstockError, UnsupportedFormat
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Reading, WantedPartition
+from penstock.hub.log.read import PageReading, WantedPartition
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.responses import json_response
 from penstock.server.log.pages import HAS_ARROW, ArrowForm, LineForm, PageForm, PageResponse
@@ -65,7 +65,7 @@ class ZeroEventHubPage:
         self._cursors = cursors
         self._kinds = _kind_filter(event_type, asked.kinds)
 
-    def open(self, cursors: Mapping[int, str] | None) -> Reading:
+    def open(self, cursors: Mapping[int, str] | None) -> PageReading:
         """See `PageRequest.open`."""
         asked = self._asked
         wanted = [
@@ -74,13 +74,13 @@ class ZeroEventHubPage:
         ]
         return self._hub.log.reader.open(self.event_type, asked.n, wanted, asked.page_size, self._kinds)
 
-    def store_cursors(self, reading: Reading) -> None:
+    def store_cursors(self, reading: PageReading) -> None:
         """See `PageRequest.store_cursors`: a reader that names a cursor set has processed all before its cursors."""
         if self._asked.cursorset and self._asked.cursors:
             places = [(track.view, dict(track.offsets)) for track in reading.tracks]
             self._hub.groups.store_cursors(reading.feed, self._asked.cursorset, places)
 
-    def headers(self, reading: Reading, *, is_whole: bool) -> dict[str, str]:
+    def headers(self, reading: PageReading, *, is_whole: bool) -> dict[str, str]:
         """See `PageRequest.headers`."""
         found = {"cache-control": "no-store"} if self._asked.cursorset else {}
         if self.form.media_type == feedapi.ARROW and (is_whole or not reading.is_filtered):
@@ -122,7 +122,7 @@ class FeedApiPage:
         self._asked = asked
         self._kinds = _kind_filter(self.event_type, asked.kinds)
 
-    def open(self, cursors: Mapping[int, str] | None) -> Reading:
+    def open(self, cursors: Mapping[int, str] | None) -> PageReading:
         """See `PageRequest.open`."""
         asked, name = self._asked, self.event_type
         feed = self._hub.registry.load(name)
@@ -132,10 +132,10 @@ class FeedApiPage:
         wanted = [WantedPartition("cursor", asked.partition, cursor, asked.until)]
         return self._hub.log.reader.open(name, None, wanted, asked.page_size, self._kinds)
 
-    def store_cursors(self, reading: Reading) -> None:
+    def store_cursors(self, reading: PageReading) -> None:
         """See `PageRequest.store_cursors`: this reader keeps its cursor itself."""
 
-    def headers(self, reading: Reading, *, is_whole: bool) -> dict[str, str]:
+    def headers(self, reading: PageReading, *, is_whole: bool) -> dict[str, str]:
         """See `PageRequest.headers`."""
         if self.form.media_type != feedapi.ARROW or (reading.is_filtered and not is_whole):
             return {}

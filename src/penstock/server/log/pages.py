@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from penstock.core.events.event import derive_headers
-from penstock.hub.log.read import ColumnChunk, Reader, Reading, Rows, Track
+from penstock.hub.log.read import ColumnChunk, PageReading, Reader, Rows, Track
 from penstock.schema.json_text import decode
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import Encoder, choose_encoding, encoder
@@ -52,10 +52,10 @@ class PageForm(Protocol):
 
     media_type: str
 
-    def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
+    def pieces(self, reader: Reader, reading: PageReading) -> Iterator[bytes]:
         """Read the page to its end and return its bytes, each piece no larger than a chunk."""
 
-    def gathers(self, reading: Reading) -> bool:
+    def gathers(self, reading: PageReading) -> bool:
         """Return whether the whole page has to be read before its headers are sent; it is short then."""
 
 
@@ -68,7 +68,7 @@ class LineForm:
         self._v1 = version == 1
         self._headers = headers
 
-    def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
+    def pieces(self, reader: Reader, reading: PageReading) -> Iterator[bytes]:
         """See `PageForm.pieces`. A filtered page has a cursor after each chunk."""
         for track in reading.tracks:
             if self._headers is not None or track.view.slices > 1:
@@ -77,11 +77,11 @@ class LineForm:
                 yield from self._read_by_line(reader, reading, track)
             yield self._checkpoint(track)
 
-    def gathers(self, reading: Reading) -> bool:  # noqa: ARG002 - the cursors are lines too
+    def gathers(self, reading: PageReading) -> bool:  # noqa: ARG002 - the cursors are lines too
         """See `PageForm.gathers`."""
         return False
 
-    def _read_by_line(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
+    def _read_by_line(self, reader: Reader, reading: PageReading, track: Track) -> Iterator[bytes]:
         frame = Frame(*(zeroeventhub.line_frame(track.view.partition) if self._v1 else feedapi.LINE_FRAME))
         while chunk := reader.read_next_lines(reading, track, frame):
             if chunk.body:
@@ -89,7 +89,7 @@ class LineForm:
             if reading.is_filtered:
                 yield self._checkpoint(track)
 
-    def _read_by_column(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
+    def _read_by_column(self, reader: Reader, reading: PageReading, track: Track) -> Iterator[bytes]:
         while chunk := reader.read_next_columns(reading, track):
             lines = list(self._lines(reading, track, chunk))
             track.advance(chunk.range, len(lines))
@@ -97,7 +97,7 @@ class LineForm:
             if reading.is_filtered:
                 yield self._checkpoint(track)
 
-    def _lines(self, reading: Reading, track: Track, chunk: ColumnChunk) -> Iterator[bytes]:
+    def _lines(self, reading: PageReading, track: Track, chunk: ColumnChunk) -> Iterator[bytes]:
         rows = Rows(chunk)
         for key, kind, own, data in compress(rows.tuples(), rows.match(reading, track)):
             headers = (
@@ -122,21 +122,23 @@ class ArrowForm:
     def __init__(self, headers: HeaderChoice | None) -> None:
         self._headers = headers
 
-    def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
+    def pieces(self, reader: Reader, reading: PageReading) -> Iterator[bytes]:
         """See `PageForm.pieces`."""
         stream, size = arrow.ArrowStream(), 0
-        for parts in self._batches(reader, reading, stream):
+        for parts in self._encode_batches(reader, reading, stream):
             yield from parts
             size += sum(map(len, parts))
             if reading.is_filtered and size > FILTERED_BYTES:
                 break
         yield from stream.end()
 
-    def gathers(self, reading: Reading) -> bool:
+    def gathers(self, reading: PageReading) -> bool:
         """See `PageForm.gathers`: the rows of a filtered page do not show the cursor after it."""
         return reading.is_filtered
 
-    def _batches(self, reader: Reader, reading: Reading, stream: "arrow.ArrowStream") -> "Iterator[list[arrow.Part]]":
+    def _encode_batches(
+        self, reader: Reader, reading: PageReading, stream: "arrow.ArrowStream"
+    ) -> "Iterator[list[arrow.Part]]":
         for track in reading.tracks:
             while chunk := reader.read_next_columns(reading, track):
                 kept = Rows(chunk).match(reading, track) if reading.is_filtered else None
@@ -145,7 +147,7 @@ class ArrowForm:
                 columns = chunk.columns._replace(headers=headers)
                 yield stream.add(arrow.record_batch(track.view.partition, chunk.range.start, columns, NONE, kept))
 
-    def _join_headers(self, reading: Reading, chunk: ColumnChunk) -> bytes:
+    def _join_headers(self, reading: PageReading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None
         choice, name = self._headers, reading.feed.name
         found = (choice.of(combine_headers(name, *row)) for row in Rows(chunk).tuples())
@@ -181,13 +183,13 @@ class PageRequest(Protocol):
     wait_seconds: float
     """How long the page may wait for events; 0 if it is sent empty."""
 
-    def open(self, cursors: Mapping[int, str] | None) -> Reading:
+    def open(self, cursors: Mapping[int, str] | None) -> PageReading:
         """Open the page as the log is now, at *cursors* by partition, or where the reader asks for if that is None."""
 
-    def store_cursors(self, reading: Reading) -> None:
+    def store_cursors(self, reading: PageReading) -> None:
         """Keep the cursors that the reader came with, if it asks for that; called once, before anything is read."""
 
-    def headers(self, reading: Reading, *, is_whole: bool) -> dict[str, str]:
+    def headers(self, reading: PageReading, *, is_whole: bool) -> dict[str, str]:
         """Return the page's own headers; *is_whole* says that it has been read to its end."""
 
 
@@ -220,10 +222,10 @@ class PageResponse:
         finally:
             disconnect.cancel()
 
-    async def _look(self) -> Reading:
+    async def _look(self) -> PageReading:
         """Open the page as a GET would, and read nothing of it."""
 
-        def look(has_waiting: bool) -> Reading | None:
+        def look(has_waiting: bool) -> PageReading | None:
             reading = self._wanted.open(None)
             return None if has_waiting and reading.reaches_head else reading
 
@@ -270,7 +272,7 @@ class PageResponse:
         self._state.metrics.served.add(event_type, events)
         self._access.events += events
 
-    def _start(self, reading: Reading, *, is_whole: bool, encoding: str | None) -> dict[str, Any]:
+    def _start(self, reading: PageReading, *, is_whole: bool, encoding: str | None) -> dict[str, Any]:
         headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"}
         headers |= self._wanted.headers(reading, is_whole=is_whole)
         if encoding:
@@ -288,14 +290,14 @@ class PagePieces:
         self._encode = encode
         self._rest: Iterator[bytes] = iter(())
         self._kept = 0
-        self.reading: Reading
+        self.reading: PageReading
 
     @property
     def cursors(self) -> dict[int, str]:
         """The cursor just after the events that were read, by partition of the reader's view."""
         return {track.view.partition: track.cursor for track in self.reading.tracks}
 
-    def begin(self, reading: Reading) -> Piece:
+    def begin(self, reading: PageReading) -> Piece:
         """Begin to read *reading*, and return the first piece."""
         self.reading = reading
         self._rest = self._form.pieces(self._reader, reading)

@@ -16,8 +16,8 @@ from penstock.hub.log.read import (
     SCAN_ROWS,
     SCAN_ROWS_MAX,
     ColumnChunk,
+    PageReading,
     Reader,
-    Reading,
     Rows,
     Track,
     WantedPartition,
@@ -54,8 +54,8 @@ def a_track(
     return track
 
 
-def a_reading(kinds: KindFilter | None, *tracks: Track) -> Reading:
-    return Reading(a_feed(), tracks, kinds, scan_max=SCAN_ROWS_MAX)
+def a_reading(kinds: KindFilter | None, *tracks: Track) -> PageReading:
+    return PageReading(a_feed(), tracks, kinds, scan_max=SCAN_ROWS_MAX)
 
 
 def read_ranges(track: Track, rows_max: int = 100) -> list[tuple[int, int, int]]:
@@ -279,7 +279,7 @@ def wanted(*partitions: int) -> list[WantedPartition]:
     return [WantedPartition(f"cursor{each}", each, FIRST) for each in partitions]
 
 
-def read_columns(reader: Reader, reading: Reading) -> list[ColumnChunk]:
+def read_columns(reader: Reader, reading: PageReading) -> list[ColumnChunk]:
     """Read the rest of the first partition by column."""
     chunks = []
     while chunk := reader.read_next_columns(reading, reading.tracks[0]):
@@ -411,7 +411,7 @@ def test_time_begins_in_each_partition_at_the_first_event_received_then(store: S
 COMPACTED = {"category": "business", "cleanup_policy": "compact"}
 
 
-def begin(store: Store, reader: Reader, start: int, stop: int) -> tuple[Reading, Track]:
+def begin(store: Store, reader: Reader, start: int, stop: int) -> tuple[PageReading, Track]:
     reading = reader.open_range(find_feed(store), 0, start, stop, 99)
     return reading, reading.tracks[0]
 

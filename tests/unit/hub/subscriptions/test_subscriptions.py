@@ -12,7 +12,7 @@ from penstock.core.subscriptions.definition import SubscriptionSearch, complete_
 from penstock.errors import InvalidSubscription, PenstockError, SubscriptionNotFound
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.slots import add_partitions, begin_subscription, is_deleted_with_event_type
-from penstock.hub.subscriptions.subscriptions import Subscriptions
+from penstock.hub.subscriptions.subscriptions import SubscriptionServices
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
@@ -27,12 +27,12 @@ def define(*names: str, **members: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def subscriptions(store: Store, clock: VirtualClock) -> Subscriptions:
+def subscriptions(store: Store, clock: VirtualClock) -> SubscriptionServices:
     return Hub(store, clock=clock).subscriptions
 
 
 def test_subscription_is_unique_for_its_application_event_types_and_group(
-    subscriptions: Subscriptions, store: Store
+    subscriptions: SubscriptionServices, store: Store
 ) -> None:
     create_feed(store), create_feed(store, "invoice")
     first, is_new = subscriptions.create(define(NAME, "invoice", read_from="begin"))
@@ -66,7 +66,7 @@ def test_concurrent_creations_make_one_subscription(either_store: Store, migrate
     assert sum(is_new for _, is_new in made) == 1
 
 
-def test_missing_event_types_of_a_subscription_are_named(subscriptions: Subscriptions, store: Store) -> None:
+def test_missing_event_types_of_a_subscription_are_named(subscriptions: SubscriptionServices, store: Store) -> None:
     create_feed(store)
 
     for make in (subscriptions.create, subscriptions.load_sources):
@@ -86,7 +86,7 @@ def test_partitions_of_a_subscription_are_limited(store: Store, clock: VirtualCl
 
 
 def test_change_of_a_subscription_is_later_than_the_one_before_by_any_clock(
-    subscriptions: Subscriptions, store: Store, clock: VirtualClock
+    subscriptions: SubscriptionServices, store: Store, clock: VirtualClock
 ) -> None:
     create_feed(store)
     made, _ = subscriptions.create(define())
@@ -98,7 +98,7 @@ def test_change_of_a_subscription_is_later_than_the_one_before_by_any_clock(
     assert subscriptions.find(made.id) == made._replace(updated_at=made.updated_at + 2)
 
 
-def test_refused_change_of_a_subscription_is_not_stored(subscriptions: Subscriptions, store: Store) -> None:
+def test_refused_change_of_a_subscription_is_not_stored(subscriptions: SubscriptionServices, store: Store) -> None:
     create_feed(store)
     made, _ = subscriptions.create(define())
 
@@ -114,12 +114,14 @@ def test_refused_change_of_a_subscription_is_not_stored(subscriptions: Subscript
 
 
 @pytest.mark.parametrize("act", ["find", "delete", "replace"])
-def test_unknown_subscription_is_not_found(subscriptions: Subscriptions, act: str) -> None:
+def test_unknown_subscription_is_not_found(subscriptions: SubscriptionServices, act: str) -> None:
     with pytest.raises(SubscriptionNotFound, match="nobody"):
         getattr(subscriptions, act)("nobody", *([{}] if act == "replace" else []))
 
 
-def test_deleted_subscription_can_be_created_again_under_another_id(subscriptions: Subscriptions, store: Store) -> None:
+def test_deleted_subscription_can_be_created_again_under_another_id(
+    subscriptions: SubscriptionServices, store: Store
+) -> None:
     create_feed(store)
     first, _ = subscriptions.create(define())
     subscriptions.delete(first.id)
@@ -134,7 +136,7 @@ def test_deleted_subscription_can_be_created_again_under_another_id(subscription
 
 @pytest.mark.parametrize(("read_from", "starts"), [("begin", [4, 4]), ("end", [9, 9])])
 def test_subscription_begins_once_at_the_begin_or_the_end(
-    subscriptions: Subscriptions, store: Store, read_from: str, starts: list[int]
+    subscriptions: SubscriptionServices, store: Store, read_from: str, starts: list[int]
 ) -> None:
     fill_feed(store, partition_count=2, events=9)
     database_at(store.url).run("UPDATE penstock_partition SET floor = 4")
@@ -149,7 +151,7 @@ def test_subscription_begins_once_at_the_begin_or_the_end(
 
 
 def test_subscription_with_cursors_has_begun_and_has_added_partitions(
-    subscriptions: Subscriptions, store: Store
+    subscriptions: SubscriptionServices, store: Store
 ) -> None:
     fill_feed(store, partition_count=2, events=9)
     begun, _ = subscriptions.create(define(), {P: 3, Q: 0})
@@ -175,7 +177,7 @@ ARCHIVER, ARCHIVE = {"owning_application": "nakadi_archiver"}, {"consumer_group"
     ("members", "goes"), [({}, False), (ARCHIVER, False), (ARCHIVE, False), (ARCHIVER | ARCHIVE, True)], ids=str
 )
 def test_only_an_archives_subscription_is_deleted_with_its_event_type(
-    subscriptions: Subscriptions, store: Store, members: dict[str, str], *, goes: bool
+    subscriptions: SubscriptionServices, store: Store, members: dict[str, str], *, goes: bool
 ) -> None:
     create_feed(store)
 

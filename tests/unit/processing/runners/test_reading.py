@@ -11,7 +11,7 @@ from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.engine.rules import Rules
 from penstock.processing.progress import Progress
 from penstock.processing.runners.inbox import Inbox
-from penstock.processing.runners.reading import Reading
+from penstock.processing.runners.reading import SourceThread
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.processing.stream_event import StreamEvent
@@ -31,7 +31,7 @@ class Sharing:
         self.progress.own(ALL, frozenset())
         self.inbox = Inbox()
         clock: Callable[[], float] = lambda: 0.0  # noqa: E731 - Time stands still.
-        self.reading = Reading(self.source, self.engine, self.progress, self.inbox, clock, tally=Tally())
+        self.reading = SourceThread(self.source, self.engine, self.progress, self.inbox, clock, tally=Tally())
 
     def begin(self) -> None:
         """Begin with all tranches, as they are kept."""
@@ -113,5 +113,5 @@ def test_subscription_hears_of_failing_and_running_streams_of_its_own_tranches_a
     engine.settle(engine.busy.active["of 2"], done(), 0.0, 0.0)
 
     progress = Progress(engine, MemorySource(), MemoryCheckpoints())
-    Reading(source, engine, progress, Inbox(), lambda: 0.0, tally=Tally()).give_back()
+    SourceThread(source, engine, progress, Inbox(), lambda: 0.0, tally=Tally()).give_back()
     assert source.failed == {"0", "3"}

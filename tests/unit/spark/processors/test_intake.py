@@ -17,7 +17,7 @@ from penstock.spark.processors.intake import ALL, Intake
 from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.reading import EVENTS
 from penstock.spark.processors.results import RESULTS, results_of
-from penstock.spark.processors.sources.source import Look, Reading, Stretch, Then
+from penstock.spark.processors.sources.source import Look, PlannedRead, Stretch, Then
 from penstock.spark.processors.spans import SpanItem
 from tests.exhaustive import seeds
 
@@ -46,7 +46,7 @@ class Log:
     def numbering(self, tranche: str) -> str:
         return tranche
 
-    def reading(self, plan: Any, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
+    def reading(self, plan: Any, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
         raise NotImplementedError("nothing is read by Spark")
 
     def table(self, planned: Planned) -> pa.Table:

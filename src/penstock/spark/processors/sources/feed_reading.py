@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.processing.sources.feed_position import encode_tranche
-from penstock.spark.connection import Hub
+from penstock.spark.connection import RemoteHub
 from penstock.spark.patience import Patience
 from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import EVENTS, looked_at
@@ -22,7 +22,7 @@ from penstock.wire.http import is_transient
 class FeedTasks:
     """What each task reads. Holds plain values: it is sent to executors."""
 
-    hub: Hub
+    hub: RemoteHub
     new: tuple[tuple[Range, ...], ...]
     again: tuple[tuple[Range, ...], ...]
     """What was read before."""

@@ -19,13 +19,13 @@ from penstock.processing.sources.feed_position import (
     encode_tranche,
     numbering_of,
 )
-from penstock.spark.connection import Hub
+from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
 from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import EVENTS_SQL
 from penstock.spark.processors.sources.feed_reading import FeedTasks, ReadFeeds
-from penstock.spark.processors.sources.source import Look, Reading, SparkSource, Stretch, Then
+from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Stretch, Then
 from penstock.spark.ranges import Range, plan_tasks
 
 RETRY_TIMEOUT: Final = 60.0
@@ -47,7 +47,7 @@ class SparkFeedSource(FeedSource):
 
     def __init__(self, url: str, *event_types: str, start: Start = "earliest", fail_on_loss: bool = True) -> None:
         super().__init__(url, *event_types, start=start, fail_on_loss=fail_on_loss)
-        self._hub = Hub(url, RETRY_TIMEOUT)
+        self._hub = RemoteHub(url, RETRY_TIMEOUT)
         self._closed = threading.Event()
         self._event_types = tuple(dict.fromkeys(event_types))
         self._fails = fail_on_loss
@@ -87,7 +87,7 @@ class SparkFeedSource(FeedSource):
 @dataclass(frozen=True)
 class _FeedLook:
     spark: SparkSession
-    hub: Hub
+    hub: RemoteHub
     heads: Mapping[str, Heads]
     hashed: frozenset[str]
     fail_on_loss: bool
@@ -126,7 +126,7 @@ class _FeedLook:
         check_epoch(tranche, place, head.epoch)  # Others may have moved it since `check`.
         return place.offset
 
-    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
+    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
         tasks = FeedTasks(
             self.hub,
             tuple(plan_tasks([*self._ranges(new)], min_tasks=None, cores=plan.partitions)),
@@ -137,7 +137,7 @@ class _FeedLook:
         count = len(tasks.new) + len(tasks.again)
         columns = EVENTS_SQL if then is None else then.columns
         numbers = self.spark.range(0, count, 1, max(1, count))
-        return Reading(numbers.mapInArrow(ReadFeeds(plan, tasks, then), columns), count)
+        return PlannedRead(numbers.mapInArrow(ReadFeeds(plan, tasks, then), columns), count)
 
     def _ranges(self, stretches: Sequence[Stretch]) -> Iterator[Range]:
         for tranche, start, end, *_ in stretches:

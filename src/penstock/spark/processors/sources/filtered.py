@@ -12,7 +12,7 @@ from penstock.processing.sources.selection import Options, Selection
 from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import EVENTS_SQL
 from penstock.spark.processors.sources.sifting import Sift
-from penstock.spark.processors.sources.source import Look, Reading, SparkSource, Stretch, Then
+from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Stretch, Then
 
 
 class SparkFiltered(Filtered):
@@ -63,6 +63,6 @@ class _SiftedLook:
     def numbering(self, tranche: str) -> str:
         return self.look.numbering(tranche)
 
-    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
+    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
         columns = EVENTS_SQL if then is None else then.columns
         return self.look.reading(plan, new, again, Then(Sift(self.selection, plan.places, then), columns))

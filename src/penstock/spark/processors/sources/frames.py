@@ -19,7 +19,7 @@ from penstock.spark.processors.events import Events
 from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, numbers
 from penstock.spark.processors.sources.rows import AsEvents
-from penstock.spark.processors.sources.source import Look, Reading, Stretch, Then
+from penstock.spark.processors.sources.source import Look, PlannedRead, Stretch, Then
 from penstock.spark.ranges import WORTH_A_TASK
 
 Start: TypeAlias = Literal["earliest", "latest"]
@@ -186,7 +186,7 @@ class _FrameLook:
     def numbering(self, tranche: str) -> str:
         return tranche
 
-    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
+    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
         columns = EVENTS_SQL if then is None else then.columns
         frames = [
             self.source.rows(stretches).mapInArrow(AsEvents(plan, is_again, then), columns)
@@ -194,4 +194,4 @@ class _FrameLook:
             if stretches
         ]
         tasks = sum(1 + each.events // WORTH_A_TASK for each in (*new, *again))
-        return Reading(reduce(DataFrame.unionAll, frames), tasks)
+        return PlannedRead(reduce(DataFrame.unionAll, frames), tasks)

@@ -33,7 +33,7 @@ class Then(NamedTuple):
     """What it makes of them, in Spark's words."""
 
 
-class Reading(NamedTuple):
+class PlannedRead(NamedTuple):
     """Events that Spark is to read."""
 
     events: DataFrame
@@ -73,7 +73,7 @@ class Look(Protocol):
         """Return what numbers the events of a tranche, whether there still is one: see `StreamEvent.numbering`."""
         ...
 
-    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> Reading:
+    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
         """Return the events of a round: what is new, and what was read before."""
         ...
 

@@ -113,7 +113,7 @@ def discover(url: str, partition_count: int | None = None) -> Exchange[Discovery
     return parse_discovery(answer)
 
 
-class _WirePartition(msgspec.Struct):
+class _WireFeedPartition(msgspec.Struct):
     # FeedAPI's text and its examples name the last two differently: both names are accepted.
     id: str | int
     closed: bool | None = None
@@ -125,7 +125,7 @@ class _WirePartition(msgspec.Struct):
 
 class _WireDiscovery(msgspec.Struct):
     token: str
-    partitions: list[_WirePartition]
+    partitions: list[_WireFeedPartition]
     exactly_once: bool | None = msgspec.field(name="exactlyOnce", default=None)
 
 
@@ -146,7 +146,7 @@ def parse_discovery(answer: HttpResponse) -> Discovery:
     return Discovery(2, partitions, wire.token, bool(wire.exactly_once))
 
 
-def _partition(wire: _WirePartition) -> Partition:
+def _partition(wire: _WireFeedPartition) -> Partition:
     after: Any = wire.starts_after_partition if wire.starts_after_partition is not None else wire.starts_after_parent
     return Partition(
         id=_number(wire.id),

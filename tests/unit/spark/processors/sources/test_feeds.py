@@ -8,7 +8,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
 from penstock.processing.sources.selection import Selection
-from penstock.spark.connection import Hub
+from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
 from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.sources.feeds import _FeedLook
@@ -24,7 +24,7 @@ NO_SESSION: Any = None
 def look(epoch: int, *nexts: int) -> Look:
     """Return what a feed shows that is in an epoch, and whose partitions have so many events."""
     heads = {"order.placed": Heads(epoch, (0,) * len(nexts), nexts)}
-    return _FeedLook(NO_SESSION, Hub("http://localhost:1", 0.0), heads, frozenset(), fail_on_loss=True)
+    return _FeedLook(NO_SESSION, RemoteHub("http://localhost:1", 0.0), heads, frozenset(), fail_on_loss=True)
 
 
 def begin_engine(*, position: str, events: int = 0) -> Engine:
