@@ -12,7 +12,7 @@ from penstock.hub.batches.batches import Batches
 from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
 from penstock.hub.groups import Groups
 from penstock.hub.log.log import Log
-from penstock.hub.log.watch import Watch
+from penstock.hub.log.watch import PollerTasks, Watch
 from penstock.hub.producers.producers import Expiry, Producers
 from penstock.hub.registry import Registry
 from penstock.hub.subscriptions.subscriptions import SubscriptionServices
@@ -57,23 +57,11 @@ class Hub:
         """
         self.store = store
         self.limits = limits
-        settings = Settings(store, lambda: self._watch.wake_all())  # noqa: PLW0108 - it is made below
+        self._watch = Watch(store)
+        settings = Settings(store, self._watch.wake_all)
         sweeper = Sweeper(store, clock, expiry.check())
         self.admin = Admin(store, settings, sweeper)
-        self.registry = Registry(
-            store,
-            clock,
-            settings,
-            limits,
-            settle=lambda name: self.log.settle(name),  # noqa: PLW0108 - it is made below
-            sweep=sweeper.sweep,
-        )
-        self._watch = Watch(
-            store,
-            lambda name: self.log.move(name),  # noqa: PLW0108 - it is made below
-            settings.refresh,
-            lambda tx: self.subscriptions.local_streams.poll(tx),  # noqa: PLW0108 - it is made below
-        )
+        self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
         self._committer = Committer(
             store,
             clock,
@@ -96,6 +84,10 @@ class Hub:
         self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
         self.groups = Groups(store, clock)
 
+    def _settle(self, name: str) -> None:
+        """Move the outbox of *name* for the registry, which the log needs first."""
+        self.log.settle(name)
+
     def start(self) -> None:
         """Check the tables and start the background threads; harmless when repeated.
 
@@ -105,7 +97,9 @@ class Hub:
         """
         self.store.check()
         self.admin.settings.start()
-        self._watch.start()
+        self._watch.start(
+            PollerTasks(self.log.move, self.admin.settings.refresh, self.subscriptions.local_streams.poll)
+        )
         self.admin.sweeper.start()
 
     def drain(self) -> None:

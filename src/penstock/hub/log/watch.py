@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -39,6 +39,17 @@ class Waiter:
         """By partition id: the next offset of the partitions for which it was woken."""
 
 
+class PollerTasks(NamedTuple):
+    """The tasks of the poller, besides waking readers."""
+
+    move: Callable[[str], Future[Any]]
+    """Starts moving the outbox of an event type."""
+    refresh: Callable[[], object] = lambda: None
+    """Reads the settings; raises if it cannot."""
+    poll_streams: Callable[[Tx], bool] = lambda _: False
+    """Notifies the streams that other hubs have changed; returns whether there are any."""
+
+
 class Watch:
     """Wakes waiting readers when the offsets that they wait for exist.
 
@@ -46,24 +57,11 @@ class Watch:
     and rows in the outbox.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        move: Callable[[str], Future[Any]],
-        refresh: Callable[[], object] = lambda: None,
-        look_too: Callable[[Tx], bool] = lambda _: False,
-    ) -> None:
-        """Make a watch.
-
-        *move* starts moving the outbox of an event type. *refresh* reads the settings and raises if it cannot.
-        *look_too* is called at every poll that may find news, and returns whether it has found some.
-        """
-        self._refresh = refresh
-        self._look_too = look_too
+    def __init__(self, store: Store) -> None:
+        self._tasks: PollerTasks  # From `start` on.
         self._refreshed_at = time.monotonic()
         self._stale = False
         self._store = store
-        self._move = move
         self._moving: dict[str, Future[Any]] = {}
         self._guard = threading.Lock()
         self._tickets: dict[int, set[Waiter]] = defaultdict(set)
@@ -81,8 +79,9 @@ class Watch:
         """The number of waiting readers."""
         return len(self._all)
 
-    def start(self) -> None:
-        """Start the poller, once."""
+    def start(self, tasks: PollerTasks) -> None:
+        """Start the poller, which carries out *tasks* too; harmless when repeated."""
+        self._tasks = tasks
         self._thread.start()
 
     def wait(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> Waiter:
@@ -189,7 +188,7 @@ class Watch:
     def _refresh_if_due(self) -> None:
         since = time.monotonic() - self._refreshed_at
         if since > REFRESH_INTERVAL_MAX or (self._stale and since > REFRESH_INTERVAL):
-            self._refresh()
+            self._tasks.refresh()
             self._refreshed_at, self._stale = time.monotonic(), False
 
     def _pause(self) -> None:
@@ -207,7 +206,7 @@ class Watch:
         with self._store.read() as tx:
             waiting = tx.outbox.find_waiting(None)
             heads = tx.log.find_heads(watched) if watched else {}
-            found = self._look_too(tx)
+            found = self._tasks.poll_streams(tx)
         self._move_each(waiting)
         self.notify_dropped(set(watched) - heads.keys())
         if (
@@ -222,7 +221,7 @@ class Watch:
         self._moving = {name: moving for name, moving in self._moving.items() if not moving.done()}
         for name in names:
             if name not in self._moving:
-                self._moving[name] = moving = self._move(name)
+                self._moving[name] = moving = self._tasks.move(name)
                 moving.add_done_callback(self._try_again_if_failed)
 
     def _try_again_if_failed(self, moving: Future[Any]) -> None:

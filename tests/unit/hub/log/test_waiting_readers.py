@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import DatabaseUnavailable, EventTypeNotFound
 from penstock.hub.log import watch as watching
 from penstock.hub.log.request import append_rows, lock_heads
-from penstock.hub.log.watch import Watch
+from penstock.hub.log.watch import PollerTasks, Watch
 from penstock.hub.subscriptions.consumer_stream import PartitionEnds
 from penstock.storage import Store, open_store
 from penstock.storage.store import Watcher
@@ -91,8 +91,8 @@ def moves() -> Moves:
 
 
 @pytest.fixture
-def watch(store: Store, moves: Moves) -> Iterator[Watch]:
-    watch = Watch(store, moves)
+def watch(store: Store) -> Iterator[Watch]:
+    watch = Watch(store)
     yield watch
     assert watch.stop(300)
 
@@ -185,11 +185,11 @@ def test_reader_that_is_woken_at_once_may_call_the_watch(watch: Watch) -> None:
 
 
 def test_commit_of_another_process_wakes_readers_even_just_before_their_wait(
-    watch: Watch, store: Store, other: Store
+    watch: Watch, store: Store, other: Store, moves: Moves
 ) -> None:
     [partition_id] = create_feed(store).partition_ids
     first, second = Waiter(), Waiter()
-    watch.start()
+    watch.start(PollerTasks(moves))
     watch.wait({partition_id: 0}, first)
     append(other)
     first.await_wake()  # The poller has looked, and has no other reason to look again.
@@ -200,11 +200,11 @@ def test_commit_of_another_process_wakes_readers_even_just_before_their_wait(
 
 
 def test_drop_of_an_event_type_by_another_process_wakes_its_readers_alone(
-    watch: Watch, store: Store, other: Store
+    watch: Watch, store: Store, other: Store, moves: Moves
 ) -> None:
     dropped, kept = create_feed(store), create_feed(store, "another.feed")
     waiter, another = Waiter(), Waiter()
-    watch.start()
+    watch.start(PollerTasks(moves))
     watch.wait({dropped.partition_ids[0]: 0}, waiter)
     watch.wait({kept.partition_ids[0]: 0}, another)
     with other.write() as tx:
@@ -219,7 +219,7 @@ def test_outbox_is_moved_once_at_a_time_though_nobody_reads(
     watch: Watch, store: Store, other: Store, moves: Moves
 ) -> None:
     [partition_id] = create_feed(store).partition_ids
-    watch.start()
+    watch.start(PollerTasks(moves))
     into_outbox(store, [(NAME, "{}")])
     name, moving = moves.await_call(1)
     assert name == NAME
@@ -239,7 +239,7 @@ def test_outbox_is_moved_again_after_a_failed_move_though_nothing_changes(
     watch: Watch, store: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "RETRY_INTERVAL_MAX", 0.01)
-    watch.start()
+    watch.start(PollerTasks(moves))
     into_outbox(store, [(NAME, "{}")])
 
     for number in (1, 2):
@@ -260,8 +260,8 @@ def test_poller_survives_an_outage(store: Store, other: Store, moves: Moves) -> 
     away: Any = ForwardingStore(store)
     away.watch = watch_or_fail
     [partition_id] = create_feed(store).partition_ids
-    waiter, watch = Waiter(), Watch(away, moves)
-    watch.start()
+    waiter, watch = Waiter(), Watch(away)
+    watch.start(PollerTasks(moves))
     watch.wait({partition_id: 0}, waiter)
     append(other)
 
@@ -286,8 +286,8 @@ def test_settings_are_refreshed(
             raise ZeroDivisionError
         refreshed.release()
 
-    watch = Watch(store, moves, refresh)
-    watch.start()
+    watch = Watch(store)
+    watch.start(PollerTasks(moves, refresh))
     assert refreshed.acquire(timeout=300), "the first look finds everything changed"
 
     append(other)
@@ -303,8 +303,8 @@ def test_settings_are_not_refreshed_while_nothing_changes(
     monkeypatch.setattr(watching, "IDLE_INTERVAL", 0.001)
     refreshed: list[None] = []
     asked = Unchanging(store)
-    watch = Watch(asked, moves, lambda: refreshed.append(None))
-    watch.start()
+    watch = Watch(asked)
+    watch.start(PollerTasks(moves, lambda: refreshed.append(None)))
     assert asked.twenty.wait(300)
     assert watch.stop(300)
 
@@ -321,9 +321,9 @@ def test_poller_slows_down_while_nothing_changes(store: Store, moves: Moves, mon
     monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     monkeypatch.setattr(watching, "CALM_SECONDS", 0.0)
     asked = Unchanging(store)
-    watch = Watch(asked, moves)
+    watch = Watch(asked)
     watch.wait({7: 0}, Waiter())
-    watch.start()
+    watch.start(PollerTasks(moves))
     assert asked.twenty.wait(300)
     assert watch.stop(300)
 
