@@ -82,7 +82,7 @@ def test_other_event_type_is_published_before_the_backlog_is_moved(idle: Hub) ->
 
 
 def test_read_that_cannot_have_the_backlog_in_time_is_refused(idle: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "MOVE_SECONDS_MAX", -1.0)
+    monkeypatch.setattr(commit, "MOVE_TIMEOUT", -1.0)
     with pytest.raises(HubUnavailable, check=has_code("outbox-backlog")) as refused:
         idle.log.settle("busy")
 

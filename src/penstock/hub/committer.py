@@ -119,7 +119,7 @@ def _require_prepared(request: PublishRequest) -> Prepared | None:
 
 
 GROUP_EVENTS_MAX: Final = 20_000
-MOVE_SECONDS_MAX: Final = 5.0
+MOVE_TIMEOUT: Final = 5.0
 STALE_MAX: Final = 10
 _STOPPED: Final = "the hub was stopped in the middle of a commit"
 
@@ -267,13 +267,11 @@ class Committer:
         again = []
         for request in group:
             if request.moves_to is None:
-                request.moves_to, request.moves_until = left.last, now + MOVE_SECONDS_MAX
+                request.moves_to, request.moves_until = left.last, now + MOVE_TIMEOUT
             request.moved = left.moved_to >= request.moves_to
             if now > request.moves_until and not request.moved:
                 request.fail(
-                    HubUnavailable.of(
-                        "outbox-backlog", event_type=request.name, seconds=MOVE_SECONDS_MAX, retry_after=1
-                    )
+                    HubUnavailable.of("outbox-backlog", event_type=request.name, seconds=MOVE_TIMEOUT, retry_after=1)
                 )
             else:
                 again.append(request)

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from penstock.core.registry.definition import is_name
 from penstock.errors import EventTypeNotFound, OutcomeUnknown
 from penstock.hub.hub import Hub
-from penstock.hub.log.log import SETTLE_SECONDS_MAX, make_unsettled_error
+from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
 from penstock.server.telemetry import Metrics, OutboxCounts, count_outbox
 from penstock.wire.query import make_printable
@@ -58,9 +58,9 @@ def _wrap_handler(handler: Callable[[int, FrameType | None], Any]) -> Callable[[
 
 
 WORKERS: Final = 8
-OVERVIEW_SECONDS_MAX: Final = 1.0
+OVERVIEW_TIMEOUT: Final = 1.0
 """An answer about many event types waits no longer for the outbox: one with a backlog must not hide the others."""
-COUNT_SECONDS_MAX: Final = 2.0
+COUNT_TIMEOUT: Final = 2.0
 """A scrape waits no longer for the database; Prometheus gives it up after 10."""
 Result = TypeVar("Result")
 
@@ -125,16 +125,16 @@ class State:
 
     async def _settle(self, name: str) -> None:
         try:
-            await asyncio.wait_for(asyncio.wrap_future(self.hub.log.move(name)), SETTLE_SECONDS_MAX)
+            await asyncio.wait_for(asyncio.wrap_future(self.hub.log.move(name)), SETTLE_TIMEOUT)
         except (TimeoutError, OutcomeUnknown) as error:
             raise make_unsettled_error(name, error) from error
 
     async def settle_some(self, names: Sequence[str]) -> None:
-        """Move the outbox rows of *names* into the log, as far as that can be done within `OVERVIEW_SECONDS_MAX`."""
+        """Move the outbox rows of *names* into the log, as far as that can be done within `OVERVIEW_TIMEOUT`."""
         waiting = await self.run(lambda: self.hub.log.find_waiting(names)) if names else ()
         moves = [asyncio.wrap_future(self.hub.log.move(name)) for name in waiting]
         if moves:
-            done, late = await asyncio.wait(moves, timeout=OVERVIEW_SECONDS_MAX)
+            done, late = await asyncio.wait(moves, timeout=OVERVIEW_TIMEOUT)
             for each in late:
                 each.cancel()
             await asyncio.gather(*done, *late, return_exceptions=True)
@@ -164,7 +164,7 @@ class State:
         if self._counting is None or self._counting.done():
             store = self._hub.store
             self._counting = asyncio.ensure_future(self.run(lambda: count_outbox(store)))
-        await asyncio.wait({self._counting}, timeout=COUNT_SECONDS_MAX)
+        await asyncio.wait({self._counting}, timeout=COUNT_TIMEOUT)
         return self._counting.result() if self._counting.done() else None
 
     def drain(self) -> None:

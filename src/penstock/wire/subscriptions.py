@@ -22,9 +22,9 @@ from penstock.schema.json_text import explain_malformed
 from penstock.wire.groups import check_reason
 from penstock.wire.log.nakadi import (
     BATCH_LIMIT,
-    FLUSH_SECONDS,
+    FLUSH_TIMEOUT,
     NUMBER_MAX,
-    TIMEOUT_SECONDS_MAX,
+    STREAM_TIMEOUT_MAX,
     UNUSABLE,
     GivenCursor,
     OffsetExtent,
@@ -90,8 +90,8 @@ BATCHES: Final = msgspec.json.Decoder(BatchLine)
 
 STREAM_ID: Final = "X-Nakadi-StreamId"
 MAX_UNCOMMITTED: Final = 10
-COMMIT_SECONDS: Final = 60
-TIMEOUT_SECONDS: Final = (3_000.0, 4_200.0)
+COMMIT_TIMEOUT: Final = 60
+STREAM_TIMEOUTS: Final = (3_000.0, 4_200.0)
 """Range of the random timeout of streams without one, so that streams that began together do not end together."""
 END: Final = "END"
 
@@ -204,19 +204,19 @@ def check_stream_parameters(given: RawStreamParameters, limits: Limits) -> Subsc
         value = getattr(given, name)
         if value is not None and value < low and name != "stream_timeout":
             raise _make_bad_parameter(name, value, f"{name} can't be lower than {low}", f"{low} or more")
-    commit_timeout = given.commit_timeout or COMMIT_SECONDS
+    commit_timeout = given.commit_timeout or COMMIT_TIMEOUT
     if commit_timeout > limits.commit_timeout_max:
         detail = f"commit_timeout can't be higher than {limits.commit_timeout_max}"
         raise _make_bad_parameter("commit_timeout", commit_timeout, detail, f"up to {limits.commit_timeout_max}")
     timeout = given.stream_timeout or 0
-    chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
+    chosen = 0 < timeout <= STREAM_TIMEOUT_MAX
     rules = DeliveryRules(
         max_uncommitted=given.max_uncommitted_events or MAX_UNCOMMITTED,
         batch_limit=given.batch_limit or BATCH_LIMIT,
         stream_limit=given.stream_limit or 0,
-        flush_timeout=given.batch_flush_timeout or FLUSH_SECONDS,
+        flush_timeout=given.batch_flush_timeout or FLUSH_TIMEOUT,
         timespan_seconds=given.batch_timespan or 0,
-        timeout=timeout if chosen else random.uniform(*TIMEOUT_SECONDS),  # noqa: S311
+        timeout=timeout if chosen else random.uniform(*STREAM_TIMEOUTS),  # noqa: S311
         keep_alive_limit=given.stream_keep_alive_limit or 0,
         commit_timeout=commit_timeout,
         bytes_max=limits.stream_bytes_max,

@@ -57,8 +57,14 @@ class Client:
         await self.leaves.wait()
         return {"type": "http.disconnect"}
 
-    def serve(self, count: int) -> None:
-        self.served += count
+    def check_permission(self) -> None:
+        self.allowed()
+
+    def count_served(self, events: int) -> None:
+        self.served += events
+
+    def record_error(self, error: PenstockError) -> None:
+        self.ended.append(error)
 
     async def stream(self, **rules: float) -> None:
         """Be sent a stream until it ends."""
@@ -67,7 +73,7 @@ class Client:
             self.hub,
             self.hub.registry.load(NAME),
             {0: 0},
-            check=self.ask,
+            check=self.check_permission,
             rules=FeedStreamRules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
             encoding=None,
         )
@@ -76,19 +82,8 @@ class Client:
             def run(function: Callable[[], Result], /) -> Awaitable[Result]:
                 return asyncio.get_running_loop().run_in_executor(workers, function)
 
-            stream = FeedStreamResponse(
-                pieces,
-                self.hub,
-                run,
-                encoding=None,
-                check=self.ask,
-                count_served=self.serve,
-                note_error=self.ended.append,
-            )
+            stream = FeedStreamResponse(pieces, self, self.hub, run, encoding=None)
             await stream({"type": "http", "method": "GET"}, self.receive, lambda message: self.takes(dict(message)))
-
-    def ask(self) -> None:
-        self.allowed()
 
 
 def publish(hub: Hub, *numbers: int) -> None:
@@ -137,7 +132,7 @@ def test_headers_are_sent_before_the_first_wait(hub: Hub) -> None:
 
 
 def test_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_pieces, "STUCK_SECONDS", 0.01)
+    monkeypatch.setattr(stream_pieces, "SEND_TIMEOUT", 0.01)
     publish(hub, 1)
 
     async def act(client: Client) -> None:

@@ -168,7 +168,7 @@ def test_flush_timeout_sends_events_that_wait_and_stream_timeout_ends(hub: Hub, 
     publish(hub, 2)
     assert stream.lines() == [(0, 2, [2])]
     assert stream.pieces.is_over
-    assert stream.pieces.send_timeout == stream_pieces.STUCK_SECONDS
+    assert stream.pieces.send_timeout == stream_pieces.SEND_TIMEOUT
 
 
 def test_stream_limit_ends_the_stream_before_the_last_event(hub: Hub, stream: Stream) -> None:

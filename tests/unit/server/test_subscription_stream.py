@@ -17,7 +17,7 @@ from penstock.server.http import streaming as waiting
 from penstock.server.http.streaming import PIECES_AHEAD
 from penstock.server.state import State
 from penstock.server.subscriptions import stream as subscription_stream
-from penstock.server.subscriptions.stream import STUCK_SECONDS, SubscriptionResponse
+from penstock.server.subscriptions.stream import SEND_TIMEOUT, SubscriptionResponse
 from penstock.server.telemetry import AccessLine
 from penstock.storage import Store, open_store
 from penstock.wire.log.nakadi import PART_BYTES as PIECE_BYTES
@@ -253,7 +253,7 @@ def test_client_that_takes_nothing_is_cut_off_after_the_time_for_a_piece(scene: 
 
     async def act() -> None:
         await scene.settle()
-        scene.now += STUCK_SECONDS - 1
+        scene.now += SEND_TIMEOUT - 1
         await scene.look()
         assert not scene.sending.done()
         scene.now += 1

@@ -20,7 +20,7 @@ from penstock.wire.log.nakadi import PART_BYTES, OffsetExtent, StreamRequest, pa
 from penstock.wire.query import Query
 from penstock.wire.subscriptions import (
     BATCHES,
-    TIMEOUT_SECONDS,
+    STREAM_TIMEOUTS,
     BatchLine,
     GivenSubscriptionCursor,
     RawStreamParameters,
@@ -122,7 +122,7 @@ def test_defaults_of_a_subscription_stream_are_those_of_nakadi() -> None:
         60,
         50_000_000,
     )
-    assert TIMEOUT_SECONDS[0] <= rules.timeout <= TIMEOUT_SECONDS[1]
+    assert STREAM_TIMEOUTS[0] <= rules.timeout <= STREAM_TIMEOUTS[1]
     assert not math.isinf(rules.timeout)
     assert wants == ()
 
@@ -187,7 +187,7 @@ def test_stream_timeout_is_random_unless_it_is_in_range() -> None:
             for _ in range(9)
         }
 
-        assert all(TIMEOUT_SECONDS[0] <= each <= TIMEOUT_SECONDS[1] for each in found)
+        assert all(STREAM_TIMEOUTS[0] <= each <= STREAM_TIMEOUTS[1] for each in found)
         assert len(found) > 1
         assert check_stream_parameters(RawStreamParameters(stream_timeout=4_200), PENSTOCK).rules.timeout == 4_200
 

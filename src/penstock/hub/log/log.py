@@ -26,7 +26,7 @@ from penstock.hub.log.watch import Watch
 from penstock.storage.log.events import KindFilter, PartitionHead
 from penstock.storage.store import Store
 
-SETTLE_SECONDS_MAX: Final = 6.0
+SETTLE_TIMEOUT: Final = 6.0
 """A read waits at most this long until the outbox has been moved."""
 
 
@@ -155,7 +155,7 @@ class Log:
         if not self.has_waiting(name):
             return False
         try:
-            self.move(name).result(timeout=SETTLE_SECONDS_MAX)
+            self.move(name).result(timeout=SETTLE_TIMEOUT)
         except (TimeoutError, OutcomeUnknown) as error:
             raise make_unsettled_error(name, error) from error
         return True
@@ -197,4 +197,4 @@ def make_unsettled_error(name: str, error: TimeoutError | OutcomeUnknown) -> Una
     """Return the error of a read of *name* whose outbox could not be moved; repeating the read is always safe."""
     if isinstance(error, OutcomeUnknown):
         return DatabaseUnavailable(reason=error.reason, retry_after=1)
-    return HubUnavailable.of("outbox-backlog", event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1)
+    return HubUnavailable.of("outbox-backlog", event_type=name, seconds=SETTLE_TIMEOUT, retry_after=1)

@@ -35,7 +35,7 @@ HEADER_TIMEOUT: Final = 30.0
 BODY_TIMEOUT: Final = 30.0
 BODY_BYTES_PER_SECOND_MIN: Final = 1024
 """A body gets its timeout, and a second more for each so many bytes that have arrived."""
-LINGER_SECONDS: Final = 2.0
+LINGER_TIMEOUT: Final = 2.0
 """The time in which bytes of a refused client are discarded: a reset could destroy the answer on its way."""
 BUFFERED_BYTES_MAX: Final = 64 << 10
 """Reading pauses while the application has more of a body before it."""
@@ -422,7 +422,7 @@ class Http1Protocol(asyncio.Protocol):
             return
         self.transport.write_eof()
         self.resume_reading()
-        self._start_timer(LINGER_SECONDS, self.transport.close)
+        self._start_timer(LINGER_TIMEOUT, self.transport.close)
 
     # Timers: one at a time.
 
@@ -440,11 +440,11 @@ class Http1Protocol(asyncio.Protocol):
             self._start_timer(self.keep_alive_timeout, self.transport.close)
 
     def _start_timer(
-        self, seconds: float, on_time: Callable[[], None], timed: Literal["head", "body"] | None = None
+        self, timeout: float, on_time: Callable[[], None], timed: Literal["head", "body"] | None = None
     ) -> None:
         self._stop_timer()
         self._timed = timed
-        self._timer = self.loop.call_later(seconds, on_time)
+        self._timer = self.loop.call_later(timeout, on_time)
 
     def _stop_timer(self) -> None:
         self._timed = None

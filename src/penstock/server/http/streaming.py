@@ -94,13 +94,15 @@ def listen_for_disconnect(receive: Receive) -> Disconnect:
 
 
 async def await_unless_disconnected(
-    disconnect: Disconnect, sending: Awaitable[Any], seconds: float | None = None
+    disconnect: Disconnect,
+    sending: Awaitable[Any],
+    timeout: float | None = None,  # noqa: ASYNC109 - it returns False, and raises nothing
 ) -> bool:
-    """Await *sending*; cancel it and return False if the client disconnects first, or after *seconds*."""
+    """Await *sending*; cancel it and return False if the client disconnects first, or after *timeout*."""
     task = run_eagerly(sending)
     try:
         if not task.done():
-            await asyncio.wait({task, disconnect}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, disconnect}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         return _is_sent(task, disconnect)
     finally:
         task.cancel()
@@ -126,11 +128,15 @@ async def await_while_wanted(
 
 
 async def wait_for_events(
-    watch: Watch, offsets: Mapping[int, int], seconds: float, disconnect: Disconnect, check: Callable[[], None]
+    watch: Watch,
+    offsets: Mapping[int, int],
+    timeout: float,  # noqa: ASYNC109 - it returns False, and raises nothing
+    disconnect: Disconnect,
+    check: Callable[[], None],
 ) -> bool:
     """Wait until there may be events at *offsets*, by partition id; return whether there may be.
 
-    Return False after *seconds*, if the client disconnects, and if the hub stops. *check* raises if the reader may not
+    Return False after *timeout*, if the client disconnects, and if the hub stops. *check* raises if the reader may not
     read, and is called before and after the wait.
 
     Raises:
@@ -146,7 +152,7 @@ async def wait_for_events(
     ticket = watch.wait(offsets, wake)
     try:
         check()  # From here on a change of permissions wakes the wait.
-        await asyncio.wait({woken, disconnect}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({woken, disconnect}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
     finally:
         watch.cancel(ticket)
     check()

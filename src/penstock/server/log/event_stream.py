@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
@@ -55,7 +55,7 @@ from penstock.wire.query import Query
 
 PAGE_EVENTS: Final = 1 << 15
 """After so many events all partitions are looked at again."""
-STUCK_SECONDS: Final = 30.0
+SEND_TIMEOUT: Final = 30.0
 """A client that reads nothing is disconnected so long after the end of its stream."""
 
 
@@ -114,7 +114,7 @@ class StreamPieces:
     @property
     def send_timeout(self) -> float:
         """Seconds that the send of a piece may take."""
-        return max(0.0, self._batching.ends_at + STUCK_SECONDS - self._clock())
+        return max(0.0, self._batching.ends_at + SEND_TIMEOUT - self._clock())
 
     def begin(self) -> Piece:
         """Look at the log, and return the first piece of the lines that are due.
@@ -188,7 +188,7 @@ def _cursor(feed: StoredFeed, partition: int, position: int) -> str:
     return FeedCursor(feed_mark(feed.name), feed.epoch, view, (position,)).encode()
 
 
-TIMEOUT_SECONDS: Final = (3_000.0, 4_200.0)
+STREAM_TIMEOUTS: Final = (3_000.0, 4_200.0)
 """The default timeout of a stream is between these, at random, so that streams do not all end together."""
 
 
@@ -200,30 +200,51 @@ async def stream_events(request: Request) -> "FeedStreamResponse":
         feed, extents = await find_extents(state, name)
     except EventTypeNotFound as error:
         raise EventTypeNotFound("topic not found", **error.fields) from None
-    may_read = partial(authorize, request, "read", event_type_named(name))
+    reader = _RequestReader(request, name)
     header = request.headers.get(HEADER)
     positions = _read_positions(header, extents)
     asked = parse_stream(Query(request.scope["query_string"]))
     access.n, access.partitions = feed.partition_count, ",".join(map(str, sorted(positions)))
-
-    def count_served(events: int) -> None:
-        state.metrics.served.add(name, events)
-        access.events += events
-
     rules = _make_rules(asked, state.hub.limits.stream_bytes_max)
     encoding = choose_encoding(request.headers.get("accept-encoding"))
     pieces = StreamPieces(
-        state.hub, feed, positions, check=may_read, rules=rules, encoding=encoding, all_partitions=header is None
-    )
-    return FeedStreamResponse(
-        pieces,
         state.hub,
-        state.run,
+        feed,
+        positions,
+        check=reader.check_permission,
+        rules=rules,
         encoding=encoding,
-        check=may_read,
-        count_served=count_served,
-        note_error=access.refuse,
+        all_partitions=header is None,
     )
+    return FeedStreamResponse(pieces, reader, state.hub, state.run, encoding=encoding)
+
+
+class FeedStreamReader(Protocol):
+    """The reader of a stream."""
+
+    def check_permission(self) -> None:
+        """Raise once it may no longer read."""
+
+    def count_served(self, events: int) -> None:
+        """Count *events* more events that were sent to it."""
+
+    def record_error(self, error: PenstockError) -> None:
+        """Record the error that ends the stream early."""
+
+
+class _RequestReader:
+    """The reader that has sent a request."""
+
+    def __init__(self, request: Request, name: str) -> None:
+        self.check_permission = partial(authorize, request, "read", event_type_named(name))
+        self.record_error = access_of(request).refuse
+        self._name = name
+        self._access = access_of(request)
+        self._metrics = state_of(request).metrics
+
+    def count_served(self, events: int) -> None:
+        self._metrics.served.add(self._name, events)
+        self._access.events += events
 
 
 class FeedStreamResponse:
@@ -232,26 +253,18 @@ class FeedStreamResponse:
     def __init__(
         self,
         pieces: StreamPieces,
+        reader: FeedStreamReader,
         hub: Hub,
         run: RunInThread,
         *,
         encoding: str | None,
-        check: Callable[[], None],
-        count_served: Callable[[int], None],
-        note_error: Callable[[PenstockError], None],
     ) -> None:
-        """Prepare to send *pieces*.
-
-        *check* is called while the stream waits, and raises once the reader may no longer read. *count_served* gets the
-        number of events sent since its last call, and *note_error* the error that ends the stream early.
-        """
+        """Prepare to send *pieces* to *reader*, whose permission is checked while the stream waits."""
         self._pieces = pieces
         self._hub = hub
         self._run = run
         self._encoding = encoding
-        self._check = check
-        self._count_served = count_served
-        self._note_error = note_error
+        self._reader = reader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the stream ends or the client disconnects; for HEAD send the headers alone."""
@@ -279,7 +292,7 @@ class FeedStreamResponse:
                 if not self._pieces.has_unread:
                     await self._wait_for_events(disconnect)
         except PenstockError as error:
-            self._note_error(error)
+            self._reader.record_error(error)
             return True
         return False
 
@@ -292,12 +305,12 @@ class FeedStreamResponse:
                 disconnect, send(_body(piece.body, more=True)), pieces.send_timeout
             )
 
-        return await send_ahead(piece, pieces.next, self._run, send_one, self._count_served)
+        return await send_ahead(piece, pieces.next, self._run, send_one, self._reader.count_served)
 
     async def _wait_for_events(self, disconnect: Disconnect) -> None:
         """Wait until there may be events to read, or something is due without them."""
         pieces, watch = self._pieces, self._hub.log.watch
-        await wait_for_events(watch, pieces.waits_at, pieces.idle_seconds, disconnect, self._check)
+        await wait_for_events(watch, pieces.waits_at, pieces.idle_seconds, disconnect, self._reader.check_permission)
 
     def _start(self) -> dict[str, Any]:
         headers = [(b"content-type", MEDIA_TYPE.encode()), (b"vary", b"Accept-Encoding")]
@@ -327,7 +340,7 @@ def _read_positions(header: str | None, extents: Sequence[OffsetExtent]) -> dict
 
 
 def _make_rules(asked: StreamRequest, bytes_max: int) -> FeedStreamRules:
-    timeout = random.uniform(*TIMEOUT_SECONDS) if asked.stream_timeout is None else asked.stream_timeout  # noqa: S311
+    timeout = random.uniform(*STREAM_TIMEOUTS) if asked.stream_timeout is None else asked.stream_timeout  # noqa: S311
     return FeedStreamRules(
         batch_limit=asked.batch_limit,
         stream_limit=asked.stream_limit,

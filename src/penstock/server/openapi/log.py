@@ -7,12 +7,12 @@ from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, li
 from penstock.server.openapi.shapes import JSON
 from penstock.wire.log.nakadi import (
     BATCH_LIMIT,
-    FLUSH_SECONDS,
+    FLUSH_TIMEOUT,
     HEADER,
     MEDIA_TYPE,
     NUMBER_MAX,
     SCHEMAS_MAX,
-    TIMEOUT_SECONDS_MAX,
+    STREAM_TIMEOUT_MAX,
 )
 from penstock.wire.log.zeroeventhub import (
     CHUNK_EVENTS_MAX,
@@ -149,13 +149,13 @@ OF_STREAM: Final = (
     ),
     Parameter(
         "batch_flush_timeout",
-        f"So many seconds after a partition has last sent anything it sends what it has: {FLUSH_SECONDS} by default, "
+        f"So many seconds after a partition has last sent anything it sends what it has: {FLUSH_TIMEOUT} by default, "
         "and for 0.",
         _ANY_NUMBER,
     ),
     Parameter(
         "stream_timeout",
-        f"The stream ends after so many seconds, from batch_flush_timeout to {TIMEOUT_SECONDS_MAX}; by default, and "
+        f"The stream ends after so many seconds, from batch_flush_timeout to {STREAM_TIMEOUT_MAX}; by default, and "
         "for all that are less than 1 or more than that, after about an hour.",
         _ANY_NUMBER,
     ),

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
 from penstock.server.openapi.shapes import JSON
-from penstock.wire.log.nakadi import BATCH_LIMIT, FLUSH_SECONDS, MEDIA_TYPE, NUMBER_MAX, TIMEOUT_SECONDS_MAX
-from penstock.wire.subscriptions import COMMIT_SECONDS, MAX_UNCOMMITTED, STREAM_ID
+from penstock.wire.log.nakadi import BATCH_LIMIT, FLUSH_TIMEOUT, MEDIA_TYPE, NUMBER_MAX, STREAM_TIMEOUT_MAX
+from penstock.wire.subscriptions import COMMIT_TIMEOUT, MAX_UNCOMMITTED, STREAM_ID
 
 _TEXT: Final = {"type": "string"}
 _UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
@@ -171,12 +171,12 @@ _NUMBERS: Final = {
     "batch_limit": f"How many events make a batch, at least 1: {BATCH_LIMIT} by default.",
     "stream_limit": "The stream ends once so many events are committed; 0, the default: it does not.",
     "batch_flush_timeout": f"So many seconds after a partition has last sent anything it sends what it has: "
-    f"{FLUSH_SECONDS} by default, and for 0.",
+    f"{FLUSH_TIMEOUT} by default, and for 0.",
     "batch_timespan": "A batch spans no more than so many seconds; 0, the default: any.",
-    "stream_timeout": f"The stream ends after so many seconds, up to {TIMEOUT_SECONDS_MAX}; by default after about an "
+    "stream_timeout": f"The stream ends after so many seconds, up to {STREAM_TIMEOUT_MAX}; by default after about an "
     "hour.",
     "stream_keep_alive_limit": "The stream ends after so many keep-alives in a row of every partition; 0: it does not.",
-    "commit_timeout": f"The stream ends so many seconds after a commit if more waits for one: {COMMIT_SECONDS} by "
+    "commit_timeout": f"The stream ends so many seconds after a commit if more waits for one: {COMMIT_TIMEOUT} by "
     "default, and for 0.",
 }
 OF_STREAM: Final = tuple(Parameter(name, text, _NUMBER) for name, text in _NUMBERS.items())

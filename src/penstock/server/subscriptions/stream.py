@@ -56,7 +56,7 @@ GAP_SECONDS_MAX: Final = 0.050
 """The limit of that time."""
 FIRST_SECONDS: Final = 0.050
 """A stream begins so long after its headers: some clients lose bytes that arrive together with them (pyNakadi)."""
-STUCK_SECONDS: Final = 10.0
+SEND_TIMEOUT: Final = 10.0
 """The least time that a client has to read a piece before its stream ends; other clients wait for its partitions."""
 RETRY_INTERVAL: Final = 0.25
 """Seconds until a stream asks again after the database was unavailable."""
@@ -150,13 +150,13 @@ class SubscriptionResponse:
         disconnect = listen_for_disconnect(receive)
         disconnect.add_done_callback(lambda _: self._settle())
         try:
-            await await_unless_disconnected(disconnect, send(self._start()), STUCK_SECONDS)
+            await await_unless_disconnected(disconnect, send(self._start()), SEND_TIMEOUT)
             # Some servers keep headers back until then.
-            await await_unless_disconnected(disconnect, send(_body(b"", more=True)), STUCK_SECONDS)
+            await await_unless_disconnected(disconnect, send(_body(b"", more=True)), SEND_TIMEOUT)
             await asyncio.wait({disconnect}, timeout=FIRST_SECONDS)
             if await self._send_all(send, disconnect):
                 await self._close()  # First, so that a client that sees the end finds the partitions free.
-                await await_unless_disconnected(disconnect, send(_body(self._builder.end(), more=False)), STUCK_SECONDS)
+                await await_unless_disconnected(disconnect, send(_body(self._builder.end(), more=False)), SEND_TIMEOUT)
         finally:
             gone = "the consumer has left" if disconnect.done() else "the consumer takes nothing"
             disconnect.cancel()
@@ -234,7 +234,7 @@ class SubscriptionResponse:
         if not piece.body:
             return True
         stream, self._interrupted = self._stream, None
-        until = time.monotonic() + max(stream.seconds_left, STUCK_SECONDS)
+        until = time.monotonic() + max(stream.seconds_left, SEND_TIMEOUT)
         says_why = stream.is_over and not (piece.more or piece.kept)
 
         async def is_wanted() -> bool:

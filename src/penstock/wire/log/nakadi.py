@@ -452,8 +452,8 @@ def make_unusable_cursor(code: str, text: str, partition: int, extent: OffsetExt
 
 MEDIA_TYPE: Final = "application/x-json-stream"
 BATCH_LIMIT: Final = 1
-FLUSH_SECONDS: Final = 30
-TIMEOUT_SECONDS_MAX: Final = 4_200
+FLUSH_TIMEOUT: Final = 30
+STREAM_TIMEOUT_MAX: Final = 4_200
 NUMBER_MAX: Final = 2**31 - 1
 PART_BYTES: Final = 256 << 10
 """Approximate size in which lines are written: a single line may be as large as the whole stream's limit."""
@@ -483,7 +483,7 @@ def parse_stream(query: Query) -> StreamRequest:
     refuse_until(query, allowed=UNTIL_ELSEWHERE)
     batch_limit = _number(query, "batch_limit", BATCH_LIMIT)
     stream_limit = _number(query, "stream_limit", 0)
-    flush = _number(query, "batch_flush_timeout", FLUSH_SECONDS) or FLUSH_SECONDS
+    flush = _number(query, "batch_flush_timeout", FLUSH_TIMEOUT) or FLUSH_TIMEOUT
     timeout = _number(query, "stream_timeout", 0)
     keep_alives = _number(query, "stream_keep_alive_limit", 0)
     _check_least("batch_limit", batch_limit, 1)
@@ -491,7 +491,7 @@ def parse_stream(query: Query) -> StreamRequest:
     _check_least("stream_keep_alive_limit", keep_alives, 0)
     if stream_limit != 0:
         _check_least("stream_limit", stream_limit, batch_limit, "batch_limit")
-    is_chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
+    is_chosen = 0 < timeout <= STREAM_TIMEOUT_MAX
     if is_chosen:
         _check_least("stream_timeout", timeout, flush, "batch_flush_timeout")
     return StreamRequest(

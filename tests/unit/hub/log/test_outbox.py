@@ -78,7 +78,7 @@ def test_publish_does_not_wait_for_the_outbox_of_another_event_type(log: Log) ->
 def test_publish_behind_a_backlog_fails_after_its_time_and_moved_rows_stay_moved(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit, "MOVE_SECONDS_MAX", -1.0)
+    monkeypatch.setattr(commit, "MOVE_TIMEOUT", -1.0)
     into_outbox(log.store, ROWS)
 
     [answer] = log.submit(a_publish(log.feed, "a"))
