@@ -10,7 +10,7 @@ from penstock.client import Client, RetryPolicy
 from penstock.errors import (
     BadParameter,
     CommitRefused,
-    EventUnfit,
+    EventUnusable,
     StreamNotFound,
     SubscriptionBusy,
     SubscriptionNotFound,
@@ -191,7 +191,7 @@ async def test_events_are_decoded_into_the_type_of_the_stream(client: Client, co
             assert (await first(stream)).events[0].data == Order("key-0", 0)
         async with stream_of(consuming, wanted, type=Other) as stream:
             [event] = (await first(stream)).events
-            with pytest.raises(EventUnfit, match="colour"):
+            with pytest.raises(EventUnusable, check=has_code("event-unfit"), match="colour"):
                 event.data  # noqa: B018
 
 

@@ -23,7 +23,6 @@ from penstock.errors import (
     GroupNotFound,
     OutcomeUnknown,
     ParkedNotFound,
-    TableGone,
     WrongTransaction,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move, Request
@@ -339,9 +338,17 @@ def test_dropped_tables_are_reported_and_created_by_the_next_start(kept: tuple[s
             connection.execute(f"DROP TABLE penstock_checkpoints{suffix}")
         connection.commit()
 
-    with pytest.raises(TableGone, match=r"the tables of checkpoints no longer exist: .*penstock_checkpoints"):
+    with pytest.raises(
+        DatabaseUnsuitable,
+        check=has_code("table-gone"),
+        match=r"the tables of checkpoints no longer exist: .*penstock_checkpoints",
+    ):
         checkpoints.commit(Advance({A: Move(None, 3)}))
-    with pytest.raises(TableGone, match=r"tables of leases no longer exist: .*_leases.*They were dropped"):
+    with pytest.raises(
+        DatabaseUnsuitable,
+        check=has_code("table-gone"),
+        match=r"tables of leases no longer exist: .*_leases.*They were dropped",
+    ):
         leases.renew(["0"])
     for again in (checkpoints, DatabaseCheckpoints(url, "mailer")):
         again.commit(Advance({A: Move(again.positions().get(A), 3)}))
@@ -352,7 +359,11 @@ def test_dropped_tables_are_reported_and_created_by_the_next_start(kept: tuple[s
 def test_private_in_memory_database_is_refused() -> None:
     checkpoints = DatabaseCheckpoints(lambda: sqlite3.connect(":memory:"), "mailer")
     checkpoints.create()
-    with pytest.raises(TableGone, match="each connection opens a database of its own, as with an in-memory database"):
+    with pytest.raises(
+        DatabaseUnsuitable,
+        check=has_code("table-gone"),
+        match="each connection opens a database of its own, as with an in-memory database",
+    ):
         checkpoints.positions()
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from penstock.core.registry.event_type import EventType
-from penstock.errors import EventTypeNotFound, InvalidEvent, PartitionRefused
+from penstock.errors import EventTypeNotFound, InvalidEvent
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.storage.store import Tx
 from penstock.testing.factories import an_event_type
+from tests.failing import has_code
 from tests.promises.scene import NAME, create, event, feed, hub_on, rows_of, service, until
 from tests.promises.test_rejected_row_harms_no_other import refuse_poison
 
@@ -118,7 +119,7 @@ def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(
     assert next_offset == 5
     assert (published.feed.epoch, published.feed.partition_count) == (2, 4)
     assert [each["n"] for each in feed(hub, partition)] == list(range(5))
-    with pytest.raises(PartitionRefused) as refused:
+    with pytest.raises(InvalidEvent, check=has_code("partition-refused")) as refused:
         unfit.result(300)
     assert refused.value.line == 8
     assert [each.result(300).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]

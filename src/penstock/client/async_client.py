@@ -248,7 +248,7 @@ class AsyncClient(AsyncClosing):
 
         Raises:
             EventTypeNotFound: The event type does not exist.
-            PartitionRefused: The event lacks the fields that determine its partition.
+            InvalidEvent: The event lacks the fields that determine its partition.
         """
         choice = await self._transport.carry_out(self._protocol.event_types.partition_choice(event_type))
         return choice.of(new_event(event, key))

@@ -12,13 +12,7 @@ from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition, key_text
 from penstock.core.registry.definition import is_name
-from penstock.errors import (
-    EventTypeNotFound,
-    InvalidEventType,
-    PartitionRefused,
-    ProducerNotFound,
-    ProducerStateExpired,
-)
+from penstock.errors import EventTypeNotFound, InvalidEvent, InvalidEventType, ProducerNotFound, ProducerStateExpired
 from penstock.schema.traversal import Path, key_path
 from penstock.wire.arguments import check_type
 from penstock.wire.http import Exchange, HttpRequest, HttpResponse, check_path, is_not_applied, is_transient, join_url
@@ -86,7 +80,7 @@ class PartitionChoice:
         """Return the partition of *event*; None means any partition.
 
         Raises:
-            PartitionRefused: The event lacks the fields that determine its partition.
+            InvalidEvent: The event lacks the fields that determine its partition.
         """
         if self._strategy == "random":
             return None
@@ -100,7 +94,7 @@ class PartitionChoice:
             texts = tuple([key_text(found, path) for path in self._paths])
         except KeyError as error:
             reason = f"partition key field {error.args[0]!r} is missing; give the event the field, or a key"
-            raise PartitionRefused(line=1, reason=reason) from None
+            raise InvalidEvent.of("partition-refused", line=1, reason=reason) from None
         return hash_partition(texts, self.partition_count)
 
     def _read_requested_partition(self, event: NewEvent) -> int:
@@ -109,7 +103,9 @@ class PartitionChoice:
             asked = metadata.get("partition")
         if str(asked) not in map(str, range(self.partition_count)):
             wanted = f"one that there is, 0 to {self.partition_count - 1}"
-            raise PartitionRefused(line=1, reason=f"its partition {describe_mismatch(asked, wanted)}")
+            raise InvalidEvent.of(
+                "partition-refused", line=1, reason=f"its partition {describe_mismatch(asked, wanted)}"
+            )
         return int(asked)
 
 

@@ -10,18 +10,14 @@
     │   ├── InvalidEventType
     │   ├── InvalidSubscription
     │   ├── IncompatibleSchema
-    │   ├── MalformedBatch
     │   ├── StreamNotFound
     │   ├── CommitRefused
-    │   ├── PartitionRefused
     │   ├── InvalidSetting
     │   ├── MalformedRequest
     │   ├── UnsupportedFormat
     │   ├── UnusablePosition
-    │   ├── InvalidRow
-    │   ├── InvalidLine
+    │   ├── InvalidRecord
     │   ├── BadOutcome
-    │   ├── EventUnfit
     │   ├── StorageRefused
     │   └── EventUnusable
     ├── TooLarge
@@ -76,7 +72,6 @@
     ├── FoldFailed           a fold has failed
     ├── KindUnexpected       there is no handler for this kind
     ├── CheckpointMoved      another process moved the checkpoint
-    ├── NotReplayable        a source delivers its events once
     ├── Unavailable          repeat the request later
     │   ├── DatabaseUnavailable
     │   ├── DiskFull
@@ -91,7 +86,6 @@
     ├── RequirementMissing   something must be installed
     ├── SchemaError          unsuitable tables or database
     │   ├── SchemaMissing
-    │   ├── TableGone
     │   └── DatabaseUnsuitable
     ├── LimitReached         a maximum number is reached
     └── TransactionFailed    a transaction of a processor

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from penstock.errors.root import Case, Conflict, Invalid, NotFound
+from penstock.errors.root import Case, Conflict, NotFound
 
 _START_OVER = (
     "If this query lost its checkpoint, it publishes all its events again: give it a new producer group. To let it "
@@ -89,19 +89,6 @@ class BatchNotFound(NotFound):
     """The batch in `batch-not-found`."""
     upload: str | None
     """The upload in `upload-not-found`."""
-
-
-class InvalidRow(Invalid):
-    """A row of a Spark query is not a valid event."""
-
-    code = "invalid-row"
-    message = "a row is no valid event of {event_type!r}: {reason}; it begins {row}"
-    hint = "Correct the query, or set the option onInvalid=reject to store such rows among the rejected ones."
-
-    event_type: str
-    reason: str
-    row: str
-    """The beginning of the event."""
 
 
 class UploadRefused(Conflict):

@@ -6,13 +6,16 @@ from penstock.errors.root import Case, Invalid, PenstockError, TooLarge, Unavail
 
 
 class MalformedRequest(Invalid):
-    """A request breaks the syntax of HTTP/1.1 (RFC 9112)."""
+    """A request breaks the syntax of HTTP/1.1 (RFC 9112), or its body with events is malformed."""
 
     code = "malformed-request"
     message = "the request is no valid HTTP/1.1: {reason}"
     hint = "Correct the client, or the proxy between it and the hub."
+    cases: ClassVar = {"malformed-batch": Case("Error occurred when parsing event(s). Event {line}: {reason}")}
 
     reason: str
+    line: int | None
+    """Number of the malformed event, from 1, in `malformed-batch`; None if the array itself is malformed."""
 
 
 class RequestTooSlow(PenstockError):

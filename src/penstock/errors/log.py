@@ -6,10 +6,11 @@ from penstock.errors.root import Case, Conflict, Invalid, NotFound, PenstockErro
 
 
 class InvalidEvent(Invalid):
-    """The event type does not accept the event."""
+    """The event type does not accept the event, or no partition does."""
 
     code = "invalid-event"
     message = "line {line}: {reason}"
+    cases: ClassVar = {"partition-refused": Case("line {line}: {reason}")}
 
     line: int | None
     """Number of the event in the request, from 1."""
@@ -25,27 +26,30 @@ class MalformedEvent(InvalidEvent):
     message = "line {line}: {reason}"
 
 
-class MalformedBatch(Invalid):
-    """An array of events, or an event in it, is not JSON."""
+class InvalidRecord(Invalid):
+    """A row of a Spark query or a line of a file is not a valid event."""
 
-    code = "malformed-batch"
-    message = "Error occurred when parsing event(s). Event {line}: {reason}"
+    code = "invalid-record"
+    cases: ClassVar = {
+        "invalid-row": Case(
+            "a row is no valid event of {event_type!r}: {reason}; it begins {row}",
+            "Correct the query, or set the option onInvalid=reject to store such rows among the rejected ones.",
+        ),
+        "invalid-line": Case(
+            "{file}, line {line}: {reason}",
+            "All lines before it were read. Correct the line, or begin it with # to skip it; restore the file if it is "
+            "cut off. Then start again.",
+        ),
+    }
 
+    event_type: str | None
+    """The event type in `invalid-row`."""
+    row: str | None
+    """The beginning of the event, in `invalid-row`."""
+    file: str | None
+    """The file in `invalid-line`."""
     line: int | None
-    """Number of the event, from 1; None if the array itself is malformed."""
-    reason: str
-
-
-class PartitionRefused(Invalid):
-    """An event cannot be stored in the requested partition, or has no partition."""
-
-    code = "partition-refused"
-    message = "line {line}: {reason}"
-
-    line: int | None
-    """Number of the event in the request, from 1."""
-    index: int | None
-    """Index of the event in its batch, from 0."""
+    """Number of the line, from 1, in `invalid-line`."""
     reason: str
 
 
@@ -213,6 +217,10 @@ class EventsLost(PenstockError):
             "the page {page}, which this query has stored, no longer exists",
             "Restore the deleted file, or mount the missing volume, or start with a new checkpoint.",
         ),
+        "not-replayable": Case(
+            "{source} delivers its events once: they cannot be read again",
+            "Let the processor stop at an event that it cannot handle, or read from a source that stores its events.",
+        ),
         "file-changed": Case(
             "{file} cannot be read on: {reason}",
             "Restore the file, or move its position to 0:0#0 to read it from the beginning. Its lines then have the "
@@ -228,26 +236,7 @@ class EventsLost(PenstockError):
     reason: str | None
     page: str | None
     """Where the page was, in `landed-page-missing`."""
+    source: str | None
+    """The source in `not-replayable`, which delivers its events once."""
     file: str | None
     """The file in `file-changed`, which is not the one that was read before under this name."""
-
-
-class EventUnfit(Invalid):
-    """An event cannot be decoded as the requested type."""
-
-    code = "event-unfit"
-    message = "{event} is no {type}: {member} {reason}"
-    hint = "Correct the type. Or skip the event: keep event.raw and continue; the cursors of the page are after it."
-
-    feed: str
-    partition: int | None
-    cursor: str | None
-    """The last cursor before the event."""
-    place: int
-    """Number of the event after that cursor, from 1."""
-    eid: str | None
-    type: str
-    member: str
-    reason: str
-    event: str
-    """Description of the event, by its position."""

@@ -6,7 +6,7 @@ from penstock.errors.root import Case, Conflict, Invalid, NotFound, PenstockErro
 
 
 class EventUnusable(Invalid):
-    """Deduplication or ordering cannot use an event, or the events of an event type."""
+    """An event cannot be decoded as the requested type, or deduplication or ordering cannot use it."""
 
     code = "event-unusable"
     cases: ClassVar = {
@@ -23,6 +23,10 @@ class EventUnusable(Invalid):
             "the category of {event_type!r} is {category}, not {wanted}: {reason}",
             "Read an event type of that category, or make the effects idempotent.",
         ),
+        "event-unfit": Case(
+            "{event} is no {type}: {member} {reason}",
+            "Correct the type. Or skip the event: keep event.raw and continue; the cursors of the page are after it.",
+        ),
     }
 
     event_type: str | None
@@ -30,6 +34,16 @@ class EventUnusable(Invalid):
     index: int | None
     """Index of the event in its batch, from 0."""
     eid: str | None
+    feed: str | None
+    """The feed in `event-unfit`."""
+    cursor: str | None
+    """The last cursor before the event, in `event-unfit`."""
+    place: int | None
+    """Number of the event after that cursor, from 1, in `event-unfit`."""
+    type: str | None
+    """The requested type, in `event-unfit`."""
+    member: str | None
+    """The member of the event that does not fit, in `event-unfit`."""
     event: str | None
     """Description of the event, by its position; None in `wrong-category`."""
     reason: str
@@ -191,29 +205,3 @@ class ProjectionBehind(Conflict):
     """The version in use."""
     behind: Any
     """By tranche."""
-
-
-class NotReplayable(PenstockError):
-    """A source that delivers its events once cannot deliver them again."""
-
-    code = "not-replayable"
-    message = "{source} delivers its events once: they cannot be read again"
-    hint = "Let the processor stop at an event that it cannot handle, or read from a source that stores its events."
-
-    source: str
-
-
-class InvalidLine(Invalid):
-    """A line of a file is not an event."""
-
-    code = "invalid-line"
-    message = "{file}, line {line}: {reason}"
-    hint = (
-        "All lines before it were read. Correct the line, or begin it with # to skip it; restore the file if it is cut "
-        "off. Then start again."
-    )
-
-    file: str
-    line: int
-    """Number of the line, from 1."""
-    reason: str

@@ -51,7 +51,7 @@ class SchemaMissing(SchemaError):
 
 
 class DatabaseUnsuitable(SchemaError):
-    """The database belongs to a newer Penstock, stores text in an unsuitable encoding, or has a table of this name."""
+    """The database belongs to a newer Penstock, has an unsuitable encoding or table, or has lost its tables."""
 
     code = "database-unsuitable"
     cases: ClassVar = {
@@ -67,6 +67,11 @@ class DatabaseUnsuitable(SchemaError):
             "the table {table} is not Penstock's: it lacks the columns {missing} and has {columns}",
             "Another program or version created it. Configure another table name, or rename that table.",
         ),
+        "table-gone": Case(
+            "the tables of {tables} no longer exist: {reason}",
+            "They were dropped, or each connection opens a database of its own, as with an in-memory database. Restore "
+            "them from a backup, or start the processor again: it creates them and begins as if nothing were stored.",
+        ),
     }
 
     found: Any
@@ -79,17 +84,7 @@ class DatabaseUnsuitable(SchemaError):
     """Names of the missing columns, in `table-unsuitable`."""
     columns: list[str] | None
     """Names of the columns that the table has, in `table-unsuitable`."""
-
-
-class TableGone(SchemaError):
-    """Tables of a processor were dropped from the user's database."""
-
-    code = "table-gone"
-    message = "the tables of {tables} no longer exist: {reason}"
-    hint = (
-        "They were dropped, or each connection opens a database of its own, as with an in-memory database. Restore "
-        "them from a backup, or start the processor again: it creates them and begins as if nothing were stored."
-    )
-
-    tables: str
-    reason: str
+    tables: str | None
+    """What the tables of a processor are for, in `table-gone`."""
+    reason: str | None
+    """What the database says, in `table-gone`."""

@@ -48,7 +48,7 @@ def publish(
             it processes the event.
 
     Raises:
-        InvalidEvent, EventTooLarge, PartitionRefused: the hub would refuse the event; nothing was inserted.
+        InvalidEvent, EventTooLarge: the hub would refuse the event; nothing was inserted.
         EventTypeNotFound: the event type does not exist; nothing was inserted.
         SchemaMissing: the outbox, or the hub's tables, are not in this database, or are those of an older Penstock.
         SnapshotOutdated: SQLite cannot let this transaction write, because it began as a read.
@@ -76,7 +76,7 @@ def publish_many(
     the value for each event. *allow_unknown_type* as in `publish`.
 
     Raises:
-        InvalidEvent, EventTooLarge, PartitionRefused: nothing was inserted; field `index` is the position of the
+        InvalidEvent, EventTooLarge: nothing was inserted; field `index` is the position of the
             refused event, counted from 0.
         EventTypeNotFound, SchemaMissing, SnapshotOutdated, Unavailable: as `publish`.
         TypeError: as `publish`, and if *events* is a single event.

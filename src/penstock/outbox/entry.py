@@ -12,7 +12,7 @@ from penstock.core.events.encoding import encode_event
 from penstock.core.events.event import NewEvent, check_events, check_headers, check_key, check_sizes, remove_line_breaks
 from penstock.core.events.metadata import fill_metadata
 from penstock.core.log.acceptance import ParsedBatch, accept
-from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, PenstockError
+from penstock.errors import EventTooLarge, InvalidEvent, PenstockError
 from penstock.outbox.event_types import CachedEventType
 
 PARTITION_MAX: Final = 2**31 - 1
@@ -61,7 +61,7 @@ def prepare_rows(known: CachedEventType, entries: OutboxEntries) -> Sequence[New
     are not changed.
 
     Raises:
-        InvalidEvent, EventTooLarge, PartitionRefused: for the first event that the hub would refuse; field `index`
+        InvalidEvent, EventTooLarge: for the first event that the hub would refuse; field `index`
             counts from 0.
     """
     if known.event_type is None or known.partitioner is None:
@@ -72,7 +72,7 @@ def prepare_rows(known: CachedEventType, entries: OutboxEntries) -> Sequence[New
     for each in [batch] if batch else _batches(events):
         try:
             accept(known.event_type, each, known.partitioner)
-        except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
+        except (InvalidEvent, EventTooLarge) as error:
             raise _error_at(error.line, len(events), error) from None
     return events
 
@@ -154,7 +154,7 @@ def _check_partition(partition: Any) -> int | None:
     return partition
 
 
-def _error_at(index: int | None, count: int, error: InvalidEvent | EventTooLarge | PartitionRefused) -> PenstockError:
+def _error_at(index: int | None, count: int, error: InvalidEvent | EventTooLarge) -> PenstockError:
     """Return *error* with the index of the event instead of its line."""
     fields = {name: value for name, value in error.fields.items() if name != "line"}
     which = f"event {index}" if count > 1 else "the event"

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock.client.log.cursor_statements import use_plain_rows
 from penstock.core.database_url import plain_url
-from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown, RequirementMissing, TableGone
+from penstock.errors import BadParameter, DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, RequirementMissing
 from penstock.processing.outage import is_passing
 from penstock.processing.parameters import shown
 
@@ -90,7 +90,7 @@ def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
     Raises:
         DatabaseUnavailable: nothing is done: the database has failed before it was to commit.
         OutcomeUnknown: it has failed when it was to commit.
-        TableGone: nothing is done: a table is not there.
+        DatabaseUnsuitable: nothing is done: a table is not there.
     """
     is_done = False
     try:
@@ -99,7 +99,7 @@ def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
             is_done = True
     except Exception as error:
         if lacks_table(error):
-            raise TableGone(tables=what, reason=str(error).partition("\n")[0]) from error
+            raise DatabaseUnsuitable.of("table-gone", tables=what, reason=str(error).partition("\n")[0]) from error
         if not is_passing(error):
             raise
         reason = f"the {what}' database: {error}"

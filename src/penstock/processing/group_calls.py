@@ -14,9 +14,9 @@ from penstock.errors import (
     BadOutcome,
     CheckpointMoved,
     DatabaseUnavailable,
+    DatabaseUnsuitable,
     PenstockError,
     ProjectionNotFound,
-    TableGone,
     TransactionFailed,
 )
 from penstock.processing.asking import Ended
@@ -36,7 +36,7 @@ _log: Final = logging.getLogger("penstock.processing")
 RETRY_TIMEOUT: Final = 60.0
 """So long a database is asked whether it has committed what it did not answer for."""
 PAUSE_SECONDS: Final = 0.5
-FINAL: Final = (CheckpointMoved, TransactionFailed, TableGone, ProjectionNotFound, Ended)
+FINAL: Final = (CheckpointMoved, TransactionFailed, DatabaseUnsuitable, ProjectionNotFound, Ended)
 """What ends a processor, and is no stream's failure."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
 

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.errors import InvalidEvent, MalformedBatch, MalformedEvent, RequestTooLarge, UnsupportedFormat
+from penstock.errors import InvalidEvent, MalformedEvent, MalformedRequest, RequestTooLarge, UnsupportedFormat
 from penstock.hub.admin.sweeping import UPLOAD_SECONDS
 from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
@@ -58,7 +58,7 @@ async def put_chunk(request: Request) -> Response:
     def add() -> Response:
         events, lines = parse_lines(body)
         if not events:
-            raise MalformedBatch("the body has no events", reason="it has no events")
+            raise MalformedRequest.of("malformed-batch", "the body has no events", reason="it has no events")
         if len(events) > wire.CHUNK_EVENTS_MAX:
             raise RequestTooLarge.of("too-many-events", limit=wire.CHUNK_EVENTS_MAX)
         digest = digest_of(body)

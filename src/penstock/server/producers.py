@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import OffsetRange
-from penstock.errors import BadParameter, InvalidEvent, MalformedBatch, MalformedEvent, PartitionNotFound
+from penstock.errors import BadParameter, InvalidEvent, MalformedEvent, MalformedRequest, PartitionNotFound
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import PublishOptions
@@ -213,7 +213,7 @@ def _parse_body(body: bytes, media_type: str, by: wire.ProducerHeaders | None) -
     else:
         events = parse_batch(body)
     if not events:
-        raise MalformedBatch("the body has no events", reason="it has no events")
+        raise MalformedRequest.of("malformed-batch", "the body has no events", reason="it has no events")
     return _Batch(by, events, lines)
 
 

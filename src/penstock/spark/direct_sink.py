@@ -14,8 +14,7 @@ from penstock.errors import (
     BatchUnfinished,
     EventTooLarge,
     InvalidEvent,
-    InvalidRow,
-    PartitionRefused,
+    InvalidRecord,
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
@@ -44,7 +43,7 @@ def send(hub: HubBatches, batch: QueryBatch, rows: "Iterable[pa.RecordBatch]") -
 
     Raises:
         ReplayDiffers: other rows were published as this batch, before it was made again.
-        InvalidRow: a row is no valid event.
+        InvalidRecord: a row is no valid event.
         ProducerFenced: a later batch was begun, or somebody else publishes as the group.
         PenstockError: what else the hub answers, or that it has not answered for too long.
     """
@@ -65,7 +64,7 @@ def send(hub: HubBatches, batch: QueryBatch, rows: "Iterable[pa.RecordBatch]") -
         except PayloadMismatch as error:
             partition, number = share.place.partition, error.differs_at
             raise _differs(batch, f"event {number} of it in partition {partition} is another one") from error
-        except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
+        except (InvalidEvent, EventTooLarge) as error:
             raise _named(batch.event_type, share, error) from error
         counts[share.place.partition] += share.events
     return Sent(batch, dict(counts))
@@ -103,9 +102,11 @@ def _differs(batch: QueryBatch, reason: str) -> ReplayDiffers:
     return ReplayDiffers.of("non-deterministic-replay", **told, reason=reason)
 
 
-def _named(event_type: str, share: Share, error: PenstockError) -> InvalidRow:
+def _named(event_type: str, share: Share, error: PenstockError) -> InvalidRecord:
     """Return the error that shows the row which a request was refused for."""
     line = error.fields.get("line", 0)
     rows = bytes(share.lines).splitlines()
     row = rows[line - 1].decode(errors="backslashreplace") if 0 < line <= len(rows) else "unknown"
-    return InvalidRow(event_type=event_type, reason=error.fields.get("reason") or error.detail, row=row[:SHOWN_CHARS])
+    return InvalidRecord.of(
+        "invalid-row", event_type=event_type, reason=error.fields.get("reason") or error.detail, row=row[:SHOWN_CHARS]
+    )

@@ -42,7 +42,7 @@ class Layout:
         """Yield the lines of rows; none where the batch is published already.
 
         Raises:
-            InvalidRow: a row is no valid event.
+            InvalidRecord: a row is no valid event.
             PenstockError: what the hub answers, or that it has not answered for too long.
         """
         count: int | None = None

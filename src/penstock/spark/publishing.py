@@ -77,7 +77,7 @@ class HubBatches:
         """Hand in a chunk.
 
         Raises:
-            InvalidEvent, EventTooLarge, PartitionRefused: a line is no valid event, and none is to be set apart.
+            InvalidEvent, EventTooLarge: a line is no valid event, and none is to be set apart.
             PenstockError: what else the hub answers, or that it has not answered for too long.
         """
         address = f"{self._uploads(event_type)}/{upload}/chunks/{number}{'?reject_invalid=true' if rejects else ''}"
@@ -106,7 +106,7 @@ class HubBatches:
         Raises:
             ProducerFenced: the batch is complete, or somebody else publishes as its group.
             PayloadMismatch: other events were published under the same numbers.
-            InvalidEvent, EventTooLarge, PartitionRefused: a line is no valid event.
+            InvalidEvent, EventTooLarge: a line is no valid event.
             PenstockError: what else the hub answers, or that it has not answered for too long.
         """
         address = f"{self._of(batch.event_type)}/partitions/{place.partition}/events"

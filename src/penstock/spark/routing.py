@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition, key_text
-from penstock.errors import InvalidRow
+from penstock.errors import InvalidRecord
 from penstock.schema.json_text import decode
 from penstock.schema.traversal import Path, key_path
 
@@ -33,7 +33,7 @@ class Routing:
         """Return the partition of *event* among *count*.
 
         Raises:
-            InvalidRow: it has no key, or names no partition.
+            InvalidRecord: it has no key, or names no partition.
         """
         match self.strategy:
             case "hash":
@@ -72,9 +72,9 @@ class Routing:
             raise self._refused(event, "an event is a JSON object")
         return found
 
-    def _refused(self, event: NewEvent, reason: str) -> InvalidRow:
+    def _refused(self, event: NewEvent, reason: str) -> InvalidRecord:
         row = bytes(event.data)[:SHOWN_CHARS].decode(errors="backslashreplace")
-        return InvalidRow(event_type=self.event_type, reason=reason, row=row)
+        return InvalidRecord.of("invalid-row", event_type=self.event_type, reason=reason, row=row)
 
 
 def routing_of(event_type: str, told: dict[str, Any]) -> Routing:

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.core.events.event import NewEvent, remove_all_line_breaks
-from penstock.errors import BadParameter, InvalidRow
+from penstock.errors import BadParameter, InvalidRecord
 from penstock.spark.json_text import has_json, json_text
 
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
@@ -71,7 +71,7 @@ class EventRows:
         """Return the events of *batch*.
 
         Raises:
-            InvalidRow: a row has no event, or it is no JSON; or its key or a header cannot be published.
+            InvalidRecord: a row has no event, or it is no JSON; or its key or a header cannot be published.
         """
         columns = {name: batch.column(name) for name in self._kinds}
         datas = self._texts(columns["data"], self._kinds["data"])
@@ -105,7 +105,7 @@ class EventRows:
         shown = None if text is None else text.decode(errors="backslashreplace")
         if not self._rejects:
             row = "null" if shown is None else shown[:SHOWN_CHARS]
-            raise InvalidRow(event_type=self._event_type, reason=reason, row=row)
+            raise InvalidRecord.of("invalid-row", event_type=self._event_type, reason=reason, row=row)
         return shown
 
     def _metadata(self, column: pa.Array) -> list[bytes | None]:

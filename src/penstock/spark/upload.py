@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from penstock.core.events.event import NewEvent
-from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow, PartitionRefused
+from penstock.errors import EventTooLarge, InvalidEvent, InvalidRecord
 from penstock.spark.publishing import HubBatches, QueryBatch
 from penstock.spark.rows import SHOWN_CHARS, EventRows
 from penstock.wire.batches import CHUNK_EVENTS_MAX, UploadPart
@@ -46,7 +46,7 @@ def upload(
     """Hand in the rows of one task; None where there are none, or the batch was begun before: what it has is settled.
 
     Raises:
-        InvalidRow: a row is no valid event, and is not to be set apart.
+        InvalidRecord: a row is no valid event, and is not to be set apart.
         PenstockError: what the hub answers, or that it has not answered for too long.
     """
     chunks = chunks_of(event for each in batches for event in rows(each))
@@ -60,7 +60,7 @@ def upload(
     while first is not None:
         try:
             kept = hub.put(batch.event_type, name, number, first.body, rejects=rejects)
-        except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
+        except (InvalidEvent, EventTooLarge) as error:
             raise _named(batch.event_type, first, error.fields, error.detail) from error
         digests.append(bytes.fromhex(kept.digest))
         events, number, first = events + kept.events, number + 1, next(chunks, None)
@@ -81,8 +81,10 @@ def chunks_of(events: Iterable[NewEvent]) -> Iterator[Chunk]:
         yield Chunk(waiting, _encode_lines(waiting))
 
 
-def _named(event_type: str, chunk: Chunk, fields: dict[str, Any], detail: str) -> InvalidRow:
+def _named(event_type: str, chunk: Chunk, fields: dict[str, Any], detail: str) -> InvalidRecord:
     """Return the error that shows the row which a chunk was refused for."""
     line = fields.get("line", 0)
     row = bytes(chunk.events[line - 1].data).decode(errors="backslashreplace") if line else "unknown"
-    return InvalidRow(event_type=event_type, reason=fields.get("reason") or detail, row=row[:SHOWN_CHARS])
+    return InvalidRecord.of(
+        "invalid-row", event_type=event_type, reason=fields.get("reason") or detail, row=row[:SHOWN_CHARS]
+    )

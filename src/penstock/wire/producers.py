@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.core.events.event import EVENTS_MAX, NewEvent
 from penstock.core.producers import EPOCH_MAX, GROUP_CHARS_MAX, EpochClaim, ProducerStamp
-from penstock.errors import BadParameter, MalformedBatch, MalformedEvent, RequestTooLarge
+from penstock.errors import BadParameter, MalformedEvent, MalformedRequest, RequestTooLarge
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.wire.query import make_printable
 
@@ -160,7 +160,7 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     Raises:
         BadParameter: The producer's members are malformed.
         RequestTooLarge: There are more than `EVENTS_MAX` events.
-        MalformedBatch: The body is not an envelope.
+        MalformedRequest: The body is not an envelope.
     """
     try:
         found = _decode_envelope(body)
@@ -181,8 +181,8 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     )
 
 
-def _make_malformed_batch(reason: str) -> MalformedBatch:
-    return MalformedBatch(reason, reason=reason)
+def _make_malformed_batch(reason: str) -> MalformedRequest:
+    return MalformedRequest.of("malformed-batch", reason, reason=reason)
 
 
 def _check_number(number: int, name: str, high: int = NUMBER_MAX) -> int:

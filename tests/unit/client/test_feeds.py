@@ -11,7 +11,8 @@ import pytest
 
 from penstock.client import AsyncFeed, Feed
 from penstock.core.log.cursor import LAST
-from penstock.errors import BadParameter, EventUnfit, ServerError
+from penstock.errors import BadParameter, EventUnusable, ServerError
+from tests.failing import has_code
 from tests.unit.client.handler import Body, Handlers, json, lines, streamed
 from tests.unit.client.kinds import Kind, close, first, opened, rest, result
 
@@ -79,7 +80,11 @@ async def test_event_that_does_not_fit_the_type_raises_only_where_it_is_used(kin
     wrong = '{"partition":0,"data":{"n":"one"}}'
     async with opened(feed(kind, Handlers(lines(wrong, *EVENT)), type=Numbered, **V1).follow()) as pages:
         page = await first(pages)
-        with pytest.raises(EventUnfit, match="event 1 after cursor '_first' in partition 0 of http://s/feed is no Num"):
+        with pytest.raises(
+            EventUnusable,
+            check=has_code("event-unfit"),
+            match="event 1 after cursor '_first' in partition 0 of http://s/feed is no Num",
+        ):
             page.events[0].data  # noqa: B018 - it is decoded now
         assert page.events[1].data == Numbered(1)
         assert page.cursors == {0: "a"}

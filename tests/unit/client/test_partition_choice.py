@@ -11,8 +11,9 @@ from penstock.client.registry import PartitionChoice
 from penstock.core.events.event import NewEvent
 from penstock.core.log.acceptance import Partitioner
 from penstock.core.registry.event_type import EventType
-from penstock.errors import PartitionRefused
+from penstock.errors import InvalidEvent
 from penstock.testing.factories import an_event_type
+from tests.failing import has_code
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6)
 VALUES = TEXTS | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
@@ -85,7 +86,7 @@ def test_random_chooses_no_partition() -> None:
 def test_event_without_a_partition_is_refused_with_the_reason(
     traits: dict[str, Any], event: bytes, reason: str
 ) -> None:
-    with pytest.raises(PartitionRefused) as refused:
+    with pytest.raises(InvalidEvent, check=has_code("partition-refused")) as refused:
         PartitionChoice(definition(**traits)).of(NewEvent.of(event))
 
     assert refused.value.fields == {"line": 1, "reason": reason}

@@ -21,8 +21,9 @@ from penstock.client.subscriptions.model import (
 )
 from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.core.events.decoding import EventDecoder
-from penstock.errors import BadCursor, EventUnfit
+from penstock.errors import BadCursor, EventUnusable
 from penstock.wire.subscriptions import BATCHES
+from tests.failing import has_code
 from tests.unit.client.batches import batch, line, text
 
 SHOWN: dict[str, Any] = {
@@ -123,7 +124,7 @@ def test_event_of_a_batch_that_does_not_fit_its_type_raises_where_it_is_used() -
     decoder = EventDecoder(dict[str, str], "a subscription")
     [event] = SubscriptionBatch[Any]("s1", line(), decoder).events
 
-    with pytest.raises(EventUnfit, match="a subscription"):
+    with pytest.raises(EventUnusable, check=has_code("event-unfit"), match="a subscription"):
         event.data  # noqa: B018
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.producers import ProducerStamp
-from penstock.errors import Blocked, HubUnavailable, InvalidEvent, MalformedBatch, SchemaMissing
+from penstock.errors import Blocked, HubUnavailable, InvalidEvent, MalformedRequest, SchemaMissing
 from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.background import Background, rfc3339, system_clock, uptime
 from penstock.hub.hub import Hub
@@ -99,7 +99,7 @@ def test_invalid_event_is_refused_before_it_is_queued(hub: Hub, forwarding: Forw
 
 
 def test_batch_of_a_producer_without_events_is_refused(hub: Hub) -> None:
-    with pytest.raises(MalformedBatch) as refused:
+    with pytest.raises(MalformedRequest, check=has_code("malformed-batch")) as refused:
         hub.producers.submit(ProducerName(NAME, 0, "g"), ProducerStamp(0, 0), [])
 
     assert refused.value.fields == {"reason": "it has no events"}

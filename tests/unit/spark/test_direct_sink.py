@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import (
     BatchUnfinished,
     InvalidEvent,
-    InvalidRow,
+    InvalidRecord,
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
@@ -95,7 +95,7 @@ def test_task_fenced_from_a_published_batch_is_done() -> None:
             ),
             ReplayDiffers, "batch 7 of .*'g' was recomputed .*: event 5 of it in partition 0 is another one",
         ),
-        (InvalidEvent(line=2, reason="no good"), InvalidRow, "no good; it begins 1"),
+        (InvalidEvent(line=2, reason="no good"), InvalidRecord, "no good; it begins 1"),
     ],
 )  # fmt: skip
 def test_hub_refusal_raises_the_error_it_means(refusal: PenstockError, told: type[PenstockError], said: str) -> None:

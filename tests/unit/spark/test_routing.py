@@ -8,8 +8,9 @@ import pytest
 from penstock.core.events.event import NewEvent
 from penstock.core.log.acceptance import Partitioner
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import InvalidRow
+from penstock.errors import InvalidRecord
 from penstock.spark.routing import Routing, routing_of
+from tests.failing import has_code
 from tests.unit.hub.feeds import a_feed
 
 COUNT = 12
@@ -76,5 +77,5 @@ def test_an_event_may_say_where_it_goes(event: NewEvent) -> None:
     ],
 )
 def test_an_event_that_falls_nowhere_is_refused(strategy: str, data: bytes, said: str) -> None:
-    with pytest.raises(InvalidRow, match=said):
+    with pytest.raises(InvalidRecord, check=has_code("invalid-row"), match=said):
         routing(partition_strategy=strategy, partition_key_fields=["id"])(NewEvent.of(data), COUNT)

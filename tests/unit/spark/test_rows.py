@@ -11,8 +11,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructType
 
 from penstock.core.events.event import NewEvent
-from penstock.errors import BadParameter, InvalidRow
+from penstock.errors import BadParameter, InvalidRecord
 from penstock.spark.rows import EventRows
+from tests.failing import has_code
 from tests.unit.spark.kinds import struct
 
 
@@ -111,14 +112,16 @@ def test_an_event_without_members_may_have_metadata() -> None:
 
 @pytest.mark.parametrize("text", [None, "", "{", '{"a":1}}', "{'a':1}", "{]"])
 def test_row_that_is_not_json_is_refused_and_shown(text: str | None) -> None:
-    with pytest.raises(InvalidRow, match="a row is no valid event of 'a': its data is"):
+    with pytest.raises(
+        InvalidRecord, check=has_code("invalid-row"), match="a row is no valid event of 'a': its data is"
+    ):
         make_events("data:string", {"data": "{}"}, {"data": text})
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(InvalidRow, match=r"its data is not JSON.*begins \{\\xff\}"):
+    with pytest.raises(InvalidRecord, check=has_code("invalid-row"), match=r"its data is not JSON.*begins \{\\xff\}"):
         make_events("data:binary", {"data": b"{\xff}"})
-    with pytest.raises(InvalidRow, match="null"):
+    with pytest.raises(InvalidRecord, check=has_code("invalid-row"), match="null"):
         make_events("data:struct<a:int>", {"data": None})
 
 
@@ -178,7 +181,7 @@ def test_row_with_unpublishable_key_or_header_is_refused_alone(ddl: str, column:
     given = column if isinstance(column, pa.Array) else pa.array(column, kind.type)
     batch = pa.RecordBatch.from_arrays([pa.array(['{"n":1}', '{"n":2}']), given], names=schema.names)
 
-    with pytest.raises(InvalidRow, match=rf"{reason}.*; it begins {{\"n\":1}}"):
+    with pytest.raises(InvalidRecord, check=has_code("invalid-row"), match=rf"{reason}.*; it begins {{\"n\":1}}"):
         EventRows(schema, "a", rejects=False)(batch)
     first, second = EventRows(schema, "a", rejects=True)(batch)
     assert data_of(first).startswith(reason)

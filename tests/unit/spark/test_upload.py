@@ -8,12 +8,13 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from penstock.core.events.event import NewEvent
-from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow
+from penstock.errors import EventTooLarge, InvalidEvent, InvalidRecord
 from penstock.spark import upload as uploading
 from penstock.spark.publishing import QueryBatch
 from penstock.spark.rows import EventRows
 from penstock.spark.upload import chunks_of, upload
 from penstock.wire.batches import AcceptedChunk, UploadPart
+from tests.failing import has_code
 
 BATCH = QueryBatch("a", "g", 7, "q")
 ROWS = EventRows(StructType().add("data", StringType()), "a", rejects=False)
@@ -99,7 +100,7 @@ def test_a_batch_that_was_begun_before_is_settled() -> None:
     ],
 )
 def test_a_row_that_the_hub_refuses_is_shown(error: Exception, says: str) -> None:
-    with pytest.raises(InvalidRow, match=says) as refused:
+    with pytest.raises(InvalidRecord, check=has_code("invalid-row"), match=says) as refused:
         hand_in(Hub(refuses=error), batch_of('{"a":1}', '{"a":2}', '{"a":3}'))
 
     assert refused.value.row == '{"a":2}'

@@ -8,7 +8,7 @@ from penstock.client.registry import make_definition
 from penstock.core.events.event import check_events
 from penstock.core.registry.definition import Category
 from penstock.core.registry.event_type import EventType
-from penstock.errors import EventUnfit
+from penstock.errors import EventUnusable
 from penstock.testing.factories import (
     a_business_event,
     a_data_event,
@@ -17,6 +17,7 @@ from penstock.testing.factories import (
     an_event,
     an_event_type,
 )
+from tests.failing import has_code
 
 MAKERS: dict[Category, Callable[..., dict[str, Any]]] = {
     "undefined": an_event,
@@ -92,5 +93,5 @@ class Order(msgspec.Struct):
 
 def test_feed_event_is_decoded_to_the_type_of_its_feed() -> None:
     assert a_feed_event(Order(7), type=Order).data == Order(7)
-    with pytest.raises(EventUnfit):
+    with pytest.raises(EventUnusable, check=has_code("event-unfit")):
         a_feed_event({"order_id": "seven"}, type=Order).data  # noqa: B018 - it is decoded now

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
-from penstock.errors import BadCursor, BadParameter, MalformedBatch, RequestTooLarge, UnusablePosition
+from penstock.errors import BadCursor, BadParameter, MalformedRequest, RequestTooLarge, UnusablePosition
 from penstock.wire.log.nakadi import (
     OFFSET_MAX,
     CursorPlace,
@@ -312,7 +312,11 @@ def test_event_type_is_shown_as_defined_with_the_members_of_the_store() -> None:
     ids=["byte order mark", "no comma", "no value", "cut", "an object", "nothing", "deep"],
 )
 def test_body_other_than_an_array_is_refused_without_an_event(body: bytes, reason: str) -> None:
-    with pytest.raises(MalformedBatch, match=rf"^Error occurred when parsing event\(s\)\. {reason}") as refused:
+    with pytest.raises(
+        MalformedRequest,
+        check=has_code("malformed-batch"),
+        match=rf"^Error occurred when parsing event\(s\)\. {reason}",
+    ) as refused:
         parse_batch(body)
 
     assert "line" not in refused.value.fields
@@ -328,5 +332,5 @@ def test_array_has_a_limited_number_of_events_whatever_braces_they_hold() -> Non
         with pytest.raises(RequestTooLarge, check=has_code("too-many-events"), match="250000"):
             parse_batch(b"[" + MOST + b",{}" + end)
     for body in (b"[{}{}", b"[{},[", b"[{},{]"):
-        with pytest.raises(MalformedBatch):
+        with pytest.raises(MalformedRequest, check=has_code("malformed-batch")):
             parse_batch(body + b"{" * (EVENTS_MAX + 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
 from penstock.core.producers import EpochClaim, ProducerStamp
-from penstock.errors import BadParameter, Invalid, MalformedBatch, RequestTooLarge
+from penstock.errors import BadParameter, Invalid, MalformedRequest, RequestTooLarge
 from penstock.wire import batches as staging
 from penstock.wire.batches import (
     OpenUpload,
@@ -227,7 +227,7 @@ BAD_ENVELOPES: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("body", "reason"), BAD_ENVELOPES.values(), ids=BAD_ENVELOPES)
 def test_malformed_envelope_is_refused_without_an_event(body: bytes, reason: str) -> None:
-    with pytest.raises(MalformedBatch) as refused:
+    with pytest.raises(MalformedRequest, check=has_code("malformed-batch")) as refused:
         parse_envelope(body)
     assert refused.value.fields.keys() == {"reason"}
     assert refused.value.detail == refused.value.reason

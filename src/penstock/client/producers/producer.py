@@ -137,7 +137,7 @@ class IdempotentProducer(Closing):
             BadParameter: *partition* is missing.
             AlreadyUsed: One of the events is published already. Nothing was sent.
             BadParameter, Conflict: An argument is invalid, or the producer is closed. Nothing was sent.
-            InvalidEvent, EventTooLarge, PartitionRefused: The events were refused, and none is stored. Field `outcome`
+            InvalidEvent, EventTooLarge: The events were refused, and none is stored. Field `outcome`
                 is `unknown` if an earlier attempt may have stored them.
             RetriesExhausted: The events could not be published in time. Field `outcome` is `unknown` if they may be
                 stored; the next call on this partition finds out.

@@ -29,7 +29,6 @@ from penstock.errors import (
     Conflict,
     EventTooLarge,
     InvalidEvent,
-    PartitionRefused,
     ProducerFenced,
     ProducerStateExpired,
     ReplayDiffers,
@@ -123,7 +122,7 @@ class Replay:
             ReplayDiffers: The stored events differ from the series or are more, the hub was told to forget the group,
                 or another producer has claimed it.
             Conflict: Another process publishes the same series.
-            InvalidEvent, EventTooLarge, PartitionRefused: An event was refused. Field `line` has its position in the
+            InvalidEvent, EventTooLarge: An event was refused. Field `line` has its position in the
                 series, from 1.
             RetriesExhausted, ProducerUnsafe, Unavailable: The series could not be completed. Publishing it again
                 continues.
@@ -214,7 +213,7 @@ class Replay:
             taken = track.take(self._fitting(track))
             try:
                 to.send([event for _, event in taken], partition=track.partition)
-            except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
+            except (InvalidEvent, EventTooLarge) as error:
                 error.line = taken[(error.line or 1) - 1][0]
                 raise
             self._add(stored=len(taken), sent=sum(len(event.data) for _, event in taken))
@@ -247,7 +246,7 @@ def _partition(choice: PartitionChoice, event: NewEvent, ordinal: int) -> int:
     """Return the partition of an event; events for any partition are distributed in turn."""
     try:
         chosen = choice.of(event)
-    except PartitionRefused as error:
+    except InvalidEvent as error:
         error.line = ordinal
         raise
     return (ordinal - 1) % choice.partition_count if chosen is None else chosen

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.core.events.metadata import count_written_bytes
-from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
+from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent
 from penstock.schema.json_text import (
     DEPTH_MAX,
     check_depth,
@@ -205,17 +205,17 @@ def is_key(text: str) -> bool:
     return len(text) <= KEY_CHARS_MAX and not _CONTROL.search(text) and _is_unicode(text)
 
 
-def check_key(key: str, line: int, refusal: type[PenstockError] = InvalidEvent, *, where: str | None = None) -> None:
-    """Raise *refusal* unless *key* has at most 1024 characters, none of them a control character.
+def check_key(key: str, line: int, code: str = InvalidEvent.code, *, where: str | None = None) -> None:
+    """Raise InvalidEvent unless *key* has at most 1024 characters, none of them a control character.
 
-    *where* is the place of the key in the event, if it was not given beside it.
+    *where* is the place of the key in the event, if it was not given beside it. The error has this *code*.
     """
     if is_key(key):
         return
     reason = f"a key has no control characters and no lone surrogates, not {key[:KEY_CHARS_MAX]!r}"
     if len(key) > KEY_CHARS_MAX:
         reason = f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}"
-    raise refusal(line=line, reason=reason if where is None else f"{where}: {reason}")
+    raise InvalidEvent.of(code, line=line, reason=reason if where is None else f"{where}: {reason}")
 
 
 def check_kind(kind: str, line: int, where: str) -> None:

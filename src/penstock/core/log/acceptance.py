@@ -28,7 +28,7 @@ from penstock.core.events.event import (
 from penstock.core.events.metadata import WRITTEN_BYTES_MAX, count_written_bytes, drop_server_members
 from penstock.core.events.partitioning import choose_random_partitions, hash_partition, key_text
 from penstock.core.registry.event_type import EventType
-from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
+from penstock.errors import EventTooLarge, InvalidEvent
 from penstock.schema.traversal import Path, format_pointer, key_path
 
 PartitionRule = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
@@ -90,7 +90,9 @@ class Partitioner:
         partition = hash_partition(texts, self._count)
         if self._partition not in (None, partition):
             reason = f"its key {key!r} belongs to partition {partition}, not to {self._partition}"
-            raise PartitionRefused(line=line, reason=f"{reason}: send it there, or to no partition in particular")
+            raise InvalidEvent.of(
+                _REFUSED, line=line, reason=f"{reason}: send it there, or to no partition in particular"
+            )
         return partition, key
 
     def _key_texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ class Partitioner:
             missing = f"is missing{' in its data' if self._is_data else ''}"
             reason = f"partition key field {self._find_missing_field(event)!r} {missing}; give the event the field"
             instead = ", or a key beside it" if self._accepts_keys else ""
-            raise PartitionRefused(line=line, reason=reason + instead) from None
+            raise InvalidEvent.of(_REFUSED, line=line, reason=reason + instead) from None
 
     def _find_missing_field(self, event: dict[str, Any]) -> str:
         """Return the first partition key field that *event* lacks, as the event type names it."""
@@ -111,8 +113,8 @@ class Partitioner:
         """Raise for the first field whose text is not a valid key, or for all if together they are too long."""
         places = list(map(format_pointer, self._paths))
         for place, text in zip(places, texts, strict=True):
-            check_key(text, line, PartitionRefused, where=place)
-        check_key(key, line, PartitionRefused, where=", ".join(places))
+            check_key(text, line, _REFUSED, where=place)
+        check_key(key, line, _REFUSED, where=", ".join(places))
 
     def _read_wanted(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
         asked: object = new.partition
@@ -124,13 +126,13 @@ class Partitioner:
         if place is not None and self._partition in (None, place):
             return place, key
         if place is not None:
-            raise PartitionRefused(
-                line=line, reason=f"it asks for partition {place}, and was sent to {self._partition}"
+            raise InvalidEvent.of(
+                _REFUSED, line=line, reason=f"it asks for partition {place}, and was sent to {self._partition}"
             )
         reason = (
             f"its partition {describe_mismatch(asked, 'one that there is')}; {self._event_type.name!r} is user_defined"
         )
-        raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
+        raise InvalidEvent.of(_REFUSED, line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
 
 
 def _has(event: dict[str, Any], path: Path) -> bool:
@@ -186,6 +188,8 @@ def line_bytes(
 
 KEY_HEADER: Final = "ce_partitionkey"
 KIND_HEADER: Final = "ce_type"
+_REFUSED: Final = "partition-refused"
+"""The code of errors about events that have no partition, or another than the requested one."""
 _COMPACTION_KEY: Final = "#/metadata/partition_compaction_key"
 _UNEXPLAINED: Final = "is not what the schema allows"
 
@@ -247,7 +251,7 @@ def accept(
 
     Raises:
         InvalidEvent, EventTooLarge: an event is not valid.
-        PartitionRefused: an event has no partition, or no key.
+        InvalidEvent: an event has no partition, or no key.
     """
     if not strict and event_type.category != "undefined":
         drop_server_members(batch.decoded)
@@ -267,7 +271,7 @@ def assign_partitions(
 
     Raises:
         InvalidEvent: a given key is not a valid key.
-        PartitionRefused: an event has no partition, or no key.
+        InvalidEvent: an event has no partition, or no key.
     """
     given = [new.headers.get(KEY_HEADER) if new.key is None and new.headers else new.key for new in batch.events]
     compacted = event_type.is_compacted
@@ -308,8 +312,8 @@ def _compaction_key(event: dict[str, Any], line: int) -> str:
     key = metadata.get("partition_compaction_key") if type(metadata) is dict else None
     if type(key) is not str or not key:
         reason = f"{_COMPACTION_KEY}: {describe_mismatch(key, 'a text of at least one character')}"
-        raise PartitionRefused(line=line, reason=reason)
-    check_key(key, line, PartitionRefused, where=_COMPACTION_KEY)
+        raise InvalidEvent.of(_REFUSED, line=line, reason=reason)
+    check_key(key, line, _REFUSED, where=_COMPACTION_KEY)
     return key
 
 

@@ -166,7 +166,7 @@ class Batches:
 
         Raises:
             EventTypeNotFound, BatchNotFound: there is no such event type or upload.
-            InvalidEvent, EventTooLarge, PartitionRefused, PartitionNotFound: an event is not valid.
+            InvalidEvent, EventTooLarge, PartitionNotFound: an event is not valid.
             UploadRefused: the upload is already part of a batch.
             UploadRefused: another chunk is stored under this number.
         """
@@ -207,7 +207,7 @@ class Batches:
             EventTypeNotFound, BatchNotFound: there is no such event type or upload.
             BatchFenced, BatchUnfinished: see `ledger.find_batch`.
             UploadRefused: an upload differs from its description.
-            PartitionRefused: the partition strategy has changed, and the new one refuses an event.
+            InvalidEvent: the partition strategy has changed, and the new one refuses an event.
             DatabaseUnavailable, HubUnavailable: the batch may not be complete; repeat the call.
         """
         try:

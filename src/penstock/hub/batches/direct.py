@@ -22,7 +22,6 @@ from penstock.errors import (
     DatabaseUnavailable,
     EventTypeNotFound,
     OutcomeUnknown,
-    PartitionRefused,
     ProducerFenced,
     Unavailable,
 )
@@ -88,7 +87,7 @@ class DirectBatches:
 
     def place(self, handed: NewEvents, stamped: NumberedBatch, found: Preparation) -> tuple[NewEvents, Preparation]:
         """Prepare a part of a batch again by the partition count of its manifest, if the current count refused it."""
-        if isinstance(found, Prepared) or not isinstance(found.error, PartitionRefused):
+        if isinstance(found, Prepared) or found.error.code != "partition-refused":
             return handed, found
         with self._store.read() as tx:
             batch = tx.batches.find(found.feed.id, stamped.who.group)

@@ -83,7 +83,7 @@ class Log:
         refusal may be out of date, and does not say why an event violates the schema.
 
         Raises:
-            EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused, PublishingRestricted: nothing was queued.
+            EventTypeNotFound, InvalidEvent, EventTooLarge, PublishingRestricted: nothing was queued.
             PublishingRestricted: the event type accepts only the outbox and idempotent producers.
             HubUnavailable: the hub is shutting down.
         """

@@ -96,8 +96,8 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
 
     Raises:
         MalformedEvent: an event cannot be parsed.
-        InvalidEvent, EventTooLarge: an event is not valid.
-        PartitionRefused: an event has no partition or no key, or belongs to another partition than the requested one.
+        InvalidEvent, EventTooLarge: an event is not valid; or it has no partition or no key, or belongs to another
+            partition than the requested one.
         PartitionNotFound: there is no such partition.
         PublishingRestricted: the event type is not compacted, so it takes no tombstones.
     """

@@ -25,7 +25,7 @@ from penstock.errors import (
     DatabaseUnavailable,
     EpochExhausted,
     InvalidSetting,
-    MalformedBatch,
+    MalformedRequest,
     OutcomeUnknown,
     PartitionNotFound,
     ProducerNotFound,
@@ -133,12 +133,14 @@ class Producers:
         *deadline*, in seconds of the monotonic clock, is dropped.
 
         Raises:
-            MalformedBatch, MalformedEvent, EventTypeNotFound, PartitionNotFound, RequestTooLarge: nothing was queued.
+            MalformedRequest, MalformedEvent, EventTypeNotFound, PartitionNotFound, RequestTooLarge: nothing was queued.
             ProducerUnsafe: set on the future; the sequence numbers do not continue what is stored.
-            InvalidEvent, EventTooLarge, PartitionRefused: set on the future; the events are new and not valid.
+            InvalidEvent, EventTooLarge: set on the future; the events are new and not valid.
         """
         if not events:
-            raise MalformedBatch("there are no events to give numbers to", reason="it has no events")
+            raise MalformedRequest.of(
+                "malformed-batch", "there are no events to give numbers to", reason="it has no events"
+            )
         if 2 * len(events) >= self.modulus:
             raise RequestTooLarge.of("too-many-events", limit=(self.modulus - 1) // 2)
         handed = NewEvents(events, lines, **how)._replace(partition=who.partition)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.errors import BadParameter, CheckpointMoved, GroupNotFound, ParkedNotFound, TableGone
+from penstock.errors import BadParameter, CheckpointMoved, DatabaseUnsuitable, GroupNotFound, ParkedNotFound
 from penstock.errors.root import printable
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request, check_request
 from penstock.processing.checkpoints.position import check_moves, waits_from
@@ -73,7 +73,7 @@ class DatabaseCheckpoints:
     Raises:
         BadParameter: one of them is none.
         DatabaseUnsuitable: (whatever asks the database) another table has the name of one of these.
-        TableGone: (likewise) they were there, and are not any more.
+        DatabaseUnsuitable: (likewise) they were there, and are not any more.
         DatabaseUnavailable: (likewise) it cannot be opened, or does not answer; nothing is changed.
         OutcomeUnknown: (whatever changes something) it did not answer when it was to commit.
     """
@@ -138,7 +138,7 @@ class DatabaseCheckpoints:
             CheckpointMoved: a position is not where it was thought to be. Roll back.
             WrongTransaction: no transaction is open.
             BadParameter: it is open in another database: there are no such tables.
-            TableGone: they were there, and are not any more.
+            DatabaseUnsuitable: they were there, and are not any more.
         """
         try:
             self._tables.on(connection).carry_out(self._plans.commit(advance))
@@ -146,7 +146,9 @@ class DatabaseCheckpoints:
             if not lacks_table(error):
                 raise
             if self._tables.are_made and not self._tables.are_there():
-                raise TableGone(tables="checkpoints", reason=str(error).partition("\n")[0]) from error
+                raise DatabaseUnsuitable.of(
+                    "table-gone", tables="checkpoints", reason=str(error).partition("\n")[0]
+                ) from error
             allowed = "kept in the database whose transaction they are to be in: there is no table of theirs"
             raise BadParameter(parameter="checkpoints", value=self.name, allowed=allowed) from error
 

@@ -29,7 +29,7 @@ class DatabaseLeases:
     Raises:
         BadParameter: one of them is none.
         DatabaseUnsuitable: (whatever asks the database) another table has the name of theirs.
-        TableGone: (likewise) it was there, and is not any more.
+        DatabaseUnsuitable: (likewise) it was there, and is not any more.
         DatabaseUnavailable: (likewise) it cannot be opened, or does not answer; nothing is changed.
         OutcomeUnknown: (likewise) it did not answer when it was to commit.
     """

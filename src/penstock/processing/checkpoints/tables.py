@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock.errors import DatabaseUnsuitable, TableGone
+from penstock.errors import DatabaseUnsuitable
 from penstock.processing.connecting import Connect, carried_out
 from penstock.processing.database import Database, Plan, Step
 
@@ -68,7 +68,7 @@ class OwnTables:
         """Carry out a plan in a transaction of its own, and return what comes of it.
 
         Raises:
-            TableGone: they were there, and are not any more: who uses them ends by that.
+            DatabaseUnsuitable: they were there, and are not any more: who uses them ends by that.
         """
 
         def work(connection: Any) -> R:
@@ -78,7 +78,7 @@ class OwnTables:
 
         try:
             result = carried_out(self._connect, work, self._what)
-        except TableGone:
+        except DatabaseUnsuitable:
             self.are_made = False
             raise
         self.are_made = True

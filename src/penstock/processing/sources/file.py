@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import BadParameter, EventsLost, InvalidLine
+from penstock.errors import BadParameter, EventsLost, InvalidRecord
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.fields import Fields
 from penstock.processing.parameters import check_flag, check_kind
@@ -52,7 +52,7 @@ class FileSource(Closable):
 
     Raises:
         BadParameter: there is no such file, or *stream* or *kind* are none of these; or (`read`) a name is not UTF-8.
-        InvalidLine: (`read`) a line is no JSON, or nobody can tell its stream or its kind; what is before it is read.
+        InvalidRecord: (`read`) a line is no JSON, or nobody can tell its stream or its kind; what is before it is read.
         EventsLost: (`read`) a file is gone, or another stands in its place.
     """
 
@@ -105,7 +105,7 @@ class FileSource(Closable):
         """Return what a file has from an earlier place on.
 
         Raises:
-            EventsLost, InvalidLine: as `read`.
+            EventsLost, InvalidRecord: as `read`.
         """
         file = LineFile(Path(tranche), follow=self._follow)
         try:
@@ -149,7 +149,7 @@ class FileSource(Closable):
         for path in paths:
             try:
                 found.append(self._batch(self._files[path], path, wants[path]))
-            except (EventsLost, InvalidLine):
+            except (EventsLost, InvalidRecord):
                 if not found:
                     raise
                 self._last = found[-1].tranche
@@ -163,7 +163,7 @@ class FileSource(Closable):
         for line in found.lines:
             try:
                 events.append(self._events.event(line, path))
-            except InvalidLine:
+            except InvalidRecord:
                 if not events:
                     raise
                 return self._batch(file, path, want._replace(events_max=len(events)))  # What is before it comes first.

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.errors import BadParameter, NotReplayable
+from penstock.errors import BadParameter, EventsLost
 from penstock.processing.engine.item import Batch, Item, Position, check_items
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.closable import Closable
@@ -27,7 +27,7 @@ class IterableSource(Closable):
 
     Raises:
         BadParameter: one of them is none of these; or (`read`) a batch is none, or it ends before the position.
-        NotReplayable: (`read`) it is to begin before what was read already.
+        EventsLost: (`read`) it is to begin before what was read already.
         Exception: (`read`) what the iterable has raised.
     """
 
@@ -65,7 +65,7 @@ class IterableSource(Closable):
             return []
         at = int(wants[self._tranche].position)
         if at < self._count:
-            raise NotReplayable(source=type(self).__name__)
+            raise EventsLost.of("not-replayable", source=type(self).__name__)
         while not self._is_exhausted:
             items = self._next(timeout)
             if items is None:
@@ -85,9 +85,9 @@ class IterableSource(Closable):
         """Refuse.
 
         Raises:
-            NotReplayable: it is read once.
+            EventsLost: it is read once.
         """
-        raise NotReplayable(source=type(self).__name__)
+        raise EventsLost.of("not-replayable", source=type(self).__name__)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return 0 once nothing comes any more and all is handled; before that nobody can tell."""

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.errors import EventUnusable, InvalidLine
+from penstock.errors import EventUnusable, InvalidRecord
 from penstock.processing.fields import FieldReader, Fields
 from penstock.processing.sources.line_file import Line
 from penstock.processing.stream_event import StreamEvent
@@ -35,7 +35,7 @@ class LineEvents:
         """Return the event of a line. Its index is the byte at which the line begins.
 
         Raises:
-            InvalidLine: it is no JSON, or nobody can tell its stream or its kind; names the file and the line.
+            InvalidRecord: it is no JSON, or nobody can tell its stream or its kind; names the file and the line.
         """
         try:
             data = _decode(line.raw)
@@ -46,12 +46,12 @@ class LineEvents:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             reason = f"not valid JSON: {error}"
         except Exception as error:
-            raise InvalidLine(
-                file=file, line=line.place.lines + 1, reason=f"{type(error).__name__}: {error}"
+            raise InvalidRecord.of(
+                "invalid-line", file=file, line=line.place.lines + 1, reason=f"{type(error).__name__}: {error}"
             ) from error
         else:
             return StreamEvent(stream, line.place.offset, kind, line.raw, tranche=file, numbering=file, _data=data)
-        raise InvalidLine(file=file, line=line.place.lines + 1, reason=reason)
+        raise InvalidRecord.of("invalid-line", file=file, line=line.place.lines + 1, reason=reason)
 
 
 def _text(reader: FieldReader, data: Any) -> str:

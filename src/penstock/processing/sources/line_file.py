@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple, cast
 
-from penstock.errors import EventsLost, InvalidLine
+from penstock.errors import EventsLost, InvalidRecord
 from penstock.processing.sources.decompressed import ZstdError, is_compressed, open_file
 from penstock.processing.sources.line_place import MARKED_BYTES, LinePlace, mark_of
 from penstock.schema.json_text import BOM
@@ -73,7 +73,7 @@ class LineFile:
 
         Raises:
             EventsLost: it is not the file in which that place was.
-            InvalidLine: a line is too long, or the file cannot be decompressed.
+            InvalidRecord: a line is too long, or the file cannot be decompressed.
         """
         file, at, found = self._opened(place), place, list[Line]()
         try:
@@ -89,7 +89,7 @@ class LineFile:
                 is_its_end = raw == b"\n" and self._before[-1:] not in (b"", b"\n")  # Of the line before, come later.
                 self._at = at = LinePlace(at.offset + 1, at.lines) if is_its_end else at.after(raw)
                 self._before = (self._before + raw)[-MARKED_BYTES:]
-        except InvalidLine:
+        except InvalidRecord:
             self.close()
             if at.offset == place.offset:
                 raise
@@ -164,5 +164,5 @@ class LineFile:
         self.close()
         return EventsLost.of("file-changed", file=str(self._path), reason=reason)
 
-    def _invalid(self, at: LinePlace, reason: str) -> InvalidLine:
-        return InvalidLine(file=str(self._path), line=at.lines + 1, reason=reason)
+    def _invalid(self, at: LinePlace, reason: str) -> InvalidRecord:
+        return InvalidRecord.of("invalid-line", file=str(self._path), line=at.lines + 1, reason=reason)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from penstock.errors import NotReplayable
+from penstock.errors import EventsLost
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_function, check_kind, check_number
 from penstock.processing.sources.closable import Closable
@@ -106,9 +106,9 @@ class PeriodicSource(Closable):
         """Refuse.
 
         Raises:
-            NotReplayable: what a traversal has come upon may not be there any more.
+            EventsLost: what a traversal has come upon may not be there any more.
         """
-        raise NotReplayable(source=type(self).__name__)
+        raise EventsLost.of("not-replayable", source=type(self).__name__)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return 0 from the end of a traversal until the next is due; else nobody can tell."""

@@ -69,7 +69,7 @@ class Source(Protocol):
         """Return what a tranche has from an earlier position on.
 
         Raises:
-            NotReplayable: it cannot be read again.
+            EventsLost: it cannot be read again.
         """
         ...
 

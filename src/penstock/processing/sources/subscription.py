@@ -13,7 +13,7 @@ from penstock.client.concurrency import Closing
 from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
 from penstock.client.subscriptions.stream_protocol import StreamOptions
 from penstock.core.subscriptions.assignment import FeedPartition
-from penstock.errors import CommitRefused, NotReplayable, PenstockError, StreamNotFound, Unavailable
+from penstock.errors import CommitRefused, EventsLost, PenstockError, StreamNotFound, Unavailable
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.fields import Fields
 from penstock.processing.sources.batch_position import BatchPosition
@@ -136,9 +136,9 @@ class SubscriptionSource(Closing):
         """Refuse.
 
         Raises:
-            NotReplayable: a subscription sends again only what is not committed.
+            EventsLost: a subscription sends again only what is not committed.
         """
-        raise NotReplayable(source=type(self).__name__)
+        raise EventsLost.of("not-replayable", source=type(self).__name__)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:  # noqa: ARG002 - The hub has them.
         """Return how many events of each partition are not committed, whoever is sent them.

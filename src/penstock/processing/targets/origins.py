@@ -51,7 +51,7 @@ class Origins:
 
         Raises:
             EventTypeNotFound: there is no such event type.
-            PartitionRefused: the event lacks what would say that.
+            InvalidEvent: the event lacks what would say that.
         """
         protocol, transport = self._client.parts()
         choice = transport.carry_out(protocol.event_types.partition_choice(self._event_type))

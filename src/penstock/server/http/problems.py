@@ -24,7 +24,6 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.InvalidEventType: 422,
     errors.InvalidSubscription: 422,
     errors.IncompatibleSchema: 422,
-    errors.PartitionRefused: 422,
     errors.StreamNotFound: 422,
     errors.CommitRefused: 422,
     errors.UnusablePosition: 422,

@@ -21,9 +21,8 @@ from penstock.errors import (
     EventTooLarge,
     Invalid,
     InvalidEvent,
-    MalformedBatch,
     MalformedEvent,
-    PartitionRefused,
+    MalformedRequest,
     PenstockError,
     PublishingRestricted,
     TooLarge,
@@ -170,8 +169,8 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         else:
             await asyncio.wrap_future(future)
     except MalformedEvent as error:
-        raise MalformedBatch(line=error.line, reason=error.reason) from None
-    except (InvalidEvent, EventTooLarge, PartitionRefused, PublishingRestricted) as error:
+        raise MalformedRequest.of("malformed-batch", line=error.line, reason=error.reason) from None
+    except (InvalidEvent, EventTooLarge, PublishingRestricted) as error:
         if error.code == "publishing-restricted":
             raise
         access.refuse(error)
@@ -191,16 +190,14 @@ def _check_headers(request: Request) -> None:
         )
 
 
-def _answer_refused(
-    events: list[NewEvent], error: InvalidEvent | EventTooLarge | PartitionRefused | PublishingRestricted
-) -> Response:
+def _answer_refused(events: list[NewEvent], error: InvalidEvent | EventTooLarge | PublishingRestricted) -> Response:
     if isinstance(error, PublishingRestricted):
         return json_response(make_aborted_responses(events, error.detail), 422)
-    step = "partitioning" if isinstance(error, PartitionRefused) else "validating"
+    step = "partitioning" if error.code == "partition-refused" else "validating"
     return json_response(make_batch_responses(events, (error.line or 1) - 1, step, _detail(error)), 422)
 
 
-def _detail(error: InvalidEvent | EventTooLarge | PartitionRefused) -> str:
+def _detail(error: InvalidEvent | EventTooLarge) -> str:
     if isinstance(error, EventTooLarge):
         return f"Event too large: {error.size} bytes, max size is {error.limit} bytes"
     return error.reason

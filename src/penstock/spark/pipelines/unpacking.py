@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from penstock.errors import InvalidRow
+from penstock.errors import InvalidRecord
 from penstock.spark.pipelines.spans import TIME_HEADER
 
 INDEX_HEADER: Final = "stream-index"
@@ -38,7 +38,7 @@ class Unpacking:
         """Yield the events of batches of records, whose headers go on with each. A record without a value has none.
 
         Raises:
-            InvalidRow: a record is neither a StreamSpan nor a summary.
+            InvalidRecord: a record is neither a StreamSpan nor a summary.
         """
         for batch in batches:
             found: list[Unpacked] = []
@@ -58,7 +58,9 @@ class Unpacking:
         except ValueError as error:
             place = ", ".join(f"{name} {text}" for name, text in headers)
             shown = value.decode(errors="backslashreplace")[:_SHOWN_CHARS]
-            raise InvalidRow(event_type=self.event_type, reason=f"{error} ({place})", row=shown) from None
+            raise InvalidRecord.of(
+                "invalid-row", event_type=self.event_type, reason=f"{error} ({place})", row=shown
+            ) from None
 
 
 class _Given(msgspec.Struct):

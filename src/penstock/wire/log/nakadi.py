@@ -17,7 +17,7 @@ import msgspec
 from penstock.core.events.event import EVENTS_MAX, NewEvent
 from penstock.core.log.batching import FeedBatch
 from penstock.core.subscriptions.delivery import JoinedEvents
-from penstock.errors import BadCursor, BadParameter, MalformedBatch, RequestTooLarge, UnusablePosition
+from penstock.errors import BadCursor, BadParameter, MalformedRequest, RequestTooLarge, UnusablePosition
 from penstock.schema.json_text import BOM, decode, explain_malformed
 from penstock.wire.query import UNTIL_ELSEWHERE, Query, make_printable, refuse_until
 
@@ -91,7 +91,7 @@ def parse_batch(body: bytes) -> list[NewEvent]:
 
     Raises:
         RequestTooLarge: There are more than `EVENTS_MAX` events.
-        MalformedBatch: The body is not a JSON array. The error names no event, since it may lie between two of them.
+        MalformedRequest: The body is not a JSON array. The error names no event, since it may lie between two of them.
 
     >>> [bytes(event.data) for event in parse_batch(b'[{"a":1}, {"a":2}]')]
     [b'{"a":1}', b'{"a":2}']
@@ -123,9 +123,11 @@ _BETWEEN: Final = re.compile(r"[\s,]*")
 _decode_one: Final = json.JSONDecoder().raw_decode
 
 
-def _make_malformed_batch(reason: str) -> MalformedBatch:
+def _make_malformed_batch(reason: str) -> MalformedRequest:
     # Clients recognize Nakadi's words at the beginning.
-    return MalformedBatch(f"Error occurred when parsing event(s). {reason[0].upper()}{reason[1:]}", reason=reason)
+    return MalformedRequest.of(
+        "malformed-batch", f"Error occurred when parsing event(s). {reason[0].upper()}{reason[1:]}", reason=reason
+    )
 
 
 def make_batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: str) -> list[dict[str, Any]]:

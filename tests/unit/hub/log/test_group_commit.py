@@ -9,8 +9,8 @@ from penstock.core.registry.event_type import EventType
 from penstock.errors import (
     DatabaseUnavailable,
     HubUnavailable,
+    InvalidEvent,
     OutcomeUnknown,
-    PartitionRefused,
     Unavailable,
     WrongTransaction,
 )
@@ -153,7 +153,7 @@ def test_request_that_no_longer_fits_is_refused_by_line_and_the_others_are_store
 
     assert read_next_offsets([kept]) == [{0: 1}]
     error = refused.exception(300)
-    assert isinstance(error, PartitionRefused) and error.line == 8
+    assert isinstance(error, InvalidEvent) and (error.code, error.line) == ("partition-refused", 8)
 
 
 def test_request_is_prepared_again_after_one_of_its_partitions_was_changed(log: Log, store: Store) -> None:

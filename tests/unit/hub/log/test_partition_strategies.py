@@ -7,11 +7,12 @@ import pytest
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import PartitionNotFound, PartitionRefused
+from penstock.errors import InvalidEvent, PartitionNotFound
 from penstock.hub.log import publish
 from penstock.hub.log.publish import NewEvents
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
+from tests.failing import has_code
 from tests.unit.hub.feeds import a_feed
 
 COUNT = 16
@@ -126,7 +127,7 @@ REFUSED: dict[str, tuple[StoredFeed, NewEvent, dict[str, Any], str]] = {
 def test_event_without_its_partition_is_refused_by_line(
     feed: StoredFeed, event: NewEvent, how: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(PartitionRefused) as refused:
+    with pytest.raises(InvalidEvent, check=has_code("partition-refused")) as refused:
         place(feed, event, lines=[8], **how)
 
     assert refused.value.line == 8
@@ -135,14 +136,14 @@ def test_event_without_its_partition_is_refused_by_line(
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_refusal_advises_a_key_where_one_can_be_given(strict: bool) -> None:
-    with pytest.raises(PartitionRefused) as refused:
+    with pytest.raises(InvalidEvent, check=has_code("partition-refused")) as refused:
         place(BY_ID, a_new_event({}), strict=strict)
 
     assert ("or a key beside it" in refused.value.reason) == (not strict)
 
 
 def test_refusal_quotes_the_partition_that_was_asked_for() -> None:
-    with pytest.raises(PartitionRefused, match="1" * 70):
+    with pytest.raises(InvalidEvent, check=has_code("partition-refused"), match="1" * 70):
         place(ASKED, a_new_event(asking("1" * 5_000)))
 
 

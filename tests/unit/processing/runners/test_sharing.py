@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import DatabaseUnavailable, TableGone
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.runners.local import Local
 from penstock.processing.runners.sharing import PAUSE_SECONDS
 from penstock.processing.sharing import Held
 from penstock.processing.sources.memory import MemorySource
+from tests.failing import has_code
 
 SOON_SECONDS = 300.0
 
@@ -68,5 +69,5 @@ def test_processor_without_its_tables_ends_and_says_so(url: str, table: str) -> 
     source.append("S", [1])
 
     assert processor.wait(SOON_SECONDS)
-    with pytest.raises(TableGone, match=f"no such table: {table}"):
+    with pytest.raises(DatabaseUnsuitable, check=has_code("table-gone"), match=f"no such table: {table}"):
         processor.stop()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from penstock.errors import BadParameter, EventsLost, InvalidLine, Unavailable
+from penstock.errors import BadParameter, EventsLost, InvalidRecord, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
@@ -119,7 +119,7 @@ def test_malformed_line_is_named_after_the_lines_before_it_are_handled(
     path.write_text(f"# first\n{good}{line}\n{good}")
     seen, checkpoints = Seen(), MemoryCheckpoints()
     running = Inline(seen, source(path, **options), checkpoints=checkpoints)
-    with pytest.raises(InvalidLine, match=f"events.ndjson, line 3: .*{reason}"):
+    with pytest.raises(InvalidRecord, check=has_code("invalid-line"), match=f"events.ndjson, line 3: .*{reason}"):
         running.drain()
     while running.engine.take(0, 0.0):
         pass
@@ -134,7 +134,7 @@ def test_truncated_compressed_file_is_noticed(tmp_path: Path) -> None:
         path = tmp_path / name
         whole = compress(lines(range(5_000)))
         path.write_bytes(whole[: len(whole) - 20])
-        with pytest.raises(InvalidLine, match="cannot be read on"):
+        with pytest.raises(InvalidRecord, check=has_code("invalid-line"), match="cannot be read on"):
             Inline(Seen(), source(path)).drain()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from penstock.errors import BadParameter, EventsLost, InvalidLine
+from penstock.errors import BadParameter, EventsLost, InvalidRecord
 from penstock.processing.sources import line_file as line_file_module
 from penstock.processing.sources.decompressed import open_file
 from penstock.processing.sources.file_names import FileNames
@@ -141,7 +141,7 @@ def test_last_line_may_be_completed_later(tmp_path: Path, name: str) -> None:
 )
 def test_incomplete_compressed_file_is_named(tmp_path: Path, name: str, raw: bytes) -> None:
     (tmp_path / name).write_bytes(raw)
-    with pytest.raises(InvalidLine, match=rf"{name}.*it cannot be read( on)?: "):
+    with pytest.raises(InvalidRecord, check=has_code("invalid-line"), match=rf"{name}.*it cannot be read( on)?: "):
         LineFile(tmp_path / name, follow=False).read(LinePlace(), 9)
 
 
@@ -162,7 +162,7 @@ def test_line_without_an_end_does_not_fill_the_memory(path: Path, monkeypatch: p
     monkeypatch.setattr(line_file_module, "LINE_BYTES_MAX", 2)
     for follow in (False, True):
         file = LineFile(path, follow=follow)
-        with pytest.raises(InvalidLine, match="line 2: it is longer than 2 bytes"):
+        with pytest.raises(InvalidRecord, check=has_code("invalid-line"), match="line 2: it is longer than 2 bytes"):
             file.read(file.read(LinePlace(), 9).end, 9)
 
 
@@ -183,7 +183,7 @@ def test_line_is_an_event_at_its_first_byte() -> None:
 
 @pytest.mark.parametrize("raw", [b"{", b'"\xff"', b"[" * 100_000, b"1", b'{"id":true}'])
 def test_malformed_line_is_named(raw: bytes) -> None:
-    with pytest.raises(InvalidLine, match="f, line 4: "):
+    with pytest.raises(InvalidRecord, check=has_code("invalid-line"), match="f, line 4: "):
         LineEvents(["id"], None).event(Line(LinePlace(100, 3), raw), "f")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, NotReplayable, Unavailable
+from penstock.errors import BadParameter, EventsLost, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.rules import Rules
@@ -15,6 +15,7 @@ from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Want
 from penstock.processing.sources.traversal import CHUNK, Traversal, Within
 from penstock.processing.timetable import TRAVERSED_MAX
+from tests.failing import has_code
 
 
 def traversal(count: int) -> Traversal:
@@ -218,5 +219,5 @@ def test_impossible_periodic_source_is_refused(world: World) -> None:
         Inline(Seen(), world.source()).drain()
     with pytest.raises(BadParameter, match="crawl is 'NoneType, returned'; allowed: a function that returns an iter"):
         Inline(Seen(), PeriodicSource(lambda: None, 60)).drain()  # type: ignore[arg-type, return-value]
-    with pytest.raises(NotReplayable):
+    with pytest.raises(EventsLost, check=has_code("not-replayable")):
         world.source().reread("0", Want(0, 1))

@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from penstock.errors import InvalidRow
+from penstock.errors import InvalidRecord
 from penstock.spark.pipelines.unpacking import Unpacking, unpack
+from tests.failing import has_code
 
 HEADERS = pa.map_(pa.string(), pa.string())
 
@@ -56,7 +57,7 @@ def test_malformed_record_is_reported_with_its_kafka_offset(value: bytes) -> Non
     given = {"value": [value], "headers": [[("kafka-topic", "orders"), ("kafka-offset", "3")]]}
     batch = pa.RecordBatch.from_pydict(given, pa.schema({"value": pa.binary(), "headers": HEADERS}))
 
-    with pytest.raises(InvalidRow, match=r"kafka-topic orders, kafka-offset 3"):
+    with pytest.raises(InvalidRecord, check=has_code("invalid-row"), match=r"kafka-topic orders, kafka-offset 3"):
         list(Unpacking("order")([batch]))
 
 

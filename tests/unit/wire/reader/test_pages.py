@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.events.decoding import EventDecoder
-from penstock.errors import ConnectionLost, EventUnfit, MalformedAnswer
+from penstock.errors import ConnectionLost, EventUnusable, MalformedAnswer
 from penstock.wire.log.reader.pages import OF_FEED, FeedLine, LineReader, Page, PageReader
+from tests.failing import has_code
 
 # Lines.
 
@@ -189,7 +190,7 @@ def test_unfit_event_is_refused_with_its_place_and_the_member_at_fault() -> None
     body = event(0, 1) + cursor(0, "a") + event(1, 2) + event(0, 3) + unfit + event(0, 4) + cursor(0, "b")
     page = read(body + cursor(1, "c"), {0: "_first", 1: "_first"}, Numbered)
 
-    with pytest.raises(EventUnfit) as caught:
+    with pytest.raises(EventUnusable, check=has_code("event-unfit")) as caught:
         page.events[3].data  # noqa: B018 - it is decoded now
 
     assert caught.value.fields | {"event": ""} == {
@@ -209,7 +210,7 @@ def test_unfit_event_leaves_the_others_and_the_cursors_usable() -> None:
     for each in page.events:
         try:
             fit.append(each.data.n)
-        except EventUnfit:
+        except EventUnusable:
             unfit.append(each.raw)
 
     assert (fit, unfit) == ([1, 3], [b"{}"])
@@ -219,14 +220,14 @@ def test_unfit_event_leaves_the_others_and_the_cursors_usable() -> None:
 def test_unfit_event_without_a_cursor_before_it_has_its_place_in_the_page() -> None:
     [only] = read('{"partition":0,"data":{}}\n' + cursor(0, "b"), {}, Numbered, asked=[0]).events
 
-    with pytest.raises(EventUnfit, match="event 1 of its page in partition 0"):
+    with pytest.raises(EventUnusable, check=has_code("event-unfit"), match="event 1 of its page in partition 0"):
         only.data  # noqa: B018
 
 
 def test_text_fits_no_type() -> None:
     [only] = read('{"data":"AAEC"}\n{"cursor":"a"}\n', FIRST, Numbered, partition=0).events
 
-    with pytest.raises(EventUnfit, match="expected `object`, got `str`"):
+    with pytest.raises(EventUnusable, check=has_code("event-unfit"), match="expected `object`, got `str`"):
         only.data  # noqa: B018
     assert only.metadata == {}
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 import msgspec
 
 from penstock.core.events.decoding import EventDecoder
-from penstock.errors import ConnectionLost, EventUnfit
+from penstock.errors import ConnectionLost, EventUnusable
 from penstock.wire.http import ReaderItem, malformed_answer
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class FeedEvent(Generic[Data]):
         It is an instance of the feed's type; without a type a dict, or a str from FeedAPI servers with text.
 
         Raises:
-            EventUnfit: The event does not match the feed's type. To skip it, use `raw` and the page's cursors.
+            EventUnusable: The event does not match the feed's type. To skip it, use `raw` and the page's cursors.
         """
         try:
             return self._data
@@ -211,7 +211,8 @@ class TypedEvent(FeedEvent[Data]):
             member, reason = decoder.explain(error, self.raw)
             cursor, place = self._at
             eid = self.metadata.get("eid")
-            raise EventUnfit(
+            raise EventUnusable.of(
+                "event-unfit",
                 feed=decoder.feed,
                 partition=self.partition,
                 cursor=cursor,
