@@ -82,7 +82,9 @@ def test_errors_page_is_up_to_date_and_advises_on_existing_errors() -> None:
 
     assert page("errors.md") == document_errors.render(), stale
 
-    assert not set(document_errors.ADVICE) - {kind.code for kind in penstock.errors.ALL}
+    codes = {code for kind in penstock.errors.ALL for code in (kind.code, *kind.cases)}
+    assert not set(document_errors.ADVICE) - codes
+    assert not document_errors.LOCAL - codes
 
 
 def test_command_line_page_has_every_command_and_option() -> None:
