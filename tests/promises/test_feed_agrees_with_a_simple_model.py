@@ -142,7 +142,7 @@ class FeedMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if any(self.model):
-            heads = self.hubs[1].log.heads(self.name)[1]
+            heads = self.hubs[1].log.find_heads(self.name)[1]
             assert [head.next_offset for _, head in sorted(heads.items())] == [len(each) for each in self.model]
 
     def _read(self, consumer: Consumer, size: int, hub: int) -> int:
