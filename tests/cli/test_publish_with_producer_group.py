@@ -186,7 +186,7 @@ def test_group_claimed_or_deleted_by_another_is_not_continued(
 
     refused = at_hub("publish", orders, file, *GROUP)
 
-    says = "partition 1: another producer has claimed epoch" if claim else "told to forget the group"
+    says = "partition 1: another producer has claimed epoch" if claim else "the producer group was deleted on request"
     assert (refused.status, says in refused.err) == (1, True)
     assert by_order(stored(at_hub, orders)) == by_order(EVENTS[:500])
 

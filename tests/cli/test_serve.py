@@ -52,7 +52,7 @@ def test_serve_prints_its_address_and_database(penstock: Command) -> None:
         rows.append(next(line for line in head.splitlines() if "database" in line))
 
     assert rows == [
-        "  database   sqlite:///penstock.db      created: there was no such file",
+        "  database   sqlite:///penstock.db      created: the file did not exist",
         "  database   sqlite:///penstock.db",
     ]
 

@@ -201,7 +201,7 @@ def keep_large_blocks() -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach what listens on *host*.
+    """Return whether only this machine can connect to a server that listens on *host*.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -216,14 +216,14 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-OPEN_TO_ALL = "there is no authorization: whoever reaches this address can read, publish and delete"
+OPEN_TO_ALL = "no authorization: anyone who can connect to this address can read, publish and delete"
 
 
 class _Served(NamedTuple):
     url: str
     database: str
     created: bool
-    """Whether the database's file was not there before."""
+    """Whether the database file was created."""
     loopback: bool
 
 
@@ -242,8 +242,8 @@ def _announce(served: _Served, *, as_json: bool) -> None:
 
     tell(f"Penstock {__version__}", style="bold cyan")
     tell(f"  hub        {url}      described at {url}/docs")
-    tell(f"  database   {database}{'      created: there was no such file' if created else ''}")
+    tell(f"  database   {database}{'      created: the file did not exist' if created else ''}")
     if not loopback:
         tell(f"  WARNING    {OPEN_TO_ALL}.", style="bold red")
-        tell("             Use --host 127.0.0.1, behind a proxy that asks who is there.", style="red")
+        tell("             Use --host 127.0.0.1, behind a proxy that authenticates clients.", style="red")
     tell("  Ctrl-C stops it.", style="dim")

@@ -30,7 +30,7 @@ class ChangeKind(NamedTuple):
     """The alternative to a refused change; None: it depends on the place."""
 
 
-ID: Final = ChangeKind("id", "the id of a schema cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is")
+ID: Final = ChangeKind("id", "the id of a schema cannot be changed", Level.MAJOR, Level.MAJOR, "keep it unchanged")
 TITLE: Final = ChangeKind("title", "the title differs", Level.PATCH, Level.PATCH, "")
 DESCRIPTION: Final = ChangeKind("description", "the description differs", Level.PATCH, Level.PATCH, "")
 PROPERTY_ADDED: Final = ChangeKind("property-added", "a property was added", Level.MINOR, Level.MINOR, "")
@@ -41,7 +41,7 @@ PROPERTY_REDEFINED: Final = ChangeKind(
     Level.MAJOR,
 )
 PROPERTY_REMOVED: Final = ChangeKind(
-    "property-removed", "properties cannot be removed", Level.MAJOR, Level.MAJOR, "keep it, and say it is deprecated"
+    "property-removed", "properties cannot be removed", Level.MAJOR, Level.MAJOR, "keep it, and mark it as deprecated"
 )
 TYPE_CHANGED: Final = ChangeKind("type-changed", "types must be the same", Level.MAJOR, Level.MAJOR)
 TYPE_NARROWED: Final = ChangeKind("type-narrowed", "a type cannot be given to what had none", Level.MINOR, Level.MAJOR)
@@ -63,17 +63,17 @@ REQUIRED_REDUCED: Final = ChangeKind(
     "required-reduced", "required array changed: a member is missing", Level.MAJOR, Level.MAJOR, "keep it required"
 )
 REQUIRED_EXTENDED: Final = ChangeKind(
-    "required-extended", "required array changed: a member was added", Level.MINOR, Level.MAJOR, "leave it optional"
+    "required-extended", "required array changed: a member was added", Level.MINOR, Level.MAJOR, "keep it optional"
 )
 ADDITIONAL_PROPERTIES: Final = ChangeKind(
-    "additional-properties", "additionalProperties cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is"
+    "additional-properties", "additionalProperties cannot be changed", Level.MAJOR, Level.MAJOR, "keep it unchanged"
 )
 ADDITIONAL_PROPERTIES_NARROWED: Final = ChangeKind(
     "additional-properties-narrowed", "additionalProperties cannot be narrowed", Level.MINOR, Level.MAJOR,
-    "leave it as it is",
+    "keep it unchanged",
 )  # fmt: skip
 ADDITIONAL_ITEMS: Final = ChangeKind(
-    "additional-items", "additionalItems cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is"
+    "additional-items", "additionalItems cannot be changed", Level.MAJOR, Level.MAJOR, "keep it unchanged"
 )
 DEPENDENCIES: Final = ChangeKind("dependencies", "dependencies cannot be changed", Level.MAJOR, Level.MAJOR)
 REDEFINED_SINCE: Final = ChangeKind(

@@ -57,9 +57,9 @@ from penstock.schema.traversal import (
     target,
 )
 
-BESIDE: Final = "add an optional property with what is new, and leave the old one as it is"
-AROUND: Final = "leave it as it is, and add an optional property with what is new to an object further out"
-NOWHERE: Final = "leave it as it is: what has to be otherwise takes another event type"
+BESIDE: Final = "keep the property unchanged, and add an optional property with the new definition"
+AROUND: Final = "keep it unchanged, and add an optional property with the new definition to an enclosing object"
+NOWHERE: Final = "keep it unchanged, or create another event type with the new definition"
 
 
 class SchemaPlace(NamedTuple):
@@ -94,7 +94,7 @@ class SchemaPlace(NamedTuple):
         """The alternative to a refused change at this place.
 
         >>> SchemaPlace("#/minProperties").alternative
-        'leave it as it is: what has to be otherwise takes another event type'
+        'keep it unchanged, or create another event type with the new definition'
         """
         if self.beside:
             return BESIDE
@@ -240,14 +240,12 @@ def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[SchemaDif
     return comparison.changes
 
 
-_SAME_DRAFT: Final = "leave it as it is: by another draft the same words mean something else"
-_SAME_PATTERNS: Final = (
-    "leave the patterns as they are; what is new can be an optional property whose name none of them matches"
-)
+_SAME_DRAFT: Final = "keep it unchanged: another draft gives the same keywords other meanings"
+_SAME_PATTERNS: Final = "keep the patterns unchanged, and add an optional property whose name matches none of them"
 _ANOTHER_NAME: Final = "choose a name that no pattern of `patternProperties` matches"
 _SAME_REACH: Final = (
-    "leave the type and the keywords beside it as they are: by them the mode `compatible` knows objects, in which it "
-    "refuses what is not named"
+    "keep the type and the keywords beside it unchanged: from them the mode `compatible` infers that the value is an "
+    "object, whose unnamed members it refuses"
 )
 
 

@@ -222,18 +222,16 @@ def check_references(schema: Schema) -> None:
             continue
         reference = node["$ref"]
         if not isinstance(reference, str):
-            raise make_schema_error(f"has a $ref at {format_pointer(at)} that is no text")
+            raise make_schema_error(f"has a $ref at {format_pointer(at)} that is not a string")
         if not reference.startswith("#"):
             raise make_schema_error(
-                f"refers at {format_pointer(at)} to {abbreviate(reference)}, outside of itself, which is never "
-                "fetched: put what is there under definitions"
+                f"refers at {format_pointer(at)} to {abbreviate(reference)}, outside the schema, which is "
+                "never fetched: copy the definition into definitions"
             )
         if target(schema, reference) is MISSING:
-            raise make_schema_error(
-                f"refers at {format_pointer(at)} to {abbreviate(reference)}, which leads to nothing"
-            )
+            raise make_schema_error(f"refers at {format_pointer(at)} to {abbreviate(reference)}, which does not exist")
         if steps(reference) not in schemas:
-            where = "where no schema stands: put what is there under definitions"
+            where = "which is not the place of a schema: move it into definitions"
             raise make_schema_error(f"refers at {format_pointer(at)} to {abbreviate(reference)}, {where}")
 
 

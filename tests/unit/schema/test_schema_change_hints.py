@@ -19,13 +19,13 @@ def within(node: Schema, **others: Any) -> Schema:
 
 def test_refused_change_has_a_hint_that_its_place_allows() -> None:
     rows: list[tuple[Schema, Schema, str, str]] = [
-        ({}, DRAFT_7, "#/$schema", "leave it as it is: by another draft"),
-        ({"id": "a"}, {}, "#/id", "leave it as it is"),
+        ({}, DRAFT_7, "#/$schema", "keep it unchanged: another draft"),
+        ({"id": "a"}, {}, "#/id", "keep it unchanged"),
         *((within(STRING), within(STRING) | {name: value}, f"#/{name}", NOWHERE) for name,
             value in (("minProperties", 1), ("maxProperties", 1), ("not", STRING), ("if", {}), ("then", STRING),
             ("const", {}), ("propertyNames", STRING), ("default", {}), ("enum", [{}]), ("dependencies", {"a": ["b"]}))),
         (within(STRING), within(STRING, patternProperties={"^b": {}}), "#/patternProperties",
-         "leave the patterns as they are; what is new can be an optional property whose name none of them matches"),
+         "keep the patterns unchanged, and add an optional property whose name matches none of them"),
         (within(STRING, additionalProperties=NUMBER),
          within(STRING, additionalProperties=NUMBER, patternProperties={"^b": {}}), "#/patternProperties", NOWHERE),
         (within(STRING), within(STRING, allOf=[{}]), "#", NOWHERE),
@@ -60,11 +60,11 @@ def test_refused_change_has_a_hint_that_its_place_allows() -> None:
          "#/properties/a/properties/a", AROUND),
         ({"patternProperties": {"^a": {}}}, {"patternProperties": {"^a": {}}} | within({}), "#/properties/a",
          "choose a name that no pattern of `patternProperties` matches"),
-        (within(STRING), OBJECT, "#/properties/a", "keep it, and say it is deprecated"),
+        (within(STRING), OBJECT, "#/properties/a", "keep it, and mark it as deprecated"),
         ({"required": ["a"]}, {}, "#/required", "keep it required"),
-        (within(STRING), within(STRING, additionalProperties=False), "#/additionalProperties", "leave it as it is"),
+        (within(STRING), within(STRING, additionalProperties=False), "#/additionalProperties", "keep it unchanged"),
         (within(ARRAY), within(ARRAY | {"additionalItems": False}), "#/properties/a/additionalItems",
-         "leave it as it is"),
+         "keep it unchanged"),
     ]  # fmt: skip
     for old, new, pointer, hint in rows:
         check_hint(old, new, pointer, hint, "forward")
@@ -72,8 +72,8 @@ def test_refused_change_has_a_hint_that_its_place_allows() -> None:
 
 def test_mode_compatible_has_hints_of_its_own() -> None:
     rows: list[tuple[Schema, Schema, str, str]] = [
-        (within({}), within({}, required=["a"]), "#/required", "leave it optional"),
-        (within(STRING), within(STRING, additionalProperties=NUMBER), "#/additionalProperties", "leave it as it is"),
+        (within({}), within({}, required=["a"]), "#/required", "keep it optional"),
+        (within(STRING), within(STRING, additionalProperties=NUMBER), "#/additionalProperties", "keep it unchanged"),
         (within({}), within(STRING), "#/properties/a", BESIDE),
         ({"patternProperties": {"^b": OBJECT}, "properties": {}}, {"patternProperties": {"^b": within(STRING)},
          "properties": {}}, "#/patternProperties/^b/properties/a", AROUND),
@@ -83,7 +83,7 @@ def test_mode_compatible_has_hints_of_its_own() -> None:
          within(OBJECT | {"patternProperties": {"^b": within(STRING)}}),
          "#/properties/a/patternProperties/^b/properties/a", AROUND),
         (within({"patternProperties": {"^b": {}}}), within({"patternProperties": {"^b": {}}, "minProperties": 0}),
-         "#/properties/a/additionalProperties", "leave the type and the keywords beside it as they are"),
+         "#/properties/a/additionalProperties", "keep the type and the keywords beside it unchanged"),
     ]  # fmt: skip
     for old, new, pointer, hint in rows:
         check_hint(old, new, pointer, hint, "compatible")

@@ -6,7 +6,7 @@ series again knows which events the hub has stored, whatever happened before.
 Invariants:
     Nothing is sent before the last stored event of every partition is compared with the series' event of that number.
     Only this module assigns numbers: in another epoch than the first they would not be positions.
-    The hub remembers the producer group until it is told to forget it.
+    The hub keeps the producer group until it is deleted on request.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -119,7 +119,7 @@ class Replay:
         """Publish the events that are not stored yet; return once the whole series is durably stored.
 
         Raises:
-            ReplayDiffers: The stored events differ from the series or are more, the hub was told to forget the group,
+            ReplayDiffers: The stored events differ from the series or are more, the group was deleted or has expired,
                 or another producer has claimed it.
             Conflict: Another process publishes the same series.
             InvalidEvent, EventTooLarge: An event was refused. Field `line` has its position in the
@@ -162,7 +162,7 @@ class Replay:
         try:
             properties = self._client.publishing_properties(self._event_type, partition, self._group)
         except ProducerStateExpired as error:
-            reason = "the hub was told to forget the group, or has forgotten it after its time without activity"
+            reason = "the producer group was deleted on request, or has expired after its idle time"
             raise self._difference(partition, reason) from error
         if properties is not None and properties.epoch != _EPOCH:
             reason = (

@@ -109,15 +109,15 @@ class PartitionQueue:
 
     def __init__(self, committed: int, now: float) -> None:
         self.known = committed
-        """What is known to be stored as committed …"""
+        """The committed position, as stored."""
         self.committed = committed
-        """… and the same without events that were left out behind it."""
+        """The committed position, moved past the filtered-out events that follow it."""
         self.sent = committed
         self.read = committed
         self.waiting = 0
-        """How many events wait to be sent …"""
+        """Number of events that wait to be sent."""
         self.size = 0
-        """… and what memory they take."""
+        """Memory of the events that wait, in bytes."""
         self.sent_at = now
         self.keep_alives = 0
         self.single_until = 0
@@ -263,7 +263,7 @@ class _Piece:
         self.offsets = read.offsets
         self.received = read.received
         self.first = 0
-        """What is before it does not wait."""
+        """Index of the first event that waits."""
         self.left = len(read.events)
         size = len(read.events.data) if isinstance(read.events, JoinedEvents) else sum(map(len, read.events))
         self.size = size + EVENT_OVERHEAD * self.left
@@ -325,10 +325,10 @@ class SubscriptionDelivery:
         self._began = now
         self._idle_since: float | None = now
         self._waits_since = now
-        """Since when a commit is waited for, if anything is uncommitted."""
+        """The time since which the stream waits for a commit, if any event is uncommitted."""
         self._sent = 0
         self._ahead = 0
-        """How far what is sent is ahead of what is committed, over all partitions."""
+        """Offsets that were sent and not committed, over all partitions."""
         self._debug: str | None = "Stream started"
         self._reason: str | None = None
 
