@@ -26,7 +26,6 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from penstock.errors import (
     BadParameter,
     ConnectionLost,
-    MalformedAnswer,
     PenstockError,
     ServerError,
     Unavailable,
@@ -147,11 +146,6 @@ def check_path(path: Iterable[Any]) -> None:
     for step in path:
         if not isinstance(step, str):
             raise BadParameter(parameter="name", value=step, allowed="a string, as names and ids are")
-
-
-def malformed_answer(url: str, reason: str) -> MalformedAnswer:
-    """Return the error for a response of *url* that violates its protocol."""
-    return MalformedAnswer(url=url, reason=reason)
 
 
 EXAMPLE: Final = "http://localhost:8080"

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from penstock.errors import BadParameter, PenstockError
+from penstock.errors import BadParameter, MalformedAnswer, PenstockError
 from penstock.wire.http import (
     Exchange,
     HttpRequest,
@@ -16,7 +16,6 @@ from penstock.wire.http import (
     error_of,
     fetch,
     is_page,
-    malformed_answer,
     retry_until,
 )
 
@@ -98,4 +97,4 @@ def decode_response(answer: HttpResponse, kind: Any) -> Any:
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed_answer(answer.url, f"{answer.body[:200]!r} ({error})") from error
+        raise MalformedAnswer(url=answer.url, reason=f"{answer.body[:200]!r} ({error})") from error

@@ -45,6 +45,7 @@ from penstock.errors import (
     ClaimRefused,
     EventTooLarge,
     InvalidEvent,
+    MalformedAnswer,
     PenstockError,
     ProducerFenced,
     ProducerNotFound,
@@ -61,7 +62,6 @@ from penstock.wire.http import (
     RetryBackoff,
     error_of,
     fetch,
-    malformed_answer,
     retry_until,
 )
 from penstock.wire.log.zeroeventhub import NDJSON
@@ -173,7 +173,7 @@ def decode_response(answer: HttpResponse, shape: type[Shape]) -> Shape:
     try:
         return msgspec.json.decode(answer.body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed_answer(answer.url, f"it answered {answer.body[:200]!r} to what was asked") from error
+        raise MalformedAnswer(url=answer.url, reason=f"it answered {answer.body[:200]!r} to what was asked") from error
 
 
 class OutcomeResolver:

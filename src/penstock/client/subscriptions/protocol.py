@@ -27,7 +27,7 @@ from penstock.client.subscriptions.model import (
     partitions_of,
     subscription_of,
 )
-from penstock.errors import BadCursor, ParkedNotFound, SubscriptionNotFound, UnusablePosition
+from penstock.errors import BadCursor, MalformedAnswer, ParkedNotFound, SubscriptionNotFound, UnusablePosition
 from penstock.wire.arguments import check_items, check_names
 from penstock.wire.groups import PositionReset, ResetPosition, check_reason
 from penstock.wire.http import (
@@ -37,7 +37,6 @@ from penstock.wire.http import (
     is_not_applied,
     is_transient,
     join_url,
-    malformed_answer,
 )
 from penstock.wire.log.nakadi import parse_offset
 
@@ -345,7 +344,7 @@ def _convert(answer: HttpResponse, shape: type[Shape], make: Callable[[Shape], M
     try:
         return make(shown)
     except (ValueError, msgspec.ValidationError, BadCursor) as error:
-        raise malformed_answer(answer.url, f"{answer.body[:200]!r} ({error})") from error
+        raise MalformedAnswer(url=answer.url, reason=f"{answer.body[:200]!r} ({error})") from error
 
 
 class _Retried(msgspec.Struct):

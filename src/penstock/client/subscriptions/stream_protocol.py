@@ -21,6 +21,7 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import (
     BadParameter,
     ConnectionLost,
+    MalformedAnswer,
     PenstockError,
     StreamNotFound,
     SubscriptionBusy,
@@ -39,7 +40,6 @@ from penstock.wire.http import (
     error_of,
     is_transient,
     join_url,
-    malformed_answer,
     read_body,
 )
 from penstock.wire.log.nakadi import parse_offset
@@ -434,7 +434,7 @@ class StreamProtocol:
             raise error_of(HttpResponse(url, head.status, head.headers, (yield from read_body(ERROR_BYTES_MAX))))
         stream_id = self.stream_id = head.headers.get(STREAM_ID.lower())
         if stream_id is None:
-            raise malformed_answer(url, f"it has no {STREAM_ID}")
+            raise MalformedAnswer(url=url, reason=f"it has no {STREAM_ID}")
         self._uncommitted.clear()
         yield StreamBegan(stream_id)
         reader, brought, reason = LineReader(url, BATCHES), 0, ""

@@ -431,7 +431,7 @@ def read_schema_member(member: Any, within: str = "schema.") -> Definition:
         )
     for name, value, right in (("type", kind, "json_schema"), ("schema", text, "a JSON Schema, as text")):
         if value is None:
-            raise _invalid_field(f"{within}{name}", f"may not be null; it is {right}")
+            raise InvalidEventType(field=f"{within}{name}", reason=f"may not be null; it is {right}")
     if not isinstance(kind, str) or kind.lower() != "json_schema":
         raise InvalidEventType.of(MALFORMED, field=f"{within}type", reason=describe_mismatch(kind, "json_schema"))
     if not isinstance(text, str):
@@ -497,7 +497,3 @@ def _describe_missing(category: str, path: str) -> str:
     if category == "data" or (category == "business" and first == "metadata"):
         return repr(path)
     return f"{path!r} at {pointer_to([first, *rest])}"
-
-
-def _invalid_field(field: str, reason: str) -> InvalidEventType:
-    return InvalidEventType(field=field, reason=reason)

@@ -169,7 +169,9 @@ def _check_partition_count(old: EventType, definition: Definition) -> None:
     count = definition.get("partition_count")
     if count is not None and count != old.partition_count:
         path = f"PUT /event-types/{old.name}/partition-count"
-        raise _invalid_field("partition_count", f"is {old.partition_count} and is raised by {path} alone")
+        raise InvalidEventType(
+            field="partition_count", reason=f"is {old.partition_count} and is raised by {path} alone"
+        )
 
 
 def _check_fields(
@@ -177,16 +179,19 @@ def _check_fields(
 ) -> None:
     before, after = old.definition, new.definition
     if new.name != old.name:
-        raise _invalid_field("name", f"must be {old.name!r}, as in the path: an event type keeps its name")
+        raise InvalidEventType(
+            field="name", reason=f"must be {old.name!r}, as in the path: an event type keeps its name"
+        )
     if new.cleanup_policy != old.cleanup_policy and (old.cleanup_policy, new.cleanup_policy) != (
         "delete",
         "compact_and_delete",
     ):
-        raise _invalid_field(
-            "cleanup_policy", f"can change from delete to compact_and_delete alone, not from {old.cleanup_policy}"
+        raise InvalidEventType(
+            field="cleanup_policy",
+            reason=f"can change from delete to compact_and_delete alone, not from {old.cleanup_policy}",
         )
     if before.get("audience") is not None and after.get("audience") is None:
-        raise _invalid_field("audience", "may not become null once it is set")
+        raise InvalidEventType(field="audience", reason="may not become null once it is set")
     if before.get("authorization") is not None and definition.get("authorization") is None:
         raise InvalidEventType(_AUTHORIZATION_GONE, field="authorization", reason="may not become null once it is set")
     _check_category(old, new)
@@ -197,14 +202,14 @@ def _check_fields(
         return
     if new.compatibility_mode not in (old.compatibility_mode, _NEXT_MODE.get(old.compatibility_mode)):
         way = f"cannot change from {old.compatibility_mode} to {new.compatibility_mode}"
-        raise _invalid_field("compatibility_mode", f"{way}, but by who administers the hub")
+        raise InvalidEventType(field="compatibility_mode", reason=f"{way}, but by who administers the hub")
     if (old.evolution_rules, new.evolution_rules) == ("forward", "consumers"):
-        raise _invalid_field(
-            "options.evolution", "cannot change from nakadi to consumers, but by who administers the hub"
+        raise InvalidEventType(
+            field="options.evolution", reason="cannot change from nakadi to consumers, but by who administers the hub"
         )
     selector = before.get("event_owner_selector")
     if selector is not None and after.get("event_owner_selector") != selector:
-        raise _invalid_field("event_owner_selector", "cannot change once it is set")
+        raise InvalidEventType(field="event_owner_selector", reason="cannot change once it is set")
 
 
 def _check_order(old: EventType, new: EventType, limits: Limits) -> None:
@@ -212,20 +217,20 @@ def _check_order(old: EventType, new: EventType, limits: Limits) -> None:
     lost = "events that are in order now would fall in other partitions; to accept that, say allow_reordering"
     if new.partition_strategy != old.partition_strategy != "random":
         way = f"from {old.partition_strategy} to {new.partition_strategy}"
-        raise _invalid_field("partition_strategy", f"cannot change {way}: {lost}")
+        raise InvalidEventType(field="partition_strategy", reason=f"cannot change {way}: {lost}")
     if limits.strict or old.partition_strategy != "hash" or new.partition_key_fields == old.partition_key_fields:
         return
     before, after = (", ".join(each.partition_key_fields) for each in (old, new))
-    raise _invalid_field("partition_key_fields", f"cannot change from {before} to {after}: {lost}")
+    raise InvalidEventType(field="partition_key_fields", reason=f"cannot change from {before} to {after}: {lost}")
 
 
 def _check_category(old: EventType, new: EventType) -> None:
     if new.category != old.category:
         if (old.category, new.category) != ("undefined", "business"):
             way = f"from {old.category} to {new.category}"
-            raise _invalid_field("category", f"can change from undefined to business alone, not {way}")
+            raise InvalidEventType(field="category", reason=f"can change from undefined to business alone, not {way}")
         if new.compatibility_mode == "compatible":
-            raise _invalid_field("category", "can change in the modes none and forward alone")
+            raise InvalidEventType(field="category", reason="can change in the modes none and forward alone")
 
 
 def _check_statistic(old: EventType, after: Definition | None, limits: Limits) -> None:
@@ -234,14 +239,12 @@ def _check_statistic(old: EventType, after: Definition | None, limits: Limits) -
     before = old.definition["default_statistic"]
     if before is None:
         if after is not None and partition_count_of({"default_statistic": after}, limits) != old.partition_count:
-            raise _invalid_field(
-                "default_statistic", f"must ask for {old.partition_count} partitions, as there are: {by}"
+            raise InvalidEventType(
+                field="default_statistic", reason=f"must ask for {old.partition_count} partitions, as there are: {by}"
             )
         return
     for name in ("read_parallelism", "write_parallelism"):
         if after is not None and after[name] != before[name]:
-            raise _invalid_field(f"default_statistic.{name}", f"is {before[name]} and cannot change: {by}")
-
-
-def _invalid_field(field: str, reason: str) -> InvalidEventType:
-    return InvalidEventType(field=field, reason=reason)
+            raise InvalidEventType(
+                field=f"default_statistic.{name}", reason=f"is {before[name]} and cannot change: {by}"
+            )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 import msgspec
 
 from penstock.core.events.decoding import EventDecoder
-from penstock.errors import ConnectionLost, EventUnusable
-from penstock.wire.http import ReaderItem, malformed_answer
+from penstock.errors import ConnectionLost, EventUnusable, MalformedAnswer
+from penstock.wire.http import ReaderItem
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -110,8 +110,8 @@ class LineReader(Generic[AnyLine]):
                 if line.strip():
                     self._decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise malformed_answer(
-                    self._url, f"line {number} is not a JSON object: {line[:80]!r} ({error})"
+                raise MalformedAnswer(
+                    url=self._url, reason=f"line {number} is not a JSON object: {line[:80]!r} ({error})"
                 ) from error
 
 
@@ -310,7 +310,7 @@ class PageReader:
         """
         events = self._list_covered_events() if self._open else self._events
         if self._events and not events:
-            raise malformed_answer(self._url, f"{len(self._events)} events, but no cursor after any of them")
+            raise MalformedAnswer(url=self._url, reason=f"{len(self._events)} events, but no cursor after any of them")
         return Page(events, self.cursors, self.since)
 
     def recover(self, error: ConnectionLost) -> Page:
@@ -337,7 +337,7 @@ class PageReader:
             if line.cursor is not None:
                 partition = self._partition_of(line)
                 if not isinstance(line.cursor, str):
-                    raise malformed_answer(self._url, f"a cursor is text, not {line.cursor!r}")
+                    raise MalformedAnswer(url=self._url, reason=f"a cursor is text, not {line.cursor!r}")
                 self.cursors[partition] = line.cursor
                 self._open.pop(partition, None)
 
@@ -345,15 +345,15 @@ class PageReader:
         if self._partition is not None:
             return self._partition
         if type(line.partition) is not int or line.partition not in self._asked:
-            raise malformed_answer(
-                self._url, f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}"
+            raise MalformedAnswer(
+                url=self._url, reason=f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}"
             )
         return line.partition
 
     def _headers_of(self, line: FeedLine) -> Mapping[str, str] | None:
         if line.headers is None or isinstance(line.headers, dict):
             return line.headers
-        raise malformed_answer(self._url, f"an event's headers are an object, not {line.headers!r}")
+        raise MalformedAnswer(url=self._url, reason=f"an event's headers are an object, not {line.headers!r}")
 
     def _list_covered_events(self) -> list[FeedEvent]:
         left = dict(self._open)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.core.log.cursor import FIRST
-from penstock.errors import BadParameter, WrongAddress
+from penstock.errors import BadParameter, MalformedAnswer, WrongAddress
 from penstock.wire.arguments import check_count
 from penstock.wire.http import (
     FEED,
@@ -27,7 +27,6 @@ from penstock.wire.http import (
     fetch,
     is_page,
     join_url,
-    malformed_answer,
 )
 from penstock.wire.log.reader.pages import Page
 
@@ -140,9 +139,11 @@ def parse_discovery(answer: HttpResponse) -> Discovery:
         partitions = tuple(map(_partition, wire.partitions))
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         reason = f"this is not FeedAPI's discovery: {answer.body[:200]!r} ({error})"
-        raise malformed_answer(answer.url, reason) from error
+        raise MalformedAnswer(url=answer.url, reason=reason) from error
     if len({partition.id for partition in partitions}) != len(partitions) or not partitions:
-        raise malformed_answer(answer.url, f"a feed has partitions, each of its own number: {answer.body[:200]!r}")
+        raise MalformedAnswer(
+            url=answer.url, reason=f"a feed has partitions, each of its own number: {answer.body[:200]!r}"
+        )
     return Discovery(2, partitions, wire.token, bool(wire.exactly_once))
 
 

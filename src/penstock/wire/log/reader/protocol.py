@@ -17,6 +17,7 @@ from penstock.errors import (
     BadPartitionCount,
     Conflict,
     ConnectionLost,
+    MalformedAnswer,
     ServerError,
     StaleToken,
     Unavailable,
@@ -35,7 +36,6 @@ from penstock.wire.http import (
     error_of,
     is_transient,
     join_url,
-    malformed_answer,
     read_body,
     retry_until,
 )
@@ -330,7 +330,7 @@ class FeedProtocol:
             url, PageReader(url, {}, asked=numbers, decoder=self._decoder), parameters, parameters.wait_seconds
         )
         if missing := [number for number in numbers if number not in page.cursors]:
-            raise malformed_answer(url, f"no cursor for partitions {missing}")
+            raise MalformedAnswer(url=url, reason=f"no cursor for partitions {missing}")
         return page
 
     def store(self, cursor_set: str, cursors: Mapping[int, str]) -> Exchange[None]:
