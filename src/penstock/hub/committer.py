@@ -26,7 +26,7 @@ from penstock.hub.background import Background, Clock
 from penstock.hub.batches.ledger import BatchTurns, record_piece
 from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, MovedRows, RowGoneError, RowsLeft, reject_row, take_rows
 from penstock.hub.log.publish import Prepared, Unpublishable, find_refusal, prepare_or_refuse
-from penstock.hub.log.request import AppendResult, PublishRequest, Result, append_rows, is_stale, lock_heads
+from penstock.hub.log.request import AppendResult, PublishRequest, RequestResult, append_rows, is_stale, lock_heads
 from penstock.hub.producers.sequencing import (
     StaleError,
     Verdict,
@@ -80,13 +80,13 @@ def judge(
 
 def record(
     tx: Tx, verdicts: Iterable[Verdict], results: Iterable[AppendResult | None], now: int, modulus: int = MODULUS
-) -> list[Result]:
+) -> list[RequestResult]:
     """Record the appended batches of producers and of uploads; return the result of each request.
 
     Raises:
         StaleError: another hub has inserted a producer first.
     """
-    answers: list[Result] = []
+    answers: list[RequestResult] = []
     batches = []
     for verdict, published in zip(verdicts, results, strict=True):
         if verdict.reservation is None or published is None:
@@ -280,7 +280,7 @@ class Committer:
             behind = [each for each in self._queue if each.name == left.name]
             self._queue = deque([*others, *again, *behind])
 
-    def _append_retrying(self, group: list[PublishRequest]) -> list[tuple[PublishRequest, Result]]:
+    def _append_retrying(self, group: list[PublishRequest]) -> list[tuple[PublishRequest, RequestResult]]:
         """Append *group* in one transaction; prepare requests again whose event type has changed meanwhile."""
         for _ in range(STALE_MAX):
             try:
@@ -294,7 +294,7 @@ class Committer:
                 return []
         raise Unavailable(reason="the event type keeps changing", retry_after=1)
 
-    def _append(self, group: list[PublishRequest]) -> list[Result] | None:
+    def _append(self, group: list[PublishRequest]) -> list[RequestResult] | None:
         """Append in one transaction; return None if the log refused an outbox row, which was then moved separately."""
         names = sorted({request.name for request in group if not request.moved})
         moved_any = False

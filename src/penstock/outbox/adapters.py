@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 
 from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
 
-Parameters = Mapping[str, str | int | None]
-Row = tuple[Any, ...] | None
+SqlParameters = Mapping[str, str | int | None]
+ResultRow = tuple[Any, ...] | None
 """The first row of a query's result, None if there is none; for another statement, a row with the number of rows
 written."""
 
@@ -30,7 +30,7 @@ class Adapter(Protocol):
     """Whether a SQLite transaction is open that may have begun as a read; SQLite does not let it wait for the write
     lock."""
 
-    def run(self, statement: str, parameters: Parameters | None = None) -> Any:
+    def run(self, statement: str, parameters: SqlParameters | None = None) -> Any:
         """Run *statement* and return its row, or an awaitable of it on an async connection."""
 
 
@@ -44,7 +44,7 @@ class Sqlite3:
         self._connection = connection
         self.may_have_read: bool = connection.in_transaction
 
-    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+    def run(self, statement: str, parameters: SqlParameters | None = None) -> ResultRow:
         """Run *statement*, independent of the connection's row and text factories."""
         cursor = self._connection.cursor()
         cursor.row_factory = None
@@ -66,7 +66,7 @@ class Psycopg:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+    def run(self, statement: str, parameters: SqlParameters | None = None) -> ResultRow:
         """Run *statement* on a plain cursor, independent of the connection's row and cursor factories."""
         import psycopg
 
@@ -85,7 +85,7 @@ class AsyncPsycopg:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    async def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+    async def run(self, statement: str, parameters: SqlParameters | None = None) -> ResultRow:
         """Run *statement* on a plain cursor, independent of the connection's row and cursor factories."""
         import psycopg
 
@@ -104,7 +104,7 @@ class Asyncpg:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    async def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+    async def run(self, statement: str, parameters: SqlParameters | None = None) -> ResultRow:
         """Run *statement* with positional parameters."""
         text, names = to_numbered(statement) if parameters else (statement, ())
         record = await self._connection.fetchrow(text, *((parameters or {})[name] for name in names))
@@ -122,7 +122,7 @@ class Sqlalchemy:
         # SQLAlchemy begins its transaction with the first statement, so the driver cannot tell yet.
         self.may_have_read: bool = self.dialect == "sqlite"
 
-    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+    def run(self, statement: str, parameters: SqlParameters | None = None) -> ResultRow:
         """Run *statement* as SQLAlchemy's own text, which converts the parameters to the driver's style."""
         result = self._connection.execute(_sqlalchemy_text(statement), parameters)
         row = result.first() if result.returns_rows else (result.rowcount,)
@@ -140,7 +140,7 @@ class Django:
         connection.ensure_connection()
         self.may_have_read: bool = self.dialect == "sqlite" and connection.connection.in_transaction
 
-    def run(self, statement: str, parameters: Parameters | None = None) -> Row:
+    def run(self, statement: str, parameters: SqlParameters | None = None) -> ResultRow:
         """Run *statement* on Django's cursor, so that its debug log and its instrumentation include it."""
         with self._connection.cursor() as cursor:
             cursor.execute(*(to_pyformat(statement), parameters) if parameters else (statement,))
@@ -206,7 +206,7 @@ def _sqlalchemy_text(statement: str) -> Any:
     return sqlalchemy.text(statement)
 
 
-def _psycopg_arguments(statement: str, parameters: Parameters | None) -> tuple[Any, ...]:
+def _psycopg_arguments(statement: str, parameters: SqlParameters | None) -> tuple[Any, ...]:
     return (to_pyformat(statement), parameters) if parameters else (statement,)
 
 

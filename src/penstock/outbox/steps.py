@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.core.events.event import NewEvent
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable
-from penstock.outbox.adapters import Adapter, Parameters, Row, adapter_of, run_sync_of
+from penstock.outbox.adapters import Adapter, ResultRow, SqlParameters, adapter_of, run_sync_of
 from penstock.outbox.dialects import creation_statements, statement
 from penstock.outbox.entry import OutboxEntries, prepare_rows, to_json, to_row
 from penstock.outbox.event_types import UNKNOWN, CachedEventType, recall, remember
@@ -20,12 +20,12 @@ CHUNK_CHARS: Final = 16 << 20
 CHANGES_MAX: Final = 10
 """How many times events are checked again because their event type has changed."""
 
-Step = tuple[str, Parameters | None]
-Steps = Generator[Step, Row, None]
-Plan = Callable[[Adapter], Steps]
+SqlStep = tuple[str, SqlParameters | None]
+Steps = Generator[SqlStep, ResultRow, None]
+OutboxPlan = Callable[[Adapter], Steps]
 
 
-def plan_publish(event_type: str, entries: OutboxEntries, *, allow_unknown_type: bool) -> Plan:
+def plan_publish(event_type: str, entries: OutboxEntries, *, allow_unknown_type: bool) -> OutboxPlan:
     """Return the plan that checks *entries* against the event type and inserts them."""
     return _PublishPlan(event_type, entries, allow_unknown_type=allow_unknown_type).steps
 
@@ -57,7 +57,7 @@ class _PublishPlan:
             known, is_current = (yield from self._look(adapter, known)), True
         raise Unavailable(reason=f"the event type {self._event_type!r} keeps changing", retry_after=1)
 
-    def _look(self, adapter: Adapter, known: CachedEventType | None) -> Generator[Step, Row, CachedEventType]:
+    def _look(self, adapter: Adapter, known: CachedEventType | None) -> Generator[SqlStep, ResultRow, CachedEventType]:
         """Return the current event type, as the caller's transaction sees it."""
         given = {"event_type": self._event_type, "known": known and known.fingerprint}
         row = yield statement(adapter.dialect, "find"), given
@@ -72,13 +72,13 @@ class _PublishPlan:
 
     def _insert(
         self, adapter: Adapter, known: CachedEventType, events: Sequence[NewEvent]
-    ) -> Generator[Step, Row, bool]:
+    ) -> Generator[SqlStep, ResultRow, bool]:
         """Insert *events*; insert none and return False if the event type is not as *known*."""
         condition: dict[str, str | int | None] = {"event_type": self._event_type, "fingerprint": known.fingerprint}
         if len(events) == 1:
             return (yield statement(adapter.dialect, "insert_one"), condition | to_row(events[0])) == (1,)
         for number, chunk in enumerate(_chunks(events)):
-            given: Parameters = {**condition, "events": to_json(chunk), "continues": number > 0}
+            given: SqlParameters = {**condition, "events": to_json(chunk), "continues": number > 0}
             if (yield statement(adapter.dialect, "insert"), given) == (0,):
                 return False
         return True
@@ -90,7 +90,7 @@ def plan_create(adapter: Adapter) -> Steps:
         yield each, None
 
 
-def run_plan(connection: Any, plan: Plan) -> Any:
+def run_plan(connection: Any, plan: OutboxPlan) -> Any:
     """Run *plan* on *connection*; return an awaitable if the connection is async.
 
     Raises:
@@ -104,7 +104,7 @@ def run_plan(connection: Any, plan: Plan) -> Any:
 
 
 def _run_steps(adapter: Adapter, steps: Steps) -> None:
-    row: Row = None
+    row: ResultRow = None
     try:
         while True:
             step = steps.send(row)
@@ -118,7 +118,7 @@ def _run_steps(adapter: Adapter, steps: Steps) -> None:
 
 
 async def _run_steps_async(adapter: Adapter, steps: Steps) -> None:
-    row: Row = None
+    row: ResultRow = None
     try:
         while True:
             step = steps.send(row)

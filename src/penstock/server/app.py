@@ -19,7 +19,7 @@ from penstock.server.auth import authorize, resource_of
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_arrival, read_body
-from penstock.server.openapi.operation import Handler, HttpOperation
+from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import ROUTES
 from penstock.server.state import State, state_of
 from penstock.server.telemetry import QUIET, AccessLine, LogAccess, access_of, log_access
@@ -68,7 +68,7 @@ class HubApp:
         self._proxies = TrustedProxies(trusted_proxies)
         self._log_access = access_log
         self._app = Starlette(
-            routes=[Route(each.route, _endpoint(each), methods=[each.method]) for each in ROUTES],
+            routes=[Route(each.route, _make_endpoint(each), methods=[each.method]) for each in ROUTES],
             exception_handlers={
                 PenstockError: on_penstock_error,
                 HTTPException: on_http_error,
@@ -132,7 +132,7 @@ class HubApp:
         self._state.give_up(timeout)
 
 
-def _endpoint(operation: HttpOperation) -> Handler:
+def _make_endpoint(operation: HttpOperation) -> Endpoint:
     """Return the handler of *operation*, behind the checks that come before it.
 
     1. The client accepts the answer, if it has one form and changes nothing. Operations with several forms choose
@@ -161,7 +161,7 @@ def _endpoint(operation: HttpOperation) -> Handler:
 
     if operation.without_query is None:
         return handle
-    handle_bare = _endpoint(operation.without_query)
+    handle_bare = _make_endpoint(operation.without_query)
 
     async def choose(request: Request) -> Any:
         has_query = request.scope["query_string"].strip(b"&")

@@ -8,11 +8,11 @@ from penstock.client.subscriptions.consumer_state import (
     CommitBatches,
     Consumed,
     ConsumerState,
+    ConsumerStep,
     EndStream,
     ExtendLease,
     Finished,
     ReleaseStream,
-    Step,
     Wait,
 )
 from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
@@ -384,10 +384,10 @@ def test_patience_starts_with_the_last_handlers_end_and_anew_with_each_success(p
     assert play.now == pytest.approx(START + 9.0 + 19.0 + 5.0)
 
 
-def stop_while_the_hub_is_away(play: Play) -> set[Step]:
+def stop_while_the_hub_is_away(play: Play) -> set[ConsumerStep]:
     """Stop it and have it end while no hub answers; return what it has tried to do."""
     play.consuming.stop("stopped")
-    tried: set[Step] = set()
+    tried: set[ConsumerStep] = set()
     while (step := play.consuming.next_step()) != Finished():
         if isinstance(step, Wait):
             assert step.seconds

@@ -13,7 +13,7 @@ from penstock.hub.log.request import (
     NumberedBatch,
     ProducerName,
     PublishRequest,
-    Result,
+    RequestResult,
     append_rows,
     digest_input,
     lock_heads,
@@ -59,7 +59,7 @@ def settle(
     moved: Sequence[Prepared] = (),
     at: int = START_AT,
     modulus: int = MODULUS,
-) -> list[Result]:
+) -> list[RequestResult]:
     """Append requests in one transaction, as the committer does, behind what was moved."""
     with store.write() as tx:
         verdicts = judge(tx, requests, moved, modulus)

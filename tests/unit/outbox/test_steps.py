@@ -9,7 +9,7 @@ import pytest
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTypeNotFound, InvalidEvent, Unavailable
-from penstock.outbox.adapters import Parameters, Row
+from penstock.outbox.adapters import ResultRow, SqlParameters
 from penstock.outbox.dialects import Dialect, statement
 from penstock.outbox.entry import OutboxEntries
 from penstock.outbox.steps import CHUNK_CHARS, CHUNK_ROWS, plan_create, plan_publish
@@ -37,7 +37,7 @@ class Script:
         self.said: list[str] = []
         self.inserted: list[Any] = []
 
-    def run(self, text: str, parameters: Parameters | None = None) -> Row:
+    def run(self, text: str, parameters: SqlParameters | None = None) -> ResultRow:
         [name] = [each for each in NAMES[self.dialect] if statement(self.dialect, each) == text]
         self.said.append(name)
         now, given = self._definitions[0] if self._definitions else None, parameters or {}
@@ -144,7 +144,7 @@ def test_all_chunks_of_a_publish_are_checked_against_one_definition() -> None:
 
 def test_event_type_that_keeps_changing_is_unavailable() -> None:
     class Restless(Script):
-        def run(self, text: str, parameters: Parameters | None = None) -> Row:
+        def run(self, text: str, parameters: SqlParameters | None = None) -> ResultRow:
             self._definitions = [a_type()]
             return super().run(text, parameters)
 
@@ -164,7 +164,7 @@ def test_unknown_event_type_is_refused_unless_allowed() -> None:
 
 def test_event_type_created_meanwhile_is_checked_although_unknown_ones_are_allowed() -> None:
     class Creating(Script):
-        def run(self, text: str, parameters: Parameters | None = None) -> Row:
+        def run(self, text: str, parameters: SqlParameters | None = None) -> ResultRow:
             row = super().run(text, parameters)
             self._definitions = [event_type]
             return row

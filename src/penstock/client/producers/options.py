@@ -8,7 +8,7 @@ from penstock.core.producers import OffsetRange
 from penstock.errors import BadParameter
 
 OnUnknown: TypeAlias = Literal["resolve", "republish"]
-Outcome: TypeAlias = Literal["not_stored", "unknown"]
+CallOutcome: TypeAlias = Literal["not_stored", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

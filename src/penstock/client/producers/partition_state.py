@@ -14,7 +14,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from penstock.client.log.publishing import Event, Publication
-from penstock.client.producers.options import Outcome, PartitionPublishingOptions, PublishResult
+from penstock.client.producers.options import CallOutcome, PartitionPublishingOptions, PublishResult
 from penstock.core.producers import MODULUS, OffsetRange
 from penstock.errors import (
     LimitReached,
@@ -232,7 +232,7 @@ class PartitionState:
             error.fields.pop("outcome", None)
             raise error
 
-    def outcome(self, call: ProducerCall) -> Outcome:
+    def outcome(self, call: ProducerCall) -> CallOutcome:
         """Return whether any event of a failed call may be stored."""
         if call.is_ambiguous:
             return "unknown"

@@ -12,7 +12,7 @@ from penstock.client.subscriptions.model import (
     Subscription,
     SubscriptionCursor,
 )
-from penstock.client.subscriptions.protocol import GivenCursors, SubscriptionProtocol
+from penstock.client.subscriptions.protocol import InitialCursors, SubscriptionProtocol
 from penstock.wire.groups import PositionReset, ResetPosition
 
 
@@ -33,7 +33,7 @@ class AsyncSubscriptions:
         *,
         consumer_group: str | None = None,
         read_from: Literal["begin", "end", "cursors"] | None = None,
-        initial_cursors: GivenCursors = (),
+        initial_cursors: InitialCursors = (),
         annotations: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
         authorization: Mapping[str, Any] | None = None,

@@ -27,9 +27,9 @@ from penstock.client.subscriptions.consumer_state import (
     Consumed,
     ConsumerOptions,
     ConsumerState,
+    ConsumerStep,
     EndStream,
     Finished,
-    Step,
     Wait,
     consumer_parameters,
     exchange_of,
@@ -230,7 +230,7 @@ class Consumer:
             self._stream.stop()
         self._stream.end(stream_id)
 
-    def _perform(self, step: Step) -> None:
+    def _perform(self, step: ConsumerStep) -> None:
         try:
             self._transport.carry_out(exchange_of(step, self._stream.protocol))
         except PenstockError as error:
@@ -418,7 +418,7 @@ class AsyncConsumer:
             else:
                 await self._perform(step)
 
-    async def _perform(self, step: Step) -> None:
+    async def _perform(self, step: ConsumerStep) -> None:
         try:
             await self._transport.carry_out(exchange_of(step, self._stream.protocol))
         except PenstockError as error:

@@ -108,7 +108,7 @@ GIVE_BACK_TIMEOUT: Final = 5.0
 """Seconds for which releasing a stream is retried if nothing is to be committed: the hub's own timeout releases it too.
 """
 _FAILED: Final = PenstockError("a handler has failed")
-Batch: TypeAlias = SubscriptionBatch[Any]
+ConsumerBatch: TypeAlias = SubscriptionBatch[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class CommitBatches:
     """Step: commit these batches of a stream."""
 
     stream_id: str
-    batches: Sequence[Batch]
+    batches: Sequence[ConsumerBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +170,14 @@ class Finished:
     """Step: the consumer has ended."""
 
 
-Step: TypeAlias = CommitBatches | ExtendLease | EndStream | ReleaseStream | Wait | Finished
+ConsumerStep: TypeAlias = CommitBatches | ExtendLease | EndStream | ReleaseStream | Wait | Finished
 
 
 class _PartitionQueue:
     """The batches of one partition that wait for a handler."""
 
     def __init__(self, delay_seconds_max: float) -> None:
-        self.batches: list[Batch] = []
+        self.batches: list[ConsumerBatch] = []
         self.is_busy = False
         self.backoff = RetryBackoff(delay_seconds_max)
 
@@ -235,7 +235,7 @@ class ConsumerState:
             stream_id, self._clock(), self._delay_seconds_max, is_abandoned=self.is_stopping
         )
 
-    def add_batch(self, batch: Batch) -> None:
+    def add_batch(self, batch: ConsumerBatch) -> None:
         """Queue a batch that has arrived."""
         session, place = self._sessions[batch.stream_id], batch.place
         if self.is_stopping or session.is_lost or (place in session.failed and not batch.is_parked):
@@ -260,7 +260,7 @@ class ConsumerState:
 
     # Handling
 
-    def next(self) -> Batch | None:
+    def next(self) -> ConsumerBatch | None:
         """Return the next batch to handle; None if there is none now."""
         if self.is_stopping:
             return None
@@ -271,7 +271,7 @@ class ConsumerState:
                 return queue.batches.pop(0)
         return None
 
-    def finish_batch(self, batch: Batch) -> None:
+    def finish_batch(self, batch: ConsumerBatch) -> None:
         """Record that the handler of *batch* has returned."""
         session, place = self._finish(batch)
         self._queues[place].backoff.reset()
@@ -280,7 +280,7 @@ class ConsumerState:
         else:
             session.handled.append(batch)
 
-    def fail_batch(self, batch: Batch) -> None:
+    def fail_batch(self, batch: ConsumerBatch) -> None:
         """Record that the handler of *batch* has raised. The hub sends the batch again after the stream's end."""
         session, place = self._finish(batch)
         self._failures += 1
@@ -292,7 +292,7 @@ class ConsumerState:
         session.failed[place] = self._clock() + delay
         session.is_abandoned = True
 
-    def abandon_batch(self, batch: Batch) -> None:
+    def abandon_batch(self, batch: ConsumerBatch) -> None:
         """Record that the handler of *batch* was cancelled: it has not failed, but its events are sent again."""
         self._finish(batch)
 
@@ -318,7 +318,7 @@ class ConsumerState:
 
     # Steps
 
-    def next_step(self) -> Step:
+    def next_step(self) -> ConsumerStep:
         """Return the next step. The caller completes or fails it before asking for another."""
         now = self._clock()
         self._sessions = {name: each for name, each in self._sessions.items() if not each.is_done}
@@ -329,7 +329,7 @@ class ConsumerState:
                 return found
         return Wait(max(0.0, due - now) if (due := self._find_due_time()) is not None else None)
 
-    def complete_step(self, step: Step) -> None:
+    def complete_step(self, step: ConsumerStep) -> None:
         """Record that a step is done."""
         if isinstance(step, CommitBatches | ExtendLease | ReleaseStream):
             session = self._sessions[step.stream_id]
@@ -344,7 +344,7 @@ class ConsumerState:
         elif isinstance(step, ReleaseStream):
             session.kept = frozenset(step.keep)
 
-    def fail_step(self, step: Step, error: PenstockError) -> None:
+    def fail_step(self, step: ConsumerStep, error: PenstockError) -> None:
         """Record that a step has failed."""
         assert isinstance(step, CommitBatches | ExtendLease | ReleaseStream)
         session = self._sessions[step.stream_id]
@@ -364,7 +364,7 @@ class ConsumerState:
             session.handled.clear()
             self.fail(error)
 
-    def _step_of(self, session: ConsumerSession, now: float) -> Step | None:
+    def _step_of(self, session: ConsumerSession, now: float) -> ConsumerStep | None:
         if session.handled and not session.is_waiting(CommitBatches, now):
             return CommitBatches(session.id, tuple(session.handled))
         if session.is_abandoned and not session.handled and not session.has_ended and not session.is_ending:
@@ -432,12 +432,12 @@ class ConsumerState:
         if place in self._queues:
             self._drop(self._queues[place], lambda each: each.stream_id == session.id)
 
-    def _drop(self, queue: _PartitionQueue, what: Callable[[Batch], bool]) -> None:
+    def _drop(self, queue: _PartitionQueue, what: Callable[[ConsumerBatch], bool]) -> None:
         for each in filter(what, queue.batches):
             self._sessions[each.stream_id].forget(each.place)
         queue.batches = [each for each in queue.batches if not what(each)]
 
-    def _finish(self, batch: Batch) -> tuple[ConsumerSession, FeedPartition]:
+    def _finish(self, batch: ConsumerBatch) -> tuple[ConsumerSession, FeedPartition]:
         session, place = self._sessions[batch.stream_id], batch.place
         self._queues[place].is_busy = False
         session.forget(place)
@@ -520,7 +520,7 @@ def consumer_parameters(options: ConsumerOptions | AsyncConsumerOptions) -> tupl
     return parameters, stream_parameters({**asked, "max_uncommitted_events": ahead})
 
 
-def exchange_of(step: Step, streaming: StreamProtocol) -> Any:
+def exchange_of(step: ConsumerStep, streaming: StreamProtocol) -> Any:
     """Return the exchange that carries out *step*."""
     match step:
         case CommitBatches():

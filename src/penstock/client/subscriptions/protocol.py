@@ -160,7 +160,7 @@ _JSON: Final = {"content-type": "application/json", **_ACCEPTED}
 _SHOWN_ALONE: Final = ("id", "created_at", "updated_at", "status")
 Shape = TypeVar("Shape")
 Made = TypeVar("Made")
-GivenCursors: TypeAlias = Iterable[SubscriptionCursor | Mapping[str, Any]]
+InitialCursors: TypeAlias = Iterable[SubscriptionCursor | Mapping[str, Any]]
 
 
 def subscription_address(url: str, id: str, *path: str) -> str:
@@ -185,7 +185,7 @@ class SubscriptionProtocol:
         self._json = JsonExchange(retry_timeout, clock)
 
     def create(
-        self, event_types: Iterable[str], initial_cursors: GivenCursors, members: Mapping[str, Any]
+        self, event_types: Iterable[str], initial_cursors: InitialCursors, members: Mapping[str, Any]
     ) -> Exchange[tuple[Subscription, bool]]:
         """Create a subscription or find the existing one; return it and whether it was created."""
         given = {name: value for name, value in members.items() if value is not None}

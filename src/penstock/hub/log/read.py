@@ -435,7 +435,7 @@ class Reads(Protocol):
         """See `Reader.read_next_columns`."""
 
 
-class Rows:
+class ChunkRows:
     """The rows of a chunk one by one, for reads that filter or decode them."""
 
     def __init__(self, chunk: ColumnChunk) -> None:
@@ -495,13 +495,13 @@ def read_next_events(reads: Reads, reading: PageReading, track: Track) -> EventC
     chunk = reads.read_next_columns(reading, track)
     if chunk is None:
         return None
-    rows = Rows(chunk)
+    rows = ChunkRows(chunk)
     kept = rows.match(reading, track)
     return take_events(chunk, rows, track, kept)
 
 
 def take_events(
-    chunk: ColumnChunk, rows: Rows, track: Track, kept: Sequence[bool], *, timed: bool = False
+    chunk: ColumnChunk, rows: ChunkRows, track: Track, kept: Sequence[bool], *, timed: bool = False
 ) -> EventChunk:
     """Return the events of a chunk that are *kept*, and advance the track past the chunk."""
     events = list(compress(rows.data, kept))

@@ -45,7 +45,7 @@ class BatchPiece(NamedTuple):
     """The invalid lines of these chunks, each with the reason."""
 
 
-Outcome: TypeAlias = Literal["appended", "duplicate", "trimmed"]
+PublishOutcome: TypeAlias = Literal["appended", "duplicate", "trimmed"]
 
 
 class ProducerName(NamedTuple):
@@ -78,7 +78,7 @@ class NumberedBatch(NamedTuple):
 class ProducerResult(NamedTuple):
     """The result of a numbered batch, all of which is stored once."""
 
-    outcome: Outcome
+    outcome: PublishOutcome
     epoch: int
     first: int
     """The sequence number of its first event."""
@@ -145,7 +145,7 @@ def append_rows(
     return results
 
 
-Result: TypeAlias = AppendResult | PenstockError | None
+RequestResult: TypeAlias = AppendResult | PenstockError | None
 """The result of a request: what was stored, or why nothing was; None if there was nothing to store."""
 
 
@@ -204,7 +204,7 @@ class PublishRequest:
             return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
-    def resolve(self, result: Result) -> None:
+    def resolve(self, result: RequestResult) -> None:
         """Set the result of the future, or fail it if *result* is an error."""
         if isinstance(result, PenstockError):
             self.fail(result)

@@ -42,7 +42,14 @@ from penstock.errors import (
     SequenceTooOld,
 )
 from penstock.hub.log.publish import Prepared, Unpublishable
-from penstock.hub.log.request import AppendResult, NumberedBatch, Outcome, ProducerName, ProducerResult, PublishRequest
+from penstock.hub.log.request import (
+    AppendResult,
+    NumberedBatch,
+    ProducerName,
+    ProducerResult,
+    PublishOutcome,
+    PublishRequest,
+)
 from penstock.storage.producers import AppendedBatch, Producer, ProducerKey
 from penstock.storage.store import Tx
 
@@ -263,7 +270,7 @@ def make_result(reservation: Reservation, published: AppendResult, modulus: int)
 
 
 def _make_result(
-    outcome: Outcome, stamped: NumberedBatch, state: ProducerState, ranges: Sequence[OffsetRange], modulus: int
+    outcome: PublishOutcome, stamped: NumberedBatch, state: ProducerState, ranges: Sequence[OffsetRange], modulus: int
 ) -> ProducerResult:
     first = stamped.stamp.sequence
     last = (first + stamped.events - 1) % modulus

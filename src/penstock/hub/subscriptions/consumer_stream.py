@@ -40,7 +40,7 @@ from penstock.errors import (
     PenstockError,
     SubscriptionNotFound,
 )
-from penstock.hub.log.read import PageReading, Reader, Reads, Rows, read_next_events, take_events
+from penstock.hub.log.read import ChunkRows, PageReading, Reader, Reads, read_next_events, take_events
 from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import CursorCommit, CursorCommitter
 from penstock.hub.subscriptions.lease import HubLease
@@ -309,11 +309,13 @@ class ParkedKeyFilter:
         chunk = reads.read_next_columns(reading, track)
         if chunk is None:
             return None, False
-        rows = Rows(chunk)
+        rows = ChunkRows(chunk)
         kept, is_outdated = self.filter(place, chunk.range.start, rows, rows.match(reading, track))
         return take_events(chunk, rows, track, kept, timed=timed), is_outdated
 
-    def filter(self, place: FeedPartition, start: int, rows: Rows, kept: Sequence[bool]) -> tuple[Sequence[bool], bool]:
+    def filter(
+        self, place: FeedPartition, start: int, rows: ChunkRows, kept: Sequence[bool]
+    ) -> tuple[Sequence[bool], bool]:
         """Return which of the events *kept* so far to send, after parking those whose keys are parked.
 
         The second value says whether a key is parked no longer, so that the stream needs another snapshot.

@@ -88,9 +88,9 @@ class Http1Protocol(asyncio.Protocol):
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # Until the connection is made.
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         """None once no more requests are read from this connection."""
-        self._exchanges: deque[Exchange] = deque()
+        self._exchanges: deque[RequestCycle] = deque()
         """The requests that are not answered yet; the first one is with the application."""
-        self._reading: Exchange | None = None
+        self._reading: RequestCycle | None = None
         """The request whose body is being received; it may have been answered already."""
         self._refusal: PenstockError | None = None
         self._refusal_waits = False
@@ -236,7 +236,7 @@ class Http1Protocol(asyncio.Protocol):
             return
         self._check_head(version)
         expects_continue = self._expects_continue and version == "1.1"  # HTTP/1.0 has no 100 (RFC 9110, 10.1.1).
-        exchange = Exchange(self, self._scope(method, version), expects_continue=expects_continue)
+        exchange = RequestCycle(self, self._scope(method, version), expects_continue=expects_continue)
         exchange.keep_alive = version == "1.1" and parser.should_keep_alive()
         self._in_head = False
         self._reading = exchange
@@ -320,12 +320,12 @@ class Http1Protocol(asyncio.Protocol):
 
     # Exchanges.
 
-    def _run(self, exchange: "Exchange") -> None:
+    def _run(self, exchange: "RequestCycle") -> None:
         task = self.loop.create_task(exchange.run(self.app))
         self.server_state.tasks.add(task)
         task.add_done_callback(self.server_state.tasks.discard)
 
-    def on_answered(self, exchange: "Exchange") -> None:
+    def on_answered(self, exchange: "RequestCycle") -> None:
         """Go on behind an answer: with the next request that waits, or by waiting for one."""
         self.server_state.total_requests += 1
         if not self._exchanges or self._exchanges[0] is not exchange:
@@ -472,7 +472,7 @@ class Http1Protocol(asyncio.Protocol):
         self._refuse()
 
 
-class Exchange:
+class RequestCycle:
     """One request and its answer: what an ASGI application receives and sends."""
 
     def __init__(self, protocol: Http1Protocol, scope: Scope, *, expects_continue: bool) -> None:

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from penstock.core.events.event import derive_headers
-from penstock.hub.log.read import ColumnChunk, PageReading, Reader, Rows, Track
+from penstock.hub.log.read import ChunkRows, ColumnChunk, PageReading, Reader, Track
 from penstock.schema.json_text import decode
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import Encoder, choose_encoding, encoder
@@ -98,7 +98,7 @@ class LineForm:
                 yield self._checkpoint(track)
 
     def _lines(self, reading: PageReading, track: Track, chunk: ColumnChunk) -> Iterator[bytes]:
-        rows = Rows(chunk)
+        rows = ChunkRows(chunk)
         for key, kind, own, data in compress(rows.tuples(), rows.match(reading, track)):
             headers = (
                 self._headers.of(combine_headers(reading.feed.name, key, kind, own, data)) if self._headers else {}
@@ -138,10 +138,10 @@ class ArrowForm:
 
     def _encode_batches(
         self, reader: Reader, reading: PageReading, stream: "arrow.ArrowStream"
-    ) -> "Iterator[list[arrow.Part]]":
+    ) -> "Iterator[list[arrow.ArrowPart]]":
         for track in reading.tracks:
             while chunk := reader.read_next_columns(reading, track):
-                kept = Rows(chunk).match(reading, track) if reading.is_filtered else None
+                kept = ChunkRows(chunk).match(reading, track) if reading.is_filtered else None
                 track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
                 headers = self._join_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)
@@ -150,7 +150,7 @@ class ArrowForm:
     def _join_headers(self, reading: PageReading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None
         choice, name = self._headers, reading.feed.name
-        found = (choice.of(combine_headers(name, *row)) for row in Rows(chunk).tuples())
+        found = (choice.of(combine_headers(name, *row)) for row in ChunkRows(chunk).tuples())
         return b"\n".join([msgspec.json.encode(headers) if headers else NONE for headers in found])
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from penstock.server.openapi.operation import HttpOperation, Schema
+from penstock.server.openapi.operation import HttpOperation, SchemaObject
 from penstock.server.openapi.shapes import IN_PATH
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
@@ -80,5 +80,5 @@ def _parameters(operation: HttpOperation) -> list[dict[str, Any]]:
     return in_path + others
 
 
-def _content(shapes: Mapping[str, Schema]) -> dict[str, Any]:
+def _content(shapes: Mapping[str, SchemaObject]) -> dict[str, Any]:
     return {media_type: {"schema": schema} for media_type, schema in shapes.items()}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.hub.admin.settings import BLOCK_KINDS, FEATURES, LISTS, NAME_CHARS_MAX
-from penstock.server.openapi.operation import AnswerShape, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, SchemaObject, list_of, object_of
 from penstock.server.openapi.shapes import EVENT_TYPE_NAME, JSON
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
@@ -29,12 +29,12 @@ _TIMELINE: Final = object_of(
 _REFUSED: Final = {PROBLEM: {"$ref": "#/components/schemas/Problem"}}
 _PRINTABLE: Final = "^[ -.0-~]+$"
 
-BLOCK: Final[Mapping[str, Schema]] = {
+BLOCK: Final[Mapping[str, SchemaObject]] = {
     "type": {"enum": list(BLOCK_KINDS)},
     "name": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX, "pattern": _PRINTABLE},
 }
 """What the path of a block holds."""
-ID: Final[Mapping[str, Schema]] = {"id": {"type": "string", "minLength": 1, "pattern": _PRINTABLE}}
+ID: Final[Mapping[str, SchemaObject]] = {"id": {"type": "string", "minLength": 1, "pattern": _PRINTABLE}}
 
 NEW_ADMINISTRATORS: Final = {JSON: object_of(" ".join(LISTS), **dict.fromkeys(LISTS, list_of(_ATTRIBUTE, minItems=1)))}
 SWITCH: Final = {JSON: {**_FEATURE, "additionalProperties": False}}

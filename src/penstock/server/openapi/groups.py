@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.core.groups import KINDS, NAME_CHARS_MAX
-from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, SchemaObject, list_of, object_of
 from penstock.server.openapi.shapes import EVENT_TYPE_NAME, JSON
 from penstock.wire import groups as wire
 
@@ -69,7 +69,7 @@ _DONE: Final = object_of(
     went_to=_NUMBER,
     reason={"type": ["string", "null"]},
 )
-IN_PATH: Final[Mapping[str, Schema]] = {"group": _NAME}
+IN_PATH: Final[Mapping[str, SchemaObject]] = {"group": _NAME}
 _LIMIT: Final = {"type": "integer", "minimum": 1, "maximum": wire.GROUPS_MAX}
 OF_LIST: Final = (
     Parameter("event_type", "Only those that read this event type.", EVENT_TYPE_NAME),

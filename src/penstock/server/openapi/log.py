@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
-from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, SchemaObject, list_of, object_of
 from penstock.server.openapi.shapes import JSON
 from penstock.wire.log.nakadi import (
     BATCH_LIMIT,
@@ -88,7 +88,7 @@ FETCH: Final = (
 )
 
 
-def _answer(description: str, shape: Schema) -> AnswerShape:
+def _answer(description: str, shape: SchemaObject) -> AnswerShape:
     return AnswerShape(200, description, {JSON: shape}, {})
 
 

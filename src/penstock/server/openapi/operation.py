@@ -9,8 +9,8 @@ from starlette.requests import Request
 
 from penstock.hub.admin.settings import Permission
 
-Handler = Callable[[Request], Awaitable[Any]]
-Schema = Mapping[str, Any]
+Endpoint = Callable[[Request], Awaitable[Any]]
+SchemaObject = Mapping[str, Any]
 """A JSON Schema of the 2020-12 draft, as OpenAPI 3.1 takes it."""
 
 
@@ -19,7 +19,7 @@ class Parameter(NamedTuple):
 
     name: str
     description: str
-    schema: Schema
+    schema: SchemaObject
     required: bool = False
     place: Literal["query", "header"] = "query"
 
@@ -29,20 +29,20 @@ class AnswerShape(NamedTuple):
 
     status: int
     description: str
-    content: Mapping[str, Schema]
+    content: Mapping[str, SchemaObject]
     """By media type; empty where there is no body."""
     headers: Mapping[str, str]
     """Descriptions of its headers, by name."""
-    refusal: Mapping[str, Schema] = MappingProxyType({})
+    refusal: Mapping[str, SchemaObject] = MappingProxyType({})
     """The body of a 422 that is no problem, by media type."""
 
 
-def object_of(required: str, /, **properties: Schema) -> dict[str, Any]:
+def object_of(required: str, /, **properties: SchemaObject) -> dict[str, Any]:
     """Return the schema of an object whose *required* members are named with spaces between them."""
     return {"type": "object", "required": required.split(), "properties": properties}
 
 
-def list_of(items: Schema, **rules: Any) -> dict[str, Any]:
+def list_of(items: SchemaObject, **rules: Any) -> dict[str, Any]:
     """Return the schema of a list of *items*, to which further *rules* apply."""
     return {"type": "array", "items": items} | rules
 
@@ -57,12 +57,12 @@ class HttpOperation(NamedTuple):
     path: str
     needs: Permission | None
     """The permission for the resource that the path names; None if anybody may, and the hub need not have started."""
-    handler: Handler
+    handler: Endpoint
     answer: AnswerShape
     parameters: tuple[Parameter, ...] = ()
-    body: Mapping[str, Schema] | None = None
+    body: Mapping[str, SchemaObject] | None = None
     """The request's body by media type, None for none."""
-    in_path: Mapping[str, Schema] = MappingProxyType({})
+    in_path: Mapping[str, SchemaObject] = MappingProxyType({})
     """The schemas of the path's parameters by name, except event types."""
     any_text: bool = False
     """True if the path's parameters may contain slashes."""

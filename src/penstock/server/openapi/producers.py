@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, SchemaObject, list_of, object_of
 from penstock.server.openapi.shapes import BATCH, JSON, NEW_LINES
 from penstock.wire import producers as wire
 
@@ -16,7 +16,7 @@ _OVERLAP: Final = {"enum": ["reject", "trim"], "default": "reject"}
 _DEADLINE: Final = {"type": "integer", "minimum": 0, "maximum": wire.DEADLINE_MS_MAX}
 
 
-def _header(name: str, description: str, schema: Schema) -> Parameter:
+def _header(name: str, description: str, schema: SchemaObject) -> Parameter:
     return Parameter(name, description, schema, place="header")
 
 

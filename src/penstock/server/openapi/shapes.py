@@ -18,7 +18,7 @@ from penstock.core.registry.definition import (
     Mode,
     PartitionStrategy,
 )
-from penstock.server.openapi.operation import AnswerShape, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, SchemaObject, list_of, object_of
 from penstock.wire.log.feedapi import ARROW, ARROW_COLUMNS, CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.log.zeroeventhub import NDJSON
 
@@ -28,7 +28,7 @@ HTML: Final = "text/html"
 
 
 def _answer(
-    description: str, content: Mapping[str, Schema], status: int = 200, headers: Mapping[str, str] | None = None
+    description: str, content: Mapping[str, SchemaObject], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> AnswerShape:
     return AnswerShape(status, description, content, headers or {})
 
@@ -48,7 +48,7 @@ EVENT_TYPE_NAME: Final = {
     "maxLength": NAME_CHARS_MAX,
     "pattern": f"^{NAME_PATTERN}$",
 }
-IN_PATH: Final[Mapping[str, Schema]] = {
+IN_PATH: Final[Mapping[str, SchemaObject]] = {
     "event_type": EVENT_TYPE_NAME,
     "version": {"type": "string", "pattern": r"^([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}|latest)$"},
 }

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, SchemaObject, list_of, object_of
 from penstock.server.openapi.shapes import JSON
 from penstock.wire.log.nakadi import BATCH_LIMIT, FLUSH_TIMEOUT, MEDIA_TYPE, NUMBER_MAX, STREAM_TIMEOUT_MAX
 from penstock.wire.subscriptions import COMMIT_TIMEOUT, MAX_UNCOMMITTED, STREAM_ID
@@ -79,11 +79,11 @@ _PARKED: Final = object_of(
 )
 
 
-def _answer(description: str, shape: Schema, status: int = 200) -> AnswerShape:
+def _answer(description: str, shape: SchemaObject, status: int = 200) -> AnswerShape:
     return AnswerShape(status, description, {JSON: shape}, {})
 
 
-def _items(shape: Schema, **more: Schema) -> Schema:
+def _items(shape: SchemaObject, **more: SchemaObject) -> SchemaObject:
     return object_of("items", items=list_of(shape), **more)
 
 

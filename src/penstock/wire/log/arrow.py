@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 RUNS_MAX: Final = 64
 """Up to this number of runs, times are repeated in Python; beyond it in Arrow, whose calls have a fixed cost."""
-Part: TypeAlias = bytes
+ArrowPart: TypeAlias = bytes
 """Bytes, or a buffer of Arrow."""
 _TIME: Final = pa.timestamp("us", tz="UTC")
 SCHEMA: Final = pa.schema(
@@ -93,12 +93,12 @@ class ArrowStream:
         self._parts = _Parts()
         self._writer = pa.ipc.new_stream(self._parts, SCHEMA)
 
-    def add(self, batch: pa.RecordBatch) -> list[Part]:
+    def add(self, batch: pa.RecordBatch) -> list[ArrowPart]:
         """Return the bytes of another batch."""
         self._writer.write_batch(batch)
         return self._parts.take()
 
-    def end(self) -> list[Part]:
+    def end(self) -> list[ArrowPart]:
         """Return the remaining bytes."""
         self._writer.close()
         return self._parts.take()
@@ -108,7 +108,7 @@ class _Parts(RawIOBase):
     """A file for Arrow that collects the written parts."""
 
     def __init__(self) -> None:
-        self._taken: list[Part] = []
+        self._taken: list[ArrowPart] = []
 
     def writable(self) -> bool:
         return True
@@ -117,7 +117,7 @@ class _Parts(RawIOBase):
         self._taken.append(part)
         return len(part)
 
-    def take(self) -> list[Part]:
+    def take(self) -> list[ArrowPart]:
         taken, self._taken = self._taken, []
         return taken
 

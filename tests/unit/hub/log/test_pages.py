@@ -15,10 +15,10 @@ from penstock.hub.log.read import (
     CHUNK_ROWS_MAX,
     SCAN_ROWS,
     SCAN_ROWS_MAX,
+    ChunkRows,
     ColumnChunk,
     PageReading,
     Reader,
-    Rows,
     Track,
     WantedPartition,
     read_next_events,
@@ -421,7 +421,7 @@ def test_rows_of_a_chunk_are_the_appended_events(store: Store) -> None:
     chunk = reader.read_next_columns(*begin(store, reader, 1, 4))
     assert chunk is not None
 
-    rows = Rows(chunk)
+    rows = ChunkRows(chunk)
 
     assert list(rows.keys) == [None, "é".encode(), b""]
     assert list(rows.data) == [b"1", b"2", b"3"]
@@ -463,7 +463,7 @@ def test_only_kept_events_are_taken_and_the_position_passes_the_others(store: St
     chunk = reader.read_next_columns(reading, track)
     assert chunk is not None
 
-    read = take_events(chunk, Rows(chunk), track, [False, True, False, True], timed=True)
+    read = take_events(chunk, ChunkRows(chunk), track, [False, True, False, True], timed=True)
 
     assert (read.events, read.offsets, read.position, track.offsets) == ([b"1", b"3"], [1, 3], 4, {0: 4})
     assert read.received == [START_AT / 1e6, START_AT / 1e6 + 1]

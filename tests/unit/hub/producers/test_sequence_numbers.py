@@ -18,7 +18,7 @@ from penstock.errors import (
     SequenceTooOld,
 )
 from penstock.hub.committer import judge, record
-from penstock.hub.log.request import AppendResult, ProducerResult, Result
+from penstock.hub.log.request import AppendResult, ProducerResult, RequestResult
 from penstock.hub.producers import sequencing
 from penstock.hub.producers.sequencing import StaleError
 from penstock.storage import Store
@@ -69,13 +69,13 @@ def produce(store: Store, feed: StoredFeed, epoch: int, sequence: int, letters: 
     return read_produced(told)
 
 
-def read_produced(told: Result) -> ProducerResult:
+def read_produced(told: RequestResult) -> ProducerResult:
     assert isinstance(told, AppendResult), told
     assert told.produced is not None
     return told.produced
 
 
-def read_refusal(told: Result) -> tuple[type[PenstockError], dict[str, Any]]:
+def read_refusal(told: RequestResult) -> tuple[type[PenstockError], dict[str, Any]]:
     assert isinstance(told, PenstockError), told
     return type(told), told.fields
 
@@ -263,7 +263,7 @@ def test_epoch_that_was_claimed_from_a_number_begins_there(store: Store, feed: S
 
 
 def test_sequence_numbers_wrap_around_within_a_batch(store: Store, feed: StoredFeed) -> None:
-    def send(sequence: int, letters: str) -> Result:
+    def send(sequence: int, letters: str) -> RequestResult:
         return settle(store, a_batch(feed, 0, sequence, letters, group="h"), modulus=8)[0]
 
     told = [send(*each) for each in [(0, "abc"), (3, "def"), (6, "ghi"), (6, "ghi"), (7, "hi")]]

@@ -45,7 +45,7 @@ from penstock.wire.log.zeroeventhub import CURSORSET_CHARS_MAX, NDJSON
 
 ALL_HEADERS: Final = "_all"
 
-Query = list[tuple[str, object]]
+QueryPairs = list[tuple[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +114,13 @@ def read_parameters(options: ReadOptions) -> ReadParameters:
 
 def make_version_one_query(
     parameters: ReadParameters, n: int, cursors: Mapping[int, str], wait_seconds: float
-) -> Query:
+) -> QueryPairs:
     """Return ZeroEventHub's query of one read.
 
     >>> make_version_one_query(ReadParameters(page_size_hint=10), 4, {2: "_first"}, 0)
     [('n', 4), ('cursor2', '_first'), ('pagesizehint', 10)]
     """
-    query: Query = [("n", n), *((f"cursor{number}", cursor) for number, cursor in cursors.items())]
+    query: QueryPairs = [("n", n), *((f"cursor{number}", cursor) for number, cursor in cursors.items())]
     if parameters.cursor_set is not None:
         query.append(("cursorset", parameters.cursor_set))
     query += [
@@ -131,7 +131,7 @@ def make_version_one_query(
     return query + _make_shared_query(parameters, wait_seconds)
 
 
-def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) -> Query:
+def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) -> QueryPairs:
     """Return ZeroEventHub's query for reading from the cursors that the server stores."""
     numbers = ",".join(map(str, partitions))
     return [
@@ -142,7 +142,7 @@ def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) 
     ]
 
 
-def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> Query:
+def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> QueryPairs:
     """Return ZeroEventHub's query for storing cursors without reading."""
     query = make_version_one_query(ReadParameters(cursor_set=cursor_set, page_size_hint=0), n, cursors, 0)
     return [*query, ("store_cursor", 1)]
@@ -150,20 +150,20 @@ def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> Query:
 
 def make_version_two_query(
     parameters: ReadParameters, token: str, partition: int, cursor: str, wait_seconds: float
-) -> Query:
+) -> QueryPairs:
     """Return FeedAPI's query of one read.
 
     >>> make_version_two_query(ReadParameters(event_types=["a", "b"]), "1-4", 0, "_first", 20)
     [('token', '1-4'), ('partition', 0), ('cursor', '_first'), ('wait', '20'), ('event-types', 'a;b')]
     """
-    query: Query = [("token", token), ("partition", partition), ("cursor", cursor)]
+    query: QueryPairs = [("token", token), ("partition", partition), ("cursor", cursor)]
     if parameters.until and partition in parameters.until:
         query.append(("until", parameters.until[partition]))
     return query + _make_shared_query(parameters, wait_seconds)
 
 
-def _make_shared_query(parameters: ReadParameters, wait_seconds: float) -> Query:
-    query: Query = []
+def _make_shared_query(parameters: ReadParameters, wait_seconds: float) -> QueryPairs:
+    query: QueryPairs = []
     if parameters.page_size_hint is not None:
         query.append(("pagesizehint", parameters.page_size_hint))
     if wait_seconds > 0:
