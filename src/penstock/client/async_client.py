@@ -33,7 +33,7 @@ from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
 from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
 from penstock.client.subscriptions.consumer import AsyncConsumer
 from penstock.client.subscriptions.consumer_state import AsyncConsumerOptions, Consumed
-from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, stream_parameters
+from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, make_stream_parameters
 from penstock.core.events.event import NewEvent
 from penstock.wire.groups import (
     CommittedPosition,
@@ -386,7 +386,7 @@ class AsyncClient(AsyncClosing):
             PenstockError: Raised by the iteration for errors that retrying does not fix, such as SubscriptionNotFound.
         """
         return AsyncSubscriptionStream(
-            self._transport, self._protocol.url, subscription, stream_parameters(options), retry=retry,
+            self._transport, self._protocol.url, subscription, make_stream_parameters(options), retry=retry,
             retry_timeout=self._protocol.retry_timeout, reconnect=reconnect, kind=type,
         )  # fmt: skip
 

@@ -33,7 +33,7 @@ from penstock.client.registry import (
 from penstock.client.subscriptions.consumer import Consumer
 from penstock.client.subscriptions.consumer_state import Consumed, ConsumerOptions
 from penstock.client.subscriptions.stream import SubscriptionStream
-from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, stream_parameters
+from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, make_stream_parameters
 from penstock.client.subscriptions.subscriptions import Subscriptions
 from penstock.core.events.event import NewEvent
 from penstock.wire.groups import (
@@ -387,7 +387,7 @@ class Client(Closing):
             PenstockError: Raised by the iteration for errors that retrying does not fix, such as SubscriptionNotFound.
         """
         return SubscriptionStream(
-            self._transport, self._protocol.url, subscription, stream_parameters(options), retry=retry,
+            self._transport, self._protocol.url, subscription, make_stream_parameters(options), retry=retry,
             retry_timeout=self._protocol.retry_timeout, reconnect=reconnect, kind=type,
         )  # fmt: skip
 

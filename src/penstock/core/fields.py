@@ -51,7 +51,7 @@ class DefinitionReader:
         self._is_malformed = True
         self.note(field, reason)
 
-    def string(self, field: str, *, required: bool = False) -> str:
+    def read_string(self, field: str, *, required: bool = False) -> str:
         """Return a string member; the empty string if it is absent."""
         value = self.members.get(field)
         if value is None and required:
@@ -59,7 +59,7 @@ class DefinitionReader:
             return ""
         return str(self.check_type(field, value if value is not None else "", str, "a text") or "")
 
-    def strings(self, field: str) -> list[str]:
+    def read_strings(self, field: str) -> list[str]:
         """Return a member that is a list of non-empty strings."""
         values = self.members.get(field, [])
         if values is None:
@@ -71,7 +71,7 @@ class DefinitionReader:
             self.note(field, "must not have an empty text in it")
         return list(values)
 
-    def one_of(self, field: str, allowed: tuple[str, ...], default: str | None = None) -> str:
+    def read_choice(self, field: str, allowed: tuple[str, ...], default: str | None = None) -> str:
         """Return a member that is one of the strings *allowed*, in lower case; *default* if it is absent."""
         value = self.members.get(field)
         if value is None:
@@ -83,7 +83,7 @@ class DefinitionReader:
         self.note_malformed(field, describe_mismatch(value, f"one of {', '.join(allowed)}"))
         return default or allowed[0]
 
-    def authorization(self, *names: str) -> Definition | None:
+    def read_authorization(self, *names: str) -> Definition | None:
         """Return the member `authorization`, whose lists have these *names*; None if it is absent."""
         given = self.members.get("authorization")
         if given is None:
@@ -111,14 +111,14 @@ class DefinitionReader:
                 self.note(field, f"must not have an attribute twice: {pair[0]}:{pair[1]}")
             seen.add(pair)
 
-    def string_map(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
+    def read_string_map(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
         """Return labels or annotations; *wrong* yields each invalid key with the reason."""
-        given = self.object(field)
+        given = self.read_object(field)
         for key, reason in wrong(given):
             self.note(f"{field}[{key}]", reason)
         return dict(given)
 
-    def integer(self, field: str, value: Any, low: int, high: int) -> int:
+    def check_integer(self, field: str, value: Any, low: int, high: int) -> int:
         """Return *value* if it is an integer from *low* to *high*, else *low*."""
         right = f"a whole number from {low} to {high}"
         if value is not None and type(value) is not int:
@@ -129,7 +129,7 @@ class DefinitionReader:
             return low
         return int(value)
 
-    def object(self, field: str) -> Definition:
+    def read_object(self, field: str) -> Definition:
         """Return a member that is an object; an empty one if it is absent."""
         given = self.members.get(field)
         return self.check_type(field, {} if given is None else given, dict, "an object") or {}

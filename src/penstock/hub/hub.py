@@ -34,7 +34,7 @@ class Hub:
         subscriptions: subscriptions, their streams and parked keys.
         groups: consumer groups and their positions.
         registry: event types and schemas.
-        admin: settings, permissions, sweeping, diagnosis.
+        admin: settings, permissions, sweeping.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Hub:
         self._watch = Watch(store)
         settings = Settings(store, self._watch.wake_all)
         sweeper = Sweeper(store, clock, expiry.check())
-        self.admin = Admin(store, settings, sweeper)
+        self.admin = Admin(settings, sweeper)
         self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
         self._committer = Committer(
             store,

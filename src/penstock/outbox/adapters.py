@@ -118,7 +118,7 @@ class Sqlalchemy:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.dialect = _dialect("SQLAlchemy", connection.dialect.name)
+        self.dialect = _check_dialect("SQLAlchemy", connection.dialect.name)
         # SQLAlchemy begins its transaction with the first statement, so the driver cannot tell yet.
         self.may_have_read: bool = self.dialect == "sqlite"
 
@@ -136,7 +136,7 @@ class Django:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.dialect = _dialect("Django", connection.vendor)
+        self.dialect = _check_dialect("Django", connection.vendor)
         connection.ensure_connection()
         self.may_have_read: bool = self.dialect == "sqlite" and connection.connection.in_transaction
 
@@ -170,7 +170,7 @@ _KNOWN: Final = (
 )
 
 
-def adapter_of(connection: Any) -> Adapter:
+def make_adapter(connection: Any) -> Adapter:
     """Return the adapter for *connection*.
 
     Raises:
@@ -215,7 +215,7 @@ def _is_query(statement: str) -> bool:
     return statement.startswith(("SELECT", "WITH")) or statement.endswith("RETURNING 1")
 
 
-def _dialect(library: str, name: str) -> Dialect:
+def _check_dialect(library: str, name: str) -> Dialect:
     known: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgresql"}
     if name not in known:
         raise TypeError(f"the outbox is there for SQLite and PostgreSQL; this {library} connection is to {name}")

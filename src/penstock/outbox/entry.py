@@ -49,8 +49,8 @@ def check_entries(events: Sequence[Any], key: Accessor, headers: Accessor, parti
         except InvalidEvent as error:
             raise _error_at(index, len(events), error) from None
     if len(entries) <= AT_ONCE:
-        return OutboxEntries(entries, next(_batches(entries), None))
-    deque(_batches(entries), maxlen=0)
+        return OutboxEntries(entries, next(_parse_batches(entries), None))
+    deque(_parse_batches(entries), maxlen=0)
     return OutboxEntries(entries, None)
 
 
@@ -69,7 +69,7 @@ def prepare_rows(known: CachedEventType, entries: OutboxEntries) -> Sequence[New
     events, batch = entries
     if known.event_type.category != "undefined":
         events, batch = [*_fill_metadata(events)], None
-    for each in [batch] if batch else _batches(events):
+    for each in [batch] if batch else _parse_batches(events):
         try:
             accept(known.event_type, each, known.partitioner)
         except (InvalidEvent, EventTooLarge) as error:
@@ -95,7 +95,7 @@ def _check_entry(event: Any, key: Any, headers: Any, partition: Any) -> NewEvent
     )
 
 
-def _batches(events: Sequence[NewEvent]) -> Iterator[ParsedBatch]:
+def _parse_batches(events: Sequence[NewEvent]) -> Iterator[ParsedBatch]:
     """Yield *events* decoded, a limited number at a time.
 
     Raises:

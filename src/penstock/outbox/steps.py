@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.core.events.event import NewEvent
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable
-from penstock.outbox.adapters import Adapter, ResultRow, SqlParameters, adapter_of, run_sync_of
+from penstock.outbox.adapters import Adapter, ResultRow, SqlParameters, make_adapter, run_sync_of
 from penstock.outbox.dialects import creation_statements, statement
 from penstock.outbox.entry import OutboxEntries, prepare_rows, to_json, to_row
 from penstock.outbox.event_types import UNKNOWN, CachedEventType, recall, remember
@@ -99,7 +99,7 @@ def run_plan(connection: Any, plan: OutboxPlan) -> Any:
     """
     if run_sync := run_sync_of(connection):
         return run_sync(run_plan, plan)
-    adapter = adapter_of(connection)
+    adapter = make_adapter(connection)
     return _run_steps_async(adapter, plan(adapter)) if adapter.is_async else _run_steps(adapter, plan(adapter))
 
 

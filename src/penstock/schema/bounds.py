@@ -31,8 +31,8 @@ from penstock.schema.traversal import (
     Schema,
     abbreviate,
     format_pointer,
+    list_nodes,
     make_schema_error,
-    nodes,
     target,
 )
 
@@ -58,7 +58,7 @@ def check_patterns(schema: Schema) -> None:
     penstock.errors.registry.InvalidEventType: Field "schema.schema" has a pattern at # that is not taken, ...
     """
     states = 0
-    for where, pattern in _patterns(schema):
+    for where, pattern in _list_patterns(schema):
         size = _measure_pattern(where, pattern)
         states += size
         if size > STATES_MAX or states > ALL_STATES_MAX:
@@ -68,8 +68,8 @@ def check_patterns(schema: Schema) -> None:
             )
 
 
-def _patterns(schema: Schema) -> Iterator[tuple[str, str]]:
-    for at, node in nodes(schema):
+def _list_patterns(schema: Schema) -> Iterator[tuple[str, str]]:
+    for at, node in list_nodes(schema):
         if isinstance(node.get("pattern"), str):
             yield format_pointer(at), node["pattern"]
         names = node.get("patternProperties")
@@ -366,7 +366,7 @@ class _Unfolding:
             )
 
     def _place(self, node: Any) -> str:
-        return next((format_pointer(at) for at, each in nodes(self._schema) if each is node), "#")
+        return next((format_pointer(at) for at, each in list_nodes(self._schema) if each is node), "#")
 
     def _make_endless_error(self, node: Any) -> InvalidEventType:
         return make_schema_error(f"refers at {self._place(node)} to itself without end")
@@ -534,4 +534,4 @@ def count_name_bytes(event: Any) -> int:
 
 
 def _find_most_states(schema: Schema, weigh: Any) -> int:
-    return find_highest_weight(schema, weigh) if any(weigh(node) for _, node in nodes(schema)) else 0
+    return find_highest_weight(schema, weigh) if any(weigh(node) for _, node in list_nodes(schema)) else 0

@@ -52,7 +52,7 @@ from penstock.schema.traversal import (
     format_pointer,
     is_equal,
     key_of,
-    references,
+    list_references,
     steps,
     target,
 )
@@ -335,7 +335,9 @@ class _Comparison:
 
     def _is_unchanged(self, old: Any, new: Any) -> bool:
         """Return whether two values, and all schemas that they refer to, are equal."""
-        return is_equal(old, new) and all(steps(reference) not in self._changed for _, reference in references(old))
+        return is_equal(old, new) and all(
+            steps(reference) not in self._changed for _, reference in list_references(old)
+        )
 
     @cached_property
     def _changed(self) -> set[Pointer]:

@@ -6,7 +6,7 @@ Source: the event type categories of Nakadi (https://nakadi.io/manual.html); see
 from typing import Final
 
 from penstock.schema.parsing import close_schema, make_loadable
-from penstock.schema.traversal import Schema, follow_reference, nodes, redirect_references, steps
+from penstock.schema.traversal import Schema, follow_reference, list_nodes, redirect_references, steps
 
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TEXT: Final = {"type": "string"}
@@ -69,7 +69,7 @@ def _add_metadata(own: Schema, metadata: Schema) -> Schema:
     root = follow_reference(own, own)
     if not isinstance(root, dict):
         root = {"not": {}} if root is False else {}
-    if any("$ref" in node for _, node in nodes(own)):  # References to the root mean the schema without metadata.
+    if any("$ref" in node for _, node in list_nodes(own)):  # References to the root mean the schema without metadata.
         whole, root = (redirect_references(each, lambda reference: _WHOLE + reference[1:]) for each in (own, root))
         root = root | {"definitions": {steps(_WHOLE)[-1]: whole}}
     properties = root.get("properties", {}) | {"metadata": metadata}

@@ -23,7 +23,7 @@ from msgspec import inspect
 from penstock.errors import BadParameter
 from penstock.schema import pydantic_models as pydantic_model
 from penstock.schema.pydantic_models import is_pydantic
-from penstock.schema.traversal import COMBINED, Schema, children, nodes, steps
+from penstock.schema.traversal import COMBINED, Schema, children, list_nodes, steps
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -134,7 +134,7 @@ def add_definitions(root: Schema, definitions: dict[str, Schema]) -> Schema:
     wanted: list[str] = []
     waiting = [root]
     while waiting:
-        for _, node in nodes(waiting.pop()):
+        for _, node in list_nodes(waiting.pop()):
             name = _name(node["$ref"]) if "$ref" in node else None
             if name is not None and name not in wanted:
                 wanted.append(name)

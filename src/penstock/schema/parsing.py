@@ -21,8 +21,8 @@ from penstock.schema.traversal import (
     children,
     follow_reference,
     format_pointer,
+    list_nodes,
     make_schema_error,
-    nodes,
     rebuild,
     target,
 )
@@ -248,7 +248,7 @@ def _check_dialect(schema: Schema) -> None:
 
 
 def _check_places(schema: Schema) -> None:
-    chars = sum(map(len, chain.from_iterable(at for at, _ in nodes(schema))))
+    chars = sum(map(len, chain.from_iterable(at for at, _ in list_nodes(schema))))
     if chars > PLACES_CHARS_MAX:
         raise make_schema_error(
             f"has names that are too long for what is nested in them: all places together have {chars} characters, "
@@ -308,7 +308,7 @@ def make_loadable(schema: Schema) -> Schema:
 
 def _find_prohibited(schema: Schema) -> Iterator[str]:
     """Yield the violations of Nakadi's meta-schema, a restricted draft 4."""
-    for at, node in nodes(schema):
+    for at, node in list_nodes(schema):
         for keyword in sorted(node.keys() - _COMPATIBLE):
             yield f"{format_pointer(at)}: extraneous key [{keyword}] is not permitted"
         for way, child in children(node):

@@ -107,7 +107,7 @@ def map_children(node: Schema, change: Callable[[Any], Any]) -> Schema:
     return copy
 
 
-def nodes(root: Schema) -> Iterator[tuple[Pointer, Schema]]:
+def list_nodes(root: Schema) -> Iterator[tuple[Pointer, Schema]]:
     """Yield *root* and all subschemas that are objects, each with its pointer."""
     waiting: list[tuple[Pointer, Any]] = [((), root)]
     while waiting:
@@ -216,8 +216,8 @@ def check_references(schema: Schema) -> None:
 
     >>> check_references({"items": {"$ref": "#/definitions/a"}, "definitions": {"a": {}}})
     """
-    schemas = {()}.union((*at, *way) for at, node in nodes(schema) for way, _ in children(node))
-    for at, node in nodes(schema):
+    schemas = {()}.union((*at, *way) for at, node in list_nodes(schema) for way, _ in children(node))
+    for at, node in list_nodes(schema):
         if "$ref" not in node:
             continue
         reference = node["$ref"]
@@ -235,7 +235,7 @@ def check_references(schema: Schema) -> None:
             raise make_schema_error(f"refers at {format_pointer(at)} to {abbreviate(reference)}, {where}")
 
 
-def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
+def list_references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
     """Yield the references within *value*, each with the pointer to the node that holds it; *value* is at *at*.
 
     >>> list(references({"items": {"$ref": "#"}}))
@@ -259,7 +259,7 @@ def find_changed_places(old: Schema, new: Schema) -> set[Pointer]:
     [(), ('a',), ('a', 'type'), ('not',)]
     """
     referring: dict[Pointer, list[Pointer]] = defaultdict(list)
-    for at, reference in references(old):
+    for at, reference in list_references(old):
         referring[steps(reference)].append(at)
     found: set[Pointer] = set()
     _note_differing(old, new, (), found)

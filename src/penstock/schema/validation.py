@@ -24,7 +24,7 @@ from penstock.schema.effective import MOMENT, effective_schema
 from penstock.schema.json_text import count_exponents, is_extreme
 from penstock.schema.lru_cache import LruCache
 from penstock.schema.parsing import dialect, is_empty, parse_schema
-from penstock.schema.traversal import Schema, nodes, rebuild, redirect_references
+from penstock.schema.traversal import Schema, list_nodes, rebuild, redirect_references
 from penstock.schema.violations import ViolationReport, cut_lines, report_violation
 
 KEPT_CHARS: Final = 16 << 20
@@ -67,8 +67,8 @@ class Validator:
         self._applied = _find_most_applied(schema)
         self._text_states = find_most_text_states(schema)
         self._name_states = find_most_name_states(schema)
-        self._divides = any("multipleOf" in node for _, node in nodes(schema))
-        self._checks_names = any("propertyNames" in node for _, node in nodes(schema))
+        self._divides = any("multipleOf" in node for _, node in list_nodes(schema))
+        self._checks_names = any("propertyNames" in node for _, node in list_nodes(schema))
 
     def find_first_invalid(self, events: Sequence[dict[str, Any]], raws: Sequence[bytes] = ()) -> int | None:
         """Return the index of the first invalid event; None if all are valid.
@@ -169,7 +169,7 @@ class Validator:
     @cached_property
     def _most_violations(self) -> tuple[int, int]:
         """The most violations of one value, missing names included, and the most bytes of the schema in one."""
-        held = ({name: node[name] for name in _HELD if name in node} for _, node in nodes(self._schema))
+        held = ({name: node[name] for name in _HELD if name in node} for _, node in list_nodes(self._schema))
         largest = max(len(msgspec.json.encode(each)) for each in held)
         return find_highest_weight(self._schema, lambda node: 1 + _count_names(node)), largest
 

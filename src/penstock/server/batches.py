@@ -48,7 +48,7 @@ async def put_chunk(request: Request) -> Response:
     access = access_of(request)
     state, event_type = state_of(request), event_type_of(request)
     upload, number = request.path_params["upload"], parse_number(request.path_params["chunk"], "chunk")
-    rejects = Query(request.scope["query_string"]).flag("reject_invalid")
+    rejects = Query(request.scope["query_string"]).read_flag("reject_invalid")
     media_type = media_type_of(request)
     if media_type != NDJSON:
         raise UnsupportedFormat.of("unsupported-media-type", given=media_type or "nothing", allowed=NDJSON)
@@ -136,7 +136,7 @@ async def list_batches(request: Request) -> Response:
     """GET /event-types/{event_type}/producers/{group}/batches: list the newest batches of a producer group."""
     state, event_type = state_of(request), event_type_of(request)
     group = check_group(request.path_params["group"])
-    limit = Query(request.scope["query_string"]).integer("limit", 20, low=1, high=LIST_MAX)
+    limit = Query(request.scope["query_string"]).read_integer("limit", 20, low=1, high=LIST_MAX)
 
     def list_newest() -> Response:
         found = state.hub.batches.list_batches(event_type, group, limit)
@@ -149,7 +149,7 @@ async def forget_batches(request: Request) -> Response:
     """DELETE /event-types/{event_type}/producers/{group}/batches: forget a producer group's batches."""
     state, event_type = state_of(request), event_type_of(request)
     group = check_group(request.path_params["group"])
-    unfinished = Query(request.scope["query_string"]).flag("unfinished")
+    unfinished = Query(request.scope["query_string"]).read_flag("unfinished")
 
     def forget() -> Response:
         return json_response(wire.ForgottenBatches(state.hub.batches.forget(event_type, group, unfinished=unfinished)))

@@ -27,12 +27,12 @@ async def list_groups(request: Request) -> Response:
     """GET /groups: list consumer groups with their lag."""
     state = state_of(request)
     query = Query(request.scope["query_string"])
-    event_type = query.text("event_type")
+    event_type = query.find_text("event_type")
     if event_type == "":
         raise BadParameter(parameter="event_type", value="", allowed="the name of an event type")
     if event_type is not None and not is_name(event_type):
         raise EventTypeNotFound(event_type=make_printable(event_type))
-    limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)
+    limit = query.read_integer("limit", 100, low=1, high=wire.GROUPS_MAX)
     which = GroupFilter(event_type, wire.parse_kind(query), wire.parse_after(query))
     if event_type is not None:
         authorize(request, "view", event_type_named(event_type))
@@ -97,8 +97,8 @@ async def show_history(request: Request) -> Response:
     """GET /groups/{group}/history: list interventions in a consumer group, newest first."""
     state, name = state_of(request), _group_of(request)
     query = Query(request.scope["query_string"])
-    limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)
-    after = query.integer("after", 0, low=1, high=10**18 - 1) or None
+    limit = query.read_integer("limit", 100, low=1, high=wire.GROUPS_MAX)
+    after = query.read_integer("after", 0, low=1, high=10**18 - 1) or None
 
     def list_page() -> Response:
         found = state.hub.groups.list_interventions(name, before=after, limit=limit + 1)

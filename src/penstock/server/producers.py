@@ -38,7 +38,7 @@ _PARTITION: Final = re.compile("0|[1-9][0-9]{0,8}")
 
 async def show_producer(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}/producers/{group}: show the state of a producer."""
-    state, who = await _producer_of(request)
+    state, who = await _read_producer(request)
 
     def find() -> Response:
         return _answer_status(state.hub, who.partition, state.hub.producers.find(who))
@@ -49,10 +49,10 @@ async def show_producer(request: Request) -> Response:
 async def list_producers(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}/producers: list the producers of a partition."""
     state, name = state_of(request), event_type_of(request)
-    partition = await partition_of(request, state, name)
+    partition = await read_partition(request, state, name)
     query = Query(request.scope["query_string"])
-    limit = query.integer("limit", 100, low=1, high=wire.PRODUCERS_MAX)
-    after = wire.parse_after(query.text("after"))
+    limit = query.read_integer("limit", 100, low=1, high=wire.PRODUCERS_MAX)
+    after = wire.parse_after(query.find_text("after"))
 
     def list_page() -> Response:
         found = state.hub.producers.list(name, partition, after=after, limit=limit + 1)
@@ -66,7 +66,7 @@ async def list_producers(request: Request) -> Response:
 
 async def claim_producer(request: Request) -> Response:
     """PUT /event-types/{event_type}/partitions/{partition}/producers/{group}: claim an epoch for a producer."""
-    state, who = await _producer_of(request)
+    state, who = await _read_producer(request)
     body = await read_body(request, state.run, CLAIM_BYTES_MAX)
 
     def claim() -> Response:
@@ -78,7 +78,7 @@ async def claim_producer(request: Request) -> Response:
 async def allocate_producer(request: Request) -> Response:
     """POST /event-types/{event_type}/partitions/{partition}/producers: claim an epoch of a new group."""
     state, name = state_of(request), event_type_of(request)
-    partition = await partition_of(request, state, name)
+    partition = await read_partition(request, state, name)
     body = await read_body(request, state.run, CLAIM_BYTES_MAX)
 
     def claim() -> Response:
@@ -91,18 +91,18 @@ async def allocate_producer(request: Request) -> Response:
 
 async def forget_producer(request: Request) -> Response:
     """DELETE /event-types/{event_type}/partitions/{partition}/producers/{group}: let a producer expire now."""
-    state, who = await _producer_of(request)
+    state, who = await _read_producer(request)
     await state.run(lambda: state.hub.producers.forget(who))
     return Response(status_code=204)
 
 
 async def find_sequence(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}/producers/{group}/sequences/{first}: find a batch."""
-    state, who = await _producer_of(request)
+    state, who = await _read_producer(request)
     first = wire.parse_number(request.path_params["first"], "first")
     query = Query(request.scope["query_string"])
-    count = query.integer("count", 1, low=1, high=COUNT_MAX)
-    epoch = query.text("epoch")
+    count = query.read_integer("count", 1, low=1, high=COUNT_MAX)
+    epoch = query.find_text("epoch")
     number = None if epoch is None else wire.parse_number(epoch, "epoch")
 
     def find() -> Response:
@@ -112,13 +112,13 @@ async def find_sequence(request: Request) -> Response:
     return await state.run(find)
 
 
-async def _producer_of(request: Request) -> tuple[State, ProducerName]:
+async def _read_producer(request: Request) -> tuple[State, ProducerName]:
     state, name = state_of(request), event_type_of(request)
-    partition = await partition_of(request, state, name)
+    partition = await read_partition(request, state, name)
     return state, ProducerName(name, partition, wire.check_group(request.path_params["group"]))
 
 
-async def partition_of(request: Request, state: State, name: str) -> int:
+async def read_partition(request: Request, state: State, name: str) -> int:
     """Return the partition that the path names. The hub finds out whether it exists."""
     text: str = request.path_params["partition"]
     if _PARTITION.fullmatch(text):
@@ -168,7 +168,7 @@ async def publish_to_partition(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
     refuse_foreign_body(request)
     media_type = media_type_of(request)
-    partition = await partition_of(request, state, name)
+    partition = await read_partition(request, state, name)
     by = wire.parse_headers(request.headers, request.headers.getlist)
     body = await read_body(request, state.run)
     access.received, access.partitions = len(body), str(partition)

@@ -34,7 +34,7 @@ async def list_event_types(request: Request) -> Response:
     """GET /event-types: list event types, sorted by name."""
     state = state_of(request)
     query = Query(request.scope["query_string"])
-    writer, owner = _parse_attribute(query, "writer"), query.text("owning_application")
+    writer, owner = _parse_attribute(query, "writer"), query.find_text("owning_application")
 
     def list_page() -> Response:
         feeds = state.hub.registry.list()
@@ -106,7 +106,7 @@ async def check_definition(request: Request) -> Response:
 
 
 def _allows_reordering(request: Request) -> bool:
-    return Query(request.scope["query_string"]).flag("allow_reordering")
+    return Query(request.scope["query_string"]).read_flag("allow_reordering")
 
 
 def _answer_change(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -> Response:
@@ -122,7 +122,7 @@ def _answer_change(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -
 
 
 def _parse_attribute(query: Query, name: str) -> tuple[str, str] | None:
-    text = query.text(name)
+    text = query.find_text(name)
     if text is None:
         return None
     kind, colon, value = text.partition(":")
@@ -159,8 +159,8 @@ async def list_schemas(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas: list the versions of an event type's schema, newest first."""
     state, name = state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
-    limit = query.integer("limit", LIMIT, low=1, high=SCHEMAS_MAX)
-    offset = query.integer("offset", 0, low=0, high=WHOLE_NUMBER_MAX)
+    limit = query.read_integer("limit", LIMIT, low=1, high=SCHEMAS_MAX)
+    offset = query.read_integer("offset", 0, low=0, high=WHOLE_NUMBER_MAX)
 
     def list_page() -> Response:
         items, more = _find_schemas(state.hub, name, limit, offset)
@@ -174,7 +174,7 @@ async def list_schemas(request: Request) -> Response:
 async def add_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas: add a schema to an event type, or find the version that equals it."""
     state, name = state_of(request), event_type_of(request)
-    fetch = Query(request.scope["query_string"]).flag("fetch")
+    fetch = Query(request.scope["query_string"]).read_flag("fetch")
     body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
 
     def add() -> Response:

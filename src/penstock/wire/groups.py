@@ -179,7 +179,7 @@ def parse_commit(given: Any) -> CommitRequest:
     body = _read(given, _Commits, _COMMIT_FORM)
     if not body.items:
         raise BadParameter(parameter="items", value="[]", allowed="at least one position")
-    return CommitRequest(body.kind, [_commit(each) for each in body.items])
+    return CommitRequest(body.kind, [_parse_commit(each) for each in body.items])
 
 
 def parse_reset(given: Any) -> ResetRequest:
@@ -191,7 +191,7 @@ def parse_reset(given: Any) -> ResetRequest:
     body = _read(given, _Resets, _RESET_FORM)
     check_reason(body.reason)
     if body.items is None:
-        return ResetRequest([GroupReset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
+        return ResetRequest([GroupReset(_parse_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
     if not body.items or body.to is not None or body.at is not None:
         allowed = "at least one item and neither to nor at beside them, or no items at all"
         raise BadParameter(parameter="items", value=None, allowed=allowed)
@@ -215,7 +215,7 @@ def parse_kind(query: Query) -> Kind | None:
     Raises:
         BadParameter: The kind is unknown.
     """
-    text = query.text("kind")
+    text = query.find_text("kind")
     for kind in KINDS:
         if text in (None, kind):
             return None if text is None else kind
@@ -228,7 +228,7 @@ def parse_after(query: Query) -> str:
     Raises:
         BadParameter: The value is not a valid group name.
     """
-    text = query.text("after")
+    text = query.find_text("after")
     if text is None or is_group_name(text):
         return text or ""
     raise BadParameter(parameter="after", value=make_printable(text), allowed=_NAME_ALLOWED)
@@ -241,7 +241,7 @@ def _read(given: Any, type: type[Given], allowed: str) -> Given:
         raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
 
 
-def _commit(given: NewPosition) -> PositionCommit:
+def _parse_commit(given: NewPosition) -> PositionCommit:
     expected = None if given.expected is UNSET else given.expected
     return PositionCommit(
         given.event_type,
@@ -255,14 +255,14 @@ def _commit(given: NewPosition) -> PositionCommit:
 
 
 def _reset(given: PositionReset, at: int) -> GroupReset:
-    goal = _goal(given.to, given.offset, given.at, f"items[{at}]")
+    goal = _parse_goal(given.to, given.offset, given.at, f"items[{at}]")
     if goal.offset is not None and given.partition is None:
         allowed = "a partition, where an offset is given"
         raise BadParameter(parameter=f"items[{at}].partition", value=None, allowed=allowed)
     return GroupReset(goal, given.event_type, given.partition, given.slice)
 
 
-def _goal(to: Literal["begin", "end"] | None, offset: int | None, at: str | None, within: str) -> ResetTarget:
+def _parse_goal(to: Literal["begin", "end"] | None, offset: int | None, at: str | None, within: str) -> ResetTarget:
     given = [each for each in (to, offset, at) if each is not None]
     if len(given) != 1:
         value = ", ".join(map(str, given))[:80] or None

@@ -38,32 +38,32 @@ class Query:
     def __bool__(self) -> bool:
         return bool(self._pairs)
 
-    def names(self) -> Iterable[str]:
+    def list_names(self) -> Iterable[str]:
         """Return the names in their order, including repeats."""
         return [name for name, _ in self._pairs]
 
-    def text(self, name: str) -> str | None:
+    def find_text(self, name: str) -> str | None:
         """Return the value of *name*; None if it is missing.
 
         Raises:
             BadParameter: The parameter is repeated.
         """
-        values = self.texts(name)
+        values = self.find_texts(name)
         if len(values) > 1:
             raise BadParameter(parameter=make_printable(name), value=make_printable(values[1]), allowed="one value")
         return values[0] if values else None
 
-    def texts(self, name: str) -> list[str]:
+    def find_texts(self, name: str) -> list[str]:
         """Return all values of *name* in their order."""
         return [value for given, value in self._pairs if given == name]
 
-    def integer(self, name: str, default: int | None, *, low: int, high: int) -> int:
+    def read_integer(self, name: str, default: int | None, *, low: int, high: int) -> int:
         """Return the integer *name*, or *default* if it is missing; without a default it is required.
 
         Raises:
             BadParameter: The parameter is missing, not an integer, or outside of *low* to *high*.
         """
-        text = self.text(name)
+        text = self.find_text(name)
         if text is None and default is not None:
             return default
         allowed = f"a whole number from {low} to {high}"
@@ -72,13 +72,13 @@ class Query:
             raise BadParameter(parameter=name, value=given, allowed=allowed)
         return int(text)
 
-    def seconds(self, name: str, *, cut_at: float) -> float:
+    def read_seconds(self, name: str, *, cut_at: float) -> float:
         """Return the seconds of *name*, at most *cut_at*; 0 if it is missing.
 
         Raises:
             BadParameter: The value is not a finite number of seconds.
         """
-        text = self.text(name)
+        text = self.find_text(name)
         if text is None:
             return 0.0
         value = float(text) if _SECONDS.fullmatch(text) else math.inf
@@ -88,26 +88,26 @@ class Query:
             )
         return min(value, cut_at)
 
-    def flag(self, name: str) -> bool:
+    def read_flag(self, name: str) -> bool:
         """Return whether *name* is 1 or true.
 
         Raises:
             BadParameter: The value is not one of 0, 1, false and true.
         """
-        text = self.text(name)
+        text = self.find_text(name)
         if text is None or text.lower() in ("0", "false"):
             return False
         if text.lower() in ("1", "true"):
             return True
         raise BadParameter(parameter=name, value=make_printable(text), allowed="0, 1, false or true")
 
-    def cursor(self, name: str) -> str | None:
+    def read_cursor(self, name: str) -> str | None:
         """Return the cursor *name*; None if it is missing.
 
         Raises:
             BadCursor: The value is too long, or not printable ASCII.
         """
-        text = self.text(name)
+        text = self.find_text(name)
         if text is not None and (len(text) > TEXT_CHARS_MAX or not (text.isascii() and text.isprintable()) or not text):
             reason = f"a cursor is 1 to {TEXT_CHARS_MAX} characters of printable ASCII"
             raise BadCursor(parameter=name, value=make_printable(text), reason=reason)
@@ -119,10 +119,10 @@ def refuse_until(query: Query, *, allowed: str, known: str = "") -> None:
 
     A read that ignored it would go on past the end that was asked for.
     """
-    for name in query.names():
+    for name in query.list_names():
         if name.startswith("until") and name != known:
             raise BadParameter(
-                parameter=make_printable(name), value=make_printable(query.text(name) or ""), allowed=allowed
+                parameter=make_printable(name), value=make_printable(query.find_text(name) or ""), allowed=allowed
             )
 
 
@@ -132,7 +132,7 @@ def parse_kinds(query: Query) -> tuple[frozenset[str], bool] | None:
     Raises:
         BadParameter: Both filters are given, or one is empty.
     """
-    keep, skip = query.text("event-types"), query.text("skip-event-types")
+    keep, skip = query.find_text("event-types"), query.find_text("skip-event-types")
     if keep is not None and skip is not None:
         allowed = "either event-types or skip-event-types"
         raise BadParameter(parameter="skip-event-types", value=make_printable(skip), allowed=allowed)
@@ -148,7 +148,7 @@ def parse_kinds(query: Query) -> tuple[frozenset[str], bool] | None:
 
 def parse_headers(query: Query) -> "HeaderChoice | None":
     """Return the requested headers; None if there are none."""
-    text = query.text("headers")
+    text = query.find_text("headers")
     if text is None:
         return None
     names = frozenset(name.strip() for name in text.split(",")) - {""}

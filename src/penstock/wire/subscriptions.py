@@ -32,11 +32,11 @@ from penstock.wire.log.nakadi import (
     is_offset,
     join_in_parts,
     make_unusable_cursor,
-    member,
     offset_text,
+    parse_partition_number,
     parse_place,
     parse_readable_place,
-    partition_number,
+    require_member,
 )
 from penstock.wire.query import UNTIL_ELSEWHERE, Query, make_printable, refuse_until
 
@@ -171,7 +171,7 @@ def parse_stream_query(query: Query) -> RawStreamParameters:
     refuse_until(query, allowed=UNTIL_ELSEWHERE)
     found: dict[str, Any] = {}
     for name in _NUMBERS:
-        text = query.text(name)
+        text = query.find_text(name)
         if text is None:
             continue
         digits = text.removeprefix("-")
@@ -269,7 +269,7 @@ def parse_committed(
         UnusablePosition: The partition does not exist, or a member is missing. The error does not have the available
             offsets, since only the stream's offsets matter.
     """
-    name = _event_type(given, at)
+    name = _require_event_type(given, at)
     assert given is not None
     try:
         found = parse_place(given, extents(name), at)
@@ -292,11 +292,11 @@ def parse_reset_target(
     Raises:
         UnusablePosition: The offset is none of these, or events after it have been removed.
     """
-    name = _event_type(given, at)
+    name = _require_event_type(given, at)
     assert given is not None
     found = extents(name)
-    number = partition_number(member(given, at, "partition"), found)
-    text = member(given, at, "offset")
+    number = parse_partition_number(require_member(given, at, "partition"), found)
+    text = require_member(given, at, "offset")
     if is_offset(text):
         return (name, number), parse_readable_place(given, found, at).position
     if text.upper() == END:
@@ -372,7 +372,7 @@ def _drop_missing(given: GivenSubscriptionCursor) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
+def _require_event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
     if given is None or given.event_type is None:
         name = at if given is None else f"{at}.event_type"
         raise UnusablePosition.of(

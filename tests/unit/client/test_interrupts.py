@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.subscriptions.consumer import interrupts
+from penstock.client.subscriptions.consumer import handle_interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def default() -> Iterator[None]:
 
 def test_first_ctrl_c_calls_back_and_the_second_raises() -> None:
     calls: list[str] = []
-    with interrupts(lambda: calls.append("called")):
+    with handle_interrupt(lambda: calls.append("called")):
         signal.raise_signal(signal.SIGINT)
         assert calls == ["called"]
         with pytest.raises(KeyboardInterrupt):
@@ -31,7 +31,7 @@ def test_first_ctrl_c_calls_back_and_the_second_raises() -> None:
 
 
 def test_ctrl_c_raises_again_after_the_block() -> None:
-    with pytest.raises(ValueError, match="broken"), interrupts(lambda: None):
+    with pytest.raises(ValueError, match="broken"), handle_interrupt(lambda: None):
         raise ValueError("broken")
 
     with pytest.raises(KeyboardInterrupt):
@@ -46,7 +46,7 @@ def test_sigint_handler_of_the_program_is_kept() -> None:
 
     before = signal.signal(signal.SIGINT, own)
     try:
-        with interrupts(lambda: came.append(-1)):
+        with handle_interrupt(lambda: came.append(-1)):
             signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -57,7 +57,7 @@ def test_sigint_handler_is_kept_in_another_thread() -> None:
     seen: list[Any] = []
 
     def run() -> None:
-        with interrupts(lambda: None):
+        with handle_interrupt(lambda: None):
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=run)

@@ -9,8 +9,8 @@ import pytest
 from penstock import AsyncClient, Client
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.registry import PublishingProperties, properties_of
-from penstock.client.subscriptions.consumer_state import ConsumerParameters, consumer_parameters
-from penstock.client.subscriptions.stream_protocol import StreamParameters, stream_parameters
+from penstock.client.subscriptions.consumer_state import ConsumerParameters, make_consumer_parameters
+from penstock.client.subscriptions.stream_protocol import StreamParameters, make_stream_parameters
 from penstock.errors import BadParameter, ProducerStateExpired
 from tests.unit.client.play import shown_producer
 
@@ -35,7 +35,7 @@ def test_stream_asks_for_the_options_that_are_given() -> None:
         "stream_limit": 100,
     }
 
-    asked = stream_parameters({**given, "partitions": {("b", 1), ("a", 2)}}).members()
+    asked = make_stream_parameters({**given, "partitions": {("b", 1), ("a", 2)}}).members()
 
     places = [{"event_type": "a", "partition": "2"}, {"event_type": "b", "partition": "1"}]
     assert asked == {**given, "partitions": places}
@@ -47,15 +47,17 @@ def test_stream_asks_for_the_options_that_are_given() -> None:
     ids=["default", "short", "rarely flushed"],
 )
 def test_live_stream_is_silent_for_two_commit_timeouts_or_one_flush_at_most(options: Any, seconds: float) -> None:
-    assert stream_parameters(options).silence == seconds
+    assert make_stream_parameters(options).silence == seconds
 
 
 def test_consumer_window_grows_with_the_workers_unless_it_is_given() -> None:
-    wish, stream = consumer_parameters({"workers": 4, "grace_seconds": 1.5, "batch_limit": 20, "commit_timeout": 5})
+    wish, stream = make_consumer_parameters(
+        {"workers": 4, "grace_seconds": 1.5, "batch_limit": 20, "commit_timeout": 5}
+    )
 
     assert (wish.workers, wish.grace_seconds, stream.batch_limit, stream.commit_timeout) == (4, 1.5, 20, 5)
     assert stream.max_uncommitted_events == 800, "ten batches for each worker"
-    assert consumer_parameters({"workers": 4, "max_uncommitted_events": 50})[1].max_uncommitted_events == 50
+    assert make_consumer_parameters({"workers": 4, "max_uncommitted_events": 50})[1].max_uncommitted_events == 50
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_option_that_makes_no_sense_is_refused_by_name(made: Any, options: Any) 
     assert refused.value.parameter == name
 
 
-@pytest.mark.parametrize("wish", [stream_parameters, consumer_parameters])
+@pytest.mark.parametrize("wish", [make_stream_parameters, make_consumer_parameters])
 def test_unknown_option_is_refused_with_a_suggestion(wish: Any) -> None:
     with pytest.raises(TypeError, match=r"batchlimit.*did you mean 'batch_limit'"):
         wish({"batchlimit": 3})

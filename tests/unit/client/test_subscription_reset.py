@@ -6,7 +6,7 @@ import pytest
 
 from penstock.client.registry import PartitionOffsets
 from penstock.client.subscriptions.model import SubscriptionCursor
-from penstock.client.subscriptions.protocol import check_resets, partition_resets, plan_resets
+from penstock.client.subscriptions.protocol import assign_resets, check_resets, plan_resets
 from penstock.errors import UnusablePosition
 from penstock.wire.groups import PositionReset, ResetPosition
 
@@ -20,7 +20,7 @@ Since = dict[tuple[str, str], dict[int, int]]
 
 
 def moves_of(*items: PositionReset, since: Since | None = None) -> list[ResetPosition]:
-    return plan_resets(partition_resets(check_resets(["a", "b"], items, None, None), ENDS), since or {}, STANDS)
+    return plan_resets(assign_resets(check_resets(["a", "b"], items, None, None), ENDS), since or {}, STANDS)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_partition_moves_to_the_goal_of_its_reset(item: PositionReset, offset: i
 
 
 def test_reset_without_items_moves_all_partitions_of_the_subscription() -> None:
-    found = plan_resets(partition_resets(check_resets(["b", "a"], None, "end", None), ENDS), {}, STANDS)
+    found = plan_resets(assign_resets(check_resets(["b", "a"], None, "end", None), ENDS), {}, STANDS)
 
     assert [(each.event_type, each.partition, each.came_from, each.offset) for each in found] == [
         ("a", 0, 20, 42),

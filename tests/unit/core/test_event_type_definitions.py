@@ -298,26 +298,29 @@ def test_partition_count_follows_from_parallelism(members: dict[str, Any], parti
 # Readers of a field.
 
 READ: list[tuple[Callable[[DefinitionReader], Any], Any, Any, str | None]] = [
-    (lambda f: f.string("x"), "é", "é", None),
-    (lambda f: f.string("x"), None, "", None),
-    (lambda f: f.string("x", required=True), None, "", "invalid-event-type"),
-    (lambda f: f.string("x", required=True), "", "", None),
-    (lambda f: f.string("x"), 1, "", "malformed-event-type"),
-    (lambda f: f.strings("x"), ["a", "b"], ["a", "b"], None),
-    (lambda f: f.strings("x"), None, [], None),
-    (lambda f: f.strings("x"), ["a", ""], ["a", ""], "invalid-event-type"),
-    *((lambda f: f.strings("x"), value, [], "malformed-event-type") for value in ("ab", ["a", 1])),
-    (lambda f: f.one_of("x", ("a", "b")), "B", "b", None),
-    (lambda f: f.one_of("x", ("a", "b"), "b"), None, "b", None),
-    (lambda f: f.one_of("x", ("a", "b")), None, "a", "invalid-event-type"),
-    (lambda f: f.one_of("x", ("a", "b"), "b"), "c", "b", "malformed-event-type"),
-    (lambda f: f.one_of("x", ("a", "b")), ["a"], "a", "malformed-event-type"),
-    (lambda f: f.object("x"), {"a": 1}, {"a": 1}, None),
-    (lambda f: f.object("x"), None, {}, None),
-    (lambda f: f.object("x"), [], {}, "malformed-event-type"),
-    (lambda f: f.integer("x", f.members["x"], 2, 4), 4, 4, None),
-    *((lambda f: f.integer("x", f.members["x"], 2, 4), value, 2, "invalid-event-type") for value in (1, 5, None)),
-    *((lambda f: f.integer("x", f.members["x"], 2, 4), value, 2, "malformed-event-type") for value in (True, 3.0, "3")),
+    (lambda f: f.read_string("x"), "é", "é", None),
+    (lambda f: f.read_string("x"), None, "", None),
+    (lambda f: f.read_string("x", required=True), None, "", "invalid-event-type"),
+    (lambda f: f.read_string("x", required=True), "", "", None),
+    (lambda f: f.read_string("x"), 1, "", "malformed-event-type"),
+    (lambda f: f.read_strings("x"), ["a", "b"], ["a", "b"], None),
+    (lambda f: f.read_strings("x"), None, [], None),
+    (lambda f: f.read_strings("x"), ["a", ""], ["a", ""], "invalid-event-type"),
+    *((lambda f: f.read_strings("x"), value, [], "malformed-event-type") for value in ("ab", ["a", 1])),
+    (lambda f: f.read_choice("x", ("a", "b")), "B", "b", None),
+    (lambda f: f.read_choice("x", ("a", "b"), "b"), None, "b", None),
+    (lambda f: f.read_choice("x", ("a", "b")), None, "a", "invalid-event-type"),
+    (lambda f: f.read_choice("x", ("a", "b"), "b"), "c", "b", "malformed-event-type"),
+    (lambda f: f.read_choice("x", ("a", "b")), ["a"], "a", "malformed-event-type"),
+    (lambda f: f.read_object("x"), {"a": 1}, {"a": 1}, None),
+    (lambda f: f.read_object("x"), None, {}, None),
+    (lambda f: f.read_object("x"), [], {}, "malformed-event-type"),
+    (lambda f: f.check_integer("x", f.members["x"], 2, 4), 4, 4, None),
+    *((lambda f: f.check_integer("x", f.members["x"], 2, 4), value, 2, "invalid-event-type") for value in (1, 5, None)),
+    *(
+        (lambda f: f.check_integer("x", f.members["x"], 2, 4), value, 2, "malformed-event-type")
+        for value in (True, 3.0, "3")
+    ),
 ]
 
 

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from penstock.outbox.adapters import Sqlite3, adapter_of, run_sync_of
+from penstock.outbox.adapters import Sqlite3, make_adapter, run_sync_of
 
 
 def test_subclass_of_a_connection_gets_its_adapter() -> None:
@@ -13,7 +13,7 @@ def test_subclass_of_a_connection_gets_its_adapter() -> None:
         """As a tracing library makes it."""
 
     with closing(sqlite3.connect(":memory:", factory=Traced)) as connection:
-        assert isinstance(adapter_of(connection), Sqlite3)
+        assert isinstance(make_adapter(connection), Sqlite3)
         assert run_sync_of(connection) is None
 
 
@@ -22,4 +22,4 @@ def test_class_of_the_same_name_is_refused() -> None:
         """Nobody's connection."""
 
     with pytest.raises(TypeError, match=r"sqlite3\.Connection.*not .*Connection"):
-        adapter_of(Connection())
+        make_adapter(Connection())

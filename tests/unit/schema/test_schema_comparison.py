@@ -10,7 +10,7 @@ from penstock.errors import InvalidEventType
 from penstock.schema import changes
 from penstock.schema.changes import REQUIRED_EXTENDED, ChangeKind, Level, SchemaDifference
 from penstock.schema.comparison import EMPTY, REFERENCE, compare, kind_of, node_of
-from penstock.schema.traversal import COMBINED, Pointer, find_changed_places, is_equal, key_of, references
+from penstock.schema.traversal import COMBINED, Pointer, find_changed_places, is_equal, key_of, list_references
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft, within
 
 
@@ -271,7 +271,7 @@ def test_booleans_are_nodes() -> None:
 
 def test_references_are_found_wherever_they_stand() -> None:
     value = {"anyOf": [{"$ref": "#"}, {"not": {"$ref": "#/a"}}], "enum": [{"$ref": 5}]}
-    assert sorted(references(value)) == [(("anyOf", "0"), "#"), (("anyOf", "1", "not"), "#/a")]
+    assert sorted(list_references(value)) == [(("anyOf", "0"), "#"), (("anyOf", "1", "not"), "#/a")]
 
 
 def holding(a: Any, **definitions: Any) -> Schema:

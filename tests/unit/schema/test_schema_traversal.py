@@ -9,8 +9,8 @@ from penstock.schema.traversal import (
     children,
     follow_reference,
     format_pointer,
+    list_nodes,
     map_children,
-    nodes,
     rebuild,
     redirect_references,
     steps,
@@ -43,7 +43,7 @@ VALUES = {name: EVERYWHERE[name] for name in ("enum", "default", "const")}
 
 
 def test_every_node_within_a_schema_is_found_at_its_pointer() -> None:
-    found = list(nodes(EVERYWHERE))
+    found = list(list_nodes(EVERYWHERE))
 
     assert {node["title"] for _, node in found if "title" in node} == {str(number) for number in range(1, 22)}
     for at, node in found:
@@ -78,7 +78,7 @@ def test_rebuilt_schema_has_each_node_changed_once_and_leaves_the_original() -> 
     found = rebuild(EVERYWHERE, change)
 
     assert sorted(map(int, seen)) == list(range(22))
-    assert all(node["title"] == "seen" for _, node in nodes(found))
+    assert all(node["title"] == "seen" for _, node in list_nodes(found))
     assert {name: found[name] for name in VALUES} == VALUES
     assert repr(EVERYWHERE) == before
 

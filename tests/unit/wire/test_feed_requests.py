@@ -44,11 +44,11 @@ def query(text: str) -> Query:
 # Parameters of any query.
 
 READERS: dict[str, Callable[[Query], Any]] = {
-    "text": lambda query: query.text("a"),
-    "integer": lambda query: query.integer("a", 5, low=0, high=9),
-    "seconds": lambda query: query.seconds("a", cut_at=60),
-    "flag": lambda query: query.flag("a"),
-    "cursor": lambda query: query.cursor("a"),
+    "text": lambda query: query.find_text("a"),
+    "integer": lambda query: query.read_integer("a", 5, low=0, high=9),
+    "seconds": lambda query: query.read_seconds("a", cut_at=60),
+    "flag": lambda query: query.read_flag("a"),
+    "cursor": lambda query: query.read_cursor("a"),
     "kinds": parse_kinds,
 }
 READ: list[tuple[str, str, Any]] = [
@@ -94,24 +94,24 @@ def test_wrong_parameter_is_named(reader: str, kind: type[PenstockError], texts:
 
 def test_required_number_that_is_missing_and_repeated_parameter_are_named() -> None:
     with pytest.raises(BadParameter) as refused:
-        query("").integer("a", None, low=0, high=9)
+        query("").read_integer("a", None, low=0, high=9)
     assert refused.value.value is None
     with pytest.raises(BadParameter, match="one value"):
-        query("%C3%A9=1&%C3%A9=1").text("é")
+        query("%C3%A9=1&%C3%A9=1").find_text("é")
 
 
 def test_query_lists_its_names_and_is_false_when_empty() -> None:
     assert not query("")
     assert query("a=")
-    assert list(query("a=1&b=2&a=3").names()) == ["a", "b", "a"]
+    assert list(query("a=1&b=2&a=3").list_names()) == ["a", "b", "a"]
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_of_a_query_are_read_or_refused_with_a_writable_error(raw: bytes) -> None:
     asked = Query(raw.replace(b"#", b""))
-    reads: list[Callable[[str], Any]] = [asked.text, asked.cursor, asked.flag]
-    reads += [lambda name: asked.integer(name, 1, low=0, high=9), lambda name: asked.seconds(name, cut_at=9)]
-    for name in asked.names():
+    reads: list[Callable[[str], Any]] = [asked.find_text, asked.read_cursor, asked.read_flag]
+    reads += [lambda name: asked.read_integer(name, 1, low=0, high=9), lambda name: asked.read_seconds(name, cut_at=9)]
+    for name in asked.list_names():
         for read in reads:
             try:
                 read(name)

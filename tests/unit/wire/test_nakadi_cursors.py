@@ -17,8 +17,8 @@ from penstock.wire.log.nakadi import (
     OffsetExtent,
     check_distinct,
     cursor_object,
-    distance,
     event_type_object,
+    measure_distance,
     offset_text,
     parse_at,
     parse_batch,
@@ -211,7 +211,7 @@ def test_distance_is_the_number_of_events_between_two_cursors() -> None:
         ("7", "7", 0), ("7", "8", 1), ("8", "7", -1), ("BEGIN", "41", 37), ("-1", "99", 100), ("0", "BEGIN", 4),
     ]  # fmt: skip
     for initial, final, between in rows:
-        assert distance(GivenPair(cursor(initial), cursor(final, 0)), EXTENTS, "[0]") == {
+        assert measure_distance(GivenPair(cursor(initial), cursor(final, 0)), EXTENTS, "[0]") == {
             "initial_cursor": {"partition": "0", "offset": initial},
             "final_cursor": {"partition": "0", "offset": final},
             "distance": between,
@@ -230,7 +230,7 @@ def test_distance_is_the_number_of_events_between_two_cursors() -> None:
 )
 def test_distance_needs_two_cursors_of_one_partition(pair: GivenPair, detail: str) -> None:
     with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
-        distance(pair, EXTENTS, "[0]")
+        measure_distance(pair, EXTENTS, "[0]")
     assert refused.value.detail == detail
 
 

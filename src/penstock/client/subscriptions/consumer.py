@@ -31,8 +31,8 @@ from penstock.client.subscriptions.consumer_state import (
     EndStream,
     Finished,
     Wait,
-    consumer_parameters,
     exchange_of,
+    make_consumer_parameters,
 )
 from penstock.client.subscriptions.stream import SubscriptionStream
 from penstock.client.subscriptions.stream_protocol import StreamBegan, StreamEnded, SubscriptionBatch
@@ -48,7 +48,7 @@ CUT_OFF_TIMEOUT: Final = 5.0
 
 
 @contextmanager
-def interrupts(call: Callable[[], None]) -> Iterator[None]:
+def handle_interrupt(call: Callable[[], None]) -> Iterator[None]:
     """Call *call* on the first Ctrl-C within the block, between any two steps of the main thread.
 
     Later ones raise `KeyboardInterrupt` as usual. The block changes nothing in other threads, which Ctrl-C does not
@@ -107,7 +107,7 @@ class Consumer:
         *,
         retry_timeout: float,
     ) -> None:
-        parameters, stream = consumer_parameters(options)
+        parameters, stream = make_consumer_parameters(options)
         check_callable("handler", handler)
         check_cancel(parameters.cancel)
         self._transport = transport
@@ -174,7 +174,7 @@ class Consumer:
             threading.Thread(target=self._work, name=f"penstock-handler-{number}", daemon=True)
             for number in range(1, self._workers + 1)
         ]
-        with interrupts(self._interrupt):
+        with handle_interrupt(self._interrupt):
             try:
                 for thread in (reader, *workers):
                     thread.start()
@@ -335,7 +335,7 @@ class AsyncConsumer:
         *,
         retry_timeout: float,
     ) -> None:
-        parameters, stream = consumer_parameters(options)
+        parameters, stream = make_consumer_parameters(options)
         check_callable("handler", handler)
         check_async_cancel(parameters.cancel)
         self._transport = transport

@@ -23,7 +23,7 @@ from penstock.client.subscriptions.stream_protocol import (
     StreamParameters,
     StreamProtocol,
     SubscriptionBatch,
-    stream_parameters,
+    make_stream_parameters,
 )
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import CommitRefused, PenstockError, StreamNotFound
@@ -501,23 +501,25 @@ class AsyncConsumerOptions(_SharedOptions, total=False):
     cancel: AsyncCancel
 
 
-def consumer_parameters(options: ConsumerOptions | AsyncConsumerOptions) -> tuple[ConsumerParameters, StreamParameters]:
+def make_consumer_parameters(
+    options: ConsumerOptions | AsyncConsumerOptions,
+) -> tuple[ConsumerParameters, StreamParameters]:
     """Return how a consumer works and how its streams are sent, with enough batches ahead for all workers.
 
     Raises:
         TypeError: An option is unknown. The error suggests a similar name.
         BadParameter: The value of an option is invalid.
 
-    >>> consumer_parameters({"workers": 2, "batch_limit": 5})[1].max_uncommitted_events
+    >>> make_consumer_parameters({"workers": 2, "batch_limit": 5})[1].max_uncommitted_events
     100
     """
     names = ConsumerParameters.__dataclass_fields__.keys()
     given: dict[str, Any] = {**options}
     parameters = ConsumerParameters(**{name: value for name, value in given.items() if name in names})
     asked = cast(StreamOptions, {name: value for name, value in given.items() if name not in names})
-    stream = stream_parameters(asked)
+    stream = make_stream_parameters(asked)
     ahead = stream.max_uncommitted_events or BATCHES_AHEAD * stream.batch_limit * parameters.workers
-    return parameters, stream_parameters({**asked, "max_uncommitted_events": ahead})
+    return parameters, make_stream_parameters({**asked, "max_uncommitted_events": ahead})
 
 
 def exchange_of(step: ConsumerStep, streaming: StreamProtocol) -> Any:

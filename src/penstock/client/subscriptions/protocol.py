@@ -75,7 +75,7 @@ def check_resets(
     return found
 
 
-def partition_resets(
+def assign_resets(
     resets: Sequence[PositionReset], partitions: Mapping[str, Sequence[PartitionOffsets]]
 ) -> list[PartitionReset]:
     """Return the partitions to reset, each at most once.
@@ -314,7 +314,7 @@ class SubscriptionProtocol:
         partitions = {}
         for name in sorted({each.event_type for each in resets}):
             partitions[name] = yield from self._event_types.partitions(name)
-        wanted = partition_resets(resets, partitions)
+        wanted = assign_resets(resets, partitions)
         since = {}
         for name, time in sorted({(each.event_type, each.at) for each in resets if each.at is not None}):
             since[name, time] = yield from self._find_offsets_since(name, time)

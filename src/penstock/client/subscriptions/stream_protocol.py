@@ -113,14 +113,14 @@ class StreamParameters:
         return {name: value for name, value in found.items() if value}
 
 
-def stream_parameters(options: StreamOptions) -> StreamParameters:
+def make_stream_parameters(options: StreamOptions) -> StreamParameters:
     """Return the parameters for *options*.
 
     Raises:
         TypeError: An option is unknown. The error suggests a similar name.
         BadParameter: The value of an option is invalid.
 
-    >>> stream_parameters({"batch_limit": 10}).batch_limit
+    >>> make_stream_parameters({"batch_limit": 10}).batch_limit
     10
     """
     known = StreamOptions.__annotations__

@@ -287,28 +287,28 @@ class _DefinitionReader(DefinitionReader):
         """Return the definition and its parsed schema; both are usable only if `raise_if_wrong` does not raise."""
         known: Definition = {
             "name": self._name(),
-            "owning_application": self.string("owning_application", required=True),
-            "category": self.one_of("category", get_args(Category)),
+            "owning_application": self.read_string("owning_application", required=True),
+            "category": self.read_choice("category", get_args(Category)),
             "enrichment_strategies": self._enrichment(),
             "partition_strategy": self._partition_strategy(),
-            "partition_key_fields": self.strings("partition_key_fields"),
-            "ordering_key_fields": self.strings("ordering_key_fields"),
-            "ordering_instance_ids": self.strings("ordering_instance_ids"),
-            "compatibility_mode": self.one_of("compatibility_mode", get_args(Mode), default="forward"),
+            "partition_key_fields": self.read_strings("partition_key_fields"),
+            "ordering_key_fields": self.read_strings("ordering_key_fields"),
+            "ordering_instance_ids": self.read_strings("ordering_instance_ids"),
+            "compatibility_mode": self.read_choice("compatibility_mode", get_args(Mode), default="forward"),
             "schema": self._schema(),
             "default_statistic": self._statistic(),
             "options": self._options(),
-            "cleanup_policy": self.one_of("cleanup_policy", get_args(CleanupPolicy), default="delete"),
-            "authorization": self.authorization("admins", "readers", "writers"),
-            "annotations": self.string_map("annotations", find_wrong_annotations),
-            "labels": self.string_map("labels", find_wrong_labels),
+            "cleanup_policy": self.read_choice("cleanup_policy", get_args(CleanupPolicy), default="delete"),
+            "authorization": self.read_authorization("admins", "readers", "writers"),
+            "annotations": self.read_string_map("annotations", find_wrong_annotations),
+            "labels": self.read_string_map("labels", find_wrong_labels),
         }
         if self.members.get("partition_count") is not None:
             known["partition_count"] = self._count("partition_count", 1, self._limits.partitions_max)
         if self.members.get("max_event_bytes") is not None:
             known["max_event_bytes"] = self._count("max_event_bytes", 1, EVENT_BYTES_MAX)
         if self.members.get("audience") is not None:
-            known["audience"] = self.one_of("audience", AUDIENCES)
+            known["audience"] = self.read_choice("audience", AUDIENCES)
         if self.members.get("event_owner_selector") is not None:
             known["event_owner_selector"] = self._selector()
         dropped = known.keys() | {"partition_count", "max_event_bytes", "audience", "event_owner_selector"}
@@ -327,7 +327,7 @@ class _DefinitionReader(DefinitionReader):
         return schema
 
     def _name(self) -> str:
-        name = self.string("name", required=True)
+        name = self.read_string("name", required=True)
         if not 1 <= len(name) <= NAME_CHARS_MAX:
             if isinstance(self.members.get("name"), str):
                 self.note("name", f"the length of the name must be >= 1 and <= {NAME_CHARS_MAX}")
@@ -339,7 +339,7 @@ class _DefinitionReader(DefinitionReader):
         field = "enrichment_strategies"
         if field in self.members and self.members[field] is None:
             self.note(field, "may not be null")
-        strategies = [strategy.lower() for strategy in self.strings(field)]
+        strategies = [strategy.lower() for strategy in self.read_strings(field)]
         for strategy in strategies:
             if strategy not in ("", ENRICHMENT):
                 self.note_malformed(field, describe_mismatch([strategy], f"a list of {ENRICHMENT}"))
@@ -374,18 +374,18 @@ class _DefinitionReader(DefinitionReader):
             return None
         lowest = {"messages_per_minute": 0}
         for name in STATISTICS:
-            self.integer(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
+            self.check_integer(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
         return dict(given)
 
     def _options(self) -> Definition:
-        given = self.object("options")
+        given = self.read_object("options")
         options = {name: value for name, value in given.items() if (name, value) != ("retention_time", None)}
         if "retention_time" not in options:
             if self._limits.retention_default_ms is not None:  # Nakadi's clients rely on it.
                 options = {"retention_time": self._limits.retention_default_ms} | options
         else:
             low, high = self._limits.retention_ms
-            self.integer("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
+            self.check_integer("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
         if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
             self.note_malformed("options.publishing", describe_mismatch(publishing, "any or exactly-once"))
         if (evolution := options.get("evolution")) is not None and evolution not in get_args(Evolution):
@@ -410,7 +410,7 @@ class _DefinitionReader(DefinitionReader):
         return dict(given) | {"type": kind.lower()}
 
     def _count(self, field: str, low: int, high: int) -> int:
-        return self.integer(field, self.members[field], low, high)
+        return self.check_integer(field, self.members[field], low, high)
 
 
 def read_schema_member(member: Any, within: str = "schema.") -> Definition:

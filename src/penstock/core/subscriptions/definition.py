@@ -164,11 +164,11 @@ class _SubscriptionReader(DefinitionReader):
             "owning_application": self._read_required_string("owning_application"),
             "event_types": self._event_types(),
             "consumer_group": self._read_required_string("consumer_group", GROUP),
-            "read_from": self.one_of("read_from", get_args(ReadFrom), "end"),
+            "read_from": self.read_choice("read_from", get_args(ReadFrom), "end"),
             "initial_cursors": self._cursors(),
-            "authorization": self.authorization("admins", "readers"),
-            "annotations": self.string_map("annotations", find_wrong_annotations),
-            "labels": self.string_map("labels", find_wrong_labels),
+            "authorization": self.read_authorization("admins", "readers"),
+            "annotations": self.read_string_map("annotations", find_wrong_annotations),
+            "labels": self.read_string_map("labels", find_wrong_labels),
         }
         for field, reason in find_wrong_policy_annotations(known["annotations"]):
             self.note(field, reason)
@@ -181,13 +181,13 @@ class _SubscriptionReader(DefinitionReader):
     def _read_required_string(self, field: str, default: str | None = None) -> str:
         if default is not None and self.members.get(field) is None:
             return default
-        text = self.string(field, required=True)
+        text = self.read_string(field, required=True)
         if isinstance(self.members.get(field), str) and not (text and is_key(text) and text.isprintable()):
             self.note(field, f"must have 1 to {KEY_CHARS_MAX} characters, all of which can be printed")
         return text
 
     def _event_types(self) -> list[str]:
-        found = sorted(set(self.strings("event_types")))
+        found = sorted(set(self.read_strings("event_types")))
         if self.members.get("event_types") in (None, []):
             self.note("event_types", "must name at least one event type")
         return found

@@ -1,14 +1,11 @@
-"""Administration of one hub: settings, permissions, sweeping, diagnosis."""
-
-from collections.abc import Sequence
+"""Administration of one hub: settings, permissions, sweeping."""
 
 from penstock.hub.admin.settings import Permissions, Settings
 from penstock.hub.admin.sweeping import Sweeper
-from penstock.storage.store import DoctorFinding, Store
 
 
 class Admin:
-    """Settings, permissions, sweeping and diagnosis of one hub.
+    """Settings, permissions and sweeping of one hub.
 
     Attributes:
         settings: administrators, blocked applications and event types, features.
@@ -16,12 +13,7 @@ class Admin:
         sweeper: removes what was dropped or has expired.
     """
 
-    def __init__(self, store: Store, settings: Settings, sweeper: Sweeper) -> None:
-        self._store = store
+    def __init__(self, settings: Settings, sweeper: Sweeper) -> None:
         self.settings = settings
         self.permissions = Permissions(settings)
         self.sweeper = sweeper
-
-    def doctor(self) -> Sequence[DoctorFinding]:
-        """Diagnose the database: see `Store.doctor`."""
-        return self._store.doctor()

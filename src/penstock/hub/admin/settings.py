@@ -176,7 +176,7 @@ class Settings:
             HubUnavailable: see `check_changes`.
             DatabaseUnavailable: it may have been done all the same.
         """
-        given = _lists(lists)
+        given = _parse_lists(lists)
         self.check_changes()
         encode = msgspec.json.encode
         self._change([Setting(_ADMINISTRATION, name, encode(given[name]).decode()) for name in LISTS])
@@ -215,22 +215,22 @@ def _check_block(kind: str, name: str) -> None:
         raise BadParameter(parameter="name", value=name[:NAME_CHARS_MAX], allowed=allowed)
 
 
-def _lists(given: Any) -> dict[str, tuple[Attribute, ...]]:
+def _parse_lists(given: Any) -> dict[str, tuple[Attribute, ...]]:
     """Parse the lists of a JSON object; a missing list is another error than one of a wrong type."""
     if not isinstance(given, dict):
         raise _make_mismatch_error("", given, f"an object of {', '.join(LISTS)}")
-    return {name: _list(name, given.get(name)) for name in LISTS}
+    return {name: _parse_list(name, given.get(name)) for name in LISTS}
 
 
-def _list(name: str, given: Any) -> tuple[Attribute, ...]:
+def _parse_list(name: str, given: Any) -> tuple[Attribute, ...]:
     if given is None or given == []:
         raise InvalidSetting(field=name, reason="must name at least one, by data_type and value")
     if not isinstance(given, list):
         raise _make_mismatch_error(name, given, "a list")
-    return tuple(dict.fromkeys(_attribute(f"{name}[{number}]", each) for number, each in enumerate(given)))
+    return tuple(dict.fromkeys(_parse_attribute(f"{name}[{number}]", each) for number, each in enumerate(given)))
 
 
-def _attribute(field: str, given: Any) -> Attribute:
+def _parse_attribute(field: str, given: Any) -> Attribute:
     if not isinstance(given, dict):
         raise _make_mismatch_error(field, given, 'of the form {"data_type": "…", "value": "…"}')
     texts = []

@@ -225,11 +225,11 @@ class Reader:
             feed = tx.registry.get(name)
             n = feed.partition_count if n is None else n
             check_view(n, feed.partition_count)
-            views = [_view(feed, n, each) for each in wanted]
+            views = [_make_view(feed, n, each) for each in wanted]
             heads = tx.log.find_heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
         if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
             raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
-        tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
+        tracks = [_open_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
         return PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
@@ -386,13 +386,13 @@ def resolve(
     return offsets
 
 
-def _view(feed: StoredFeed, n: int, wanted: WantedPartition) -> FeedView:
+def _make_view(feed: StoredFeed, n: int, wanted: WantedPartition) -> FeedView:
     if not 0 <= wanted.partition < n:
         raise PartitionNotFound(event_type=feed.name, partition=wanted.partition, partition_count=n)
     return FeedView(n, wanted.partition, feed.partition_count)
 
 
-def _track(feed: StoredFeed, heads: Mapping[int, PartitionHead], view: FeedView, wanted: WantedPartition) -> Track:
+def _open_track(feed: StoredFeed, heads: Mapping[int, PartitionHead], view: FeedView, wanted: WantedPartition) -> Track:
     offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
     until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, wanted.until_parameter)
     return Track(feed, view, offsets, heads, until)

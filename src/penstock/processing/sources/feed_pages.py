@@ -137,7 +137,7 @@ class FeedPages:
             answer = yield from self._json.send(request, is_transient, 200)
         except (BadPartitionCount, StaleSplit):
             return None
-        after = Query(answer.headers.get(CURSOR_HEADER.lower(), "").encode()).texts(f"cursor{next(iter(offsets))}")
+        after = Query(answer.headers.get(CURSOR_HEADER.lower(), "").encode()).find_texts(f"cursor{next(iter(offsets))}")
         if not after:
             raise MalformedAnswer(url=url, reason=f"an answer without {CURSOR_HEADER}")
         if parse_cursor(after[0], CURSOR_HEADER, self._event_type).view.count != count:

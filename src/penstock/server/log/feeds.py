@@ -33,7 +33,7 @@ async def read_feed(request: Request) -> PageResponse:
     try:
         asked = zeroeventhub.parse_read(query)
     except (BadParameter, BadPartitionCount) as error:
-        raise await _naming_partitions(state, name, query, error) from None
+        raise await _name_partitions(state, name, query, error) from None
     access.consumer, access.n = asked.cursorset or "-", asked.n
     access.partitions = ",".join(map(str, sorted({*asked.cursors, *(asked.resume or ())})))
     cursors = dict(asked.cursors)
@@ -41,7 +41,7 @@ async def read_feed(request: Request) -> PageResponse:
         assert asked.cursorset is not None
         cursorset, resume = asked.cursorset, asked.resume
         cursors = await state.run(lambda: state.hub.groups.resume(name, cursorset, asked.n, resume))
-    form = _form(request, asked.headers, version=1)
+    form = _choose_form(request, asked.headers, version=1)
     return PageResponse(request, ZeroEventHubPage(state.hub, name, form, asked, cursors))
 
 
@@ -89,7 +89,7 @@ class ZeroEventHubPage:
         return found
 
 
-async def _naming_partitions(
+async def _name_partitions(
     state: State, name: str, query: Query, error: BadParameter | BadPartitionCount
 ) -> PenstockError:
     """Return *error*, with the feed's number of partitions if it concerns n."""
@@ -97,7 +97,7 @@ async def _naming_partitions(
     if parameter != "n" and "n" not in error.fields:
         return error
     feed = await state.run(lambda: state.hub.registry.load(name))
-    if isinstance(error, BadParameter) and (parameter != "n" or len(query.texts("n")) > 1):
+    if isinstance(error, BadParameter) and (parameter != "n" or len(query.find_texts("n")) > 1):
         return add_partition_count(error, feed.partition_count)
     return partition_count_error(error.fields.get("n", error.fields.get("value")), feed.partition_count)
 
@@ -106,7 +106,7 @@ async def read_partition(request: Request) -> PageResponse:
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
     access_of(request).partitions = str(asked.partition)
-    form = _form(request, asked.headers, version=2)
+    form = _choose_form(request, asked.headers, version=2)
     return PageResponse(request, FeedApiPage(request, form, asked))
 
 
@@ -144,7 +144,7 @@ class FeedApiPage:
         return found | {feedapi.LEFT_OUT_HEADER: str(track.scanned - track.kept)} if reading.is_filtered else found
 
 
-def _form(request: Request, headers: HeaderChoice | None, *, version: int) -> PageForm:
+def _choose_form(request: Request, headers: HeaderChoice | None, *, version: int) -> PageForm:
     offered = [zeroeventhub.NDJSON, feedapi.ARROW]
     try:
         chosen = choose_form(request, *(offered if HAS_ARROW else offered[:1]))

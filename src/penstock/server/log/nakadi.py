@@ -20,13 +20,13 @@ from penstock.wire.log.nakadi import (
     OffsetExtent,
     check_distinct,
     cursor_object,
-    distance,
+    measure_distance,
     parse_at,
     parse_body,
     parse_list,
+    parse_partition_number,
     parse_readable_place,
     partition_extent_object,
-    partition_number,
     shift_cursor,
 )
 from penstock.wire.query import Query, make_printable
@@ -45,7 +45,7 @@ class FeedExtents(NamedTuple):
 async def list_partitions(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions: show where each partition begins and ends, the outbox included."""
     state, name = state_of(request), event_type_of(request)
-    text = Query(request.scope["query_string"]).text("cursors")
+    text = Query(request.scope["query_string"]).find_text("cursors")
     given = [] if text is None else parse_list(text, "cursors")
 
     def describe_partitions(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
@@ -62,14 +62,14 @@ async def list_partitions(request: Request) -> Response:
 async def show_partition(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}: show where one partition begins and ends."""
     state, name = state_of(request), event_type_of(request)
-    consumed = Query(request.scope["query_string"]).text("consumed_offset")
+    consumed = Query(request.scope["query_string"]).find_text("consumed_offset")
     text = request.path_params["partition"]
 
     def describe_partition(extents: Sequence[OffsetExtent]) -> dict[str, Any]:
         if consumed is not None:
             return _lag_objects([parse_readable_place(GivenCursor(text, consumed), extents)], extents)[0]
         try:
-            number = partition_number(text, extents)
+            number = parse_partition_number(text, extents)
         except UnusablePosition:
             fields = {"event_type": name, "partition": make_printable(text), "partition_count": len(extents)}
             raise PartitionNotFound("partition not found", **fields) from None
@@ -84,7 +84,7 @@ async def measure_distances(request: Request) -> Response:
     body = await read_body(request, state.run, CURSORS_BYTES_MAX)
 
     def measure(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
-        return [distance(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenPair))]
+        return [measure_distance(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenPair))]
 
     return await _answer_about(state, name, measure)
 

@@ -68,7 +68,7 @@ async def publish_lines(request: Request) -> Response:
     refuse_foreign_body(request)
     refuse_numbers(request.headers, name)
     query = Query(request.scope["query_string"])
-    chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
+    chunk = query.read_integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
     body = await read_body(request, state.run)
     stored, more, access.received = 0, True, len(body)
     cursors: dict[int, str] = {}

@@ -35,7 +35,7 @@ async def show_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked/{parked}: show a parked key and its first events."""
     state, subscription_id = state_of(request), subscription_of(request)
     parked_id = _parse_parked_id(request, subscription_id)
-    limit = Query(request.scope["query_string"]).integer("limit", EVENTS, low=1, high=EVENTS_MAX)
+    limit = Query(request.scope["query_string"]).read_integer("limit", EVENTS, low=1, high=EVENTS_MAX)
 
     def show() -> Response:
         parked = state.hub.subscriptions.parked_keys.find(subscription_id, parked_id)

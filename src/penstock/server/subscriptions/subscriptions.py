@@ -34,7 +34,7 @@ SECOND_US: Final = 1_000_000
 async def show_stats(request: Request) -> Response:
     """GET /subscriptions/{subscription}/stats: show the owner and the uncommitted events of each partition."""
     state, subscription_id = state_of(request), subscription_of(request)
-    shows_lag = Query(request.scope["query_string"]).flag("show_time_lag")
+    shows_lag = Query(request.scope["query_string"]).read_flag("show_time_lag")
 
     def count() -> Response:
         hub = state.hub
@@ -155,10 +155,10 @@ async def list_subscriptions(request: Request) -> Response:
     """GET /subscriptions: list subscriptions, newest first, or by token in the order of their ids."""
     state = state_of(request)
     query = Query(request.scope["query_string"])
-    search, shows = _parse_search(query), query.flag("show_status")
-    limit = query.integer("limit", LIMIT, low=1, high=LIMIT_MAX)
-    offset = query.integer("offset", 0, low=0, high=10**9)
-    token = query.text("token")
+    search, shows = _parse_search(query), query.read_flag("show_status")
+    limit = query.read_integer("limit", LIMIT, low=1, high=LIMIT_MAX)
+    offset = query.read_integer("offset", 0, low=0, high=10**9)
+    token = query.find_text("token")
     if not (token in (None, NEW) or _ID.fullmatch(token)):
         allowed = f"{NEW}, or what the link to the next page has"
         raise BadParameter(parameter="token", value=make_printable(token), allowed=allowed)
@@ -276,13 +276,13 @@ def _coverage_error(why: str) -> InvalidSubscription:
 
 
 def _parse_search(query: Query) -> SubscriptionSearch:
-    names = [name for text in query.texts("event_type") for name in text.split(",")]
-    reader = query.text("reader")
+    names = [name for text in query.find_texts("event_type") for name in text.split(",")]
+    reader = query.find_text("reader")
     data_type, colon, value = (reader or "").partition(":")
     if reader is not None and not (data_type and colon and value):
         allowed = "a data type and a value, such as service:billing"
         raise BadParameter(parameter="reader", value=make_printable(reader), allowed=allowed)
-    owner = query.text("owning_application")
+    owner = query.find_text("owning_application")
     given = [("event_type", name) for name in names]
     for parameter, text in (*given, ("reader", reader), ("owning_application", owner)):
         _check_printable(parameter, text)

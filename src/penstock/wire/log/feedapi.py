@@ -40,7 +40,7 @@ def parse_read(query: Query) -> FeedApiRead:
     Raises:
         BadParameter, BadCursor: A parameter is invalid. The error has its name, its value and the allowed values.
     """
-    token, cursor = query.text("token"), query.cursor("cursor")
+    token, cursor = query.find_text("token"), query.read_cursor("cursor")
     if token is None:
         raise BadParameter(
             parameter="token", value=None, allowed="the token that discovery gives: GET the feed without arguments"
@@ -51,13 +51,13 @@ def parse_read(query: Query) -> FeedApiRead:
     refuse_until(query, known="until", allowed=allowed)
     return FeedApiRead(
         token=token,
-        partition=query.integer("partition", None, low=0, high=32_767),
+        partition=query.read_integer("partition", None, low=0, high=32_767),
         cursor=cursor,
-        until=query.cursor("until"),
+        until=query.read_cursor("until"),
         page_size=page_size(query),
         headers=parse_headers(query),
         kinds=parse_kinds(query),
-        wait_seconds=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
+        wait_seconds=query.read_seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
 
 

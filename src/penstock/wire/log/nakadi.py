@@ -276,8 +276,8 @@ def parse_place(
     >>> parse_place(GivenCursor("0", "001-0001-000000000000000041"), [OffsetExtent(1, 0, 99)])
     CursorPlace(partition=0, position=42)
     """
-    partition = partition_number(member(given, at, "partition", code), extents, code)
-    text, extent = member(given, at, "offset", code), extents[partition]
+    partition = parse_partition_number(require_member(given, at, "partition", code), extents, code)
+    text, extent = require_member(given, at, "offset", code), extents[partition]
     return CursorPlace(partition, _parse_position(text, partition, extent, code))
 
 
@@ -290,7 +290,7 @@ def is_offset(text: str) -> bool:
     return text.upper() == BEGIN or bool(_VERSIONED.fullmatch(text) or _PLAIN.fullmatch(text))
 
 
-def partition_number(text: str, extents: Sequence[OffsetExtent], code: str = UNUSABLE) -> int:
+def parse_partition_number(text: str, extents: Sequence[OffsetExtent], code: str = UNUSABLE) -> int:
     """Return the number of a partition.
 
     Raises:
@@ -338,7 +338,7 @@ def parse_at(query: Query) -> int:
     Raises:
         BadParameter: The time is missing, or not an RFC 3339 time with a zone.
     """
-    return parse_time(query.text("at"), "at", "; in a URL, + is written %2B")
+    return parse_time(query.find_text("at"), "at", "; in a URL, + is written %2B")
 
 
 def parse_time(text: str | None, parameter: str, advice: str = "") -> int:
@@ -370,7 +370,7 @@ def partition_extent_object(extent: OffsetExtent, partition: int, position: int 
     return found if position is None else found | {"unconsumed_events": extent.next_offset - position}
 
 
-def distance(given: GivenPair, extents: Sequence[OffsetExtent], at: str) -> dict[str, Any]:
+def measure_distance(given: GivenPair, extents: Sequence[OffsetExtent], at: str) -> dict[str, Any]:
     """Return two cursors and the number of events between them, negative if the final one is the earlier.
 
     Raises:
@@ -410,7 +410,7 @@ def _require(given: Given | None, at: str, code: str = UNUSABLE) -> Given:
     return given
 
 
-def member(given: GivenCursor, at: str, name: str, code: str = UNUSABLE) -> str:
+def require_member(given: GivenCursor, at: str, name: str, code: str = UNUSABLE) -> str:
     """Return a member of a cursor as text.
 
     Raises:
@@ -483,11 +483,11 @@ def parse_stream(query: Query) -> StreamRequest:
         BadParameter: A number is invalid, alone or together with another.
     """
     refuse_until(query, allowed=UNTIL_ELSEWHERE)
-    batch_limit = _number(query, "batch_limit", BATCH_LIMIT)
-    stream_limit = _number(query, "stream_limit", 0)
-    flush = _number(query, "batch_flush_timeout", FLUSH_TIMEOUT) or FLUSH_TIMEOUT
-    timeout = _number(query, "stream_timeout", 0)
-    keep_alives = _number(query, "stream_keep_alive_limit", 0)
+    batch_limit = _parse_number(query, "batch_limit", BATCH_LIMIT)
+    stream_limit = _parse_number(query, "stream_limit", 0)
+    flush = _parse_number(query, "batch_flush_timeout", FLUSH_TIMEOUT) or FLUSH_TIMEOUT
+    timeout = _parse_number(query, "stream_timeout", 0)
+    keep_alives = _parse_number(query, "stream_keep_alive_limit", 0)
     _check_least("batch_limit", batch_limit, 1)
     _check_least("batch_flush_timeout", flush, 0)
     _check_least("stream_keep_alive_limit", keep_alives, 0)
@@ -572,8 +572,8 @@ def _members(events: Sequence[bytes]) -> Iterable[bytes]:
     return (each for index, text in enumerate(joined) for each in (b"," if index else b',"events":[', text))
 
 
-def _number(query: Query, name: str, default: int) -> int:
-    text = query.text(name)
+def _parse_number(query: Query, name: str, default: int) -> int:
+    text = query.find_text(name)
     if text is None:
         return default
     if not _NUMBER.fullmatch(text) or abs(int(text)) > NUMBER_MAX:

@@ -54,14 +54,14 @@ def parse_read(query: Query) -> ZeroEventHubRead:
             where these depend on it.
     """
     n = _count(query)
-    cursorset = _cursorset(query)
+    cursorset = _read_cursor_set(query)
     cursors = _read_cursors(query, n)
     resume = _resume(query, n, cursorset, bool(cursors))
     if not cursors and not resume:
         raise BadParameter(
             parameter="cursor0", value=None, allowed="a cursor for at least one partition, such as cursor0=_first"
         )
-    if query.flag("store_cursor") and (
+    if query.read_flag("store_cursor") and (
         cursorset is None or not cursors
     ):  # Cursors with a cursorset are stored in any case.
         raise BadParameter(parameter="store_cursor", value="1", allowed="it goes with cursorset and cursors")
@@ -74,13 +74,13 @@ def parse_read(query: Query) -> ZeroEventHubRead:
         headers=parse_headers(query),
         kinds=parse_kinds(query),
         cursorset=cursorset,
-        wait_seconds=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
+        wait_seconds=query.read_seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
 
 
 def page_size(query: Query) -> int:
     """Return `pagesizehint`, at most the maximum page size; 0 requests only cursors."""
-    return min(query.integer("pagesizehint", PAGE_SIZE, low=0, high=WHOLE_NUMBER_MAX), PAGE_SIZE_MAX)
+    return min(query.read_integer("pagesizehint", PAGE_SIZE, low=0, high=WHOLE_NUMBER_MAX), PAGE_SIZE_MAX)
 
 
 def line_frame(partition: int) -> tuple[str, str, str]:
@@ -210,7 +210,7 @@ def publish_response(count: int, cursors: dict[int, str]) -> dict[str, Any]:
 
 
 def _count(query: Query) -> int:
-    n = query.integer("n", None, low=0, high=WHOLE_NUMBER_MAX)
+    n = query.read_integer("n", None, low=0, high=WHOLE_NUMBER_MAX)
     if 1 <= n <= VIEW_PARTITIONS_MAX:
         return n
     raise BadPartitionCount(n=n)
@@ -218,16 +218,16 @@ def _count(query: Query) -> int:
 
 def _read_cursors(query: Query, n: int) -> dict[int, str]:
     cursors = {}
-    for name in query.names():
+    for name in query.list_names():
         if not name.startswith("cursor") or name in _EXTENSIONS:
             continue
         match = _CURSOR_NAME.fullmatch(name)
         if match is None or int(match[1]) >= n:
-            value = make_printable(query.text(name) or "")
+            value = make_printable(query.find_text(name) or "")
             raise BadParameter(
                 parameter=make_printable(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}", n=n
             )
-        text = query.cursor(name)
+        text = query.read_cursor(name)
         assert text is not None
         cursors[int(match[1])] = text
     return cursors
@@ -235,24 +235,24 @@ def _read_cursors(query: Query, n: int) -> dict[int, str]:
 
 def _read_until(query: Query, n: int, partitions: Collection[int]) -> dict[int, str]:
     found = {}
-    for name in query.names():
+    for name in query.list_names():
         if not name.startswith("until"):
             continue
         match = _UNTIL_NAME.fullmatch(name)
         if match is None or int(match[1]) not in partitions:
             value, allowed = (
-                make_printable(query.text(name) or ""),
+                make_printable(query.find_text(name) or ""),
                 "until and the number of a partition that is read: until0",
             )
             raise BadParameter(parameter=make_printable(name), value=value, allowed=allowed, n=n)
-        text = query.cursor(name)
+        text = query.read_cursor(name)
         assert text is not None
         found[int(match[1])] = text
     return found
 
 
-def _cursorset(query: Query) -> str | None:
-    name = query.text("cursorset")
+def _read_cursor_set(query: Query) -> str | None:
+    name = query.find_text("cursorset")
     if name is None or (0 < len(name) <= CURSORSET_CHARS_MAX and name.isascii() and name.isprintable()):
         return name
     allowed = f"1 to {CURSORSET_CHARS_MAX} characters of printable ASCII"
@@ -260,7 +260,7 @@ def _cursorset(query: Query) -> str | None:
 
 
 def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> tuple[int, ...]:
-    text = query.text("resume")
+    text = query.find_text("resume")
     if text is None:
         return ()
     if cursorset is None or has_cursors:

@@ -150,14 +150,14 @@ def parse_discovery(answer: HttpResponse) -> Discovery:
 def _partition(wire: _WireFeedPartition) -> Partition:
     after: Any = wire.starts_after_partition if wire.starts_after_partition is not None else wire.starts_after_parent
     return Partition(
-        id=_number(wire.id),
+        id=_parse_number(wire.id),
         closed=bool(wire.closed),
-        starts_after=None if after is None else _number(after),
-        cursor_from=tuple(map(_number, wire.cursor_from_partitions or wire.split_from_ancestors or ())),
+        starts_after=None if after is None else _parse_number(after),
+        cursor_from=tuple(map(_parse_number, wire.cursor_from_partitions or wire.split_from_ancestors or ())),
     )
 
 
-def _number(text: str | int) -> int:
+def _parse_number(text: str | int) -> int:
     number = int(text)
     if not 0 <= number <= PARTITION_MAX:
         raise ValueError(f"a partition is a number from 0 to {PARTITION_MAX}, not {text!r}")
