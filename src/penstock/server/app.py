@@ -19,9 +19,10 @@ from penstock.server.auth import authorize, resource_of
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_arrival, read_body
+from penstock.server.log.publish import publish_at_once, takes_lines
 from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import ROUTES
-from penstock.server.state import State, state_of
+from penstock.server.state import STATE, State, state_of
 from penstock.server.telemetry import QUIET, AccessLine, LogAccess, access_of, log_access
 
 
@@ -76,7 +77,6 @@ class HubApp:
             },
             lifespan=self.lifespan,
         )
-        self._app.state.penstock = self._state
         self._app.state.operations = ROUTES
         self._app.state.nakadi_strict = nakadi_strict
 
@@ -86,10 +86,11 @@ class HubApp:
             await self._app(scope, receive, send)
             return
         scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope))
+        scope[STATE] = self._state
         access = AccessLine(scope, send, flow_id, closes=closes)
         try:
             if refusal is None:
-                await self._app(scope, receive, access.send)
+                await self._dispatch(scope, receive, access)
             else:
                 await self._refuse(refusal, access)(scope, receive, access.send)
         except asyncio.CancelledError:  # A server that stops cancels requests that take too long.
@@ -100,6 +101,19 @@ class HubApp:
             if self._log_access is not None:
                 access.end()
                 self._log_access(access)
+
+    async def _dispatch(self, scope: Scope, receive: Receive, access: AccessLine) -> None:
+        rest: Receive | None = receive
+        if takes_lines(scope):
+            try:
+                rest = await publish_at_once(scope, receive, access)
+            except PenstockError as error:
+                scope["app"] = self._app
+                answer = await on_penstock_error(Request(scope), error)
+                await answer(scope, receive, access.send)
+                return
+        if rest is not None:
+            await self._app(scope, rest, access.send)
 
     def _refuse(self, error: PenstockError, access: AccessLine) -> Response:
         access.refuse(error)

@@ -3,7 +3,6 @@
 A publish to a partition is idempotent if its headers or its envelope name the producer and the sequence numbers.
 """
 
-import asyncio
 import re
 import time
 from collections.abc import Sequence
@@ -181,7 +180,7 @@ async def publish_to_partition(request: Request) -> Response:
         return _submit(state.hub, name, batch, how, rechecks=rechecks)
 
     try:
-        found = await asyncio.wrap_future(await submit_events(state, submit, is_small=is_small))
+        found = await state.results.wait(await submit_events(state, submit, is_small=is_small))
     except MalformedEvent as error:
         raise InvalidEvent(**error.fields) from None
     assert found is not None

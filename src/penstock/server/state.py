@@ -8,8 +8,10 @@ before they run.
 import asyncio
 import signal
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 from typing import Any, Final, TypeVar
@@ -63,6 +65,49 @@ OVERVIEW_TIMEOUT: Final = 1.0
 COUNT_TIMEOUT: Final = 2.0
 """A scrape waits no longer for the database; Prometheus gives it up after 10."""
 Result = TypeVar("Result")
+STATE: Final = "penstock.state"
+"""The scope's key for the state of the app that serves a request."""
+
+
+class Results:
+    """Brings results of other threads to the event loop, as many as there are at a time.
+
+    The committer ends a group of requests at once. To wake the event loop for each of them, as `asyncio.wrap_future`
+    does, would take longer than all else that the loop does for them.
+    """
+
+    def __init__(self) -> None:
+        self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+        self._is_waking = False
+
+    def wait(self, future: "Future[Result]") -> "asyncio.Future[Result]":
+        """Return a future of the running event loop with the result of *future*; cancelling it cancels *future*."""
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Result] = loop.create_future()
+
+        def deliver(_: "Future[Result]") -> None:
+            self._done.append((found, future))
+            if not self._is_waking:
+                self._is_waking = True
+                with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                    loop.call_soon_threadsafe(self._deliver)
+
+        future.add_done_callback(deliver)
+        found.add_done_callback(lambda each: future.cancel() if each.cancelled() else None)
+        return found
+
+    def _deliver(self) -> None:
+        self._is_waking = False  # First, so that a result that comes while these are delivered wakes the loop again.
+        while self._done:
+            found, future = self._done.popleft()
+            if found.done():
+                continue
+            if future.cancelled():
+                found.cancel()
+            elif (error := future.exception()) is not None:
+                found.set_exception(error)
+            else:
+                found.set_result(future.result())
 
 
 class State:
@@ -79,6 +124,12 @@ class State:
         """Reads under way for streams, by the events that they need: other streams that need the same wait for them."""
         self._counting: asyncio.Future[OutboxCounts | None] | None = None
         self.metrics = Metrics(lambda: self._hub)
+        self.results = Results()
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the hub has started."""
+        return self._hub is not None
 
     @property
     def hub(self) -> Hub:
@@ -125,14 +176,14 @@ class State:
 
     async def _settle(self, name: str) -> None:
         try:
-            await asyncio.wait_for(asyncio.wrap_future(self.hub.log.move(name)), SETTLE_TIMEOUT)
+            await asyncio.wait_for(self.results.wait(self.hub.log.move(name)), SETTLE_TIMEOUT)
         except (TimeoutError, OutcomeUnknown) as error:
             raise make_unsettled_error(name, error) from error
 
     async def settle_some(self, names: Sequence[str]) -> None:
         """Move the outbox rows of *names* into the log, as far as that can be done within `OVERVIEW_TIMEOUT`."""
         waiting = await self.run(lambda: self.hub.log.find_waiting(names)) if names else ()
-        moves = [asyncio.wrap_future(self.hub.log.move(name)) for name in waiting]
+        moves = [self.results.wait(self.hub.log.move(name)) for name in waiting]
         if moves:
             done, late = await asyncio.wait(moves, timeout=OVERVIEW_TIMEOUT)
             for each in late:
@@ -216,5 +267,5 @@ def subscription_of(request: Request) -> str:
 
 def state_of(request: Request) -> State:
     """Return the state of the app that serves *request*. Its hub has started if the route needs a permission."""
-    state: State = request.app.state.penstock
+    state: State = request.scope[STATE]
     return state

@@ -5,10 +5,10 @@ Its body has a bounded size. Some media types are refused on every route. Truste
 origin the client has reached the hub.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv6Address, ip_address, ip_network
+from random import getrandbits
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -60,11 +60,18 @@ def check_arrival(scope: Scope) -> Arrival:
     return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
 
 
+def route_path(scope: Scope) -> str:
+    """Return the path of a request below the one under which the hub is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
+
+
 def _flow_id(given: bytes | None) -> str:
     """Return the flow id of a request, or a new one of 24 hexadecimal digits if it has none that can be logged."""
     if given is not None and _FLOW_ID.fullmatch(given):
         return given.decode("ascii")
-    return os.urandom(12).hex()
+    return f"{getrandbits(96):024x}"  # No secret: the system's random numbers would cost a trip to the kernel.
 
 
 def _find_refusal(method: str, path: str, encoding: bytes | None) -> PenstockError | None:

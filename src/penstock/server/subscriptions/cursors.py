@@ -86,7 +86,8 @@ async def commit_cursors(request: Request) -> Response:
         commits = await state.run(lambda: _parse_commits(hub, items))
     for name in {commit.place[0] for commit in commits}:
         authorize(request, "read", event_type_named(name))
-    moved = await asyncio.wrap_future(hub.subscriptions.commits.submit(subscription_id, _stream_id(stream_id), commits))
+    commit = hub.subscriptions.commits.submit(subscription_id, _stream_id(stream_id), commits)
+    moved = await state.results.wait(commit)
     return Response(status_code=204) if all(moved) else json_response(commit_results(items, moved))
 
 
