@@ -1,6 +1,7 @@
 """`penstock serve`: a hub in this process."""
 
 import ctypes
+import gc
 import sys
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -138,6 +139,7 @@ def serve(
     listener = listening.bind(host, port)
     with listener, logs.open_access_log(access_log, log_level, handler, as_json=as_json) as log_access:
         keep_large_blocks()
+        collect_garbage_less_often()
         created = is_new(database)
         refuses = guidelines == "refuse"
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=refuses, stream_bytes_max=stream_bytes)
@@ -198,6 +200,16 @@ def keep_large_blocks() -> None:
         return  # Another C library than glibc has its own ways.
     mallopt(mmap_threshold, 64 << 20)
     mallopt(trim_threshold, 256 << 20)
+
+
+def collect_garbage_less_often() -> None:
+    """Have the garbage collector leave out what was imported, and look at new objects after 50 000 instead of 700.
+
+    Requests leave few cycles behind. Measured, the collector took a tenth of a publish's processor time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def is_loopback(host: str) -> bool:

@@ -9,6 +9,7 @@ that bytes behind a request whose end is uncertain are never read as another req
 """
 
 import asyncio
+import math
 import re
 from collections import deque
 from collections.abc import Callable
@@ -96,6 +97,9 @@ class Http1Protocol(asyncio.Protocol):
         self._refusal_waits = False
         self._stopping = False
         self._timer: asyncio.TimerHandle | None = None
+        self._due_at = math.inf
+        """When `_on_time` is to be called; infinity if nothing is timed."""
+        self._on_time: Callable[[], None] = lambda: None
         self._timed: Literal["head", "body"] | None = None
         self._reads = True
         self.writable = asyncio.Event()
@@ -122,6 +126,9 @@ class Http1Protocol(asyncio.Protocol):
         self.server_state.connections.discard(self)
         self._parser = None
         self._stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         for exchange in self._exchanges:
             exchange.disconnect()
         self.writable.set()
@@ -323,7 +330,7 @@ class Http1Protocol(asyncio.Protocol):
     def _run(self, exchange: "RequestCycle") -> None:
         task = self.loop.create_task(exchange.run(self.app))
         self.server_state.tasks.add(task)
-        task.add_done_callback(self.server_state.tasks.discard)
+        exchange.task = task
 
     def on_answered(self, exchange: "RequestCycle") -> None:
         """Go on behind an answer: with the next request that waits, or by waiting for one."""
@@ -442,15 +449,29 @@ class Http1Protocol(asyncio.Protocol):
     def _start_timer(
         self, timeout: float, on_time: Callable[[], None], timed: Literal["head", "body"] | None = None
     ) -> None:
-        self._stop_timer()
-        self._timed = timed
-        self._timer = self.loop.call_later(timeout, on_time)
+        """Call *on_time* after *timeout* seconds, in place of what was timed before.
 
-    def _stop_timer(self) -> None:
-        self._timed = None
-        if self._timer is not None:
+        A timer of the loop that runs already is kept if it ends before that: several are started for each request.
+        """
+        self._timed, self._on_time = timed, on_time
+        self._due_at = self.loop.time() + timeout
+        if self._timer is not None and self._timer.when() > self._due_at:
             self._timer.cancel()
             self._timer = None
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._due_at, self._on_timer)
+
+    def _stop_timer(self) -> None:
+        """Time nothing. The loop's timer is kept for what is timed next."""
+        self._timed, self._due_at = None, math.inf
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self.loop.time() >= self._due_at:
+            self._due_at = math.inf
+            self._on_time()
+        elif self._due_at < math.inf:
+            self._timer = self.loop.call_at(self._due_at, self._on_timer)
 
     def _on_slow_head(self) -> None:
         if not self._head_begun:
@@ -483,6 +504,8 @@ class RequestCycle:
         self.expects_continue = expects_continue
         """True while the client waits for 100 (Continue) before it sends its body (RFC 9110, 10.1.1)."""
         self.keep_alive = True
+        self.task: asyncio.Task[None] | None = None
+        """Runs the application for the request."""
         self.started = False
         """True once the answer has begun."""
         self._body = bytearray()
@@ -495,6 +518,8 @@ class RequestCycle:
         self._changed = asyncio.Event()
         self._framing: Literal["length", "chunks", "close", "none"] = "none"
         self._left = 0
+        self._head = b""
+        """The head of an answer, until it is sent together with the beginning of its body."""
 
     # The request.
 
@@ -563,6 +588,8 @@ class RequestCycle:
         except BaseException:
             self._protocol.transport.close()
             raise
+        finally:
+            self._protocol.server_state.tasks.discard(self.task)  # type: ignore[arg-type]  # It has begun.
         if self.started:
             self._protocol.transport.close()
         else:
@@ -609,7 +636,11 @@ class RequestCycle:
         if not self.keep_alive and not closes:
             lines.append(b"connection: close\r\n")
         lines.append(b"\r\n")
-        protocol.transport.write(b"".join(lines))
+        head = b"".join(lines)
+        if self._framing == "length" and self._left:
+            self._head = head  # A body of known length follows at once: one packet, and one call of the system.
+        else:
+            protocol.transport.write(head)
 
     def _choose_framing(self, status: int, *, has_length: bool) -> Literal["length", "chunks", "close", "none"]:
         if self._scope["method"] == "HEAD" or status in _NO_BODY:
@@ -635,7 +666,11 @@ class RequestCycle:
             self._left -= len(body)
             if self._left < 0:
                 raise RuntimeError("the answer is longer than its Content-Length")
-            transport.write(body)
+            head, self._head = self._head, b""
+            if len(body) <= JOINED_BYTES_MAX:
+                transport.write(head + body)
+            else:
+                transport.writelines([head, body])
         elif self._framing == "close":
             transport.write(body)
 
