@@ -4,7 +4,7 @@ import ctypes
 import gc
 import sys
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import typer
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from penstock.core.registry.definition import Limits
     from penstock.hub.hub import Hub
 
+SWITCH_SECONDS: Final = 0.0005
+"""A thread that waits for the interpreter gets it after this time. The committer waits for it a dozen times a
+transaction, while the event loop is busy with the next requests; Python's 5 ms would add up."""
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "text", "json"]
 AccessLog = Annotated[
@@ -140,6 +143,7 @@ def serve(
     with listener, logs.open_access_log(access_log, log_level, handler, as_json=as_json) as log_access:
         keep_large_blocks()
         collect_garbage_less_often()
+        sys.setswitchinterval(SWITCH_SECONDS)
         created = is_new(database)
         refuses = guidelines == "refuse"
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=refuses, stream_bytes_max=stream_bytes)

@@ -28,13 +28,11 @@ class LruCache(Generic[Value]):
         >>> cache.get("a", 6, lambda: "made"), cache.get("a", 6, lambda: "made again")
         ('made', 'made')
         """
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key][1]
-        made = make()
-        self.put(key, size, made)
-        return made
+        found = self.find(key)
+        if found is None:
+            found = make()
+            self.put(key, size, found)
+        return found
 
     def put(self, key: Hashable, size: int, thing: Value) -> None:
         """Cache *value* with this *size* under *key*, in place of the current value.
@@ -58,11 +56,11 @@ class LruCache(Generic[Value]):
         >>> cache.find("a"), cache.get("a", 6, lambda: "made"), cache.find("a")
         (None, 'made', 'made')
         """
-        with self._lock:
-            if key not in self._kept:
-                return None
-            self._kept.move_to_end(key)
+        try:
+            self._kept.move_to_end(key)  # Each step is one operation of the interpreter, so it needs no lock.
             return self._kept[key][1]
+        except KeyError:  # It is not there, or was evicted in between.
+            return None
 
     def unlock(self) -> None:
         """Replace the lock. Call this in a forked process, where a lock that was held can never be released."""

@@ -59,7 +59,6 @@ class Partitioner:
         self._accepts_keys = accepts_keys
         self._partition = partition
         self._count = event_type.partition_count if partition_count is None else partition_count
-        self._by_name = {str(partition): partition for partition in range(self._count)}
         self._is_data = event_type.category == "data"
         prefix = "data." if self._is_data else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in event_type.partition_key_fields]
@@ -122,7 +121,7 @@ class Partitioner:
             asked = metadata.get("partition")
         if asked is None:
             asked = self._partition
-        place = self._by_name.get(str(asked)) if type(asked) in (int, str) else None
+        place = _partition_of(asked, self._count)
         if place is not None and self._partition in (None, place):
             return place, key
         if place is not None:
@@ -133,6 +132,17 @@ class Partitioner:
             f"its partition {describe_mismatch(asked, 'one that there is')}; {self._event_type.name!r} is user_defined"
         )
         raise InvalidEvent.of(_REFUSED, line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
+
+
+def _partition_of(asked: object, count: int) -> int | None:
+    """Return the partition that *asked*, a number or its decimal digits, names among *count*; None if there is none.
+
+    >>> _partition_of(3, 4), _partition_of("3", 4), _partition_of("03", 4), _partition_of(True, 4)
+    (3, 3, None, None)
+    """
+    text = str(asked) if type(asked) in (int, str) else ""
+    is_number = text.isascii() and text.isdigit() and len(text) < 6 and (text == "0" or text[0] != "0")
+    return int(text) if is_number and int(text) < count else None
 
 
 def _has(event: dict[str, Any], path: Path) -> bool:

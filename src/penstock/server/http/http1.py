@@ -589,7 +589,7 @@ class RequestCycle:
             self._protocol.transport.close()
             raise
         finally:
-            self._protocol.server_state.tasks.discard(self.task)  # type: ignore[arg-type]  # It has begun.
+            self._protocol.server_state.tasks.discard(self.task)
         if self.started:
             self._protocol.transport.close()
         else:

@@ -28,6 +28,8 @@ VALUE_BYTES_MAX = 2 * CHUNK_BYTES
 HELD_HERE_SECONDS = 1.0
 """A writer that has waited this long checks whether its own process locks the file."""
 
+LOOK_INTERVAL = 0.020
+"""The interval at which the writer looks whether others write to the file."""
 BREATH_SECONDS = 0.030
 BREATH_INTERVAL = 0.100
 """SQLite's busy handler retries after at most 25 ms during its first 130 ms, so a service that waits finds a pause of
@@ -126,7 +128,11 @@ class Writer:
         self._file: tuple[int, int] | None = None
         self._log: tuple[int, int] | None = None
         self._queue: int | None = None
+        self._timeout = 0.0
+        """The busy timeout of the connection."""
         self._version = 0
+        self._looked_at = -1e9
+        """When `_version` was read."""
         self._others_seen_at = -1e9
         self._busy_since = 0.0
 
@@ -175,6 +181,7 @@ class Writer:
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = connect(self._path)
+            self._timeout = BUSY_TIMEOUT
             self._file = _file_at(self._path)
             self._version = self._data_version(self._connection)
         if self._queue is None:
@@ -184,7 +191,9 @@ class Writer:
     def _begin(self, connection: sqlite3.Connection, patient: bool) -> None:
         """Begin a write transaction; raise InsideTransaction if this process locks the file and *patient* is false."""
         for timeout in (BUSY_TIMEOUT,) if patient else (HELD_HERE_SECONDS, BUSY_TIMEOUT):
-            connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
+            if timeout != self._timeout:
+                connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
+                self._timeout = timeout
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
@@ -197,8 +206,10 @@ class Writer:
 
     def _breathe(self, connection: sqlite3.Connection) -> None:
         now = time.monotonic()
-        if (version := self._data_version(connection)) != self._version:
-            self._version, self._others_seen_at = version, now
+        if now - self._looked_at > LOOK_INTERVAL:
+            self._looked_at = now
+            if (version := self._data_version(connection)) != self._version:
+                self._version, self._others_seen_at = version, now
         assert self._queue is not None
         turn = os.pread(self._queue, _TURN.size, 0)
         left_at, self._busy_since = _TURN.unpack(turn) if len(turn) == _TURN.size else (0.0, 0.0)

@@ -48,6 +48,7 @@ _OFFSET_BITS: Final = 40
 _OFFSETS: Final = 1 << _OFFSET_BITS
 """How many events a partition can have over time: 34 years at a thousand a second."""
 _STATEMENT_ROWS: Final = 1 << 10
+_REST_ROWS_MAX: Final = 1 << 6
 _BLOCK_ROWS_MIN: Final = 1 << 6
 """Smaller blocks share statements with each other."""
 
@@ -111,10 +112,13 @@ def _values(columns: Sequence[str], parameters: Sequence[int], mark: str | None)
 
 
 def _spans(rows: int) -> Iterator[slice]:
-    """Divide *rows* rows into powers of two: few sizes, so that SQLite keeps every statement prepared."""
+    """Divide *rows* rows into few sizes, so that SQLite keeps every statement prepared: powers of two, and any rest.
+
+    A rest of up to `_REST_ROWS_MAX` rows is one statement: the committer waits for the interpreter after each.
+    """
     at = 0
     while left := rows - at:
-        size = min(_STATEMENT_ROWS, 1 << (left.bit_length() - 1))
+        size = left if left <= _REST_ROWS_MAX else min(_STATEMENT_ROWS, 1 << (left.bit_length() - 1))
         yield slice(at, at + size)
         at += size
 
