@@ -42,6 +42,8 @@ class Background:
 
     def start(self) -> None:
         """Start it; harmless when repeated, from several threads too."""
+        if self._thread.ident is not None:
+            return
         with self._guard:
             if not self.started:
                 self._thread.start()

@@ -1,7 +1,7 @@
 """The hub as an ASGI application: dispatches requests by the routing table, starts and stops the hub."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -108,12 +108,25 @@ class HubApp:
             try:
                 rest = await publish_at_once(scope, receive, access)
             except PenstockError as error:
-                scope["app"] = self._app
-                answer = await on_penstock_error(Request(scope), error)
-                await answer(scope, receive, access.send)
+                await self._answer(on_penstock_error, error, scope, receive, access)
                 return
+            except Exception as error:
+                await self._answer(on_defect, error, scope, receive, access)
+                raise
         if rest is not None:
             await self._app(scope, rest, access.send)
+
+    async def _answer(
+        self,
+        on_error: Callable[[Request, Exception], Awaitable[Response]],
+        error: Exception,
+        scope: Scope,
+        receive: Receive,
+        access: AccessLine,
+    ) -> None:
+        scope["app"] = self._app
+        answer = await on_error(Request(scope), error)
+        await answer(scope, receive, access.send)
 
     def _refuse(self, error: PenstockError, access: AccessLine) -> Response:
         access.refuse(error)

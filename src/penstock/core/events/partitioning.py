@@ -57,7 +57,9 @@ def choose_random_partitions(events: int, count: int) -> list[int]:
     >>> choose_random_partitions(3, 1)
     [0, 0, 0]
     """
-    return random.choices(range(count), k=events) if count > 1 else [0] * events  # noqa: S311  # Not a secret.
+    if count == 1:
+        return [0] * events
+    return random.choices(range(count), k=events) if events > 1 else [int(random.random() * count)]  # noqa: S311  # Not a secret.
 
 
 def key_text(event: dict[str, Any], path: Path) -> str:

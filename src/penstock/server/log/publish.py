@@ -135,10 +135,13 @@ async def publish_at_once(scope: Scope, receive: Receive, access: AccessLine) ->
             return receive
     if not 0 < length <= INLINE_BYTES or not state.hub.registry.is_light(name, length):
         return receive
-    message = await receive()
-    again = _replay(message, receive)
-    body = message.get("body", b"")
-    if message["type"] != "http.request" or message.get("more_body") or len(body) != length:
+    messages = [await receive()]
+    body = messages[0].get("body", b"")
+    if messages[0].get("more_body") and len(body) == length:  # Some servers say so in a message of its own.
+        messages.append(await receive())
+    again = _replay(messages, receive)
+    size = sum(len(each.get("body", b"")) for each in messages)
+    if messages[-1]["type"] != "http.request" or messages[-1].get("more_body") or not size == len(body) == length:
         return again
     try:
         authorize(Request(scope), "write", event_type_named(name))
@@ -166,12 +169,11 @@ def takes_lines(scope: Scope) -> bool:
     return scope["method"] == "POST" and not scope["query_string"] and route_path(scope).startswith(_FEEDS)
 
 
-def _replay(message: Message, receive: Receive) -> Receive:
-    """Return a function that gives *message*, then what *receive* gives."""
-    waiting = [message]
+def _replay(messages: list[Message], receive: Receive) -> Receive:
+    """Return a function that gives *messages*, then what *receive* gives."""
 
     async def receive_again() -> Message:
-        return waiting.pop() if waiting else await receive()
+        return messages.pop(0) if messages else await receive()
 
     return receive_again
 

@@ -1,0 +1,205 @@
+"""A small plain publish takes a short way through the server, and is answered as on the long way.
+
+A query without effect sends the same request the long way.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from penstock.errors import DatabaseUnavailable, DiskFull, OutcomeUnknown, PenstockError
+from penstock.hub.hub import Hub
+from penstock.server import HubApp
+from penstock.storage import open_store
+from penstock.testing.factories import an_event_type
+from penstock.wire.problem import TYPE_PREFIX
+
+PLAIN, BUSINESS, HASHED, GUARDED = "order.plain", "order.business", "order.hashed", "order.guarded"
+LONG_WAY = {"chunk": 0}
+METADATA = {"eid": "8e2b3c1a-2a0f-4f2e-9a1e-0f6b5a3c2d1e", "occurred_at": "2026-01-01T00:00:00Z"}
+Act = Callable[[Hub, HubApp, httpx2.AsyncClient], Awaitable[None]]
+
+
+def serve(url: str, act: Act) -> None:
+    """Have *act* use a hub on *url* directly and over HTTP."""
+
+    async def main() -> None:
+        hub = Hub(open_store(url))
+        hub.store.migrate()
+        hub.start()
+        schema = json.dumps({"properties": {"id": {"type": "integer"}}})
+        hub.registry.create(an_event_type(PLAIN, partition_count=3))
+        hub.registry.create(an_event_type(BUSINESS, category="business"))
+        hub.registry.create(an_event_type(HASHED, partition_strategy="hash", partition_key_fields=["id"]))
+        hub.registry.create(an_event_type(GUARDED, schema={"type": "json_schema", "schema": schema}))
+        for name in (PLAIN, BUSINESS, HASHED, GUARDED):
+            hub.registry.load(name).event_type.validator  # noqa: B018 - it is compiled from now on
+        app = HubApp(lambda: hub)
+        async with (
+            app.lifespan(),
+            httpx2.AsyncClient(
+                transport=httpx2.ASGITransport(app, raise_app_exceptions=False), base_url="http://hub"
+            ) as http,
+        ):
+            await act(hub, app, http)
+
+    asyncio.run(main())
+
+
+def forbid_long_way(app: HubApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: Any) -> None:
+        raise AssertionError("the request went the long way")
+
+    monkeypatch.setattr(app, "_app", refuse)
+
+
+def shown(answer: httpx2.Response) -> tuple[Any, ...]:
+    """Return what does not differ between two requests of the same kind."""
+    said: Any = answer.json()
+    if answer.status_code == 200:
+        said = (said["count"], [cursor.rpartition("-")[0] for cursor in said["cursors"].values()])
+    kept = ("content-type", "vary", "cache-control", "retry-after", "warning")
+    return answer.status_code, {name: answer.headers.get(name) for name in kept}, said
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        (GUARDED, b'{"data":{"id":1}}'),
+        (GUARDED, b'{"data":{"id":1}}\n\n{"data":{"id":2},"headers":{"a":"b"}}\n'),
+        (HASHED, b'{"data":{"id":1}}'),
+        (HASHED, b'{"data":{},"key":"a"}'),
+        (BUSINESS, json.dumps({"data": {"metadata": METADATA}}).encode()),
+        (GUARDED, b""),
+        (GUARDED, b"\n\n"),
+        (GUARDED, b'{"data":{"id":"a"}}'),
+        (GUARDED, b'{"data":{"id":1,"id":2}}'),
+        (GUARDED, b'{"data":[]}'),
+        (GUARDED, b"{]"),
+        (GUARDED, b'{"dat":{}}'),
+        (HASHED, b'{"data":{}}'),
+        (BUSINESS, b'{"data":{}}'),
+        ("order.missing", b'{"data":{}}'),
+        ("order.missing/a", b'{"data":{}}'),
+        ("", b'{"data":{}}'),
+        ("order%00", b'{"data":{}}'),
+    ],
+)
+def test_short_way_answers_as_the_long_way(sqlite_url: str, name: str, body: bytes) -> None:
+    async def act(_: Hub, __: HubApp, http: httpx2.AsyncClient) -> None:
+        short = await http.post(f"/feeds/{name}", content=body)
+        long = await http.post(f"/feeds/{name}", content=body, params=LONG_WAY)
+        assert shown(short) == shown(long)
+
+    serve(sqlite_url, act)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-encoding": "gzip"},
+        {"content-encoding": "identity"},
+        {"content-type": "application/cloudevents+json"},
+        {"content-type": "Application/Avro-Binary"},
+        {"ce-specversion": "1.0"},
+        {"producer-group": "a"},
+        {"producer-sequence": "1"},
+        {"content-length": "7"},
+        {"content-length": "1_7"},
+        {"content-length": "+17"},
+        {"accept-encoding": "gzip"},
+        {"accept": "text/html"},
+        {"x-flow-id": "abc"},
+        {"expect": "100-continue"},
+    ],
+    ids=lambda headers: " ".join(f"{name}: {value}" for name, value in headers.items()),
+)
+def test_headers_mean_the_same_on_both_ways(sqlite_url: str, headers: dict[str, str]) -> None:
+    async def act(_: Hub, __: HubApp, http: httpx2.AsyncClient) -> None:
+        body = b'{"data":{"id":1}}'
+        short = await http.post(f"/feeds/{GUARDED}", content=body, headers=headers)
+        long = await http.post(f"/feeds/{GUARDED}", content=body, headers=headers, params=LONG_WAY)
+        assert shown(short) == shown(long)
+
+    serve(sqlite_url, act)
+
+
+def test_plain_publish_of_a_known_event_type_takes_the_short_way(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(hub: Hub, app: HubApp, http: httpx2.AsyncClient) -> None:
+        forbid_long_way(app, monkeypatch)
+        answer = await http.post(f"/feeds/{HASHED}", content=b'{"data":{"id":1},"key":"k"}\n{"data":{"id":2}}\n')
+
+        assert (answer.status_code, answer.json()["count"]) == (200, 2)
+        assert hub.log.heads(HASHED)[1].popitem()[1].next_offset == 2
+
+    serve(sqlite_url, act)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (DatabaseUnavailable(reason="away", retry_after=3), 503),
+        (DiskFull(reason="full"), 503),
+        (OutcomeUnknown(reason="cut off"), 500),
+        (ValueError("a defect"), 500),
+    ],
+    ids=["unavailable", "full", "unknown", "defect"],
+)
+def test_failed_commit_is_the_same_problem_on_both_ways(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise error
+
+        monkeypatch.setattr(hub.store, "write", fail)
+        short = await http.post(f"/feeds/{PLAIN}", content=b'{"data":{}}')
+        long = await http.post(f"/feeds/{PLAIN}", content=b'{"data":{}}', params=LONG_WAY)
+        assert short.status_code == status
+        if isinstance(error, PenstockError):
+            assert shown(short) == shown(long)
+            assert short.json()["type"] == f"{TYPE_PREFIX}{error.code}"
+        else:
+            assert short.json()["title"] == long.json()["title"] == "Internal Server Error"
+
+    serve(sqlite_url, act)
+
+
+def test_blocked_producer_is_refused_on_the_short_way(sqlite_url: str) -> None:
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        hub.admin.settings.block("PRODUCER_ET", PLAIN)
+        answer = await http.post(f"/feeds/{PLAIN}", content=b'{"data":{}}')
+        assert answer.status_code == 403
+
+    serve(sqlite_url, act)
+
+
+@pytest.mark.parametrize("root_path", ["", "/events"])
+def test_mounted_hub_takes_the_short_way(sqlite_url: str, monkeypatch: pytest.MonkeyPatch, root_path: str) -> None:
+    async def act(_: Hub, app: HubApp, __: httpx2.AsyncClient) -> None:
+        forbid_long_way(app, monkeypatch)
+        transport = httpx2.ASGITransport(app, root_path=root_path)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://hub") as http:
+            answer = await http.post(f"{root_path}/feeds/{PLAIN}", content=b'{"data":{}}')
+        assert answer.status_code == 200
+
+    serve(sqlite_url, act)
+
+
+def test_body_in_pieces_is_published_once(sqlite_url: str) -> None:
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        async def pieces() -> Any:
+            for piece in (b'{"data":', b"{}}", b"\n"):
+                yield piece
+
+        answer = await http.post(f"/feeds/{PLAIN}", content=pieces(), headers={"content-length": "12"})
+        assert answer.json()["count"] == 1
+        assert sum(head.next_offset for head in hub.log.heads(PLAIN)[1].values()) == 1
+
+    serve(sqlite_url, act)
