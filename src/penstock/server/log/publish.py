@@ -119,7 +119,7 @@ async def publish_at_once(scope: Scope, receive: Receive, access: AccessLine) ->
     """
     state: State = scope[STATE]
     name = route_path(scope).removeprefix(_FEEDS)
-    if not state.has_started or not state.hub.registry.knows(name):
+    if not state.has_started or not state.hub.registry.is_cached(name):
         return receive
     length, flow_id = -1, None
     for header, value in scope["headers"]:
