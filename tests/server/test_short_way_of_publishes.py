@@ -136,7 +136,7 @@ def test_plain_publish_of_a_known_event_type_takes_the_short_way(
         answer = await http.post(f"/feeds/{HASHED}", content=b'{"data":{"id":1},"key":"k"}\n{"data":{"id":2}}\n')
 
         assert (answer.status_code, answer.json()["count"]) == (200, 2)
-        assert hub.log.heads(HASHED)[1].popitem()[1].next_offset == 2
+        assert hub.log.find_heads(HASHED)[1].popitem()[1].next_offset == 2
 
     serve(sqlite_url, act)
 
@@ -200,6 +200,6 @@ def test_body_in_pieces_is_published_once(sqlite_url: str) -> None:
 
         answer = await http.post(f"/feeds/{PLAIN}", content=pieces(), headers={"content-length": "12"})
         assert answer.json()["count"] == 1
-        assert sum(head.next_offset for head in hub.log.heads(PLAIN)[1].values()) == 1
+        assert sum(head.next_offset for head in hub.log.find_heads(PLAIN)[1].values()) == 1
 
     serve(sqlite_url, act)
