@@ -1,12 +1,20 @@
 """Load SQL from files and run it by name.
 
-A statement is one file, `NAME.sql`. Both databases share `storage/sql/NAME.sql`; where the text differs, a database
-has a file of its own, `statements/NAME.sql` in its package, which wins. All files write parameters as `:name`, or as
-`?` where a statement runs once for each of many rows; `Dialect` translates them for the driver.
+A statement is one file, `NAME.sql`. Both databases share `storage/sql/NAME.sql`; where they need different text, a
+database has a file of its own, `statements/NAME.sql` in its package, which wins. All files write parameters as `:name`,
+or as `?` where a statement runs once for each of many rows. Shared files use these words where the databases differ
+only in spelling; `penstock.storage.sqlite` and `penstock.storage.postgres` translate them:
+
+- `json_each(:name)`, as a table: the rows are the elements of a JSON array of scalars. Their column is `value`, a text
+  on Postgres: `CAST(value AS bigint)` makes a number of it.
+- `FOR UPDATE`, `FOR KEY SHARE` and `SKIP LOCKED` lock rows on Postgres. On SQLite a write transaction locks the file.
+- `COLLATE "C"` compares the bytes of texts, as SQLite does anyway.
+- `greatest(a, b)` is the larger of two values.
+- `clock_micros()` is the time: microseconds since 1970.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from importlib.resources import files
@@ -15,13 +23,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from penstock.errors import DatabaseUnsuitable
 
 SHARED: Final = "penstock.storage.sql"
-_PARTS: Final = re.compile(
-    r"""(?P<kept> --[^\n]* | '(?:[^']|'')*' | "(?:[^"]|"")*" | :: )  # comments, literals, identifiers, casts
-      | (?P<placed> \? )
-      | :(?P<name> [a-z_]\w* )
-      | (?P<percent> % )""",
-    re.VERBOSE,
-)
+
+_LITERALS: Final = re.compile(r"(--[^\n]*|'(?:[^']|'')*')")
 
 
 class MigrationStep(NamedTuple):
@@ -38,7 +41,7 @@ class Dialect:
     Args:
         package: Holds the database's own `statements` and its `migrations`.
         shared: The package of the statements that the databases share.
-        translate: Rewrites a statement's placeholders for the driver.
+        translate: Returns a statement as the database and its driver take it.
     """
 
     def __init__(self, package: str, *, shared: str = SHARED, translate: Callable[[str], str] = str) -> None:
@@ -90,23 +93,16 @@ class Dialect:
         return (own if own.is_file() else files(self._shared) / file_name).read_text(encoding="utf-8")
 
 
-def to_pyformat(sql: str) -> str:
-    """Return *sql* with psycopg's placeholders; casts, comments, string literals and identifiers keep their colons.
+def replace_words(sql: str, words: Mapping[str, str]) -> str:
+    r"""Return *sql* with each regular expression in *words* replaced; comments and literals stay as they are.
 
-    >>> to_pyformat("SELECT ':a', :a::text LIKE '%' -- by :a")
-    "SELECT ':a', %(a)s::text LIKE '%%' -- by :a"
-    >>> to_pyformat("INSERT INTO t VALUES (?, ?)")
-    'INSERT INTO t VALUES (%s, %s)'
+    >>> replace_words("SELECT 'now()', now() -- by now()", {r"\bnow\(\)": "1"})
+    "SELECT 'now()', 1 -- by now()"
     """
-    return _PARTS.sub(_to_pyformat, sql)
-
-
-def _to_pyformat(part: re.Match[str]) -> str:
-    if name := part["name"]:
-        return f"%({name})s"
-    if part["placed"]:
-        return "%s"
-    return part[0].replace("%", "%%")
+    parts = _LITERALS.split(sql)
+    for pattern, replacement in words.items():
+        parts[::2] = [re.sub(pattern, replacement, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 class SqlResult(Protocol):

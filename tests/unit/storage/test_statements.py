@@ -1,6 +1,7 @@
 import re
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from hashlib import blake2b
@@ -11,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import DatabaseUnsuitable
-from penstock.storage.postgres import POSTGRES
-from penstock.storage.sqlite import SQLITE
-from penstock.storage.statements import SHARED, Dialect, SqlRunner, to_pyformat
+from penstock.storage.postgres import POSTGRES, to_postgres
+from penstock.storage.sqlite import SQLITE, to_sqlite
+from penstock.storage.statements import SHARED, Dialect, SqlRunner
 from tests.failing import has_code
 
 
@@ -82,13 +83,43 @@ def test_statements_are_run_by_name_on_the_connection(package: Path, dialect: Di
         (":x::text[] || CAST(:y AS TEXT)", "%(x)s::text[] || CAST(%(y)s AS TEXT)"),
         ("VALUES (?, ?)", "VALUES (%s, %s)"),
         ("a LIKE '%:x?''%' AND b % 2 = 0", "a LIKE '%%:x?''%%' AND b %% 2 = 0"),
-        ('"a:b?" = :c', '"a:b?" = %(c)s'),
         ("-- 5 % of :x, don't ask?\n:x -- :y", "-- 5 %% of :x, don't ask?\n%(x)s -- :y"),
     ],
-    ids=["names", "casts", "places", "literals", "identifiers", "comments"],
+    ids=["names", "casts", "places", "literals", "comments"],
 )
 def test_placeholders_are_translated_for_psycopg(sql: str, translated: str) -> None:
-    assert to_pyformat(sql) == translated
+    assert to_postgres(sql) == translated
+
+
+@pytest.mark.parametrize(
+    ("shared", "sqlite", "postgres"),
+    [
+        (
+            "a IN (SELECT value FROM json_each(:ids))",
+            "a IN (SELECT value FROM json_each(:ids))",
+            "a IN (SELECT value FROM json_array_elements_text(%(ids)s::json) AS json_each (value))",
+        ),
+        ("SELECT a FROM t FOR UPDATE", "SELECT a FROM t", "SELECT a FROM t FOR UPDATE"),
+        (
+            "(SELECT a\n FOR KEY SHARE SKIP LOCKED) AS b",
+            "(SELECT a) AS b",
+            "(SELECT a\n FOR KEY SHARE SKIP LOCKED) AS b",
+        ),
+        ('ORDER BY a COLLATE "C", b', "ORDER BY a, b", 'ORDER BY a COLLATE "C", b'),
+        ("greatest(a, b)", "max(a, b)", "greatest(a, b)"),
+        ("'x FOR UPDATE' -- greatest(a, b)", "'x FOR UPDATE' -- greatest(a, b)", "'x FOR UPDATE' -- greatest(a, b)"),
+    ],
+    ids=["arrays", "row locks", "locks in subqueries", "order", "greatest", "literals and comments"],
+)
+def test_shared_words_are_translated_for_each_database(shared: str, sqlite: str, postgres: str) -> None:
+    assert (to_sqlite(shared), to_postgres(shared)) == (sqlite, postgres)
+
+
+def test_clock_counts_microseconds_since_1970() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        [(micros,)] = connection.execute(to_sqlite("SELECT clock_micros()"))
+
+    assert abs(micros / 1e6 - time.time()) < 60
 
 
 def own_statements(dialect: Dialect) -> dict[str, str]:

@@ -2,6 +2,23 @@
 
 from typing import Final
 
-from penstock.storage.statements import Dialect, to_pyformat
+from penstock.storage.statements import Dialect, replace_words
 
-POSTGRES: Final = Dialect(__name__, translate=to_pyformat)
+_WORDS: Final = {
+    r"\bjson_each\((:\w+)\)": r"json_array_elements_text(\1::json) AS json_each (value)",
+    r"\bclock_micros\(\)": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
+    r"(?<!:):([a-z_]\w*)": r"%(\1)s",
+    r"\?": "%s",
+}
+
+
+def to_postgres(sql: str) -> str:
+    """Return a statement for PostgreSQL, with the placeholders of psycopg.
+
+    >>> to_postgres("SELECT value::text FROM json_each(:ids) WHERE value LIKE '%:a'")
+    "SELECT value::text FROM json_array_elements_text(%(ids)s::json) AS json_each (value) WHERE value LIKE '%%:a'"
+    """
+    return replace_words(sql.replace("%", "%%"), _WORDS)
+
+
+POSTGRES: Final = Dialect(__name__, translate=to_postgres)

@@ -4,5 +4,5 @@ SELECT DISTINCT s.subscription
 FROM penstock_session AS s
 LEFT JOIN penstock_hub AS h ON h.id = s.hub_id
 WHERE s.subscription IN (SELECT value FROM json_each(:ids))
-  AND (s.holds_until <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
-       OR s.holds_until IS NULL AND coalesce(h.seen_at, 0) < CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) - :lease)
+  AND (s.holds_until <= clock_micros()
+       OR s.holds_until IS NULL AND coalesce(h.seen_at, 0) < clock_micros() - :lease)

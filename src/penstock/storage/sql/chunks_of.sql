@@ -1,4 +1,4 @@
 -- Select the chunks of the uploads :ids (a JSON array), in their order, without their events.
 SELECT upload_id, number, events, digest FROM penstock_chunk
-WHERE upload_id IN (SELECT value::bigint FROM json_array_elements_text(:ids::json) AS value)
+WHERE upload_id IN (SELECT CAST(value AS bigint) FROM json_each(:ids))
 ORDER BY upload_id, number

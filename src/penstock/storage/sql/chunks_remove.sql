@@ -1,4 +1,5 @@
 -- Delete some chunks of the uploads :ids (a JSON array).
 DELETE FROM penstock_chunk
 WHERE (upload_id, number) IN (SELECT upload_id, number FROM penstock_chunk
-                              WHERE upload_id IN (SELECT value FROM json_each(:ids)) LIMIT :limit)
+                              WHERE upload_id IN (SELECT CAST(value AS bigint) FROM json_each(:ids))
+                              LIMIT :limit)

@@ -1,5 +1,0 @@
--- Delete some chunks of the uploads :ids (a JSON array).
-DELETE FROM penstock_chunk
-WHERE (upload_id, number) IN (SELECT upload_id, number FROM penstock_chunk
-                              WHERE upload_id IN (SELECT value::bigint FROM json_array_elements_text(:ids::json) AS value)
-                              LIMIT :limit)

@@ -1,6 +1,0 @@
--- Delete all positions in a dropped source. They were locked before. Skip a position that was first stored since then
--- and is locked, or the transactions would deadlock; it belongs to a dropped feed and says so.
-DELETE FROM penstock_position AS p
-USING (SELECT "group", slice, tranche FROM penstock_position
-       WHERE source = :source FOR UPDATE SKIP LOCKED) AS free
-WHERE p.source = :source AND p."group" = free."group" AND p.slice = free.slice AND p.tranche = free.tranche

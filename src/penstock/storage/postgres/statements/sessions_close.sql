@@ -1,2 +1,0 @@
--- Delete the sessions :ids (a JSON array).
-DELETE FROM penstock_session WHERE id IN (SELECT value FROM json_array_elements_text(:ids::json) AS value)

@@ -1,6 +1,0 @@
--- Select the uploads :names (a JSON array) of a batch that has not begun.
-SELECT name, id FROM penstock_upload
-WHERE name IN (SELECT value FROM json_array_elements_text(:names::json) AS value)
-  AND event_type_id = :event_type_id AND "group" = :group AND number = :number
-  AND query = :query AND batch_id IS NULL
-ORDER BY id FOR UPDATE

@@ -1,2 +1,0 @@
--- Lock nothing: a write transaction has locked the whole file.
-SELECT 1 WHERE :name IS NULL
