@@ -125,7 +125,7 @@ class Scene:
         with self.hub.store.read() as tx:
             self.hub.subscriptions.local_streams.poll(tx)
             _, heads = self.hub.log.find_heads(NAME)
-        self.hub.log.watch.appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+        self.hub.log.watch.notify_appended({partition_id: head.next_offset for partition_id, head in heads.items()})
 
     def look(self) -> SubscriptionSnapshot:
         return self.hub.subscriptions.sessions.snapshot(self.id)
