@@ -163,12 +163,12 @@ class Replay:
             properties = self._client.publishing_properties(self._event_type, partition, self._group)
         except ProducerStateExpired as error:
             reason = "the producer group was deleted on request, or has expired after its idle time"
-            raise self._difference(partition, reason) from error
+            raise self._make_difference(partition, reason) from error
         if properties is not None and properties.epoch != _EPOCH:
             reason = (
                 f"another producer has claimed epoch {properties.epoch}, whose numbers are not positions of the series"
             )
-            raise self._difference(partition, reason)
+            raise self._make_difference(partition, reason)
         return _PartitionProgress(partition, properties)
 
     @contextmanager
@@ -177,7 +177,7 @@ class Replay:
         try:
             yield
         except ProducerFenced as error:
-            raise self._difference(error.partition, "another producer has claimed the group meanwhile") from error
+            raise self._make_difference(error.partition, "another producer has claimed the group meanwhile") from error
         except (ClaimRefused, SequenceGap, SequenceOverlap) as error:
             detail = f"another process publishes to {self._event_type!r} as {self._group!r}; wait until it ends"
             raise Conflict(detail) from error
@@ -192,7 +192,7 @@ class Replay:
             return False
         if track.last_offset is not None and self._is_another(track.partition, track.last_offset, event):
             reason = f"the one that the hub has under number {track.stored - 1} is another"
-            raise self._difference(track.partition, reason, event=ordinal)
+            raise self._make_difference(track.partition, reason, event=ordinal)
         return True
 
     def _is_another(self, partition: int, offset: int, event: NewEvent) -> bool:
@@ -229,9 +229,9 @@ class Replay:
         for track in tracks:
             if track.seen < track.stored:
                 reason = f"the hub has {track.stored} of that group there, and these are {track.seen}"
-                raise self._difference(track.partition, reason)
+                raise self._make_difference(track.partition, reason)
 
-    def _difference(self, partition: int, reason: str, **place: int) -> ReplayDiffers:
+    def _make_difference(self, partition: int, reason: str, **place: int) -> ReplayDiffers:
         fields = {"event_type": self._event_type, "partition": partition, "producer_group": self._group}
         return ReplayDiffers(**fields, **place, reason=reason)
 

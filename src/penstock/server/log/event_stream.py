@@ -219,7 +219,7 @@ async def stream_events(request: Request) -> "FeedStreamResponse":
     return FeedStreamResponse(pieces, reader, state.hub, state.run, encoding=encoding)
 
 
-class FeedStreamReader(Protocol):
+class EventStreamReader(Protocol):
     """The reader of a stream."""
 
     def check_permission(self) -> None:
@@ -253,7 +253,7 @@ class FeedStreamResponse:
     def __init__(
         self,
         pieces: StreamPieces,
-        reader: FeedStreamReader,
+        reader: EventStreamReader,
         hub: Hub,
         run: RunInThread,
         *,
