@@ -135,13 +135,13 @@ async def publish_at_once(scope: Scope, receive: Receive, access: AccessLine) ->
             return receive
     if not 0 < length <= INLINE_BYTES or not state.hub.registry.is_light(name, length):
         return receive
-    messages = [await receive()]
-    body = messages[0].get("body", b"")
-    if messages[0].get("more_body") and len(body) == length:  # Some servers say so in a message of its own.
-        messages.append(await receive())
-    again = _replay(messages, receive)
-    size = sum(len(each.get("body", b"")) for each in messages)
-    if messages[-1]["type"] != "http.request" or messages[-1].get("more_body") or not size == len(body) == length:
+    received = [await receive()]
+    body = received[0].get("body", b"")
+    if received[0].get("more_body") and len(body) == length:  # Some servers say so in a message of its own.
+        received.append(await receive())
+    again = _replay(received, receive)
+    size = sum(len(each.get("body", b"")) for each in received)
+    if received[-1]["type"] != "http.request" or received[-1].get("more_body") or not size == len(body) == length:
         return again
     try:
         authorize(Request(scope), "write", event_type_named(name))
@@ -169,11 +169,11 @@ def takes_lines(scope: Scope) -> bool:
     return scope["method"] == "POST" and not scope["query_string"] and route_path(scope).startswith(_FEEDS)
 
 
-def _replay(messages: list[Message], receive: Receive) -> Receive:
-    """Return a function that gives *messages*, then what *receive* gives."""
+def _replay(received: list[Message], receive: Receive) -> Receive:
+    """Return a function that gives *received*, then what *receive* gives."""
 
     async def receive_again() -> Message:
-        return messages.pop(0) if messages else await receive()
+        return received.pop(0) if received else await receive()
 
     return receive_again
 
