@@ -48,9 +48,9 @@ def source_of(event_type: str | Mapping[str, Any]) -> Source:
 
 def body(event: Any) -> Any:
     """Return the event itself: as JSON says it, of one that was read from a feed; as it is, of any other."""
-    if type(event) is FeedEvent:
-        return event.data
-    return _decode(event.raw) if isinstance(event, FeedEvent) else event  # Its data may be of a type of the consumer's.
+    if not isinstance(event, FeedEvent):
+        return event
+    return _decode(event.raw) if event.is_typed else event.data
 
 
 def partition_of(event: Any) -> int:
@@ -60,7 +60,7 @@ def partition_of(event: Any) -> int:
 
 def metadata_of(event: Any) -> Mapping[str, Any]:
     """Return the metadata of *event*; empty where it has none."""
-    if isinstance(event, FeedEvent) and type(event) is not FeedEvent:
+    if isinstance(event, FeedEvent) and event.is_typed:
         return event.metadata
     whole = body(event)
     found = whole.get("metadata") if isinstance(whole, Mapping) else None

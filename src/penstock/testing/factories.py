@@ -23,7 +23,7 @@ from penstock.core.events.event import NewEvent
 from penstock.hub.background import rfc3339
 from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.clock import START_AT
-from penstock.wire.log.reader.pages import Data, TypedEvent
+from penstock.wire.log.reader.pages import Data
 
 
 def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def a_feed_event(
         check_kind("headers", headers, Mapping, "texts by name, or None")
     if type is None:
         return FeedEvent(partition, raw, headers)
-    return TypedEvent(partition, raw, headers, EventDecoder(type), ("_first", 1))
+    return FeedEvent(partition, raw, headers, EventDecoder(type), "_first", 1)
 
 
 def _metadata(number: int, members: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.changes import Changes, Known
 from penstock.schema.models import DataChange
 from penstock.testing.factories import a_data_event, a_feed_event, an_event_type
-from penstock.wire.log.reader.pages import TypedEvent
+from penstock.wire.log.reader.pages import FeedEvent
 from tests.failing import has_code
 
 DEFINITION = an_event_type(
@@ -96,8 +96,8 @@ class Order(msgspec.Struct):
 
 def test_events_read_into_a_type_are_read_as_json() -> None:
     raw = msgspec.Raw(encode_event(change(7, 5)))
-    fit = TypedEvent[DataChange[Order]](0, raw, None, EventDecoder(DataChange[Order]), (None, 1))
-    unfit = TypedEvent[int](0, raw, None, EventDecoder(int), (None, 2))
+    fit = FeedEvent[DataChange[Order]](0, raw, None, EventDecoder(DataChange[Order]), None, 1)
+    unfit = FeedEvent[int](0, raw, None, EventDecoder(int), None, 2)
 
     [found] = CHANGES.newest([fit, unfit], {})
 

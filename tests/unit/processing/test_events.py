@@ -13,7 +13,7 @@ from penstock.processing.event import body, eid_of, parents_of, partition_of, so
 from penstock.processing.fields import FieldReader, many, one
 from penstock.processing.stream_event import StreamEvent
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
-from penstock.wire.log.reader.pages import TypedEvent
+from penstock.wire.log.reader.pages import FeedEvent
 from tests.failing import has_code
 
 
@@ -44,7 +44,7 @@ def test_event_of_a_feed_and_a_decoded_one_are_read_alike() -> None:
 
 def test_event_read_into_a_type_is_read_alike() -> None:
     raw = msgspec.Raw(encode_event(a_business_event(10, metadata={"parent_eids": ["x"]})))
-    event = TypedEvent[int](3, raw, None, EventDecoder(int), (None, 1))
+    event = FeedEvent[int](3, raw, None, EventDecoder(int), None, 1)
 
     assert (eid_of(event, 0, None), parents_of(event, 0, None), partition_of(event)) == (EID, ("x",), 3)
     assert body(event)["order_id"] == 10

@@ -43,7 +43,7 @@ from penstock.wire.http import (
     read_body,
 )
 from penstock.wire.log.nakadi import parse_offset
-from penstock.wire.log.reader.pages import Data, FeedEvent, LineReader, TypedEvent
+from penstock.wire.log.reader.pages import Data, FeedEvent, LineReader
 from penstock.wire.subscriptions import BATCHES, BatchLine
 
 BATCHES_AHEAD: Final = 10
@@ -221,7 +221,7 @@ class SubscriptionBatch(ReaderItem, Generic[Data]):
     def _event(self, number: int, raw: msgspec.Raw) -> FeedEvent[Data]:
         if self._decoder is None:
             return FeedEvent(self.partition, raw)
-        return TypedEvent(self.partition, raw, None, self._decoder, (None, number))
+        return FeedEvent(self.partition, raw, None, self._decoder, None, number)
 
 
 MakeBatch = Callable[[str, BatchLine, EventDecoder | None], SubscriptionBatch[Any]]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.events.decoding import EventDecoder
+from penstock.core.events.encoding import encode_event
 from penstock.errors import ConnectionLost, EventUnusable, MalformedAnswer
 from penstock.wire.log.reader.pages import OF_FEED, FeedLine, LineReader, Page, PageReader
 from tests.failing import has_code
@@ -230,6 +231,16 @@ def test_text_fits_no_type() -> None:
     with pytest.raises(EventUnusable, check=has_code("event-unfit"), match="expected `object`, got `str`"):
         only.data  # noqa: B018
     assert only.metadata == {}
+
+
+def test_event_of_a_feed_is_not_published_by_mistake_for_its_data() -> None:
+    for kind in (None, Numbered):
+        [only] = read(event(0, 7) + cursor(0, "a"), FIRST, kind).events
+        for _ in range(2):
+            for wrong in (only, {"event": only}):
+                with pytest.raises(TypeError, match="no form in JSON"):
+                    encode_event(wrong)
+            assert only.data is not None  # Decoded from here on.
 
 
 def test_metadata_is_available_with_any_type() -> None:

@@ -44,7 +44,7 @@ class FeedLine(msgspec.Struct, gc=False):
     @property
     def is_event(self) -> bool:
         """True if the line has an event."""
-        return len(memoryview(self.data)) > 0
+        return self.data is not _MISSING
 
 
 AnyLine = TypeVar("AnyLine")
@@ -119,27 +119,52 @@ class _Beside(msgspec.Struct, gc=False):
     metadata: Any = None
 
 
-_decode: Final = msgspec.json.Decoder().decode
 _decode_beside: Final = msgspec.json.Decoder(_Beside).decode
 
 
-class FeedEvent(Generic[Data]):
-    """An event of a feed."""
+class _JsonDecoder:
+    """Decodes events of a feed that is read without a type."""
 
-    __slots__ = ("_data", "_raw", "headers", "partition")
-    _data: Data
+    decode = staticmethod(msgspec.json.Decoder().decode)
+    failures: tuple[type[Exception], ...] = ()
 
-    def __init__(self, partition: int, raw: msgspec.Raw, headers: Mapping[str, str] | None = None) -> None:
-        self.partition = partition
-        """The partition that it was read from, as the reader divides the feed."""
-        self.headers: Mapping[str, str] = headers or {}
+
+_JSON: Final = _JsonDecoder()
+
+
+class FeedEvent(msgspec.Struct, Generic[Data], gc=False, eq=False):
+    """An event of a feed.
+
+    The garbage collector does not track events, of which a page has thousands: do not let an event's data refer to the
+    event.
+    """
+
+    partition: int
+    """The partition that it was read from, as the reader divides the feed."""
+    _raw: msgspec.Raw
+    _headers: Mapping[str, str] | None = None
+    _decoder: EventDecoder | _JsonDecoder = _JSON
+    """Decodes the event. It has no form in JSON, so that nobody publishes a FeedEvent for the event by mistake."""
+    _after: str | None = None
+    """The last cursor before the event, if its page had one; only known of a feed with a type, like `_place`."""
+    _place: int = 0
+    """Its number after that cursor, from 1."""
+    _data: Any = msgspec.UNSET
+
+    @property
+    def headers(self) -> Mapping[str, str]:
         """The requested headers."""
-        self._raw = raw
+        return self._headers or {}
 
     @property
     def raw(self) -> bytes:
         """The event's JSON, byte for byte as the server sent it."""
         return bytes(self._raw)
+
+    @property
+    def is_typed(self) -> bool:
+        """True if the feed is read with a type."""
+        return isinstance(self._decoder, EventDecoder)
 
     @property
     def data(self) -> Data:
@@ -150,11 +175,13 @@ class FeedEvent(Generic[Data]):
         Raises:
             EventUnusable: The event does not match the feed's type. To skip it, use `raw` and the page's cursors.
         """
-        try:
-            return self._data
-        except AttributeError:
-            self._data = _decode(self._raw)
-            return self._data
+        data: Data = self._data
+        if data is msgspec.UNSET:
+            try:
+                data = self._data = self._decoder.decode(self._raw)
+            except self._decoder.failures as error:
+                raise self._explain(error) from error
+        return data
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -165,65 +192,29 @@ class FeedEvent(Generic[Data]):
             return {}
         return metadata if isinstance(metadata, dict) else {}
 
+    def _explain(self, error: Exception) -> EventUnusable:
+        """Return the error for an event that its decoder refused with *error*."""
+        decoder = self._decoder
+        assert isinstance(decoder, EventDecoder)
+        member, reason = decoder.explain(error, self.raw)
+        cursor, place = self._after, self._place
+        eid = self.metadata.get("eid")
+        return EventUnusable.of(
+            "event-unfit",
+            feed=decoder.feed,
+            partition=self.partition,
+            cursor=cursor,
+            place=place,
+            eid=eid,
+            type=decoder.name,
+            member=member,
+            reason=reason,
+            event=f"event {place} {'of its page' if cursor is None else f'after cursor {cursor!r}'}"
+            f" in partition {self.partition} of {decoder.feed}{'' if eid is None else f' (eid {eid})'}",
+        )
+
     def __repr__(self) -> str:
         return f"FeedEvent(partition={self.partition}, raw={self.raw[:60]!r})"
-
-
-class TypedEvent(FeedEvent[Data]):
-    """An event of a feed that is read with a type.
-
-    Args:
-        partition, raw, headers: As for FeedEvent.
-        decoder: Decodes the event.
-        at: The last cursor before the event (None if its page had none), and its number after that cursor, from 1.
-    """
-
-    __slots__ = ("_at", "_decoder")
-
-    def __init__(
-        self,
-        partition: int,
-        raw: msgspec.Raw,
-        headers: Mapping[str, str] | None,
-        decoder: EventDecoder,
-        at: tuple[str | None, int],
-    ) -> None:
-        self.partition = partition
-        self.headers = headers or {}
-        self._raw = raw
-        self._decoder = decoder
-        self._at = at
-
-    @property
-    def data(self) -> Data:
-        """The event as an instance of the feed's type, decoded on first access."""
-        try:
-            return self._data
-        except AttributeError:
-            self._data = self._decode_data()
-            return self._data
-
-    def _decode_data(self) -> Any:
-        decoder = self._decoder
-        try:
-            return decoder.decode(self._raw)
-        except decoder.failures as error:
-            member, reason = decoder.explain(error, self.raw)
-            cursor, place = self._at
-            eid = self.metadata.get("eid")
-            raise EventUnusable.of(
-                "event-unfit",
-                feed=decoder.feed,
-                partition=self.partition,
-                cursor=cursor,
-                place=place,
-                eid=eid,
-                type=decoder.name,
-                member=member,
-                reason=reason,
-                event=f"event {place} {'of its page' if cursor is None else f'after cursor {cursor!r}'}"
-                f" in partition {self.partition} of {decoder.feed}{'' if eid is None else f' (eid {eid})'}",
-            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,14 +317,15 @@ class PageReader:
     def _take(self, lines: list[FeedLine]) -> None:
         decoder, opened, keep = self._decoder, self._open, self._events.append
         for line in lines:
-            if line.is_event:
-                partition = self._partition_of(line)
-                opened[partition] = opened.get(partition, 0) + 1
+            if line.data is not _MISSING:
+                partition, headers = self._partition_of(line), line.headers
+                if headers is not None and not isinstance(headers, dict):
+                    raise MalformedAnswer(url=self._url, reason=f"an event's headers are an object, not {headers!r}")
+                count = opened[partition] = opened.get(partition, 0) + 1
                 if decoder is None:
-                    keep(FeedEvent(partition, line.data, self._headers_of(line)))
+                    keep(FeedEvent(partition, line.data, headers))
                 else:
-                    at = (self.cursors.get(partition), opened[partition])
-                    keep(TypedEvent(partition, line.data, self._headers_of(line), decoder, at))
+                    keep(FeedEvent(partition, line.data, headers, decoder, self.cursors.get(partition), count))
             if line.cursor is not None:
                 partition = self._partition_of(line)
                 if not isinstance(line.cursor, str):
@@ -349,11 +341,6 @@ class PageReader:
                 url=self._url, reason=f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}"
             )
         return line.partition
-
-    def _headers_of(self, line: FeedLine) -> Mapping[str, str] | None:
-        if line.headers is None or isinstance(line.headers, dict):
-            return line.headers
-        raise MalformedAnswer(url=self._url, reason=f"an event's headers are an object, not {line.headers!r}")
 
     def _list_covered_events(self) -> list[FeedEvent]:
         left = dict(self._open)
