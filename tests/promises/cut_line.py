@@ -14,7 +14,9 @@ arrives later, when it is let go."""
 HELD = "held"
 """The connection is not lost at all, but the COMMIT arrives only when it is let go."""
 
-TRANSACTION_ENDS = (b"COMMIT\0", b"ROLLBACK\0")
+COMMIT = b"COMMIT\0"
+"""The end of the message that commits: alone, or behind the last statements of the transaction."""
+TRANSACTION_ENDS = (COMMIT, b"ROLLBACK\0")
 ASKS_FOR_ENCRYPTION = (80877103, 80877104)
 
 
@@ -115,14 +117,14 @@ class _Call:
                 words = _exactly(self._client, struct.unpack("!i", size)[0] - 4)
                 if kind in b"QP":
                     self._said += words
-                if kind == b"Q" and words == b"COMMIT\0" and (due := self._line.take(self._said)):
+                if kind == b"Q" and words.endswith(COMMIT) and (due := self._line.take(self._said)):
                     if due.moment != HELD:
                         self._commit(due, kind + size + words)
                         return
                     due.made.set()
                     self._holding = due
                     due.let_go.wait()
-                if kind == b"Q" and words in TRANSACTION_ENDS:
+                if kind == b"Q" and words.endswith(TRANSACTION_ENDS):
                     self._said = b""
                 self._server.sendall(kind + size + words)
         _close(self._client, self._server)

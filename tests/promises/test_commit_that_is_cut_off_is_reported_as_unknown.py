@@ -25,7 +25,7 @@ from tests.promises.scene import (
     waiting_for_locks,
 )
 
-APPENDING = b"COPY penstock_event"
+APPENDING = b"INSERT INTO penstock_event "
 MOVING = b"DELETE FROM penstock_outbox"
 MOMENTS = get_args(Moment)
 STORED_ANYWAY = {"before": False, "after": True, "late": True}

@@ -60,7 +60,7 @@ def test_publish_whose_commit_is_under_way_is_answered_outcome_unknown(migrated_
     with CutLine(migrated_postgres_url) as line, live_hub(line.url) as hub, client_of(hub) as http:
         feed = create_feed(http)
         feed.publish_ids([0])
-        cut = line.cut(HELD, b"COPY penstock_event")
+        cut = line.cut(HELD, b"INSERT INTO penstock_event ")
         begun = send_request(hub, "POST", feed.path, b'{"data":{"id":1}}\n')
         assert cut.made.wait(300)
         queued = [send_request(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in (2, 3)]

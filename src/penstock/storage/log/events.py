@@ -113,7 +113,10 @@ class LogRepository(Protocol):
         """
 
     def append(self, blocks: Iterable[Block]) -> None:
-        """Append events, whose offsets continue densely from the locked heads, in few statements."""
+        """Append events, whose offsets continue densely from the locked heads.
+
+        They may be written when the transaction commits: the transaction itself does not read them.
+        """
 
     def read_lines(
         self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None

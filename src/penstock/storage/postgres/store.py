@@ -47,12 +47,14 @@ class PostgresTx(Tx):
         super().__init__(SqlRunner(POSTGRES, connection))
         self._connection = connection
         self._looks = looks
+        self.last: list[str] = []
+        """Statements that run together with the COMMIT."""
         self.after_commit: list[Callable[[], None]] = []
 
     @cached_property
     def log(self) -> PostgresLog:
         """Events of partitions."""
-        return PostgresLog(self._connection)
+        return PostgresLog(self._connection, self.last)
 
     @cached_property
     def outbox(self) -> PostgresOutbox:
@@ -103,7 +105,10 @@ class PostgresStore:
                     tx.locked_heads = tx.outbox.begin_append(plan)
                 yield tx
                 committing = True
-                connection.commit()
+                if tx.last:
+                    psycopg.ClientCursor(connection).execute(";\n".join([*tx.last, "COMMIT"]))
+                else:
+                    connection.commit()
         except DatabaseUnavailable as error:
             if committing:
                 raise OutcomeUnknown(reason=error.reason) from error

@@ -27,6 +27,8 @@ from penstock.storage.log.events import (
 from penstock.storage.postgres import POSTGRES
 
 _sql: Final = POSTGRES.statement
+_FEW_ROWS: Final = 64
+"""Up to so many rows are inserted in one exchange with the database; COPY takes two, and is faster for more rows."""
 _SENT_ROWS: Final = 128
 """Rows sent at once: the database reads them while the next ones are formatted."""
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
@@ -35,8 +37,10 @@ _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 class PostgresLog(LogRepository):
     """The log in PostgreSQL."""
 
-    def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+    def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]", last: list[str]) -> None:
+        """*last* takes statements that the transaction runs together with its COMMIT."""
         self._connection = connection
+        self._last = last
 
     def find_heads(self, partition_ids: Sequence[int], *, lock: bool = False) -> dict[int, PartitionHead]:
         """Return heads, and lock their rows on request.
@@ -55,8 +59,13 @@ class PostgresLog(LogRepository):
         return {partition_id: PartitionHead(*rest) for partition_id, *rest in rows}
 
     def append(self, blocks: Iterable[Block]) -> None:
-        """Append events by COPY."""
-        blocks = list(blocks)
+        """Append events by COPY, or a few by an INSERT that goes to the database together with the COMMIT."""
+        blocks = [block for block in blocks if block.rows]
+        if not blocks:
+            return
+        if sum(len(block.rows) for block in blocks) <= _FEW_ROWS:
+            self._last.append(self._insert(blocks))
+            return
         columns = [tuple(zip(*block.rows, strict=True)) for block in blocks]
         used = [any(values.count(None) < len(values) for values in own) for own in zip(*columns, strict=True)]
         with self._connection.cursor() as cursor, cursor.copy(_copy(tuple(compress(ROW_COLUMNS, used)))) as copy:
@@ -98,6 +107,20 @@ class PostgresLog(LogRepository):
         """Return when the first event at each offset or after it was received."""
         given = {"ids": list(offsets), "offsets": list(offsets.values())}
         return dict(self._connection.execute(_sql("received"), given).fetchall())
+
+    def _insert(self, blocks: Sequence[Block]) -> str:
+        values: list[Any] = []
+        for block in blocks:
+            for offset, (*texts, data) in enumerate(block.rows, block.start):
+                values += (block.partition_id, offset, block.received_at, *texts, data.decode())
+        columns = 3 + len(ROW_COLUMNS)
+        row = f"({', '.join(['%s'] * columns)})"
+        names = ", ".join(["partition_id", '"offset"', "received_at", *ROW_COLUMNS])
+        rows = ", ".join([row] * (len(values) // columns))
+        return psycopg.ClientCursor(self._connection).mogrify(
+            f"INSERT INTO penstock_event ({names}) VALUES {rows}",  # noqa: S608 - its parts are constants
+            values,
+        )
 
     def _find_stop(self, partition_id: int, start: int, stop: int) -> int:
         if stop - start == 1:
