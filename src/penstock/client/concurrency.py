@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import iscoroutinefunction
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeAlias
 
@@ -19,8 +20,20 @@ from penstock.errors import BadParameter
 
 Events: TypeAlias = Iterable[Any]
 AsyncEvents: TypeAlias = Iterable[Any] | AsyncIterable[Any]
+_END: Final = object()
 sleep: Final = time.sleep
 each: Final = iter
+open_events: Final = iter
+_COMPLETE: Final[tuple[type, ...]] = (type(iter([])), type(iter(())))
+"""Iterators over events that exist already. Others, such as generators, may change an event that they have yielded."""
+
+
+def take(events: Iterator[Any], count: int) -> list[Any]:
+    """Return the next of *events*, at most *count*, and none only at their end.
+
+    Events that are made while they are taken are returned one by one.
+    """
+    return list(islice(events, count if type(events) in _COMPLETE else 1))
 
 
 async def async_sleep(seconds: float) -> None:
@@ -38,6 +51,19 @@ async def async_each(events: AsyncEvents) -> AsyncIterator[Any]:
     else:
         for event in events:
             yield event
+
+
+def async_open_events(events: AsyncEvents) -> Iterator[Any] | AsyncIterator[Any]:
+    """Return an iterator over *events*."""
+    return aiter(events) if isinstance(events, AsyncIterable) else iter(events)
+
+
+async def async_take(events: Iterator[Any] | AsyncIterator[Any], count: int) -> list[Any]:
+    """Return the next of *events*, at most *count*; see `take`."""
+    if not isinstance(events, AsyncIterator):
+        return take(events, count)
+    event = await anext(events, _END)
+    return [] if event is _END else [event]
 
 
 def shield(seconds: float = math.inf) -> AbstractContextManager[None]:  # noqa: ARG001 - as of `async_shield`

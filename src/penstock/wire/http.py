@@ -5,7 +5,7 @@ An exchange is a generator. It yields effects, one at a time, and is sent the re
     HttpRequest   send it; the result is the ResponseHead, as soon as it arrives
     ReadMore      read on; the result is the next bytes of the body, b"" at its end
     Pause         wait
-    TakeEvent     the result is the next event to publish, END after the last
+    TakeEvents    the result is a list of the next events to publish, empty after the last
     ReaderItem    pass it to the reader: a Page of a feed, a batch of a subscription
 
 A failed request is thrown into the generator: Unreachable if nothing was sent, ConnectionLost otherwise.
@@ -76,8 +76,10 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeEvent:
-    """Effect: take the next event to publish."""
+class TakeEvents:
+    """Effect: take the next events to publish, at most *count*: one if they are made while they are taken."""
+
+    count: int
 
 
 class ReaderItem:
@@ -97,8 +99,6 @@ class HttpResponse:
 
 
 MORE: Final = ReadMore()
-TAKE: Final = TakeEvent()
-END: Final = object()
 
 Exchange: TypeAlias = Generator[Any, Any, T]
 """An exchange with a result of type T."""

@@ -277,6 +277,20 @@ def test_full_batch_is_sent_before_the_next_event_is_taken() -> None:
     assert publish(script, events(), event_count=2).count == 4
 
 
+def test_event_that_its_source_changes_afterwards_is_sent_as_it_was() -> None:
+    script = Script(category(), receipt(3))
+
+    def events() -> Any:
+        event = {}
+        for number in range(3):
+            event["n"] = number
+            yield event
+
+    publish(script, events())
+
+    assert [line["data"] for line in batches_of(script)[0]] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
 def test_progress_is_called_after_each_batch() -> None:
     script = Script(category(), receipt(2, p0="a", p1="b"), receipt(1, p0="c"))
     calls: list[Published] = []

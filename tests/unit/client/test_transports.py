@@ -10,7 +10,7 @@ import pytest
 from penstock.client.http.async_transport import AsyncExchangeRun
 from penstock.client.http.transport import ExchangeRun
 from penstock.errors import ConnectionLost, Unreachable
-from penstock.wire.http import END, MORE, TAKE, HttpRequest, Pause, fetch
+from penstock.wire.http import MORE, HttpRequest, Pause, TakeEvents, fetch
 from penstock.wire.log.reader.pages import Page
 from tests.unit.client.handler import Body, Handlers, streamed
 from tests.unit.client.kinds import ASYNC, Kind, result
@@ -70,7 +70,7 @@ async def test_answer_that_is_not_read_to_its_end_is_closed(kind: Kind) -> None:
 
 def take_three() -> Steps:
     yield Pause(0.0)
-    return [(yield TAKE), (yield TAKE), (yield TAKE) is END]
+    return [(yield TakeEvents(1)), (yield TakeEvents(2)), (yield TakeEvents(3))]
 
 
 async def async_events() -> AsyncIterator[str]:
@@ -79,8 +79,10 @@ async def async_events() -> AsyncIterator[str]:
 
 
 async def test_exchange_takes_events_from_an_iterable(kind: Kind) -> None:
-    for events in ("ab", *([async_events()] if kind is ASYNC else [])):
-        assert await carry_out(kind, Handlers(), take_three(), events) == ["a", "b", True]
+    for events in (["a", "b", "c"], ("a", "b", "c")):
+        assert await carry_out(kind, Handlers(), take_three(), events) == [["a"], ["b", "c"], []]
+    for events in (iter(f"{letter}" for letter in "ab"), *([async_events()] if kind is ASYNC else [])):
+        assert await carry_out(kind, Handlers(), take_three(), events) == [["a"], ["b"], []]
 
 
 async def test_error_of_the_events_source_is_no_failure_of_the_connection(kind: Kind) -> None:

@@ -14,9 +14,11 @@ import msgspec
 import pydantic
 import pydantic.dataclasses
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import penstock
-from penstock.core.events.encoding import encode_event, is_one_event
+from penstock.core.events.encoding import encode_event, encode_together, is_one_event
 from penstock.core.events.metadata import fill_metadata
 from penstock.errors import BadParameter, InvalidEvent
 from penstock.schema.models import DataChange
@@ -415,3 +417,31 @@ def test_metadata_other_than_an_object_is_refused() -> None:
     for raw in [b'{"metadata":3}', b'{"metadata":"null"}', b'{"metadata":[]}', b"[]"]:
         with pytest.raises(InvalidEvent, match="not an object"):
             fill(raw)
+
+
+PLAIN_VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(BORN)
+    | st.sampled_from([msgspec.Raw(b"[1,\n2]"), msgspec.Raw(b"{\r}"), b"\n", Anything(value=1)])
+    | st.sampled_from([1 << 63, -(1 << 64), "\ud800"]),
+    lambda values: st.lists(values, max_size=3)
+    | st.dictionaries(st.text(max_size=3) | st.integers() | st.floats(), values, max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=5), PLAIN_VALUES, max_size=4), min_size=1, max_size=3))
+def test_events_encoded_together_are_those_encoded_one_by_one(events: list[dict[str, Any]]) -> None:
+    together = encode_together(events)
+
+    if together is not None:
+        assert together == [encode_event(event) for event in events]
+        assert not any(b"\n" in raw or b"\r" in raw for raw in together)
+
+
+def test_events_of_plain_values_are_encoded_together_and_others_are_not() -> None:
+    plain = {"a": None, "b": [1.5, -0.0, True, {"é\n": "\u2028", "12:30:15": 1e308}], "at": "2013-01-01T05:15:00+01:00"}
+    assert encode_together([plain, {}]) == [encode_event(plain), b"{}"]
+
+    for other in ([float("nan")], [None, float("-inf")], BORN, Anything(value=1), object(), "\ud800", itself()):
+        assert encode_together([plain, {"a": other}]) is None
+    assert encode_together([plain, b"{}"]) is None

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.client.concurrency import take
 from penstock.errors import PenstockError
-from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ReadMore, ResponseHead, TakeEvent
+from penstock.wire.http import Exchange, HttpRequest, Pause, ReaderItem, ReadMore, ResponseHead, TakeEvents
 
 NDJSON = {"content-type": "application/x-ndjson"}
 PROBLEM = {"content-type": "application/problem+json"}
@@ -73,8 +74,8 @@ class Script:
                 case Pause():
                     self.pauses.append(effect)
                     self.now += effect.seconds
-                case TakeEvent():
-                    step = self._sending(exchange, next(source, END))
+                case TakeEvents(count):
+                    step = self._sending(exchange, take(source, count))
                 case HttpRequest() if not self.replies and pages is None:
                     return exchange.close()
                 case HttpRequest():

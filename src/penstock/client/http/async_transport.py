@@ -5,12 +5,19 @@ from typing import Any, Generic
 
 import httpx2
 
-from penstock.client.concurrency import AsyncEvents, async_each, async_shield, async_sleep
+from penstock.client.concurrency import (
+    AsyncEvents,
+    async_each,
+    async_open_events,
+    async_shield,
+    async_sleep,
+    async_take,
+)
 from penstock.client.http import adapter
 from penstock.client.http.adapter import ExchangeSteps
 from penstock.client.http.proxy_transport import AsyncProxyTransport
 from penstock.errors import BadParameter
-from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvent
+from penstock.wire.http import Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvents
 
 
 class AsyncTransport:
@@ -73,7 +80,7 @@ class AsyncExchangeRun(Generic[T]):
         self._sleep = sleep
         self._is_over = is_over
         self._steps = ExchangeSteps(exchange)
-        self._events = async_each(events)
+        self._events = async_open_events(events)
         self._chunks: AsyncIterator[bytes] = async_each(())
         self.response: Any = None
         """The response of the HTTP library that is being read; None between two requests."""
@@ -102,8 +109,8 @@ class AsyncExchangeRun(Generic[T]):
                 self._log(effect)
                 await self._sleep(effect.seconds)
                 return None
-            case TakeEvent():
-                return await anext(self._events, END)
+            case TakeEvents(count):
+                return await async_take(self._events, count)
         try:
             return await (self._open(effect) if isinstance(effect, HttpRequest) else self._read_chunk())
         except BaseException as error:  # noqa: BLE001 - it raises again what is no failure of the connection

@@ -6,12 +6,19 @@ from typing import Any, Generic
 
 import httpx2
 
-from penstock.client.concurrency import Events, each, shield, sleep
+from penstock.client.concurrency import (
+    Events,
+    each,
+    open_events,
+    shield,
+    sleep,
+    take,
+)
 from penstock.client.http import adapter
 from penstock.client.http.adapter import ExchangeSteps
 from penstock.client.http.proxy_transport import ProxyTransport
 from penstock.errors import BadParameter
-from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvent
+from penstock.wire.http import Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvents
 
 
 class Transport:
@@ -74,7 +81,7 @@ class ExchangeRun(Generic[T]):
         self._sleep = sleep
         self._is_over = is_over
         self._steps = ExchangeSteps(exchange)
-        self._events = each(events)
+        self._events = open_events(events)
         self._chunks: Iterator[bytes] = each(())
         self.response: Any = None
         """The response of the HTTP library that is being read; None between two requests."""
@@ -103,8 +110,8 @@ class ExchangeRun(Generic[T]):
                 self._log(effect)
                 self._sleep(effect.seconds)
                 return None
-            case TakeEvent():
-                return next(self._events, END)
+            case TakeEvents(count):
+                return take(self._events, count)
         try:
             return self._open(effect) if isinstance(effect, HttpRequest) else self._read_chunk()
         except BaseException as error:  # noqa: BLE001 - it raises again what is no failure of the connection

@@ -7,7 +7,7 @@ Invariants:
     A batch whose outcome is uncertain is reported as OutcomeUnknown.
 """
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,8 +16,8 @@ from uuid import UUID
 import msgspec
 
 from penstock.client.registry import EventTypeProtocol, hub_address
-from penstock.core.events.encoding import encode_event, is_one_event
-from penstock.core.events.event import NewEvent, check_event, check_size
+from penstock.core.events.encoding import encode_event, encode_together, is_one_event
+from penstock.core.events.event import NewEvent, check_event, check_size, find_first_large
 from penstock.core.events.metadata import fill_metadata
 from penstock.errors import (
     AlreadyUsed,
@@ -29,11 +29,13 @@ from penstock.errors import (
     ServerError,
 )
 from penstock.wire.arguments import check_callable, check_count
-from penstock.wire.http import END, TAKE, Exchange, HttpRequest, error_of, fetch, is_not_applied, retry_until
+from penstock.wire.http import Exchange, HttpRequest, TakeEvents, error_of, fetch, is_not_applied, retry_until
 from penstock.wire.log.zeroeventhub import NDJSON
 
 BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4_000_000
+TAKEN_MAX: Final = 256
+"""Maximum number of events that are taken and encoded together: they are all in memory, whatever their size."""
 
 Key: TypeAlias = str | Callable[[Any], str | None] | None
 """The key of all events, or a function that returns the key of an event as it was passed in."""
@@ -109,23 +111,40 @@ class PublishProtocol:
         done = Published()
         lines: list[bytes] = []
         size = 0
-        while (event := (yield TAKE)) is not END:
-            try:
-                line = self.line(event, key, category != "undefined")
-            except (InvalidEvent, EventTooLarge) as error:
-                place = {"line": done.count + len(lines) + 1, "published": done.count}
-                raise type(error).of(error.code, **error.fields | place) from error
-            if lines and size + len(line) > batching.byte_count:
-                done = yield from self._publish_batch(event_type, lines, done, progress)
-                lines, size = [], 0
-            lines.append(line)
-            size += len(line)
-            if len(lines) == batching.event_count:
-                done = yield from self._publish_batch(event_type, lines, done, progress)
-                lines, size = [], 0
+        while events := (yield TakeEvents(_count_wanted(batching, len(lines), size, done))):
+            encoded = self.encode_lines(events, key, category != "undefined")
+            while True:
+                try:
+                    line = next(encoded, None)
+                except (InvalidEvent, EventTooLarge) as error:
+                    place = {"line": done.count + len(lines) + 1, "published": done.count}
+                    raise type(error).of(error.code, **error.fields | place) from error
+                if line is None:
+                    break
+                if lines and size + len(line) > batching.byte_count:
+                    done = yield from self._publish_batch(event_type, lines, done, progress)
+                    lines, size = [], 0
+                lines.append(line)
+                size += len(line)
+                if len(lines) == batching.event_count:
+                    done = yield from self._publish_batch(event_type, lines, done, progress)
+                    lines, size = [], 0
         if lines:
             done = yield from self._publish_batch(event_type, lines, done, progress)
         return done
+
+    def encode_lines(self, events: list[Any], key: Key, has_metadata: bool) -> Iterator[bytes]:
+        """Return the feed lines of *events*; see `line`. An error is raised in place of its event's line."""
+        raws = encode_together(events)
+        if raws is None or find_first_large(raws) is not None:
+            return (self.line(event, key, has_metadata) for event in events)
+        if has_metadata or callable(key):
+            return (
+                self.line_of(raw, key(event) if callable(key) else key, None, has_metadata)
+                for event, raw in zip(events, raws, strict=True)
+            )
+        tail = _encode_tail(key, None)
+        return (b'{"data":%b%b' % (raw, tail) for raw in raws)
 
     def line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
         """Return the feed line of *event*. With *has_metadata* the event gets an eid and a time if it has none."""
@@ -192,12 +211,24 @@ class _Receipt(msgspec.Struct):
     cursors: dict[int, str] = {}
 
 
+def _count_wanted(batching: BatchLimits, line_count: int, size: int, done: Published) -> int:
+    """Return the number of events to take next: as many as fit into the batch if they are like those so far."""
+    count, byte_count = done.count + line_count, done.byte_count + size
+    fitting = (batching.byte_count - size) * count // byte_count if count else 1
+    return max(1, min(batching.event_count - line_count, fitting, TAKEN_MAX))
+
+
 def encode_line(raw: bytes, key: str | None = None, given: NewEvent | None = None) -> bytes:
     r"""Return the feed line of the encoded event *raw* with its key, headers and partition.
 
     >>> encode_line(b'{"a":1}', "k")
     b'{"data":{"a":1},"key":"k"}\n'
     """
+    return b'{"data":%b%b' % (raw, _encode_tail(key, given))
+
+
+def _encode_tail(key: str | None, given: NewEvent | None) -> bytes:
+    """Return the end of a feed line, after its data."""
     rest: dict[str, Any] = {}
     if key is not None:
         rest["key"] = key
@@ -205,8 +236,7 @@ def encode_line(raw: bytes, key: str | None = None, given: NewEvent | None = Non
         rest["headers"] = given.headers
     if given is not None and given.partition is not None:
         rest["partition"] = given.partition
-    tail = b"," + msgspec.json.encode(rest)[1:] if rest else b"}"
-    return b'{"data":%b%b\n' % (raw, tail)
+    return b",%b\n" % msgspec.json.encode(rest)[1:] if rest else b"}\n"
 
 
 def encode_payload(event: Any) -> bytes:

@@ -110,11 +110,16 @@ def _member_path(path: str, name: Any) -> str:
 
 
 _TEXTS: Final = {str}
+_DICTS: Final = {dict}
 _LISTS: Final = frozenset([list, tuple, set, frozenset])
 _CHECKED: Final = frozenset([float, *TIMES])
 
 
 _encode: Final = msgspec.json.encode
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
+_encode_binary: Final = msgspec.msgpack.Encoder().encode
+_NOT_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
+"""A double of MessagePack whose exponent is all ones. Other bytes may look like it; text never does."""
 _SHOWN_CHARS: Final = 80
 
 
@@ -142,6 +147,28 @@ def encode_event(event: Any) -> bytes:
     except RecursionError:
         reason = f"it holds itself, or is nested too deeply: {DEPTH_MAX} levels are allowed"
         raise InvalidEvent(reason=reason) from None
+
+
+def encode_together(events: Sequence[Any]) -> list[bytes] | None:
+    """Return each of *events* encoded as `encode_event` does, all in one pass, which is several times as fast.
+
+    Return None unless all are dicts of plain values that JSON represents exactly: `encode_event` finds the event at
+    fault.
+
+    >>> encode_together([{"order_id": 1}, {"order_id": 2}])
+    [b'{"order_id":1}', b'{"order_id":2}']
+    """
+    if {*map(type, events)} != _DICTS or not _is_plain(events):
+        return None
+    try:
+        lines = _encode_lines(events)
+        if _NULL in lines and _NOT_FINITE.search(_encode_binary(events)):
+            return None
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    # Raw JSON within an event can hold line breaks, which the caller checks event by event.
+    encoded = lines.split(b"\n")[:-1]
+    return encoded if len(encoded) == len(events) and b"\r" not in lines else None
 
 
 def is_one_event(value: Any) -> bool:
