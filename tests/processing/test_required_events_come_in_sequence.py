@@ -46,7 +46,7 @@ class Run:
         self._broken = broken
         self._wanted = 0
         self._come_to = 0
-        """Behind all that was ever read."""
+        """Behind all that the engine was given."""
         self._calls: list[Call] = []
         self._pages: list[tuple[Parked, Batch]] = []
         self._there = dict.fromkeys(TRANCHES, 0)
@@ -163,6 +163,7 @@ class Run:
         self._engine, self._calls, self._pages = begin_engine(), [], []
         self._engine.parking.load(kept)
         self._read = dict.fromkeys(TRANCHES, 0)
+        self._come_to = max([span.next for span in kept] or [0])
         self._wanted = max([span.index for span in kept] or [0])
 
     def _kept(self) -> list[Parked]:
