@@ -10,22 +10,23 @@ from penstock.server.openapi import admin as admin_shapes
 from penstock.server.openapi import batches as batch_shapes
 from penstock.server.openapi import groups as group_shapes
 from penstock.server.openapi import log as log_shapes
+from penstock.server.openapi import operations as operator_shapes
 from penstock.server.openapi import producers as producer_shapes
-from penstock.server.openapi import shapes
+from penstock.server.openapi import registry as registry_shapes
 from penstock.server.openapi import subscriptions as subscription_shapes
 from penstock.server.openapi.operation import HttpOperation
 from penstock.server.subscriptions import cursors, parked, stream, subscriptions
 
 GET, POST, PUT, PATCH, DELETE = (partial(HttpOperation, method) for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
 
-_DISCOVERY: Final = GET("/feeds/{event_type}", "view", feeds.discover_feed, shapes.DISCOVERY)
+_DISCOVERY: Final = GET("/feeds/{event_type}", "view", feeds.discover_feed, log_shapes.DISCOVERY)
 
 _LOG: Final[Sequence[HttpOperation]] = (
     GET(
         "/feeds/{event_type}",
         "read",
         feeds.read_feed,
-        shapes.PAGE_V1,
+        log_shapes.PAGE_V1,
         log_shapes.V1,
         event="read",
         without_query=_DISCOVERY,
@@ -34,26 +35,26 @@ _LOG: Final[Sequence[HttpOperation]] = (
         "/feeds/{event_type}",
         "write",
         publish.publish_lines,
-        shapes.PUBLISHED,
+        log_shapes.PUBLISHED,
         log_shapes.PUBLISH,
-        shapes.NEW_LINES,
+        log_shapes.NEW_LINES,
         event="publish",
     ),
-    GET("/feeds/{event_type}/events", "read", feeds.read_partition, shapes.PAGE_V2, log_shapes.V2, event="read"),
+    GET("/feeds/{event_type}/events", "read", feeds.read_partition, log_shapes.PAGE_V2, log_shapes.V2, event="read"),
     POST(
         "/event-types/{event_type}/events",
         "write",
         publish.publish_batch,
-        shapes.PUBLISHED_BATCH,
-        body=shapes.BATCH,
+        log_shapes.PUBLISHED_BATCH,
+        body=log_shapes.BATCH,
         event="publish",
     ),
     POST(
         "/event-types/{event_type}/deleted-events",
         "write",
         publish.delete_events,
-        shapes.PUBLISHED_BATCH,
-        body=shapes.BATCH,
+        log_shapes.PUBLISHED_BATCH,
+        body=log_shapes.BATCH,
         event="publish",
     ),
 )
@@ -216,26 +217,56 @@ _EVENT_TYPE: Final = "/event-types/{event_type}"
 _SCHEMA: Final = f"{_EVENT_TYPE}/schemas/{{version}}"
 
 _REGISTRY: Final[Sequence[HttpOperation]] = (
-    GET("/event-types", "view", registry.list_event_types, shapes.EVENT_TYPES, log_shapes.EVENT_TYPES),
-    POST("/event-types", "admin", registry.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
-    GET(_EVENT_TYPE, "view", registry.show_event_type, shapes.EVENT_TYPE),
-    PUT(
-        _EVENT_TYPE, "admin", registry.replace_event_type, shapes.CHANGED, log_shapes.REORDERING, shapes.NEW_EVENT_TYPE
+    GET("/event-types", "view", registry.list_event_types, registry_shapes.EVENT_TYPES, registry_shapes.OF_LIST),
+    POST(
+        "/event-types",
+        "admin",
+        registry.create_event_type,
+        registry_shapes.CREATED,
+        body=registry_shapes.NEW_EVENT_TYPE,
     ),
-    DELETE(_EVENT_TYPE, "admin", registry.delete_event_type, shapes.DELETED),
-    PUT(f"{_EVENT_TYPE}/partition-count", "admin", registry.grow_event_type, shapes.DONE, body=shapes.COUNT),
+    GET(_EVENT_TYPE, "view", registry.show_event_type, registry_shapes.EVENT_TYPE),
+    PUT(
+        _EVENT_TYPE,
+        "admin",
+        registry.replace_event_type,
+        registry_shapes.CHANGED,
+        registry_shapes.OF_REPLACE,
+        registry_shapes.NEW_EVENT_TYPE,
+    ),
+    DELETE(_EVENT_TYPE, "admin", registry.delete_event_type, registry_shapes.DELETED),
+    PUT(
+        f"{_EVENT_TYPE}/partition-count",
+        "admin",
+        registry.grow_event_type,
+        registry_shapes.DONE,
+        body=registry_shapes.COUNT,
+    ),
     POST(
         f"{_EVENT_TYPE}/definition-check",
         "admin",
         registry.check_definition,
-        shapes.TAKEN,
-        log_shapes.REORDERING,
-        shapes.NEW_EVENT_TYPE,
+        registry_shapes.TAKEN,
+        registry_shapes.OF_REPLACE,
+        registry_shapes.NEW_EVENT_TYPE,
     ),
-    GET(f"{_EVENT_TYPE}/schemas", "view", registry.list_schemas, shapes.SCHEMAS, log_shapes.SCHEMAS),
-    POST(f"{_EVENT_TYPE}/schemas", "admin", registry.add_schema, shapes.ADDED, log_shapes.FETCH, shapes.NEW_SCHEMA),
-    GET(_SCHEMA, "view", registry.show_schema, shapes.SCHEMA),
-    POST(f"{_SCHEMA}/compatibility-check", "view", registry.compare_schema, shapes.COMPARISON, body=shapes.COMPARED),
+    GET(f"{_EVENT_TYPE}/schemas", "view", registry.list_schemas, registry_shapes.SCHEMAS, registry_shapes.OF_SCHEMAS),
+    POST(
+        f"{_EVENT_TYPE}/schemas",
+        "admin",
+        registry.add_schema,
+        registry_shapes.ADDED,
+        registry_shapes.OF_ADD,
+        registry_shapes.NEW_SCHEMA,
+    ),
+    GET(_SCHEMA, "view", registry.show_schema, registry_shapes.SCHEMA),
+    POST(
+        f"{_SCHEMA}/compatibility-check",
+        "view",
+        registry.compare_schema,
+        registry_shapes.COMPARISON,
+        body=registry_shapes.COMPARED,
+    ),
 )
 
 _LOW_LEVEL: Final[Sequence[HttpOperation]] = (
@@ -318,14 +349,14 @@ _ADMIN: Final[Sequence[HttpOperation]] = (
 )
 
 _OPERATIONS: Final[Sequence[HttpOperation]] = (
-    GET("/", None, operations.index, shapes.INDEX),
-    GET("/health", None, operations.health, shapes.OK),
-    GET("/health/live", None, operations.live, shapes.STATUS),
-    GET("/health/ready", None, operations.ready, shapes.STATUS),
-    GET("/version", None, operations.version, shapes.VERSION),
-    GET("/metrics", None, operations.metrics, shapes.METRICS),
-    GET("/openapi.json", None, operations.openapi, shapes.DESCRIPTION),
-    GET("/docs", None, operations.docs, shapes.DOCS),
+    GET("/", None, operations.index, operator_shapes.INDEX),
+    GET("/health", None, operations.health, operator_shapes.OK),
+    GET("/health/live", None, operations.live, operator_shapes.STATUS),
+    GET("/health/ready", None, operations.ready, operator_shapes.STATUS),
+    GET("/version", None, operations.version, operator_shapes.VERSION),
+    GET("/metrics", None, operations.metrics, operator_shapes.METRICS),
+    GET("/openapi.json", None, operations.openapi, operator_shapes.DESCRIPTION),
+    GET("/docs", None, operations.docs, operator_shapes.DOCS),
 )
 
 ROUTES: Final[Sequence[HttpOperation]] = (

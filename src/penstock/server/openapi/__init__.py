@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from penstock.server.openapi.operation import HttpOperation, SchemaObject
-from penstock.server.openapi.shapes import IN_PATH
+from penstock.server.openapi.operation import IN_PATH, HttpOperation, SchemaObject
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.hub.admin.settings import BLOCK_KINDS, FEATURES, LISTS, NAME_CHARS_MAX
-from penstock.server.openapi.operation import AnswerShape, SchemaObject, list_of, object_of
-from penstock.server.openapi.shapes import EVENT_TYPE_NAME, JSON
+from penstock.server.openapi.operation import EVENT_TYPE_NAME, JSON, AnswerShape, SchemaObject, list_of, object_of
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
 _STRING: Final = {"type": "string"}

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from penstock.server.openapi.operation import AnswerShape, Parameter, list_of, object_of
-from penstock.server.openapi.shapes import JSON, NEW_LINES
+from penstock.server.openapi.log import NEW_LINES
+from penstock.server.openapi.operation import JSON, AnswerShape, Parameter, list_of, object_of
 from penstock.wire import batches as wire
 from penstock.wire.producers import GROUP_PATTERN, NUMBER_MAX
 

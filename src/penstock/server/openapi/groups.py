@@ -4,8 +4,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.core.groups import KINDS, NAME_CHARS_MAX
-from penstock.server.openapi.operation import AnswerShape, Parameter, SchemaObject, list_of, object_of
-from penstock.server.openapi.shapes import EVENT_TYPE_NAME, JSON
+from penstock.server.openapi.operation import (
+    EVENT_TYPE_NAME,
+    JSON,
+    AnswerShape,
+    Parameter,
+    SchemaObject,
+    list_of,
+    object_of,
+)
 from penstock.wire import groups as wire
 
 _STRING: Final = {"type": "string"}

@@ -1,22 +1,34 @@
-"""OpenAPI schemas and parameters of feeds, partitions, cursors and streams."""
+"""OpenAPI schemas and parameters of feeds, partitions, cursors and streams.
+
+A body of lines is described as an array of its lines, as OpenAPI does with sequential media types.
+"""
 
 from typing import Any, Final
 
+from penstock.core.events.event import HEADERS_BYTES_MAX, KEY_CHARS_MAX
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
-from penstock.server.openapi.operation import AnswerShape, Parameter, SchemaObject, list_of, object_of
-from penstock.server.openapi.shapes import JSON
+from penstock.server.openapi.operation import (
+    JSON,
+    AnswerShape,
+    Parameter,
+    SchemaObject,
+    answer_of,
+    list_of,
+    object_of,
+)
+from penstock.wire.log.feedapi import ARROW, ARROW_COLUMNS, CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.log.nakadi import (
     BATCH_LIMIT,
     FLUSH_TIMEOUT,
     HEADER,
     MEDIA_TYPE,
     NUMBER_MAX,
-    SCHEMAS_MAX,
     STREAM_TIMEOUT_MAX,
 )
 from penstock.wire.log.zeroeventhub import (
     CHUNK_EVENTS_MAX,
     CURSORSET_CHARS_MAX,
+    NDJSON,
     PAGE_SIZE,
     PAGE_SIZE_MAX,
     WAIT_SECONDS_MAX,
@@ -64,28 +76,84 @@ V2: Final = (
     *_SHARED,
 )
 PUBLISH: Final = (Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _CHUNK),)
-EVENT_TYPES: Final = (
-    Parameter("owning_application", "Only those of this owner.", _TEXT),
-    Parameter(
-        "writer",
-        "Only those that this one may write: a data type, a colon, a value.",
-        {"type": "string", "pattern": "^[^:]+:.+$"},
-    ),
+
+
+_KEPT_CURSOR: Final = {"type": "string", "description": "To be kept and handed back as it is.", "pattern": "^[!-~]+$"}
+_EVENT: Final = {"type": "object", "description": "The event: any JSON object, as its event type has it."}
+_HEADERS: Final = {
+    "type": "object",
+    "description": f"At most {HEADERS_BYTES_MAX} bytes as JSON.",
+    "additionalProperties": _TEXT,
+}
+_DISCOVERY: Final = object_of(
+    "token partitions exactlyOnce",
+    token=_TEXT,
+    partitions=list_of(object_of("id", id=_TEXT)),
+    exactlyOnce={"type": "boolean"},
 )
-REORDERING: Final = (
-    Parameter(
-        "allow_reordering",
-        "Accept that events of one key lose their order, by another `partition_strategy` or other key fields.",
-        {"type": "boolean", "default": False},
-    ),
+_LINE: Final = object_of("data", data=_EVENT, headers=_HEADERS)
+_V1_PLACE: Final = {"partition": _COUNT}
+_V1_PAGE: Final = list_of(
+    {"oneOf": [object_of("partition data", **_V1_PLACE, data=_EVENT, headers=_HEADERS),
+               object_of("partition cursor", **_V1_PLACE, cursor=_KEPT_CURSOR)]}
+)  # fmt: skip
+_V2_PAGE: Final = list_of({"oneOf": [_LINE, object_of("cursor", cursor=_KEPT_CURSOR)]})
+_NEW_LINE: Final = {
+    "type": "object",
+    "description": "An event; or, without data, a cursor line as a feed gives it, which is passed over.",
+    "anyOf": [{"required": ["data"]}, {"required": ["cursor"]}],
+    "properties": {
+        "data": _EVENT,
+        "key": {"type": ["string", "null"], "maxLength": KEY_CHARS_MAX},
+        "headers": {"anyOf": [_HEADERS, {"type": "null"}]},
+        "partition": {"type": ["integer", "null"], "description": "Obeyed under `user_defined` alone."},
+        "cursor": {"type": ["string", "null"]},
+    },
+}
+_PUBLISHED: Final = object_of(
+    "count cursors", count=_COUNT, cursors={"type": "object", "additionalProperties": _KEPT_CURSOR}
 )
-SCHEMAS: Final = (
-    Parameter("limit", "How many versions at most.", {"type": "integer", "minimum": 1, "maximum": SCHEMAS_MAX}),
-    Parameter("offset", "How many of the newest to leave out.", _COUNT),
+_ARROW: Final = {
+    "type": "string",
+    "contentEncoding": "binary",
+    "description": f"Columns: {', '.join(ARROW_COLUMNS)}.",
+}
+_CURSOR_AFTER: Final = {
+    CURSOR_HEADER: "With Arrow: the cursor just after the page, where it is known when the page begins."
+}
+_LEFT_OUT: Final = {
+    LEFT_OUT_HEADER: "With Arrow, where the page sifts: how many events up to the cursor it does not show."
+}
+NEW_LINES: Final = {NDJSON: list_of(_NEW_LINE)}
+BATCH: Final = {JSON: list_of(_EVENT)}
+PUBLISHED_BATCH: Final = answer_of(
+    "All of them are stored. Where one is refused, a 422 says so with an array that has an object for each event.", {}
+)._replace(
+    refusal={
+        JSON: list_of(
+            object_of(
+                "publishing_status step detail eid partition",
+                publishing_status={"enum": ["failed", "aborted"]},
+                step={"enum": ["none", "validating", "partitioning"]},
+                detail=_TEXT,
+                eid=_TEXT,
+                partition={"type": "null"},
+            )
+        )
+    }
 )
-FETCH: Final = (
-    Parameter("fetch", "Only look for the version that says the same.", {"type": "boolean", "default": False}),
+DISCOVERY: Final = answer_of("What the feed consists of.", {JSON: _DISCOVERY})
+PAGE_V1: Final = answer_of(
+    "Without arguments what the feed consists of, else events and cursors, one a line.",
+    {JSON: _DISCOVERY, NDJSON: _V1_PAGE, ARROW: _ARROW},
+    headers=_CURSOR_AFTER,
 )
+PAGE_V2: Final = answer_of(
+    "Events and cursors, one a line; the last is a cursor.",
+    {NDJSON: _V2_PAGE, ARROW: _ARROW},
+    headers=_CURSOR_AFTER | _LEFT_OUT,
+)
+PUBLISHED: Final = answer_of("How many, and by partition the cursor just after them.", {JSON: _PUBLISHED})
 
 
 def _answer(description: str, shape: SchemaObject) -> AnswerShape:

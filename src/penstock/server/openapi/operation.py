@@ -3,11 +3,14 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from starlette.requests import Request
 
+from penstock.core.registry.definition import NAME_CHARS_MAX, NAME_PATTERN
 from penstock.hub.admin.settings import Permission
+
+JSON: Final = "application/json"
 
 Endpoint = Callable[[Request], Awaitable[Any]]
 SchemaObject = Mapping[str, Any]
@@ -45,6 +48,25 @@ def object_of(required: str, /, **properties: SchemaObject) -> dict[str, Any]:
 def list_of(items: SchemaObject, **rules: Any) -> dict[str, Any]:
     """Return the schema of a list of *items*, to which further *rules* apply."""
     return {"type": "array", "items": items} | rules
+
+
+def answer_of(
+    description: str, content: Mapping[str, SchemaObject], status: int = 200, headers: Mapping[str, str] | None = None
+) -> AnswerShape:
+    """Return the answer that has one of the bodies in *content*, by media type."""
+    return AnswerShape(status, description, content, headers or {})
+
+
+EVENT_TYPE_NAME: Final = {
+    "type": "string",
+    "maxLength": NAME_CHARS_MAX,
+    "pattern": f"^{NAME_PATTERN}$",
+}
+IN_PATH: Final[Mapping[str, SchemaObject]] = {
+    "event_type": EVENT_TYPE_NAME,
+    "version": {"type": "string", "pattern": r"^([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}|latest)$"},
+}
+"""The schemas of parameters of paths, by their names, unless an operation has its own."""
 
 
 class HttpOperation(NamedTuple):

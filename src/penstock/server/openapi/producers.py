@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from penstock.server.openapi.operation import AnswerShape, Parameter, SchemaObject, list_of, object_of
-from penstock.server.openapi.shapes import BATCH, JSON, NEW_LINES
+from penstock.server.openapi.log import BATCH, NEW_LINES
+from penstock.server.openapi.operation import JSON, AnswerShape, Parameter, SchemaObject, list_of, object_of
 from penstock.wire import producers as wire
 
 _NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": wire.NUMBER_MAX}

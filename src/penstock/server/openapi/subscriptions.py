@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from penstock.server.openapi.operation import AnswerShape, Parameter, SchemaObject, list_of, object_of
-from penstock.server.openapi.shapes import JSON
+from penstock.server.openapi.operation import JSON, AnswerShape, Parameter, SchemaObject, list_of, object_of
 from penstock.wire.log.nakadi import BATCH_LIMIT, FLUSH_TIMEOUT, MEDIA_TYPE, NUMBER_MAX, STREAM_TIMEOUT_MAX
 from penstock.wire.subscriptions import COMMIT_TIMEOUT, MAX_UNCOMMITTED, STREAM_ID
 

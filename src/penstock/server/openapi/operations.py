@@ -1,0 +1,31 @@
+"""OpenAPI schemas of the routes for operators."""
+
+from typing import Final
+
+from penstock.server.openapi.operation import JSON, answer_of, object_of
+
+TEXT: Final = "text/plain"
+HTML: Final = "text/html"
+_STRING: Final = {"type": "string"}
+_STATUS: Final = object_of("status", status=_STRING)
+STATUS: Final = answer_of("All is well.", {JSON: _STATUS})
+OK: Final = answer_of("OK", {TEXT: _STRING})
+INDEX: Final = answer_of(
+    "What answers here, and where to go on: the path of each.",
+    {JSON: object_of("name version docs", name=_STRING, version=_STRING, docs=_STRING)},
+)
+VERSION: Final = answer_of("The version.", {JSON: object_of("name version", name=_STRING, version=_STRING)})
+_MEASURED: Final = {"type": "object", "additionalProperties": {"type": "object"}}
+METRICS: Final = answer_of(
+    "In Prometheus' format, or in Dropwizard's JSON.",
+    {
+        TEXT: _STRING,
+        JSON: object_of(
+            "version gauges counters histograms meters timers",
+            version=_STRING,
+            **dict.fromkeys(("gauges", "counters", "histograms", "meters", "timers"), _MEASURED),
+        ),
+    },
+)
+DESCRIPTION: Final = answer_of("This document.", {JSON: {"type": "object"}})
+DOCS: Final = answer_of("A page for a browser.", {HTML: _STRING})
