@@ -180,7 +180,7 @@ async def publish_to_partition(request: Request) -> Response:
         return _submit(state.hub, name, batch, how, rechecks=rechecks)
 
     try:
-        found = await state.results.wait(await submit_events(state, submit, is_small=is_small))
+        found = await state.wait(await submit_events(state, submit, is_small=is_small))
     except MalformedEvent as error:
         raise InvalidEvent(**error.fields) from None
     assert found is not None

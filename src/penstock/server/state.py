@@ -70,27 +70,27 @@ STATE: Final = "penstock.state"
 
 
 class Results:
-    """Brings results of other threads to the event loop, as many as there are at a time.
+    """Brings results of other threads to one event loop, as many as there are at a time.
 
     The committer ends a group of requests at once. To wake the event loop for each of them, as `asyncio.wrap_future`
     does, would take longer than all else that the loop does for them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
         self._is_waking = False
 
     def wait(self, future: "Future[Result]") -> "asyncio.Future[Result]":
-        """Return a future of the running event loop with the result of *future*; cancelling it cancels *future*."""
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[Result] = loop.create_future()
+        """Return a future of the loop with the result of *future*; cancelling it cancels *future*."""
+        found: asyncio.Future[Result] = self.loop.create_future()
 
         def deliver(_: "Future[Result]") -> None:
             self._done.append((found, future))
             if not self._is_waking:
                 self._is_waking = True
                 with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
-                    loop.call_soon_threadsafe(self._deliver)
+                    self.loop.call_soon_threadsafe(self._deliver)
 
         future.add_done_callback(deliver)
         found.add_done_callback(lambda each: future.cancel() if each.cancelled() else None)
@@ -124,7 +124,7 @@ class State:
         """Reads under way for streams, by the events that they need: other streams that need the same wait for them."""
         self._counting: asyncio.Future[OutboxCounts | None] | None = None
         self.metrics = Metrics(lambda: self._hub)
-        self.results = Results()
+        self._results: Results | None = None
 
     @property
     def has_started(self) -> bool:
@@ -140,6 +140,13 @@ class State:
     def run(self, function: Callable[[], Result], /) -> Awaitable[Result]:
         """Run *function* in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._workers, function)
+
+    def wait(self, future: "Future[Result]") -> "asyncio.Future[Result]":
+        """Return a future of the running event loop with the result of *future*: see `Results`."""
+        loop = asyncio.get_running_loop()
+        if self._results is None or self._results.loop is not loop:  # An application may be served again, by another.
+            self._results = Results(loop)
+        return self._results.wait(future)
 
     async def read_settled(
         self, names: Sequence[str], read: Callable[[bool], Result | None], disconnect: Disconnect | None = None
@@ -176,14 +183,14 @@ class State:
 
     async def _settle(self, name: str) -> None:
         try:
-            await asyncio.wait_for(self.results.wait(self.hub.log.move(name)), SETTLE_TIMEOUT)
+            await asyncio.wait_for(self.wait(self.hub.log.move(name)), SETTLE_TIMEOUT)
         except (TimeoutError, OutcomeUnknown) as error:
             raise make_unsettled_error(name, error) from error
 
     async def settle_some(self, names: Sequence[str]) -> None:
         """Move the outbox rows of *names* into the log, as far as that can be done within `OVERVIEW_TIMEOUT`."""
         waiting = await self.run(lambda: self.hub.log.find_waiting(names)) if names else ()
-        moves = [self.results.wait(self.hub.log.move(name)) for name in waiting]
+        moves = [self.wait(self.hub.log.move(name)) for name in waiting]
         if moves:
             done, late = await asyncio.wait(moves, timeout=OVERVIEW_TIMEOUT)
             for each in late:

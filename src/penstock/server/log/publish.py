@@ -84,7 +84,7 @@ async def publish_lines(request: Request) -> Response:
             future, more = await submit_events(state, parts.submit, is_small=is_small)
             if future is None:
                 break
-            part = await state.results.wait(future)
+            part = await state.wait(future)
             assert part is not None
             state.metrics.published.add(name, part.events)
             stored += part.events
@@ -152,7 +152,7 @@ async def publish_at_once(scope: Scope, receive: Receive, access: AccessLine) ->
     except PenstockError:
         return again
     access.event, access.feed, access.received = "publish", name, length
-    stored = await state.results.wait(future)
+    stored = await state.wait(future)
     assert stored is not None
     state.metrics.published.add(name, stored.events)
     cursors = cursors_after(stored)
@@ -247,7 +247,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         if future is None:
             await state.run(lambda: state.hub.registry.load(name))
         else:
-            await state.results.wait(future)
+            await state.wait(future)
     except MalformedEvent as error:
         raise MalformedRequest.of("malformed-batch", line=error.line, reason=error.reason) from None
     except (InvalidEvent, EventTooLarge, PublishingRestricted) as error:

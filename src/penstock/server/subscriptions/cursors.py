@@ -87,7 +87,7 @@ async def commit_cursors(request: Request) -> Response:
     for name in {commit.place[0] for commit in commits}:
         authorize(request, "read", event_type_named(name))
     commit = hub.subscriptions.commits.submit(subscription_id, _stream_id(stream_id), commits)
-    moved = await state.results.wait(commit)
+    moved = await state.wait(commit)
     return Response(status_code=204) if all(moved) else json_response(commit_results(items, moved))
 
 

@@ -1,0 +1,77 @@
+"""Results of other threads come to the event loop that waits for them."""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from penstock.server.state import State
+
+
+def a_state() -> State:
+    return State(lambda: pytest.fail("no hub is needed"))
+
+
+def test_results_and_errors_of_a_thread_are_delivered_to_their_waiters() -> None:
+    async def main() -> None:
+        state, futures = a_state(), [Future[int]() for _ in range(100)]
+        waiting = [asyncio.ensure_future(state.wait(each)) for each in futures]
+
+        def end() -> None:
+            for number, future in enumerate(futures):
+                if number % 10:
+                    future.set_result(number)
+                else:
+                    future.set_exception(ValueError(number))
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        found: list[Any] = await asyncio.gather(*waiting, return_exceptions=True)
+        thread.join()
+        assert [each.args[0] if isinstance(each, ValueError) else each for each in found] == [*range(100)]
+        assert [isinstance(each, ValueError) for each in found] == [number % 10 == 0 for number in range(100)]
+
+    asyncio.run(asyncio.wait_for(main(), 300))
+
+
+def test_waiter_that_is_cancelled_cancels_what_it_waits_for_and_no_other() -> None:
+    async def main() -> None:
+        state, one, other = a_state(), Future[int](), Future[int]()
+        cancelled, kept = state.wait(one), state.wait(other)
+        cancelled.cancel()
+        await asyncio.sleep(0)
+        assert one.cancelled()
+        other.set_result(1)
+        assert await kept == 1
+
+    asyncio.run(asyncio.wait_for(main(), 300))
+
+
+def test_future_that_is_cancelled_cancels_its_waiter() -> None:
+    async def main() -> None:
+        future = Future[int]()
+        waiting = a_state().wait(future)
+        future.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(asyncio.wait_for(main(), 300))
+
+
+def test_application_of_a_closed_loop_is_served_by_another_loop() -> None:
+    state, late = a_state(), Future[int]()
+
+    async def leave() -> None:
+        state.wait(late)
+
+    async def stay() -> int:
+        future = Future[int]()
+        waiting = state.wait(future)
+        threading.Timer(0.01, future.set_result, [2]).start()
+        return await waiting
+
+    asyncio.run(leave())
+    late.set_result(1)
+    assert asyncio.run(asyncio.wait_for(stay(), 300)) == 2
