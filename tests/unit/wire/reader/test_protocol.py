@@ -246,6 +246,34 @@ def test_hub_is_read_by_feedapi_for_one_partition_and_merged_for_several() -> No
     assert script.urls[1:] == ["/feed?n=4&cursor0=x&cursor1=y", "/feed/events?token=1-4&partition=1&cursor=y"]
 
 
+def sizes_asked(options: dict[str, Any], line: dict[str, Any], **parameters: Any) -> list[str]:
+    """Return the page size that each of three reads asks for, of a feed of such lines."""
+    pages = [page(*[line | {"partition": 0}] * 10, {"partition": 0, "cursor": "b"}) for _ in range(3)]
+    script = Script(discovery("1-1", "0"), *pages)
+    feed = protocol(script, **options)
+    for _ in range(3):
+        script.play(feed.read({0: "a"}, ReadParameters(**parameters)))
+    return [url.partition("pagesizehint=")[2] for url in script.urls[1:]]
+
+
+def test_pages_of_a_hub_are_as_large_as_the_size_of_its_events_allows() -> None:
+    small, medium, large = ({"data": "x" * size} for size in (300, 1000, 2500))
+
+    assert sizes_asked({"merged": True}, small) == ["", "5000", "5000"]
+    sizes = sizes_asked({"merged": True}, medium)
+    assert sizes[0] == ""
+    assert 1900 < int(sizes[1]) < 2100
+    assert sizes_asked({"merged": True}, large) == ["", "", ""]
+
+
+def test_page_size_is_left_to_other_servers_and_to_readers_who_choose_it() -> None:
+    small = {"data": "x"}
+
+    assert sizes_asked({}, small) == ["", "", ""]
+    assert sizes_asked({"merged": True}, small, page_size_hint=7) == ["7", "7", "7"]
+    assert sizes_asked({"merged": True}, small, cursor_set="me") == ["", "", ""]
+
+
 def test_stale_token_leads_to_a_discovery_and_the_heirs_of_a_partition() -> None:
     heirs = [{"id": "1", "cursorFromPartitions": ["0"]}, {"id": "2", "cursorFromPartitions": ["0"]}]
     script = Script(

@@ -41,7 +41,7 @@ from penstock.wire.http import (
 )
 from penstock.wire.log.reader.pages import FeedEvent, Page, PageReader
 from penstock.wire.log.reader.partitions import Discovery, ReadState, discover, zeroeventhub_discovery
-from penstock.wire.log.zeroeventhub import CURSORSET_CHARS_MAX, NDJSON
+from penstock.wire.log.zeroeventhub import CURSORSET_CHARS_MAX, NDJSON, PAGE_SIZE
 
 ALL_HEADERS: Final = "_all"
 
@@ -53,7 +53,11 @@ class ReadParameters:
     """Parameters of a read, other than its cursors."""
 
     page_size_hint: int | None = None
-    """Number of events; the server may return more or fewer. None is the server's default; 0 returns cursors only."""
+    """Number of events; the server may return more or fewer. 0 returns cursors only.
+
+    None is the server's default. Of a Penstock hub (`merged`) it is up to `PAGE_EVENTS` if the events are small, unless
+    there is a cursor set.
+    """
     wait_seconds: float = 0.0
     """Seconds that the server waits for an event if there is none, if it supports that."""
     headers: str | Sequence[str] = ()
@@ -187,6 +191,10 @@ PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """A longer response is cut at its next cursor, so that an endless response cannot exhaust the memory."""
 PAGE_EVENTS_MAX: Final = 200_000
 """A response with more events is cut too, unless more than half of this number was requested."""
+PAGE_BYTES: Final = 2 * 1024 * 1024
+"""The size of a hub's page, in bytes, that a reader asks for by default."""
+PAGE_EVENTS: Final = 5_000
+"""Maximum number of events that a reader asks a hub for by default: a larger page is hardly faster."""
 TURN_WAIT_SECONDS: Final = 1.0
 """FeedAPI waits for one partition only: when several are read, each wait is limited to this."""
 STALE_MAX: Final = 3
@@ -232,6 +240,8 @@ class FeedProtocol:
         self._partition_count = None if version == 2 else partition_count
         self._discovery = known if version == 1 else None
         self._ends: dict[int, str] = {}
+        self._line_bytes = PAGE_BYTES
+        """Mean size of a line of the last page with events; before the first one, as large as a whole page."""
         self._decoder = None if kind is None else EventDecoder(kind, url)
 
     def discovery(self, *, afresh: bool = False) -> Exchange[Discovery]:
@@ -284,6 +294,8 @@ class FeedProtocol:
         Raises:
             StaleToken: The partitions have changed since *discovery*.
         """
+        if parameters.page_size_hint is None:
+            parameters = replace(parameters, page_size_hint=self._choose_page_size(parameters))
         if self._merges(discovery, parameters, len(asked)):
             n = discovery.partition_count
             url = join_url(self.url, query=make_version_one_query(parameters, n, asked, wait_seconds))
@@ -387,9 +399,24 @@ class FeedProtocol:
                 reader.feed(chunk)
                 if reader.is_closed and (reader.byte_count > PAGE_BYTES_MAX or reader.event_count > event_count_max):
                     return reader.cut()
+            self._measure(reader)
             return reader.finish()
         except ConnectionLost as error:  # The reader makes progress even if the server breaks off every response.
             return reader.recover(error)
+
+    def _choose_page_size(self, parameters: ReadParameters) -> int | None:
+        """Return the page size to ask a hub for; None for the server's default.
+
+        A cursor set is stored with the next read, so that a whole page is read again after a failure: it is not
+        enlarged.
+        """
+        count = min(PAGE_EVENTS, PAGE_BYTES // self._line_bytes)
+        return count if self.merged and parameters.cursor_set is None and count > PAGE_SIZE else None
+
+    def _measure(self, reader: PageReader) -> None:
+        """Record the size of the events that *reader* has read."""
+        if reader.event_count:
+            self._line_bytes = max(1, reader.byte_count // reader.event_count)
 
     def _check_until(self, until: Mapping[int, str], cursors: Mapping[int, str]) -> None:
         if not self.merged:
