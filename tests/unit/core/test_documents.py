@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock.core.events.encoding import encode_event, encode_together, is_one_event
-from penstock.core.events.metadata import fill_metadata
+from penstock.core.events.metadata import fill_metadata, fill_metadata_of
 from penstock.errors import BadParameter, InvalidEvent
 from penstock.schema.models import DataChange
 
@@ -445,3 +445,19 @@ def test_events_of_plain_values_are_encoded_together_and_others_are_not() -> Non
     for other in ([float("nan")], [None, float("-inf")], BORN, Anything(value=1), object(), "\ud800", itself()):
         assert encode_together([plain, {"a": other}]) is None
     assert encode_together([plain, b"{}"]) is None
+
+
+METADATA = st.dictionaries(
+    st.sampled_from(["eid", "occurred_at", "flow_id", "é"]), st.none() | st.text(max_size=3) | st.integers(0, 9)
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2), st.none() | METADATA | st.just("absent"))
+def test_metadata_of_a_dict_is_filled_like_that_of_its_json(event: dict[str, Any], metadata: Any) -> None:
+    if metadata != "absent":
+        event = {"first": 1, "metadata": metadata, **event}
+    raw = encode_event(event)
+    when = dt.datetime(2026, 11, 20, 12, 30, 15, 999_999, tzinfo=AMSTERDAM)
+    written: dict[str, Any] = {"eid": lambda: uuid.UUID(int=7), "occurred_at": lambda: when}
+
+    assert fill_metadata_of(event, raw, **written) == fill_metadata(raw, **written)

@@ -18,7 +18,7 @@ import msgspec
 from penstock.client.registry import EventTypeProtocol, hub_address
 from penstock.core.events.encoding import encode_event, encode_together, is_one_event
 from penstock.core.events.event import NewEvent, check_event, check_size, find_first_large
-from penstock.core.events.metadata import fill_metadata
+from penstock.core.events.metadata import fill_metadata, fill_metadata_of
 from penstock.errors import (
     AlreadyUsed,
     ConnectionLost,
@@ -138,13 +138,19 @@ class PublishProtocol:
         raws = encode_together(events)
         if raws is None or find_first_large(raws) is not None:
             return (self.line(event, key, has_metadata) for event in events)
-        if has_metadata or callable(key):
-            return (
-                self.line_of(raw, key(event) if callable(key) else key, None, has_metadata)
-                for event, raw in zip(events, raws, strict=True)
-            )
-        tail = _encode_tail(key, None)
-        return (b'{"data":%b%b' % (raw, tail) for raw in raws)
+        return self._frame_lines(events, raws, key, has_metadata)
+
+    def _frame_lines(self, events: list[Any], raws: list[bytes], key: Key, has_metadata: bool) -> Iterator[bytes]:
+        """Yield the feed lines of *events*, which are dicts; *raws* are their encodings."""
+        tail = _encode_tail(None if callable(key) else key, None)
+        for event, encoded in zip(events, raws, strict=True):
+            raw = encoded
+            if callable(key):
+                tail = _encode_tail(key(event), None)
+            if has_metadata:
+                raw = fill_metadata_of(event, encoded, eid=self._new_id, occurred_at=self._now)
+                check_size(raw)
+            yield b'{"data":%b%b' % (raw, tail)
 
     def line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
         """Return the feed line of *event*. With *has_metadata* the event gets an eid and a time if it has none."""

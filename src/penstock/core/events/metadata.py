@@ -24,7 +24,8 @@ flow id 128, the rest is short."""
 _DROPPED: Final = SERVER_MEMBERS - {"partition"}
 _MAYBE_WRITTEN: Final = SERVER_MEMBERS | {"flow_id"}
 _NULL: Final = b"null"
-_FILLED: Final = ("eid", "occurred_at")
+_FILLED: Final = frozenset(["eid", "occurred_at"])
+_ABSENT: Final = object()
 _KEY: Final = re.compile(rb'[{,\s]*"(?:[^"\\]|\\.)*"\s*:\s*')
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
@@ -53,10 +54,31 @@ def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[
     if "eid" in nulls or "eid" not in given:
         metadata["eid"] = msgspec.Raw(_encode(str(eid())))
     if "occurred_at" in nulls or "occurred_at" not in given:
-        moment = occurred_at().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        metadata["occurred_at"] = msgspec.Raw(_encode(moment))
+        metadata["occurred_at"] = msgspec.Raw(_encode(_format_time(occurred_at())))
     event["metadata"] = msgspec.Raw(_encode(metadata))
     return _encode(event)
+
+
+def fill_metadata_of(
+    event: dict[str, Any], raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[[], datetime]
+) -> bytes:
+    """Return *raw* as `fill_metadata` does; it is the JSON of *event*, freshly encoded, and is seldom decoded.
+
+    >>> fill_metadata_of({"metadata": {"eid": "x", "occurred_at": "y"}}, b"(JSON)", eid=UUID, occurred_at=datetime.now)
+    b'(JSON)'
+    """
+    metadata = event.get("metadata", _ABSENT)
+    if metadata is _ABSENT:
+        separator = b"," if event else b""
+        filled = f'"metadata":{{"eid":"{eid()}","occurred_at":"{_format_time(occurred_at())}"}}}}'
+        return b"".join([raw[:-1], separator, filled.encode()])
+    if type(metadata) is dict and metadata.keys() >= _FILLED and None not in metadata.values():
+        return raw
+    return fill_metadata(raw, eid=eid, occurred_at=occurred_at)
+
+
+def _format_time(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class _EventEnvelope(msgspec.Struct):
