@@ -23,6 +23,7 @@ from penstock.errors import (
     Unavailable,
     Unreachable,
 )
+from penstock.testing.factories import a_feed_event
 from tests.unit.wire.script import Reply, Script, problem
 
 AWAY = Unreachable(url="u", reason="refused")
@@ -225,6 +226,12 @@ def test_invalid_event_is_refused_before_it_is_sent(event: Any) -> None:
 
     assert caught.value.line == 2
     assert len(script.requests) == 1
+
+
+def test_event_of_a_feed_is_refused_with_advice() -> None:
+    for events in (a_feed_event(), [{}, a_feed_event()]):
+        with pytest.raises(TypeError, match="FeedEvent has no form in JSON: publish its `raw`"):
+            publish(Script(category()), events)
 
 
 def test_event_that_is_too_large_is_refused_before_it_is_sent() -> None:

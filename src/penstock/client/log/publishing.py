@@ -30,6 +30,7 @@ from penstock.errors import (
 )
 from penstock.wire.arguments import check_callable, check_count
 from penstock.wire.http import Exchange, HttpRequest, TakeEvents, error_of, fetch, is_not_applied, retry_until
+from penstock.wire.log.reader.pages import FeedEvent
 from penstock.wire.log.zeroeventhub import NDJSON
 
 BATCH_EVENTS: Final = 1_000
@@ -251,7 +252,10 @@ def encode_payload(event: Any) -> bytes:
     Raises:
         InvalidEvent: *event* is not a JSON object.
         EventTooLarge: *event* exceeds the maximum size.
+        TypeError: *event* is a FeedEvent, or contains a value that has no form in JSON.
     """
+    if isinstance(event, FeedEvent):
+        raise TypeError("FeedEvent has no form in JSON: publish its `raw` or its `data`")
     raw = encode_event(event)
     if isinstance(event, str | bytes | bytearray | memoryview | msgspec.Raw) or b"\n" in raw or b"\r" in raw:
         return check_event(raw)  # Raw JSON within an event may contain line breaks, and anything after them.
