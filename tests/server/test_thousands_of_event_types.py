@@ -88,12 +88,12 @@ def test_publish_to_a_known_event_type_reads_nothing_of_the_registry(
 
     said.clear()
     alone.log.publish(NAMES[0], [event])
-    needed = len(said)
-    assert needed > 3, "a transaction, heads, events"
+    needed = without_looks(said)
+    assert len(needed) > 3, "a transaction, heads, events"
     for name in known:
         said.clear()
         among.log.publish(name, [event])
-        assert len(said) == needed
+        assert len(without_looks(said)) == len(needed)
         assert not any("definition" in statement for statement in said)
     assert (store.reads, store.writes) == (len(known), 2 * len(known)), "a write transaction each, and nothing else"
 
@@ -114,3 +114,8 @@ def test_all_event_types_are_listed_with_one_read_and_over_http(database: str, o
     assert listed[-1] == shown
     assert all(each["name"] in each["schema"]["schema"] for each in listed)
     assert (published.status_code, published.content) == (200, b"")
+
+
+def without_looks(said: list[str]) -> list[str]:
+    """Return what was *said* besides the looks whether others write, which come at intervals."""
+    return [statement for statement in said if not statement.startswith("PRAGMA data_version")]

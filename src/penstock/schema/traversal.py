@@ -238,7 +238,7 @@ def check_references(schema: Schema) -> None:
 def list_references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
     """Yield the references within *value*, each with the pointer to the node that holds it; *value* is at *at*.
 
-    >>> list(references({"items": {"$ref": "#"}}))
+    >>> list(list_references({"items": {"$ref": "#"}}))
     [(('items',), '#')]
     """
     waiting = [(at, value)]

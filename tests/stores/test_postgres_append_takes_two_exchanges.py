@@ -1,4 +1,4 @@
-"""A transaction that appends begins, looks into the outbox and locks its heads in one exchange with PostgreSQL."""
+"""An append takes two exchanges with PostgreSQL: one begins, looks and locks, one inserts and commits."""
 
 import threading
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def lock(store: PostgresStore, feed: StoredFeed, *, patience: str = "0") -> int:
         return len(tx.log.find_heads(feed.partition_ids, lock=True))
 
 
-def test_append_begins_with_one_exchange(
+def test_append_of_few_events_takes_two_exchanges(
     store: PostgresStore, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -56,7 +56,10 @@ def test_append_begins_with_one_exchange(
     monkeypatch.setattr(psycopg.Cursor, "execute", noted)
     with store.write(plan=opening(feed)) as tx:
         tx.log.append([row(feed.partition_ids[0], 0)])
-    assert len(asked) == 1, asked
+        assert len(asked) == 1, "it begins, looks and locks"
+    assert len(asked) == 2, asked
+    assert asked[1].startswith("INSERT INTO penstock_event ")
+    assert asked[1].endswith("COMMIT")
 
 
 def test_heads_are_locked_until_the_transaction_ends(store: PostgresStore, feed: StoredFeed) -> None:
