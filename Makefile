@@ -38,7 +38,7 @@ test-all: setup system lint ## every test, with all cases, many examples, long r
 	@scripts/setup-promtool
 	$(BIN)/pytest -m "" --hypothesis-profile exhaustive --timeout 3600 $(PARALLEL) $(PYTEST_ARGS)
 
-check: setup lint ## format, lint, types, imports and unit tests: about 45 seconds
+check: setup lint ## format, lint, types, imports and unit tests: under a minute
 	$(BIN)/pytest -n auto src/penstock src/penstock_demo tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)
 
 lint: setup

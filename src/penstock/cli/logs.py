@@ -7,7 +7,7 @@ import threading
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -27,6 +27,8 @@ WRITE_INTERVAL: Final = 0.05
 """The interval at which access lines are written."""
 LINES_WAITING_MAX: Final = 100_000
 """So many access lines wait at most while nobody reads the log; the oldest are dropped."""
+STOP_TIMEOUT: Final = 1.0
+"""A process that ends waits no longer for the reader of its log."""
 
 _QUIET: Final = ("uvicorn.error", "psycopg.pool", "asyncio")
 """Loggers whose everyday lines are of no use to whoever runs a hub."""
@@ -101,8 +103,8 @@ def has_failed(line: "AccessLine") -> bool:
 class AccessWriter:
     """Writes access lines as JSON where *handler* writes, many at once, from a thread of its own.
 
-    The event loop formats nothing and waits for no reader of the log. Lines are at most `WRITE_INTERVAL` late; those of
-    the last moment are lost if the process is killed.
+    The event loop formats nothing and waits for no reader of the log. Lines are up to `WRITE_INTERVAL` late; those of
+    the last moment are lost if the process is killed, and lines that cannot be written are dropped.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class AccessWriter:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._thread.join()
+        self._thread.join(STOP_TIMEOUT)
 
     def add(self, line: "AccessLine") -> None:
         """Have *line* written soon, unless its level is not logged or it is not among those wanted."""
@@ -137,11 +139,15 @@ class AccessWriter:
         lines = []
         while self._waiting:
             lines.append(_format(self._waiting.popleft()))
-        if lines:
-            text = "".join(lines)
-            with self._handler.lock or threading.Lock():
-                self._handler.stream.write(text)
+        if not lines:
+            return
+        self._handler.acquire()
+        try:
+            with suppress(OSError, ValueError):  # Its reader is gone, the disk is full, or the stream is closed.
+                self._handler.stream.write("".join(lines))
                 self._handler.flush()
+        finally:
+            self._handler.release()
 
 
 def _format(line: "AccessLine") -> str:

@@ -12,6 +12,7 @@ import pytest
 from penstock.cli import logs
 from penstock.cli.logs import AccessLog, AccessWriter, LogLevel, open_access_log
 from penstock.server.telemetry import AccessLine
+from tests.served import until
 
 
 def a_line(path: str = "/feeds/a", status: int = 200) -> AccessLine:
@@ -74,6 +75,24 @@ def test_access_lines_and_other_lines_of_the_log_are_whole() -> None:
     lines = [json.loads(line) for line in handler.stream.getvalue().splitlines()]
     assert sum("path" in line for line in lines) == 2_000
     assert sum("path" not in line for line in lines) == 500
+
+
+def test_lines_are_written_again_after_the_stream_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = logging.StreamHandler(io.StringIO())
+    write, failures = handler.stream.write, [OSError("no space left")]
+
+    def write_or_fail(text: str) -> int:
+        if failures:
+            raise failures.pop()
+        return write(text)
+
+    monkeypatch.setattr(handler.stream, "write", write_or_fail)
+    with AccessWriter(handler) as writer:
+        writer.add(a_line("/lost"))
+        until(lambda: not failures)
+        writer.add(a_line("/kept"))
+
+    assert [json.loads(line)["path"] for line in handler.stream.getvalue().splitlines()] == ["/kept"]
 
 
 def test_oldest_access_lines_are_dropped_while_nobody_reads_the_log(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,9 +89,9 @@ class Http1Protocol(asyncio.Protocol):
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # Until the connection is made.
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         """None once no more requests are read from this connection."""
-        self._exchanges: deque[RequestCycle] = deque()
+        self._exchanges: deque[HttpExchange] = deque()
         """The requests that are not answered yet; the first one is with the application."""
-        self._reading: RequestCycle | None = None
+        self._reading: HttpExchange | None = None
         """The request whose body is being received; it may have been answered already."""
         self._refusal: PenstockError | None = None
         self._refusal_waits = False
@@ -243,7 +243,7 @@ class Http1Protocol(asyncio.Protocol):
             return
         self._check_head(version)
         expects_continue = self._expects_continue and version == "1.1"  # HTTP/1.0 has no 100 (RFC 9110, 10.1.1).
-        exchange = RequestCycle(self, self._scope(method, version), expects_continue=expects_continue)
+        exchange = HttpExchange(self, self._scope(method, version), expects_continue=expects_continue)
         exchange.keep_alive = version == "1.1" and parser.should_keep_alive()
         self._in_head = False
         self._reading = exchange
@@ -327,12 +327,12 @@ class Http1Protocol(asyncio.Protocol):
 
     # Exchanges.
 
-    def _run(self, exchange: "RequestCycle") -> None:
+    def _run(self, exchange: "HttpExchange") -> None:
         task = self.loop.create_task(exchange.run(self.app))
         self.server_state.tasks.add(task)
         exchange.task = task
 
-    def on_answered(self, exchange: "RequestCycle") -> None:
+    def on_answered(self, exchange: "HttpExchange") -> None:
         """Go on behind an answer: with the next request that waits, or by waiting for one."""
         self.server_state.total_requests += 1
         if not self._exchanges or self._exchanges[0] is not exchange:
@@ -493,7 +493,7 @@ class Http1Protocol(asyncio.Protocol):
         self._refuse()
 
 
-class RequestCycle:
+class HttpExchange:
     """One request and its answer: what an ASGI application receives and sends."""
 
     def __init__(self, protocol: Http1Protocol, scope: Scope, *, expects_continue: bool) -> None:
