@@ -1,5 +1,6 @@
 """What every test can ask for: databases of its own, empty and thrown away afterwards."""
 
+import gc
 import os
 import shutil
 import signal
@@ -38,6 +39,9 @@ hypothesis.settings.register_profile("penstock", deadline=None, print_blob=True,
 hypothesis.settings.register_profile(PROFILE, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("penstock")
 
+# To look for garbage among ten thousand tests that all live until the end takes half the time of their collection.
+gc.disable()
+
 
 def pytest_configure() -> None:
     """Take signals as in the foreground: what a shell starts in the background ignores two, and so do its children.
@@ -68,6 +72,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     )
     yield
     put_slowest_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from here on, and not among the tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def put_slowest_first(items: list[pytest.Item]) -> None:
