@@ -1,4 +1,7 @@
-"""Connections to one SQLite file: a pool of readers, and one writer that queues with those of other processes."""
+"""Connections to one SQLite file: a pool of readers, and one writer that queues with those of other processes.
+
+`translate_errors` is the only place that knows the codes of SQLite's errors.
+"""
 
 import fcntl
 import os
@@ -11,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import DatabaseUnavailable, OutcomeUnknown, Unavailable, WrongTransaction
+from penstock.errors import DatabaseUnavailable, DiskFull, OutcomeUnknown, SchemaMissing, Unavailable, WrongTransaction
 from penstock.storage.log.events import CHUNK_BYTES
-from penstock.storage.sqlite.errors import translate_errors
+from penstock.storage.sqlite import SQLITE
 
 BUSY_TIMEOUT = 10.0
 CACHE_KIB = 2_048
@@ -34,6 +37,40 @@ BREATH_SECONDS = 0.030
 BREATH_INTERVAL = 0.100
 """SQLite's busy handler retries after at most 25 ms during its first 130 ms, so a service that waits finds a pause of
 30 ms in every 100 ms."""
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise Penstock's errors for those of SQLite.
+
+    Raises:
+        DiskFull: the disk is full; nothing was written.
+        DatabaseUnavailable: locked too long, damaged, or the file cannot be read or written now.
+        SchemaMissing: a table does not exist.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if (translation := _translate(error)) is None:
+            raise
+        raise translation from error
+
+
+def _translate(error: sqlite3.DatabaseError) -> Unavailable | SchemaMissing | None:
+    """Return Penstock's error for *error*; None if *error* is not about the state of the database."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_NOTADB":
+        reason = f"the file is not a SQLite database, or its beginning is damaged: {error} ({name})"
+        return DatabaseUnavailable(reason=reason, retry_after=60)
+    if name.startswith("SQLITE_CORRUPT"):
+        return DatabaseUnavailable(reason=f"the file is damaged, put a backup back: {error} ({name})", retry_after=60)
+    if name in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"):  # The latter: no space for the index of the write-ahead log.
+        return DiskFull(reason=str(error), retry_after=5)
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
+        return DatabaseUnavailable(reason=f"{error} ({name})", retry_after=1)
+    if "no such table: penstock_" in str(error):
+        return SchemaMissing(found=0, wanted=SQLITE.version)
+    return None
 
 
 def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.storage.sqlite.errors import translate_errors
+from penstock.storage.sqlite.connection import translate_errors
 from penstock.storage.store import DoctorFinding, check_outbox, check_rejected
 
 LONG_TRANSACTION_SECONDS: Final = 3.0

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, SchemaMissing
 from penstock.storage.sqlite import SQLITE
-from penstock.storage.sqlite.connection import Readers, Writer, connect
+from penstock.storage.sqlite.connection import Readers, Writer, connect, translate_errors
 from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, diagnose, read_schema_version
-from penstock.storage.sqlite.errors import translate_errors
 from penstock.storage.sqlite.log.events import SqliteLog
 from penstock.storage.sqlite.log.outbox import SqliteOutbox
 from penstock.storage.statements import SqlRunner

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import DatabaseUnavailable, DiskFull, SchemaMissing
-from penstock.storage.sqlite.errors import translate_errors
+from penstock.storage.sqlite.connection import translate_errors
 
 
 @pytest.fixture
