@@ -46,7 +46,7 @@ class Play:
         )
         services = StreamServices(
             hub.store,
-            Reader(hub.store),
+            Reader(hub.store, hub.registry),
             hub.log.watch,
             subscriptions.lease,
             subscriptions.local_streams,

@@ -13,7 +13,7 @@ from penstock.core.events.partitioning import hash_partition
 from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.errors import InvalidEvent
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import AppendResult
+from penstock.hub.log.publish import AppendResult
 from penstock.storage import open_store
 from penstock.storage.store import Tx
 from penstock.testing.factories import a_business_event, a_new_event, an_event_type
@@ -77,6 +77,31 @@ def test_change_of_an_event_type_holds_in_another_process_at_once(hubs: tuple[ht
     assert publish(there, {"n": "1"}) == publish(there, {"n": 1}) == 404
     assert here.post("/event-types", json=definition('{"n": {"type": "boolean"}}')).status_code == 201
     assert (publish(there, {"n": True}), publish(there, {"n": 1})) == (200, 422)
+
+
+def test_page_follows_a_change_of_its_event_type_in_another_process_at_once(
+    hubs: tuple[httpx2.Client, httpx2.Client],
+) -> None:
+    here, there = hubs
+
+    def read(n: int, partition: int, cursor: str = "_first") -> tuple[int, str]:
+        page = there.get(f"/feeds/{NAME}", params={"n": n, f"cursor{partition}": cursor})
+        return page.status_code, page.text
+
+    status, page = read(1, 0)
+    cursor = json.loads(page.splitlines()[-1])["cursor"]
+    assert (status, page.count('"data"'), read(3, 2)[0]) == (200, 2, 200)
+
+    assert here.put(f"/event-types/{NAME}/partition-count", json={"partition_count": 2}).status_code == 204
+    assert publish(here, {"n": 2}) == 200
+    assert (read(3, 2)[0], read(1, 0, cursor)[0]) == (400, 200)
+    assert sum(read(2, partition)[1].count('"data"') for partition in (0, 1)) == 4
+
+    assert here.delete(f"/event-types/{NAME}").status_code == 200
+    assert (read(2, 0)[0], read(2, 0, cursor)[0]) == (404, 404)
+    assert here.post("/event-types", json=definition()).status_code == 201
+    assert publish(here, {"n": 3}) == 200
+    assert (read(1, 0)[1].count('"data"'), read(1, 0, cursor)[0]) == (2, 410)
 
 
 def test_prepared_publish_is_prepared_again_after_a_change(migrated_url: str) -> None:

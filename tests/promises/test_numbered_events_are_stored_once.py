@@ -18,7 +18,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.producers import MODULUS, EpochClaim, OffsetRange, ProducerStamp
 from penstock.errors import ClaimRefused, PenstockError, ProducerNotFound, ProducerUnsafe
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import AppendResult, ProducerName
+from penstock.hub.log.publish import AppendResult, ProducerName
 from penstock.storage import open_store
 from tests.exhaustive import examples, exhaustive
 from tests.promises.line import Ids, Line

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import AppendResult
+from penstock.hub.log.publish import AppendResult
 from penstock.storage import open_store
 from tests.promises.scene import (
     NAME,

@@ -15,7 +15,7 @@ from penstock.errors import OutcomeUnknown, ProducerNotFound, ProducerUnsafe, Un
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import system_clock
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import AppendResult, ProducerName
+from penstock.hub.log.publish import AppendResult, ProducerName
 from penstock.hub.producers.producers import DAY_SECONDS
 from penstock.storage import open_store
 from penstock.testing.postgres import PostgresCluster

@@ -25,8 +25,18 @@ from penstock.errors import HubUnavailable, OutcomeUnknown, PenstockError, Unava
 from penstock.hub.background import Background, Clock
 from penstock.hub.batches.ledger import BatchTurns, record_piece
 from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, MovedRows, RowGoneError, RowsLeft, reject_row, take_rows
-from penstock.hub.log.publish import Prepared, Unpublishable, find_refusal, prepare_or_refuse
-from penstock.hub.log.request import AppendResult, PublishRequest, RequestResult, append_rows, is_stale, lock_heads
+from penstock.hub.log.publish import (
+    AppendResult,
+    Prepared,
+    PublishRequest,
+    RequestResult,
+    Unpublishable,
+    append_rows,
+    find_refusal,
+    is_stale,
+    lock_heads,
+    prepare_or_refuse,
+)
 from penstock.hub.producers.sequencing import (
     StaleError,
     Verdict,

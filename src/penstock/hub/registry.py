@@ -51,8 +51,8 @@ class Comparison(NamedTuple):
 class Registry:
     """The event types of one store.
 
-    Remembered event types may be out of date, because other processes change them too: an append notices by their
-    revision, a read always asks the store.
+    Remembered event types may be out of date, because other processes change them too: appends and pages notice by the
+    revision of the heads, other reads ask the store.
     """
 
     def __init__(

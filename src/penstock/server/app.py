@@ -104,7 +104,7 @@ class HubApp:
 
     async def _dispatch(self, scope: Scope, receive: Receive, access: AccessLine) -> None:
         rest: Receive | None = receive
-        if takes_lines(scope):
+        if scope["method"] == "POST" and takes_lines(scope):
             try:
                 rest = await publish_at_once(scope, receive, access)
             except PenstockError as error:

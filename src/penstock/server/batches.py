@@ -10,8 +10,7 @@ from penstock.errors import InvalidEvent, MalformedEvent, MalformedRequest, Requ
 from penstock.hub.admin.sweeping import UPLOAD_SECONDS
 from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
-from penstock.hub.log.publish import NewEvents
-from penstock.hub.log.request import BatchName
+from penstock.hub.log.publish import BatchName, NewEvents
 from penstock.server.http.requests import media_type_of, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import event_type_of, state_of

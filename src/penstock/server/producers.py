@@ -17,8 +17,7 @@ from penstock.core.producers import OffsetRange
 from penstock.errors import BadParameter, InvalidEvent, MalformedEvent, MalformedRequest, PartitionNotFound
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
-from penstock.hub.log.publish import PublishOptions
-from penstock.hub.log.request import AppendResult, ProducerName, ProducerResult
+from penstock.hub.log.publish import AppendResult, ProducerName, ProducerResult, PublishOptions
 from penstock.hub.producers.producers import ProducerStatus, new_group
 from penstock.server.http.requests import media_type_of, read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, page_links

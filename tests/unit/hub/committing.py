@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.core.producers import OffsetRange
 from penstock.hub.committer import Committer, PublishRequest
-from penstock.hub.log.request import AppendResult
+from penstock.hub.log.publish import AppendResult
 from penstock.storage import Store
 from penstock.testing.clock import VirtualClock
 from tests.unit.hub.feeds import create_feed, find_feed, make_registry, read_data

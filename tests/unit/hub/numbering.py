@@ -8,12 +8,14 @@ from penstock.core.producers import MODULUS, ProducerStamp, ProducerState, diges
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import InvalidEvent
 from penstock.hub.committer import judge, record
-from penstock.hub.log.publish import NewEvents, Prepared, Unpublishable
-from penstock.hub.log.request import (
+from penstock.hub.log.publish import (
+    NewEvents,
     NumberedBatch,
+    Prepared,
     ProducerName,
     PublishRequest,
     RequestResult,
+    Unpublishable,
     append_rows,
     digest_input,
     lock_heads,

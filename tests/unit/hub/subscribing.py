@@ -118,7 +118,7 @@ class Played:
         self.parked_keys = parked_keys_of(store)
         self.hub = Hub(store, clock=self.clock)
         """It publishes, and wakes; its own threads are never started."""
-        self.reader = Reader(store)
+        self.reader = Reader(store, self.hub.registry)
 
     def stream(
         self, id: str, *wants: FeedPartition, check_access: Callable[[], None] = lambda: None, **rules: Any

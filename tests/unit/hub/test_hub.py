@@ -12,7 +12,7 @@ from penstock.errors import Blocked, HubUnavailable, InvalidEvent, MalformedRequ
 from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.background import Background, rfc3339, system_clock, uptime
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import ProducerName
+from penstock.hub.log.publish import ProducerName
 from penstock.schema.validation import Validator
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock

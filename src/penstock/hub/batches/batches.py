@@ -39,8 +39,16 @@ from penstock.errors import (
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.batches.direct import DirectBatches
 from penstock.hub.batches.ledger import find_batch, key_of, require_batch
-from penstock.hub.log.publish import NewEvents, Prepared, prepare, prepare_or_refuse
-from penstock.hub.log.request import AppendResult, BatchName, BatchPiece, PublishRequest
+from penstock.hub.log.publish import (
+    AppendResult,
+    BatchName,
+    BatchPiece,
+    NewEvents,
+    Prepared,
+    PublishRequest,
+    prepare,
+    prepare_or_refuse,
+)
 from penstock.storage.batches import DIGEST_BYTES, BatchKey, ChunkBody, LedgerBatch, StagedUpload, StoredChunk
 from penstock.storage.log.outbox import OutboxRow
 from penstock.storage.store import Store, Tx

@@ -27,8 +27,15 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.batches.ledger import find_batch, key_of, require_batch
-from penstock.hub.log.publish import NewEvents, Preparation, Prepared, prepare_or_refuse
-from penstock.hub.log.request import BatchName, NumberedBatch, ProducerName
+from penstock.hub.log.publish import (
+    BatchName,
+    NewEvents,
+    NumberedBatch,
+    Preparation,
+    Prepared,
+    ProducerName,
+    prepare_or_refuse,
+)
 from penstock.hub.producers.sequencing import counts_toward_limit, find_excess
 from penstock.storage.batches import LedgerBatch
 from penstock.storage.producers import Producer, ProducerKey

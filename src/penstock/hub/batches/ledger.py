@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BatchFenced, BatchNotFound, BatchUnfinished
-from penstock.hub.log.publish import Prepared
-from penstock.hub.log.request import AppendResult, BatchName, BatchPiece
+from penstock.hub.log.publish import AppendResult, BatchName, BatchPiece, Prepared
 from penstock.storage.batches import BatchKey, LedgerBatch
 from penstock.storage.store import Tx
 

@@ -6,41 +6,29 @@ sees everything that was committed before its request began (docs/decisions/outb
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Final, Protocol, Unpack
+from typing import Final, Unpack
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import DatabaseUnavailable, HubUnavailable, OutcomeUnknown, Unavailable
 from penstock.hub.background import Clock
 from penstock.hub.log.publish import (
+    AppendResult,
     NewEvents,
     Preparation,
     PublishOptions,
+    PublishRequest,
     Unpublishable,
     find_refusal,
     prepare_or_refuse,
 )
-from penstock.hub.log.read import PageReading, Reader, WantedPartition
-from penstock.hub.log.request import AppendResult, PublishRequest
+from penstock.hub.log.read import EventTypeCatalogue, PageReading, Reader, WantedPartition
 from penstock.hub.log.watch import Watch
 from penstock.storage.log.events import KindFilter, PartitionHead
 from penstock.storage.store import Store
 
 SETTLE_TIMEOUT: Final = 6.0
 """A read waits at most this long until the outbox has been moved."""
-
-
-class EventTypeCatalogue(Protocol):
-    """The event types that a hub knows: see `penstock.hub.registry.Registry`."""
-
-    def is_cached(self, name: str) -> bool:
-        """Return whether `recall` answers without a query."""
-
-    def recall(self, name: str) -> StoredFeed:
-        """Return the feed as it was when last seen."""
-
-    def load(self, name: str) -> StoredFeed:
-        """Return the feed as the store has it now."""
 
 
 class Log:
@@ -62,7 +50,7 @@ class Log:
         self._clock = clock
         self._event_types = event_types
         self._enqueue = submit
-        self.reader = Reader(store)
+        self.reader = Reader(store, event_types)
         self.watch = watch
 
     # Publishing

@@ -27,9 +27,9 @@ from penstock.core.log.cursor import (
 )
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import EventChunk, JoinedEvents
-from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
+from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, EventTypeNotFound, PartitionNotFound
 from penstock.storage.log.events import CHUNK_BYTES, DELETION, NONE, Frame, KindFilter, PartitionHead, StoredColumns
-from penstock.storage.store import Store
+from penstock.storage.store import Store, Tx
 
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
@@ -200,11 +200,28 @@ class PageReading(NamedTuple):
         return first
 
 
+class EventTypeCatalogue(Protocol):
+    """The event types that a hub knows: see `penstock.hub.registry.Registry`."""
+
+    def is_cached(self, name: str) -> bool:
+        """Return whether `recall` answers without a query."""
+
+    def recall(self, name: str) -> StoredFeed:
+        """Return the feed as it was when last seen."""
+
+    def load(self, name: str) -> StoredFeed:
+        """Return the feed as the store has it now."""
+
+    def remember(self, name: str, feed: StoredFeed | None) -> StoredFeed:
+        """Return *feed*, which the store has now, and recall it from now on."""
+
+
 class Reader:
     """Reads the feeds of one store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, event_types: EventTypeCatalogue) -> None:
         self._store = store
+        self._event_types = event_types
         self._shared = _SharedChunks()
 
     def open(
@@ -222,17 +239,35 @@ class Reader:
             CursorExpired: retention has removed events after a cursor.
         """
         with self._store.read() as tx:
-            feed = tx.registry.get(name)
-            n = feed.partition_count if n is None else n
-            check_view(n, feed.partition_count)
-            views = [_make_view(feed, n, each) for each in wanted]
-            heads = tx.log.find_heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
+            found = self._find_as_known(tx, name, n, wanted)
+            if found is None:
+                feed = self._event_types.remember(name, tx.registry.find(name))
+                found = feed, *_find_heads(tx, feed, n, wanted)
+        feed, views, heads = found
         if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
             raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
         tracks = [_open_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
         return PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
+
+    def _find_as_known(
+        self, tx: Tx, name: str, n: int | None, wanted: Sequence[WantedPartition]
+    ) -> "tuple[StoredFeed, Sequence[FeedView], Mapping[int, PartitionHead]] | None":
+        """Return what `open` needs by the remembered event type; None if that may be out of date.
+
+        Each change of an event type changes the revision that its heads have. Nothing is refused by what is remembered.
+        """
+        if not self._event_types.is_cached(name):
+            return None
+        feed = self._event_types.recall(name)
+        try:
+            views, heads = _find_heads(tx, feed, n, wanted)
+        except (PartitionNotFound, BadPartitionCount):
+            return None
+        ids = {feed.partition_ids[p] for view in views for p in view.physical}
+        is_current = ids and all(each in heads and heads[each].revision == feed.revision for each in ids)
+        return (feed, views, heads) if is_current else None
 
     def open_range(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> PageReading:
         """Open a page of one partition up to *stop*, which the caller knows to exist, without a query."""
@@ -384,6 +419,20 @@ def resolve(
         if offset < by_number[physical].floor:
             raise _make_expired_error(feed, view, by_number, offsets, parameter)
     return offsets
+
+
+def _find_heads(
+    tx: Tx, feed: StoredFeed, n: int | None, wanted: Sequence[WantedPartition]
+) -> tuple[Sequence[FeedView], Mapping[int, PartitionHead]]:
+    """Return the views that a reader wants, and the heads of their partitions by id.
+
+    Raises:
+        BadPartitionCount, PartitionNotFound: *feed* cannot be read so.
+    """
+    n = feed.partition_count if n is None else n
+    check_view(n, feed.partition_count)
+    views = [_make_view(feed, n, each) for each in wanted]
+    return views, tx.log.find_heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
 
 
 def _make_view(feed: StoredFeed, n: int, wanted: WantedPartition) -> FeedView:

@@ -33,8 +33,17 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Clock
-from penstock.hub.log.publish import NewEvents, Preparation, PublishOptions, find_refusal
-from penstock.hub.log.request import AppendResult, NumberedBatch, ProducerName, PublishRequest, digest_input
+from penstock.hub.log.publish import (
+    AppendResult,
+    NewEvents,
+    NumberedBatch,
+    Preparation,
+    ProducerName,
+    PublishOptions,
+    PublishRequest,
+    digest_input,
+    find_refusal,
+)
 from penstock.hub.producers.sequencing import BatchPresence, counts_toward_limit, find_committed, find_excess
 from penstock.storage.producers import BatchWindow, Producer, ProducerKey
 from penstock.storage.store import Store, Tx

@@ -41,14 +41,15 @@ from penstock.errors import (
     SequenceOverlap,
     SequenceTooOld,
 )
-from penstock.hub.log.publish import Prepared, Unpublishable
-from penstock.hub.log.request import (
+from penstock.hub.log.publish import (
     AppendResult,
     NumberedBatch,
+    Prepared,
     ProducerName,
     ProducerResult,
     PublishOutcome,
     PublishRequest,
+    Unpublishable,
 )
 from penstock.storage.producers import AppendedBatch, Producer, ProducerKey
 from penstock.storage.store import Tx

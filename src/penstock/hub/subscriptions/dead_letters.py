@@ -10,8 +10,7 @@ from penstock.core.registry.definition import Limits
 from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.errors import DatabaseUnavailable, EventTypeExists
 from penstock.hub.background import Clock, rfc3339
-from penstock.hub.log.publish import NewEvents, prepare
-from penstock.hub.log.request import append_rows, lock_heads
+from penstock.hub.log.publish import NewEvents, append_rows, lock_heads, prepare
 from penstock.storage.store import Store, Tx
 
 DEAD_LETTERS: Final = "nakadi.dead.letter.queue"

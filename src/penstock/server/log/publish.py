@@ -29,7 +29,7 @@ from penstock.errors import (
     TooLarge,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import AppendResult
+from penstock.hub.log.publish import AppendResult
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.requests import AVRO, read_body, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response, warn
@@ -165,8 +165,8 @@ async def publish_at_once(scope: Scope, receive: Receive, access: AccessLine) ->
 
 
 def takes_lines(scope: Scope) -> bool:
-    """Return whether a request may take the short way of `publish_at_once`."""
-    return scope["method"] == "POST" and not scope["query_string"] and route_path(scope).startswith(_FEEDS)
+    """Return whether a POST request may take the short way of `publish_at_once`."""
+    return not scope["query_string"] and route_path(scope).startswith(_FEEDS)
 
 
 def _replay(received: list[Message], receive: Receive) -> Receive:

@@ -15,8 +15,8 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 """Media type of Arrow pages, which require PyArrow, the extra `arrow`."""
 ARROW_COLUMNS: Final = ("partition", "offset", "key", "kind", "headers", "data", "received_at")
 CURSOR_HEADER: Final = "Penstock-Cursor"
-LEFT_OUT_HEADER: Final = "Penstock-Left-Out"
 """Header of an Arrow page with the cursor just after it, since the page has no lines."""
+LEFT_OUT_HEADER: Final = "Penstock-Left-Out"
 _encode: Final = msgspec.json.encode
 
 

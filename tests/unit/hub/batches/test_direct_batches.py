@@ -20,7 +20,7 @@ from penstock.errors import (
 )
 from penstock.hub.batches import direct
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import AppendResult, BatchName, ProducerName
+from penstock.hub.log.publish import AppendResult, BatchName, ProducerName
 from penstock.hub.producers import sequencing
 from penstock.storage import Store
 from penstock.storage.batches import LedgerBatch

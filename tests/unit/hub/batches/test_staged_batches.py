@@ -22,8 +22,7 @@ from penstock.hub.batches import batches as staging
 from penstock.hub.batches.batches import BatchOutcome, UploadManifest, digest_of
 from penstock.hub.batches.ledger import BatchTurns, key_of
 from penstock.hub.hub import Hub
-from penstock.hub.log.publish import NewEvents
-from penstock.hub.log.request import BatchName, BatchPiece
+from penstock.hub.log.publish import BatchName, BatchPiece, NewEvents
 from penstock.storage import Store
 from penstock.storage.batches import BatchKey, ChunkKey
 from penstock.storage.log.events import Frame

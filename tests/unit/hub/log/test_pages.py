@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from penstock.core.log.cursor import FIRST, LAST, FeedCursor, FeedView, feed_mark
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, EventTypeNotFound, PartitionNotFound
+from penstock.hub.log.publish import append_rows, lock_heads
 from penstock.hub.log.read import (
     CHUNK_ROWS,
     CHUNK_ROWS_MAX,
@@ -26,12 +27,20 @@ from penstock.hub.log.read import (
     share_page,
     take_events,
 )
-from penstock.hub.log.request import append_rows, lock_heads
 from penstock.storage import Store
 from penstock.storage.log.events import CHUNK_BYTES, DELETION, Block, KindFilter
-from penstock.testing.clock import START_AT
+from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event
-from tests.unit.hub.feeds import JOINED, NAME, a_feed, create_feed, find_feed, make_heads, prepare_events
+from tests.unit.hub.feeds import (
+    JOINED,
+    NAME,
+    a_feed,
+    create_feed,
+    find_feed,
+    make_heads,
+    make_registry,
+    prepare_events,
+)
 from tests.unit.hub.forwarding import ForwardingStore
 
 KINDS = KindFilter(frozenset({"paid"}), skip=False, default=NAME)
@@ -257,9 +266,13 @@ def test_cursor_below_the_floor_is_expired_with_the_loss_and_where_to_go_on() ->
 # Reading a real log
 
 
+def make_reader(store: Any) -> Reader:
+    return Reader(store, make_registry(store, VirtualClock()))
+
+
 @pytest.fixture
 def reader(forwarding: ForwardingStore) -> Reader:
-    return Reader(forwarding)
+    return make_reader(forwarding)
 
 
 def fill(store: Store, *counts: int, data: Any = None) -> None:
@@ -313,7 +326,7 @@ def test_scan_limit_is_shared_among_partitions_with_events(store: Store, reader:
 
 
 def test_small_chunk_is_shared_by_readers_at_one_place(store: Store, forwarding: ForwardingStore) -> None:
-    reader = Reader(forwarding)
+    reader = make_reader(forwarding)
     fill(store, 3)
     readings = [reader.open(NAME, None, wanted(0), 10) for _ in range(5)]
     reads = forwarding.reads
@@ -339,7 +352,7 @@ def test_chunk_is_not_shared_across_frames_and_filters(store: Store, reader: Rea
 
 
 def test_large_chunk_is_not_shared(store: Store, forwarding: ForwardingStore) -> None:
-    reader = Reader(forwarding)
+    reader = make_reader(forwarding)
     fill(store, 100)
     readings = [reader.open(NAME, None, wanted(0), 100) for _ in range(3)]
     reads = forwarding.reads
@@ -393,7 +406,7 @@ def write(store: Store, keys: Sequence[str | None], *kinds: str | None, **defini
         for at, key in enumerate(keys):
             row = (key, kinds[at] if at < len(kinds) else None, None, b"%d" % at)
             tx.log.append([Block(feed.partition_ids[0], at, START_AT + at // 2 * 1_000_000, [row])])
-    return Reader(store)
+    return make_reader(store)
 
 
 def test_time_begins_in_each_partition_at_the_first_event_received_then(store: Store) -> None:

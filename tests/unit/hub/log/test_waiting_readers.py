@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import DatabaseUnavailable, EventTypeNotFound
 from penstock.hub.log import watch as watching
-from penstock.hub.log.request import append_rows, lock_heads
+from penstock.hub.log.publish import append_rows, lock_heads
 from penstock.hub.log.watch import PollerTasks, Watch
 from penstock.hub.subscriptions.consumer_stream import PartitionEnds
 from penstock.storage import Store, open_store

@@ -23,7 +23,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import ProducerName
+from penstock.hub.log.publish import ProducerName
 from penstock.hub.producers import sequencing
 from penstock.hub.producers.producers import RACES_MAX, Expiry, Producers, expire, new_group
 from penstock.hub.producers.sequencing import BatchPresence

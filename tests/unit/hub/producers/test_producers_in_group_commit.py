@@ -9,7 +9,7 @@ from penstock.core.producers import OffsetRange
 from penstock.core.registry.event_type import EventType
 from penstock.errors import InvalidEvent, PartitionNotFound, SequenceGap
 from penstock.hub.log import outbox
-from penstock.hub.log.request import ProducerResult
+from penstock.hub.log.publish import ProducerResult
 from penstock.storage import Store
 from penstock.testing.clock import START_AT
 from tests.failing import has_code

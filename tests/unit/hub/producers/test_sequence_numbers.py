@@ -18,7 +18,7 @@ from penstock.errors import (
     SequenceTooOld,
 )
 from penstock.hub.committer import judge, record
-from penstock.hub.log.request import AppendResult, ProducerResult, RequestResult
+from penstock.hub.log.publish import AppendResult, ProducerResult, RequestResult
 from penstock.hub.producers import sequencing
 from penstock.hub.producers.sequencing import StaleError
 from penstock.storage import Store

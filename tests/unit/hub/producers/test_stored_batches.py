@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.producers import MODULUS, EpochEnd, OffsetRange, ProducerStamp, ProducerState, digests_of
 from penstock.core.registry.event_type import StoredFeed
-from penstock.hub.log.request import digest_input
+from penstock.hub.log.publish import digest_input
 from penstock.hub.producers.sequencing import BatchPresence, find_committed, ranges_as_json
 from penstock.storage import Store
 from penstock.testing.factories import a_new_event
