@@ -6,6 +6,7 @@ A query without effect sends the same request the long way.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 
 import httpx2
@@ -15,6 +16,7 @@ from penstock.errors import DatabaseUnavailable, DiskFull, OutcomeUnknown, Penst
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.storage import open_store
+from penstock.storage.log.events import Frame
 from penstock.testing.factories import an_event_type
 from penstock.wire.problem import TYPE_PREFIX
 
@@ -201,5 +203,106 @@ def test_body_in_pieces_is_published_once(sqlite_url: str) -> None:
         answer = await http.post(f"/feeds/{PLAIN}", content=pieces(), headers={"content-length": "12"})
         assert answer.json()["count"] == 1
         assert sum(head.next_offset for head in hub.log.find_heads(PLAIN)[1].values()) == 1
+
+    serve(sqlite_url, act)
+
+
+async def publish_together(http: httpx2.AsyncClient, name: str, *bodies: bytes) -> list[httpx2.Response]:
+    """Send *bodies* so that they arrive in one turn of the event loop."""
+    return await asyncio.gather(*(http.post(f"/feeds/{name}", content=body) for body in bodies))
+
+
+def read_offsets(hub: Hub, name: str) -> dict[int, list[int]]:
+    """Return the ids of the events of a feed by partition, in the order of their offsets."""
+    feed, heads = hub.log.find_heads(name)
+    found = {}
+    for number, partition_id in enumerate(feed.partition_ids):
+        with hub.store.read() as tx:
+            lines = tx.log.read_lines(partition_id, 0, heads[partition_id].next_offset, Frame("", "\n", ""), None)
+        found[number] = [json.loads(line)["id"] for line in lines.body.splitlines()]
+    return found
+
+
+@pytest.mark.parametrize("name", [PLAIN, HASHED])
+def test_publishes_that_arrive_together_have_one_transaction_and_each_its_own_cursors(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    async def act(hub: Hub, app: HubApp, http: httpx2.AsyncClient) -> None:
+        forbid_long_way(app, monkeypatch)
+        batches = [[3 * k + i for i in range(1 + k % 3)] for k in range(40)]
+        bodies = ["".join(f'{{"data":{{"id":{i}}}}}\n' for i in ids)[: -1 if ids[0] % 2 else None] for ids in batches]
+        writes, write = [], hub.store.write
+
+        def count_write(*given: Any, **options: Any) -> Any:
+            writes.append(1)
+            return write(*given, **options)
+
+        monkeypatch.setattr(hub.store, "write", count_write)
+        answers = await publish_together(http, name, *(body.encode() for body in bodies))
+
+        assert [answer.status_code for answer in answers] == [200] * len(batches)
+        assert len(writes) < len(batches) / 4
+        offsets = read_offsets(hub, name)
+        assert sorted(chain.from_iterable(offsets.values())) == sorted(chain.from_iterable(batches))
+        for ids, answer in zip(batches, answers, strict=True):
+            said = answer.json()
+            assert said["count"] == len(ids)
+            ends = {
+                str(partition): max(held.index(i) for i in ids if i in held) + 1
+                for partition, held in offsets.items()
+                if set(ids) & set(held)
+            }
+            assert {at: int(cursor.rpartition("-")[2]) for at, cursor in said["cursors"].items()} == ends
+
+    serve(sqlite_url, act)
+
+
+def test_refused_publish_concerns_none_that_arrive_together_with_it(sqlite_url: str) -> None:
+    bad = [
+        b'{"data":{"id":"a"}}',
+        b'{"data":{"id":1},"key":1}',
+        b'{"data":',
+        b"1}\n",
+        b'{"data":{"id":8}}{"data":{"id":9}}\n',
+        b"\n",
+        b'{"cursor":"a"}\n',
+    ]
+    good = [b'{"data":{"id":%d}}\n' % i for i in range(len(bad))]
+
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        alone = [shown(await http.post(f"/feeds/{GUARDED}", content=body)) for body in bad]
+        together = await publish_together(
+            http, GUARDED, *(body for pair in zip(bad, good, strict=True) for body in pair)
+        )
+
+        assert [shown(answer) for answer in together[::2]] == alone
+        assert [answer.status_code for answer in together[1::2]] == [200] * len(good)
+        assert read_offsets(hub, GUARDED) == {0: list(range(len(good)))}
+
+    serve(sqlite_url, act)
+
+
+def test_line_is_never_joined_from_two_publishes(sqlite_url: str) -> None:
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        halves = [b'{"data":{"id":', b"1}}\n", b'{"data":{"id":\n', b"1}}"]
+        answers = await publish_together(http, GUARDED, *halves)
+
+        assert [answer.status_code for answer in answers] == [422] * len(halves)
+        assert read_offsets(hub, GUARDED) == {0: []}
+
+    serve(sqlite_url, act)
+
+
+def test_failed_commit_is_told_to_all_that_arrived_together(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise OutcomeUnknown(reason="cut off")
+
+        monkeypatch.setattr(hub.store, "write", fail)
+        answers = await publish_together(http, PLAIN, *[b'{"data":{}}'] * 5)
+
+        assert {(answer.status_code, answer.json()["type"]) for answer in answers} == {
+            (500, f"{TYPE_PREFIX}{OutcomeUnknown.code}")
+        }
 
     serve(sqlite_url, act)

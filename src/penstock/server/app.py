@@ -19,7 +19,7 @@ from penstock.server.auth import authorize, resource_of
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_arrival, read_body
-from penstock.server.log.publish import publish_at_once, takes_lines
+from penstock.server.log.publish import PlainPublishes
 from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import ROUTES
 from penstock.server.state import STATE, State, state_of
@@ -66,6 +66,7 @@ class HubApp:
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
         opens = database if callable(database) else lambda: _open(database, migrate, limits)
         self._state = State(opens)
+        self._publishes = PlainPublishes(self._state)
         self._proxies = TrustedProxies(trusted_proxies)
         self._log_access = access_log
         self._app = Starlette(
@@ -104,9 +105,9 @@ class HubApp:
 
     async def _dispatch(self, scope: Scope, receive: Receive, access: AccessLine) -> None:
         rest: Receive | None = receive
-        if scope["method"] == "POST" and takes_lines(scope):
+        if scope["method"] == "POST" and self._publishes.takes(scope):
             try:
-                rest = await publish_at_once(scope, receive, access)
+                rest = await self._publishes.serve(scope, receive, access)
             except PenstockError as error:
                 await self._answer(on_penstock_error, error, scope, receive, access)
                 return

@@ -316,7 +316,7 @@ def _make_request(feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBo
         rejects = _rejects(chunk.rejected) if chunk.rejected else ()
         rejected += [(_make_rejected_row(feed, each, batch), each.reason) for each in rejects]
     handed = NewEvents(events, validated=True)
-    prepared = prepare_or_refuse(feed, handed, now, exact=True) if events else Prepared(feed, 0, {})
+    prepared = prepare_or_refuse(feed, handed, now, exact=True) if events else Prepared(feed, 0, {}, ())
     return PublishRequest(
         feed.name, handed, prepared, piece=BatchPiece(batch, [chunk.key for chunk in chunks], rejected)
     )

@@ -78,6 +78,8 @@ class Prepared(NamedTuple):
     """The number of events."""
     rows: dict[int, list[Row]]
     """By partition number, in publishing order."""
+    partitions: Sequence[int]
+    """The partition number of each event."""
 
     @property
     def partition_ids(self) -> list[int]:
@@ -87,7 +89,9 @@ class Prepared(NamedTuple):
     def without_first(self, count: int) -> "Prepared":
         """Return these events, all of one partition, without the first *count*."""
         [(partition, rows)] = self.rows.items()
-        return self._replace(events=self.events - count, rows={partition: rows[count:]})
+        return self._replace(
+            events=self.events - count, rows={partition: rows[count:]}, partitions=self.partitions[count:]
+        )
 
 
 class Unpublishable(NamedTuple):
@@ -140,7 +144,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
         )
         datas = list(map(enrichment.complete, datas, batch.decoded, partitions))
     rows = zip(accepted.keys, accepted.kinds, accepted.headers, datas, strict=True)
-    return Prepared(feed, len(datas), _group_by_partition(partitions, rows))
+    return Prepared(feed, len(datas), _group_by_partition(partitions, rows), partitions)
 
 
 def _check_metadata(feed: StoredFeed, batch: ParsedBatch) -> None:
@@ -188,7 +192,7 @@ def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, partitioner: Partit
     check_sizes(batch.raws, batch.lines)
     partitions, keys = assign_partitions(feed.event_type, batch, partitioner)
     rows = ((key, DELETION, None, data) for key, data in zip(keys, remove_all_line_breaks(batch.raws), strict=True))
-    return Prepared(feed, len(batch.raws), _group_by_partition(partitions, rows))
+    return Prepared(feed, len(batch.raws), _group_by_partition(partitions, rows), partitions)
 
 
 def _group_by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, list[Row]]:
@@ -301,6 +305,21 @@ class AppendResult(NamedTuple):
     """By partition number: the offset just after the last event."""
     produced: ProducerResult | None = None
     """The result of a numbered batch; None for other requests."""
+    partitions: Sequence[int] = ()
+    """The partition number of each event."""
+
+    def split(self, counts: Sequence[int]) -> "list[AppendResult]":
+        """Return the results of the publishes that were joined to this one, in their order: of *counts* events each."""
+        results: list[AppendResult] = []
+        next_offsets, stop = dict(self.next_offsets), self.events
+        for count in reversed(counts):
+            partitions = self.partitions[stop - count : stop]
+            after = {partition: next_offsets[partition] for partition in partitions}
+            results.append(self._replace(events=count, next_offsets=after, partitions=partitions))
+            for partition in partitions:
+                next_offsets[partition] -= 1
+            stop -= count
+        return results[::-1]
 
 
 def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, PartitionHead]:
@@ -334,7 +353,7 @@ def append_rows(
             block.rows.extend(ready)
             heads[partition_id] = head._replace(next_offset=head.next_offset + len(ready), received_at=received_at)
             next_offsets[number] = heads[partition_id].next_offset
-        results.append(AppendResult(batch.feed, batch.events, next_offsets))
+        results.append(AppendResult(batch.feed, batch.events, next_offsets, partitions=batch.partitions))
     if blocks:
         tx.log.append(blocks.values())
     return results
