@@ -6,7 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.log.cursor import add_partition_count, partition_count_error
-from penstock.errors import BadParameter, BadPartitionCount, PenstockError, UnsupportedFormat
+from penstock.core.registry.event_type import StoredFeed
+from penstock.errors import BadParameter, BadPartitionCount, PenstockError, StaleToken, UnsupportedFormat
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import PageReading, WantedPartition
 from penstock.server.http.encoding import choose_form
@@ -125,12 +126,24 @@ class FeedApiPage:
     def open(self, cursors: Mapping[int, str] | None) -> PageReading:
         """See `PageRequest.open`."""
         asked, name = self._asked, self.event_type
-        feed = self._hub.registry.load(name)
-        self._access.n = feed.partition_count
-        feedapi.check_token(asked.token, feed.epoch, feed.partition_count)
+        self._check_token()
         cursor = cursors[asked.partition] if cursors else asked.cursor
         wanted = [WantedPartition("cursor", asked.partition, cursor, asked.until)]
-        return self._hub.log.reader.open(name, None, wanted, asked.page_size, self._kinds)
+        reading = self._hub.log.reader.open(name, None, wanted, asked.page_size, self._kinds)
+        self._check_token_of(reading.feed)
+        return reading
+
+    def _check_token(self) -> None:
+        """Check the token before the cursor is judged; the remembered event type refuses nothing."""
+        registry = self._hub.registry
+        try:
+            self._check_token_of(registry.recall(self.event_type))
+        except StaleToken:
+            self._check_token_of(registry.load(self.event_type))
+
+    def _check_token_of(self, feed: StoredFeed) -> None:
+        self._access.n = feed.partition_count
+        feedapi.check_token(self._asked.token, feed.epoch, feed.partition_count)
 
     def store_cursors(self, reading: PageReading) -> None:
         """See `PageRequest.store_cursors`: this reader keeps its cursor itself."""
