@@ -7,23 +7,31 @@ Invariants:
     A batch whose outcome is uncertain is reported as OutcomeUnknown.
 """
 
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
 
 from penstock.client.registry import EventTypeProtocol, hub_address
 from penstock.core.events.encoding import encode_event, encode_together, is_one_event
-from penstock.core.events.event import NewEvent, check_event, check_size, find_first_large
-from penstock.core.events.metadata import fill_metadata, fill_metadata_of
+from penstock.core.events.event import (
+    NewEvent,
+    check_event,
+    check_events,
+    check_size,
+    find_first_large,
+    remove_all_line_breaks,
+)
+from penstock.core.events.metadata import fill_metadata, fill_metadata_of, has_filled_metadata
 from penstock.errors import (
     AlreadyUsed,
     ConnectionLost,
     EventTooLarge,
     InvalidEvent,
+    MalformedEvent,
     OutcomeUnknown,
     PenstockError,
     ServerError,
@@ -162,9 +170,11 @@ class PublishProtocol:
             own_key = key(event) if callable(key) else key
         return self.line_of(raw, own_key, given, has_metadata)
 
-    def line_of(self, raw: bytes, key: str | None, given: NewEvent | None, has_metadata: bool) -> bytes:
-        """Return the feed line of the encoded event *raw*; see `line`."""
-        if has_metadata:
+    def line_of(
+        self, raw: bytes, key: str | None, given: NewEvent | None, has_metadata: bool, *, is_filled: bool = False
+    ) -> bytes:
+        """Return the feed line of the encoded event *raw*; see `line`. Metadata that *is_filled* is not looked at."""
+        if has_metadata and not is_filled:
             raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
             check_size(raw)
         return encode_line(raw, key, given)
@@ -295,8 +305,13 @@ def _add_published(error: PenstockError, done: Published, batch_count: int) -> P
     return error
 
 
-Make: TypeAlias = Callable[[bytes, str | None, NewEvent | None, bool], bytes]
-"""The signature of `PublishProtocol.line_of`."""
+class Make(Protocol):
+    """Returns the feed line of an encoded event: `PublishProtocol.line_of`."""
+
+    def __call__(
+        self, raw: bytes, key: str | None, given: NewEvent | None, has_metadata: bool, *, is_filled: bool = False
+    ) -> bytes:
+        """See `PublishProtocol.line_of`."""
 
 
 class Publication(NamedTuple):
@@ -321,12 +336,14 @@ class Event:
         headers: The event's own headers.
     """
 
-    __slots__ = ("__weakref__", "_line", "_publication", "_raw", "_wanted", "data", "headers", "key")
+    __slots__ = ("__weakref__", "_checked", "_line", "_publication", "_raw", "_wanted", "data", "headers", "key")
 
     def __init__(self, data: Any, *, key: str | None = None, headers: dict[str, str] | None = None) -> None:
         self.data = data
         self.key = key
         self.headers = headers
+        self._checked: tuple[bytes, bool] | None = None
+        """The encoded data, and whether its metadata is filled, if they were checked already."""
         self._line: tuple[bool, bytes] | None = None
         self._raw = b""
         self._wanted: int | None = None
@@ -371,11 +388,29 @@ class Event:
     def line(self, has_metadata: bool, make: Make) -> bytes:
         """Return the feed line, which *make* encodes once for each value of *has_metadata*."""
         if self._line is None or self._line[0] != has_metadata:
-            self._raw, given = encode_payload(self.data), None
+            (self._raw, is_filled), given = self._checked or (encode_payload(self.data), False), None
+            self._checked = None
             if self.headers or self._wanted is not None:
                 given = NewEvent.of(self._raw, headers=self.headers, partition=self._wanted)
-            self._line = has_metadata, make(self._raw, self.key, given, has_metadata)
+            self._line = has_metadata, make(self._raw, self.key, given, has_metadata, is_filled=is_filled)
         return self._line[1]
+
+    @staticmethod
+    def check_together(events: "Sequence[Event]") -> None:
+        """Check all *events* whose data are bytes in one pass, before their lines are made.
+
+        It raises nothing: if one is not valid, `line` checks each, and says which.
+        """
+        fresh = [each for each in events if each._line is None and type(each.data) in _ENCODED]
+        raws = [bytes(each.data) for each in fresh]
+        if not raws or find_first_large(raws) is not None:
+            return
+        try:
+            decoded = check_events(raws)
+        except MalformedEvent:
+            return
+        for each, raw, event in zip(fresh, remove_all_line_breaks(raws), decoded, strict=True):
+            each._checked = raw, has_filled_metadata(event)
 
     def is_like(self, other: "Event") -> bool:
         """Return whether *other*, made from the same object, still has the content that this event was sent with."""
@@ -393,6 +428,9 @@ class Event:
     def __repr__(self) -> str:
         where = "" if self._publication is None else f", published_sequence={self._publication.sequence}"
         return f"Event({self.data!r}{where})"
+
+
+_ENCODED: Final = frozenset([bytes, msgspec.Raw])
 
 
 def check_unpublished(events: Iterable[Event]) -> None:

@@ -455,6 +455,7 @@ class ProducerProtocol:
         """Assign sequence numbers to the events that are not stored yet."""
         category = yield from self.category(call)
         fresh, lines = [], []
+        Event.check_together(call.events)
         for number, event in enumerate(call.events, 1):
             if state.settled and event in state.settled:
                 continue

@@ -9,17 +9,19 @@ Invariants:
     The hub keeps the producer group until it is deleted on request.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
 from penstock.client.client import Client
-from penstock.client.log.publishing import BATCH_BYTES, BATCH_EVENTS
-from penstock.client.producers.options import PartitionPublishingOptions
+from penstock.client.log.publishing import BATCH_BYTES, BATCH_EVENTS, Event
+from penstock.client.producers.options import PartitionPublishingOptions, PublishResult
 from penstock.client.producers.producer import IdempotentProducer
 from penstock.client.registry import PartitionChoice, PublishingProperties
 from penstock.core.events.event import NewEvent
@@ -39,6 +41,8 @@ from penstock.schema.traversal import is_equal
 
 HELD_MAX: Final = 1_000_000
 """Maximum number of events held until the stored events are known to be the beginning of the series."""
+SENT_TOGETHER: Final = 4
+"""Maximum number of batches under way, of different partitions."""
 PROGRESS_EVENTS: Final = 1_000
 """Progress is reported after this number of skipped events."""
 _EPOCH: Final = 0
@@ -60,6 +64,10 @@ class Replayed:
     """Size of the sent events in bytes."""
 
 
+_NumberedEvent: TypeAlias = tuple[int, NewEvent]
+"""An event with its position in the series, from 1."""
+
+
 class _PartitionProgress:
     """The progress of the series in one partition."""
 
@@ -68,8 +76,8 @@ class _PartitionProgress:
         self.stored = properties.next_sequence if properties else 0
         self.last_offset = properties.last_offset if properties else None
         self.seen = 0
-        self.waiting: list[tuple[int, NewEvent]] = []
-        """Events to send, with their positions in the series."""
+        self.waiting: list[_NumberedEvent] = []
+        """Events to send."""
         self.waiting_bytes = 0
 
     def wait(self, ordinal: int, event: NewEvent) -> None:
@@ -77,11 +85,55 @@ class _PartitionProgress:
         self.waiting.append((ordinal, event))
         self.waiting_bytes += len(event.data)
 
-    def take(self, count: int) -> list[tuple[int, NewEvent]]:
+    def take(self, count: int) -> list[_NumberedEvent]:
         """Remove and return the first *count* queued events."""
         taken, self.waiting = self.waiting[:count], self.waiting[count:]
         self.waiting_bytes -= sum(len(event.data) for _, event in taken)
         return taken
+
+
+class _Sending:
+    """Sends batches while the next ones are made: one of each partition at a time, and up to `SENT_TOGETHER` in all."""
+
+    def __init__(self, producer: IdempotentProducer, note: Callable[[Sequence[_NumberedEvent]], object]) -> None:
+        """Send with *producer*. *note* is called with the events of each batch that is stored, by whoever sends."""
+        self._producer = producer
+        self._note = note
+        self._workers = ThreadPoolExecutor(SENT_TOGETHER, "penstock-replay")
+        self._cancel = threading.Event()
+        self._under_way: dict[int, tuple[Future[PublishResult], Sequence[_NumberedEvent]]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._cancel.set()
+        self._workers.shutdown()
+
+    def send(self, partition: int, events: Sequence[_NumberedEvent]) -> None:
+        """Send a batch, once the one before of its partition is stored; raise what is known by then to have failed."""
+        if partition in self._under_way:
+            self._finish(partition)
+        elif len(self._under_way) == SENT_TOGETHER:
+            self._finish(next(iter(self._under_way)))
+        batch = [Event.of(event) for _, event in events]
+        sent = self._workers.submit(self._producer.send, batch, partition=partition, cancel=self._cancel)
+        self._under_way[partition] = sent, events
+
+    def finish(self) -> None:
+        """Wait until all batches are stored."""
+        for partition in list(self._under_way):
+            self._finish(partition)
+
+    def _finish(self, partition: int) -> None:
+        sent, events = self._under_way.pop(partition)
+        try:
+            sent.result()
+        except (InvalidEvent, EventTooLarge) as error:
+            error.line = events[(error.line or 1) - 1][0]
+            raise
+        self._note(events)
 
 
 class Replay:
@@ -133,7 +185,11 @@ class Replay:
             each.partition: PartitionPublishingOptions(epoch=_EPOCH, starting_sequence=each.stored) for each in tracks
         }
         unseen, held = sum(each.stored > 0 for each in tracks), 0
-        with self._report_rivals(), self._producer(options) as to:
+        with (
+            self._report_rivals(),
+            self._producer(options) as producer,
+            _Sending(producer, self._count_sent) as sending,
+        ):
             for ordinal, event in enumerate(events, 1):
                 track = tracks[_partition(choice, event, ordinal)]
                 track.seen += 1
@@ -145,10 +201,11 @@ class Replay:
                 if unseen and held > HELD_MAX:
                     break
                 if not unseen and self._is_full(track):
-                    self._flush(to, track)
+                    self._flush(sending, track)
             self._check_whole(tracks)
             for track in tracks:
-                self._flush(to, track)
+                self._flush(sending, track)
+            sending.finish()
         return self.done
 
     def _choice(self) -> PartitionChoice:
@@ -208,15 +265,12 @@ class Replay:
             return True
         return not _is_beside(page.events[0].headers, event)
 
-    def _flush(self, to: IdempotentProducer, track: _PartitionProgress) -> None:
+    def _flush(self, sending: "_Sending", track: _PartitionProgress) -> None:
         while track.waiting:
-            taken = track.take(self._fitting(track))
-            try:
-                to.send([event for _, event in taken], partition=track.partition)
-            except (InvalidEvent, EventTooLarge) as error:
-                error.line = taken[(error.line or 1) - 1][0]
-                raise
-            self._add(stored=len(taken), sent=sum(len(event.data) for _, event in taken))
+            sending.send(track.partition, track.take(self._fitting(track)))
+
+    def _count_sent(self, events: "Sequence[_NumberedEvent]") -> None:
+        self._add(stored=len(events), sent=sum(len(event.data) for _, event in events))
 
     def _fitting(self, track: _PartitionProgress) -> int:
         """Return the number of queued events that fit into one batch."""

@@ -72,9 +72,17 @@ def fill_metadata_of(
         separator = b"," if event else b""
         filled = f'"metadata":{{"eid":"{eid()}","occurred_at":"{_format_time(occurred_at())}"}}}}'
         return b"".join([raw[:-1], separator, filled.encode()])
-    if type(metadata) is dict and metadata.keys() >= _FILLED and None not in metadata.values():
-        return raw
-    return fill_metadata(raw, eid=eid, occurred_at=occurred_at)
+    return raw if has_filled_metadata(event) else fill_metadata(raw, eid=eid, occurred_at=occurred_at)
+
+
+def has_filled_metadata(event: dict[str, Any]) -> bool:
+    """Return whether the metadata of the decoded *event* has an id and a time, so that `fill_metadata` adds nothing.
+
+    >>> has_filled_metadata({"metadata": {"eid": "x", "occurred_at": "y"}}), has_filled_metadata({"metadata": {}})
+    (True, False)
+    """
+    metadata = event.get("metadata")
+    return type(metadata) is dict and metadata.keys() >= _FILLED and None not in metadata.values()
 
 
 def _format_time(moment: datetime) -> str:
