@@ -11,7 +11,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo test test-all check lint bench lock dist clean
+.PHONY: help setup system demo test test-all check lint bench bench-peers lock dist clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
@@ -32,10 +32,11 @@ demo: setup ## publish a year of flights, stream them into a lake, tables and ot
 test: setup system lint ## everything a change needs, as CI runs it: about ten minutes on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads Delta, the oldest PySpark and promtool
+test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads Delta, the oldest PySpark, promtool and the benchmarks' peers
 	@scripts/setup-jars delta
 	@scripts/setup-oldest-spark
 	@scripts/setup-promtool
+	@scripts/setup-peers
 	$(BIN)/pytest -m "" --hypothesis-profile exhaustive --timeout 3600 $(PARALLEL) $(PYTEST_ARGS)
 
 # What it leaves out of the unit tests waits for other processes.
@@ -51,6 +52,10 @@ lint: setup
 
 bench: setup system ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python -m bench
+
+bench-peers: setup system ## measure Redis, NATS, RabbitMQ, Kafka, nginx and bare databases beside Penstock, and write it into docs/: most of an hour
+	@scripts/setup-peers
+	$(BIN)/python -m bench.peers
 
 lock: setup ## bring the lock files up to date
 	@scripts/lock

@@ -22,10 +22,8 @@ def main() -> int:
         for figure in FIGURES.values():
             print(f"{figure.name:18} {figure.says}{' (only when named)' if figure.asked_for else ''}")
         return 0
-    _allow_open_files()
-    signal.signal(
-        signal.SIGTERM, _leave
-    )  # So that what was started is ended then too, and what was written is deleted.
+    allow_open_files()
+    signal.signal(signal.SIGTERM, leave)  # So that what was started is ended then too, and what was written is deleted.
     figures = [FIGURES[name] for name in asked.names] or [each for each in FIGURES.values() if not each.asked_for]
     failed = [figure.name for figure in figures if not _run(figure, Scale(asked.quick), save=not asked.quick)]
     if failed:
@@ -64,11 +62,11 @@ def _run(figure: Figure, scale: Scale, *, save: bool) -> bool:
     return True
 
 
-def _leave(_: int, __: object) -> NoReturn:
+def leave(_: int, __: object) -> NoReturn:
     sys.exit(143)
 
 
-def _allow_open_files() -> None:
+def allow_open_files() -> None:
     """Raise the limit for us and the hubs that we start: 2000 readers are 2000 sockets at each end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < OPEN_FILES:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bench.figure import FIGURES, Row, Target
 from bench.machine import machine, revision, today
+from bench.peers.results import describe_peers
 from bench.place import ROOT
 
 KEPT: Final = ROOT / "bench" / "results.json"
@@ -18,7 +19,7 @@ PAGE: Final = ROOT / "docs" / "benchmarks.md"
 _HEAD: Final = """\
 # Benchmarks
 
-<!-- Written by `make bench` from bench/results.json and bench/remarks.toml: do not edit. -->
+<!-- Written by `make bench` and `make bench-peers` from what they keep in bench/: do not edit. -->
 
 Every ratio is of two things measured in turn (A B A B …) in one run on one machine: the median of the pairs' ratios.
 The absolute figures are medians of the same run. Events have 384 bytes. Hubs are processes of their own, started by
@@ -26,6 +27,7 @@ The absolute figures are medians of the same run. Events have 384 bytes. Hubs ar
 Logs that are read are in the machine's memory.
 
 `make bench` measures all of it, `python -m bench NAME…` some, `python -m bench --list` shows the names.
+[The last section](#beside-other-systems) has other systems beside it; `make bench-peers` measures them.
 """
 _COLUMNS: Final = "| what is compared | Penstock | beside it | ratio | target | reached |\n|---|--:|--:|--:|--:|---|"
 
@@ -70,7 +72,7 @@ def write_page(page: Path = PAGE) -> None:
         if name in remarks:
             parts += ["", remarks[name].strip()]
         parts.append("")
-    page.write_text("\n".join(parts), encoding="utf-8")
+    page.write_text("\n".join([*parts, *describe_peers()]), encoding="utf-8")
 
 
 def told(row: Row) -> str:

@@ -3,7 +3,7 @@
 import base64
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -48,23 +48,27 @@ def connector() -> str:
 
 
 @contextmanager
-def kafka_broker(directory: Path, *, partitions: int = 3) -> Iterator[str]:
+def kafka_broker(
+    directory: Path, *, partitions: int = 3, settings: str = "", options: Sequence[str] = (*HASTE, "-Xmx384m")
+) -> Iterator[str]:
     """Run a broker for as long as the block runs, and lend its address; a topic is made when somebody writes to it.
+
+    *settings* are further lines of the broker's, *options* those of Java.
 
     Raises:
         JarsMissing: it is not there.
     """
     path = ":".join(map(str, jars("kafka-broker")))
-    port, settings, log = free_port(), directory / "server.properties", directory / "log"
+    port, properties, log = free_port(), directory / "server.properties", directory / "log"
     given = {"port": port, "controller": free_port(), "directory": directory, "partitions": partitions}
-    settings.write_text(_SETTINGS.format(**given))
+    properties.write_text(_SETTINGS.format(**given) + settings)
     (directory / "log4j2.xml").write_text(_LOGGING)
-    java = ["java", *HASTE, "-Xmx384m", f"-Dlog4j2.configurationFile={directory}/log4j2.xml", "-cp", path]
+    java = ["java", *options, f"-Dlog4j2.configurationFile={directory}/log4j2.xml", "-cp", path]
     with log.open("wb") as said:
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        format_ = [*java, "kafka.tools.StorageTool", "format", "-t", name, "-c", str(settings)]
+        format_ = [*java, "kafka.tools.StorageTool", "format", "-t", name, "-c", str(properties)]
         subprocess.run(format_, stdout=said, stderr=said, check=True)
-        process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=said, stderr=said)
+        process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=said, stderr=said)
     try:
         wait_until_it_listens(process, port, log)
         yield f"127.0.0.1:{port}"

@@ -37,11 +37,14 @@ def make(port: int, feed: str) -> Run:
 
     cursor = cursor_of(page("_last", "&pagesizehint=0"))
 
-    def run(last: int) -> dict[str, Any]:
-        """Follow up to event number *last*; give each event's number and when its page had come, in nanoseconds."""
+    def run(last: int, count: int = 1) -> dict[str, Any]:
+        """Follow up to event number *last*, and until there are *count*: events of several connections change places.
+
+        Give each event's number and when its page had come, in nanoseconds.
+        """
         nonlocal cursor
         seen: dict[int, int] = {}
-        while last not in seen:
+        while last not in seen or len(seen) < count:
             received = page(cursor, f"&wait={WAIT_SECONDS}")
             now = time.monotonic_ns()
             cursor = cursor_of(received)

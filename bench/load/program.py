@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 ROOT = Path(__file__).parent.parent.parent
 Run = Callable[..., Any]
@@ -15,9 +15,11 @@ Run = Callable[..., Any]
 class Program:
     """A load at the other end of a pipe. It is ready, connections made, when this has been built."""
 
+    python: ClassVar[str] = sys.executable
+
     def __init__(self, module: str, **given: Any) -> None:
         self._module = module
-        command = [sys.executable, "-m", module, json.dumps(given)]
+        command = [self.python, "-m", module, json.dumps(given)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1, cwd=ROOT
         )

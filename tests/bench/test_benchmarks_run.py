@@ -1,4 +1,7 @@
-"""The benchmarks run; `make bench` tells their results."""
+"""The benchmarks run; `make bench` and `make bench-peers` tell their results.
+
+These are in one file, so that they run one after the other: they look at what is left in build/.
+"""
 
 import os
 import re
@@ -15,7 +18,10 @@ import pytest
 
 import bench.figures  # noqa: F401 - it registers the figures
 from bench.figure import FIGURES
+from bench.peers.peers import PEER_LIST
+from bench.peers.workloads import WORKLOADS
 from bench.results import write_page
+from tests.bench.processes import marked
 from tests.exhaustive import exhaustive
 
 ROOT = Path(__file__).parent.parent.parent
@@ -25,6 +31,13 @@ def run_bench(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_bench_peers(*arguments: str) -> str:
+    command = [sys.executable, "-m", "bench.peers", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -79,6 +92,57 @@ def test_stopped_benchmark_leaves_no_processes_and_files(number: int) -> None:
         assert not left
 
 
+def test_peers_benchmark_lists_peers_and_workloads() -> None:
+    listed = run_bench_peers("--list")
+
+    assert all(peer.name in listed for peer in PEER_LIST)
+    assert all(name in listed for name in WORKLOADS)
+
+
+def test_quick_run_of_penstock_and_the_bare_app_measures_and_writes_no_results() -> None:
+    before = pages()
+
+    said = run_bench_peers("penstock-sqlite", "bare-app", "--quick", "--workloads", "single-32", "batches-1", "read")
+
+    assert said.count("single events, 32 writers") == 2
+    assert said.count("read a log in pages of 1000") == 1
+    assert pages() == before
+
+
+@pytest.mark.parametrize("name", [exhaustive(peer.name) for peer in PEER_LIST])
+def test_peer_has_all_its_workloads(name: str) -> None:
+    [peer] = [each for each in PEER_LIST if each.name == name]
+
+    said = run_bench_peers(name, "--quick")
+
+    assert len(said.splitlines()) == 1 + len(peer.workloads)
+    assert peer.find_version()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGINT), exhaustive(signal.SIGKILL)])
+def test_stopped_benchmark_leaves_no_server_of_a_peer(number: int) -> None:
+    mark = str(uuid4())  # In the environment of whatever the benchmark starts.
+    places = set((ROOT / "build").glob("bench-*"))
+    command = [sys.executable, "-m", "bench.peers", "--quick", "nginx"]
+    environment = os.environ | {"BENCH_MARK": mark}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as running:
+        while not (guarded := find_guarded(mark)):
+            time.sleep(0.02)
+            assert running.poll() is None
+        running.send_signal(number)
+        status = running.wait(300)
+
+    assert status != 0
+    while number == signal.SIGKILL and (marked(mark) or is_there(guarded[0])):
+        time.sleep(0.05)
+    assert marked(mark) == []
+    assert not is_there(guarded[0])
+    left = set((ROOT / "build").glob("bench-*")) - places
+    assert bool(left) == (number == signal.SIGKILL)
+    for place in left:
+        shutil.rmtree(place)
+
+
 def listens(command: str) -> bool:
     """Tell whether the hub that was started by *command* takes connections."""
     port = re.search(r"penstock serve .*--port (\d+)", command)
@@ -91,13 +155,14 @@ def listens(command: str) -> bool:
     return True
 
 
-def marked(mark: str) -> list[str]:
-    """Return the command lines of the processes that bear the mark."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue  # It has just ended, or is not ours.
-    return found
+def find_guarded(mark: str) -> list[int]:
+    """Return the servers' process ids. nginx itself does not keep the mark, but the process that guards it does."""
+    return [int(line.split()[-1]) for line in marked(mark) if line.startswith("sh -c read")]
+
+
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def pages() -> list[bytes]:
+    return [(ROOT / "docs" / name).read_bytes() for name in ("benchmarks.md", "choosing.md")]

@@ -1,0 +1,179 @@
+"""Keeps what was measured beside peers in bench/peers.json, and writes the parts of the pages that show it."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from bench.machine import machine, revision, today
+from bench.peers.workloads import FOLLOWED, WORKLOADS, PeerScale, Values
+from bench.place import ROOT
+
+KEPT: Final = ROOT / "bench" / "peers.json"
+CHOOSING: Final = ROOT / "docs" / "choosing.md"
+
+Role = Literal["ours", "limit", "other"]
+
+_BEGIN: Final = "<!-- Written by `make bench-peers` from bench/peers.json: do not edit. -->"
+_END: Final = "<!-- End of what `make bench-peers` writes. -->"
+_NOT_YET: Final = "`make bench-peers` writes this part; it has not been run yet."
+_SATURATED: Final = 0.95
+"""The part of the events a second that were asked for, below which a peer did not keep up."""
+
+_TITLE: Final = "## Beside other systems"
+_HEAD: Final = """\
+`make bench-peers` installs and measures them: Redis, RabbitMQ and nginx from the system's packages, Kafka's broker,
+NATS, and the Python clients of all. `python -m bench.peers PEER… --workloads NAME…` measures some and writes nothing;
+`python -m bench.peers --list` shows the names.
+
+Each peer has its turn in each round, alone on the machine, with an empty folder; the figures are medians of the rounds.
+Events have 384 bytes. Client and server share the processors. *On disk* means that every write has been flushed to the
+disk when it is acknowledged; figures of peers without it can be compared with each other only. Bare sockets are one
+client for all, which costs next to nothing. Decoded events are decoded by msgspec. Limits are no hubs: they show what
+the machine can do. One broker is one broker: nothing here is replicated."""
+
+_PARTS: Final = {
+    "Publishing: events/s (median ms / 99th percentile)": (
+        "single-32",
+        "single-1",
+        "batches-1",
+        "batches-4",
+        "publish-python",
+    ),
+    "From sending to the consumer's having it: median ms / 99th percentile": FOLLOWED,
+    "Reading: events/s": ("read", "read-python", "readers-100"),
+}
+
+
+@dataclass(frozen=True)
+class MeasuredPeer:
+    """A peer with its conditions, and the medians of its rounds by workload."""
+
+    name: str
+    says: str
+    role: Role
+    is_durable: bool
+    flush: str
+    client: str
+    version: str
+    medians: Mapping[str, Values]
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One run of all peers, and where it was."""
+
+    on: str
+    revision: str
+    machine: Mapping[str, str]
+    rounds: int
+    events: int
+    peers: Sequence[MeasuredPeer]
+
+
+def keep(measured: Sequence[MeasuredPeer], scale: PeerScale, path: Path = KEPT) -> None:
+    """Keep what one run has measured, in the place of the run before."""
+    kept = MeasuredRun(today(), revision(), machine(), scale.rounds, scale.events, measured)
+    path.write_text(json.dumps(asdict(kept), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load(path: Path = KEPT) -> MeasuredRun | None:
+    """Return the run that is kept."""
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return MeasuredRun(**kept | {"peers": [MeasuredPeer(**peer) for peer in kept["peers"]]})
+
+
+def describe_peers(kept: Path = KEPT) -> list[str]:
+    """Return the section of docs/benchmarks.md about peers, line by line."""
+    run = load(kept)
+    if run is None:
+        return [_TITLE, "", _HEAD, "", _NOT_YET, ""]
+    parts = [_TITLE, "", _HEAD, ""]
+    parts += [
+        f"Measured on {run.on} at {run.revision}, {run.rounds} rounds, logs of {run.events:,} events:".replace(",", " ")
+    ]
+    parts += ["", *(f"- {name}: {text}" for name, text in run.machine.items()), ""]
+    for title, names in _PARTS.items():
+        columns = [WORKLOADS[name].says for name in names]
+        parts += [f"### {title}", "", f"| | on disk | {' | '.join(columns)} |", f"|---|---|{'--:|' * len(columns)}"]
+        for peer in run.peers:
+            if any(name in peer.medians for name in names):
+                cells = [peer.says, "yes" if peer.is_durable else "no", *(_show(peer, name) for name in names)]
+                parts.append(f"| {' | '.join(cells)} |")
+        parts.append("")
+    parts += ["### Conditions", "", "| | version | who writes to disk when | clients |", "|---|---|---|---|"]
+    parts += [f"| {peer.says} | {peer.version} | {peer.flush} | {peer.client} |" for peer in run.peers]
+    return [*parts, ""]
+
+
+def write_choosing(page: Path = CHOOSING, kept: Path = KEPT) -> None:
+    """Write the table of docs/choosing.md, and leave the rest of the page as it is."""
+    before, _, rest = CHOOSING.read_text(encoding="utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    table = "\n".join(_compare(load(kept)))
+    page.write_text(f"{before}{_BEGIN}\n\n{table}\n\n{_END}{after}", encoding="utf-8")
+
+
+def show_values(workload: str, values: Values) -> str:
+    """Return the values of a workload in a few characters.
+
+    >>> show_values("single-1", {"rate": 1234.5, "p50": 0.81, "p99": 2.04})
+    '1 234 (0.8 / 2.0)'
+    >>> show_values("follow-2000", {"rate": 2000.0, "p50": 0.81, "p99": 2.04})
+    '0.8 / 2.0'
+    >>> show_values("follow-2000", {"rate": 1234.5, "p50": 810.0, "p99": 2040.0})
+    'saturated at 1 234 events/s'
+    """
+    rate = f"{values['rate']:,.0f}".replace(",", " ")
+    if "p50" not in values:
+        return rate
+    times = f"{values['p50']:.1f} / {values['p99']:.1f}"
+    if workload not in FOLLOWED:
+        return f"{rate} ({times})"
+    return f"saturated at {rate} events/s" if _is_saturated(workload, values) else times
+
+
+def _compare(run: MeasuredRun | None) -> list[str]:
+    """Return the table of Penstock beside the fastest of the others, workload by workload."""
+    if run is None:
+        return [_NOT_YET]
+    ours = [peer for peer in run.peers if peer.role == "ours"]
+    others = [peer for peer in run.peers if peer.role == "other"]
+    columns = [*(peer.says for peer in ours), "fastest other, on disk", "fastest other, not flushed for each write"]
+    lines = [f"| | {' | '.join(columns)} |", f"|---|{'--:|' * len(ours)}---|---|"]
+    durable = [peer for peer in others if peer.is_durable]
+    flushed_later = [peer for peer in others if not peer.is_durable]
+    for name, workload in WORKLOADS.items():
+        cells = [
+            workload.says,
+            *(_show(peer, name) for peer in ours),
+            _show_fastest(durable, name),
+            _show_fastest(flushed_later, name),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _show_fastest(peers: Iterable[MeasuredPeer], name: str) -> str:
+    measured = [peer for peer in peers if name in peer.medians]
+    if not measured:
+        return ""
+    fastest = min(measured, key=lambda peer: _slowness(name, peer.medians[name]))
+    return f"{fastest.says}: {_show(fastest, name)}"
+
+
+def _slowness(workload: str, values: Values) -> float:
+    if workload in FOLLOWED and not _is_saturated(workload, values):
+        return values["p50"] - 1e9  # Those that kept up come first.
+    return -values["rate"]
+
+
+def _is_saturated(workload: str, values: Values) -> bool:
+    return values["rate"] < _SATURATED * FOLLOWED[workload]
+
+
+def _show(peer: MeasuredPeer, name: str) -> str:
+    return show_values(name, peer.medians[name]) if name in peer.medians else ""
