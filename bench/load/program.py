@@ -23,7 +23,11 @@ class Program:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1, cwd=ROOT
         )
-        assert self.result() == "ready"
+        try:
+            assert self.result() == "ready"
+        except BaseException:  # We may be told to stop meanwhile.
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -131,24 +131,29 @@ def _running(
     """Run a server until the block ends, or until this process does, however it ends."""
     log = directory / f"{Path(command[0]).name}.log"
     variables = os.environ | {name: str(value) for name, value in (environment or {}).items()}
-    with log.open("wb") as said:
+    with ExitStack() as stack, log.open("wb") as said:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=variables, start_new_session=True
         )
-    # A process that waits at a pipe whose other end only this one holds; it ends the server's whole session.
-    guard = subprocess.Popen(
-        ["sh", "-c", 'read -r _; kill -KILL "-$1"', "sh", str(process.pid)],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
+        stack.callback(_stop, process)
+        stack.enter_context(_guard(process.pid))
         wait_until_it_listens(process, port, log)
         yield
+
+
+@contextmanager
+def _guard(session: int) -> Iterator[None]:
+    """Have a process end all of a session when this process has ended, even by `kill -9`.
+
+    It waits at a pipe whose other end only this process holds.
+    """
+    command = ["sh", "-c", 'read -r _; kill -KILL "-$1"', "sh", str(session)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield
     finally:
-        _stop(process)
-        guard.kill()
-        guard.communicate()
+        process.kill()
+        process.communicate()
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
