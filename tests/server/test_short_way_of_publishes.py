@@ -306,3 +306,50 @@ def test_failed_commit_is_told_to_all_that_arrived_together(sqlite_url: str, mon
         }
 
     serve(sqlite_url, act)
+
+
+def test_publish_refused_by_a_changed_event_type_concerns_none_that_arrive_together_with_it(sqlite_url: str) -> None:
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        schema = json.dumps({"properties": {"id": {"type": "integer", "maximum": 3}}})
+        definition = hub.registry.load(GUARDED).event_type.definition | {"compatibility_mode": "none"}
+        hub.registry.replace(GUARDED, definition)
+        hub.registry.load(GUARDED).event_type.validator  # noqa: B018 - it is compiled from now on
+        other = Hub(open_store(sqlite_url))
+        other.registry.add_schema(GUARDED, {"type": "json_schema", "schema": schema})
+        answers = await publish_together(http, GUARDED, *(b'{"data":{"id":%d}}' % i for i in (1, 99, 2)))
+
+        assert [answer.status_code for answer in answers] == [200, 422, 200]
+        assert "line 1: " in answers[1].json()["detail"]
+        assert read_offsets(hub, GUARDED) == {0: [1, 2]}
+        other.store.close()
+
+    serve(sqlite_url, act)
+
+
+def test_many_refused_publishes_concern_none_that_arrive_together_with_them(sqlite_url: str) -> None:
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        bodies = [b'{"data":{"id":%s}}' % (b"true" if i % 3 else b"%d" % i) for i in range(30)]
+        answers = await publish_together(http, GUARDED, *bodies)
+
+        assert [answer.status_code for answer in answers] == [422 if i % 3 else 200 for i in range(30)]
+        assert sorted(read_offsets(hub, GUARDED)[0]) == list(range(0, 30, 3))
+
+    serve(sqlite_url, act)
+
+
+def test_chunked_publish_leaves_the_error_of_others_in_its_group_as_it_is(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = OutcomeUnknown(reason="cut off")
+
+    async def act(hub: Hub, _: HubApp, http: httpx2.AsyncClient) -> None:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise error
+
+        monkeypatch.setattr(hub.store, "write", fail)
+        answer = await http.post(f"/feeds/{PLAIN}", content=b'{"data":{}}', params={"chunk": 1})
+
+        assert answer.json()["stored"] == 0
+        assert "stored" not in error.fields
+
+    serve(sqlite_url, act)

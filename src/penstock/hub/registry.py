@@ -230,15 +230,16 @@ class Registry:
 
         It may not if the database has to be asked first, or if a schema has to be compiled.
         """
-        return self.is_cached(name) and self.recall(name).event_type.is_light(size)
+        feed = self.find_remembered(name)
+        return feed is not None and feed.event_type.is_light(size)
 
     def recall(self, name: str) -> StoredFeed:
         """Return the remembered feed; `load` it if it is not remembered."""
         return self._known.get(name) or self.load(name)
 
-    def is_cached(self, name: str) -> bool:
-        """Return whether `recall` answers without a query."""
-        return name in self._known
+    def find_remembered(self, name: str) -> StoredFeed | None:
+        """Return the remembered feed, None if it is not remembered."""
+        return self._known.get(name)
 
     def raise_epochs(self) -> int:
         """Raise the epoch of every feed after a backup was restored; return the number of feeds.

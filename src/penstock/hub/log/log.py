@@ -96,7 +96,7 @@ class Log:
             EventTypeNotFound: there is no event type *name*.
             MalformedEvent: an event cannot be parsed.
         """
-        remembered = rechecks and self._event_types.is_cached(name)
+        remembered = rechecks and self._event_types.find_remembered(name) is not None
         feed = self._event_types.recall(name)
         found = prepare_or_refuse(feed, handed, self._clock(), exact=exact, explains=rechecks)
         if isinstance(found, Unpublishable) and remembered:

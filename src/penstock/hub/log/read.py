@@ -203,11 +203,11 @@ class PageReading(NamedTuple):
 class EventTypeCatalogue(Protocol):
     """The event types that a hub knows: see `penstock.hub.registry.Registry`."""
 
-    def is_cached(self, name: str) -> bool:
-        """Return whether `recall` answers without a query."""
+    def find_remembered(self, name: str) -> StoredFeed | None:
+        """Return the feed as it was when last seen, None if it is not remembered."""
 
     def recall(self, name: str) -> StoredFeed:
-        """Return the feed as it was when last seen."""
+        """Return the feed as it was when last seen; `load` it if it is not remembered."""
 
     def load(self, name: str) -> StoredFeed:
         """Return the feed as the store has it now."""
@@ -258,9 +258,9 @@ class Reader:
 
         Each change of an event type changes the revision that its heads have. Nothing is refused by what is remembered.
         """
-        if not self._event_types.is_cached(name):
+        feed = self._event_types.find_remembered(name)
+        if feed is None:
             return None
-        feed = self._event_types.recall(name)
         try:
             views, heads = _find_heads(tx, feed, n, wanted)
         except (PartitionNotFound, BadPartitionCount):

@@ -7,7 +7,17 @@ from starlette.responses import Response
 
 from penstock.core.log.cursor import add_partition_count, partition_count_error
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import BadParameter, BadPartitionCount, PenstockError, StaleToken, UnsupportedFormat
+from penstock.errors import (
+    BadCursor,
+    BadParameter,
+    BadPartitionCount,
+    CursorExpired,
+    PartitionNotFound,
+    PenstockError,
+    StaleSplit,
+    StaleToken,
+    UnsupportedFormat,
+)
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import PageReading, WantedPartition
 from penstock.server.http.encoding import choose_form
@@ -129,7 +139,11 @@ class FeedApiPage:
         self._check_token()
         cursor = cursors[asked.partition] if cursors else asked.cursor
         wanted = [WantedPartition("cursor", asked.partition, cursor, asked.until)]
-        reading = self._hub.log.reader.open(name, None, wanted, asked.page_size, self._kinds)
+        try:
+            reading = self._hub.log.reader.open(name, None, wanted, asked.page_size, self._kinds)
+        except (BadCursor, CursorExpired, StaleSplit, PartitionNotFound):
+            self._check_token_of(self._hub.registry.load(name))  # By the feed that the cursor was judged by.
+            raise
         self._check_token_of(reading.feed)
         return reading
 

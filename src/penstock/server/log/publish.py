@@ -4,12 +4,13 @@ Small bodies are read on the event loop: a trip to a worker thread would take lo
 """
 
 import asyncio
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from copy import copy
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -27,9 +28,11 @@ from penstock.errors import (
     InvalidEvent,
     MalformedEvent,
     MalformedRequest,
+    OutcomeUnknown,
     PenstockError,
     PublishingRestricted,
     TooLarge,
+    Unavailable,
 )
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult
@@ -47,6 +50,8 @@ INLINE_BYTES: Final = 16 << 10
 """Larger bodies are read in a worker thread."""
 JOINED_BYTES_MAX: Final = 64 << 10
 """Small bodies are joined up to this size."""
+REFUSALS_MAX: Final = 2
+"""After so many refusals the rest of the publishes that were joined is queued one by one."""
 Result_co = TypeVar("Result_co", covariant=True)
 
 
@@ -96,7 +101,8 @@ async def publish_lines(request: Request) -> Response:
             cursors |= cursors_after(part)
             access.events, access.partitions = stored, ",".join(map(str, sorted(cursors)))
     except PenstockError as error:
-        refusal = InvalidEvent(**error.fields) if type(error) is MalformedEvent else error  # One code for a wrong line.
+        # One code for a wrong line; and a copy, since all whose commit has failed get the same error.
+        refusal = InvalidEvent(**error.fields) if type(error) is MalformedEvent else copy(error)
         if chunk:
             refusal.fields["stored"] = stored
         raise refusal from error.__cause__
@@ -141,7 +147,7 @@ class PlainPublishes:
         """
         state = self._state
         name = route_path(scope).removeprefix(_FEEDS)
-        if not state.has_started or not state.hub.registry.is_cached(name):
+        if not state.has_started or state.hub.registry.find_remembered(name) is None:
             return receive
         length, flow_id = -1, None
         for header, value in scope["headers"]:
@@ -167,10 +173,13 @@ class PlainPublishes:
             return again
         try:
             authorize(Request(scope), "write", event_type_named(name))
+            events, _ = zeroeventhub.parse_lines(body)
         except PenstockError:
             return again
+        if not events:
+            return again
         access.event, access.feed, access.received = "publish", name, length
-        stored = await self._publish(name, flow_id, body)
+        stored = await self._publish(name, flow_id, events, length)
         if stored is None:
             access.received = None
             return again
@@ -182,90 +191,108 @@ class PlainPublishes:
         await access.send({"type": "http.response.body", "body": answer})
         return None
 
-    def _publish(self, name: str, flow_id: str | None, body: bytes) -> "asyncio.Future[AppendResult | None]":
-        """Publish a body with those that arrive together with it; the result is None if the long way has to answer."""
+    def _publish(
+        self, name: str, flow_id: str | None, events: Sequence[NewEvent], size: int
+    ) -> "asyncio.Future[AppendResult | None]":
+        """Publish *events* with those that arrive together with them; None: the long way has to answer."""
         loop = asyncio.get_running_loop()
         if self._arriving is None or self._arriving.loop is not loop:
             self._arriving = _Arriving(loop, {})
             loop.call_soon(self._submit_all, self._arriving)
-        waiting = _SmallBody(body if body.endswith(b"\n") else body + b"\n", loop.create_future())
-        self._arriving.bodies.setdefault((name, flow_id), []).append(waiting)
-        return waiting.stored
+        publish = _SmallPublish(events, size, loop.create_future())
+        self._arriving.publishes.setdefault((name, flow_id), []).append(publish)
+        return publish.stored
 
     def _submit_all(self, arrived: "_Arriving") -> None:
         if self._arriving is arrived:
             self._arriving = None
-        for (name, flow_id), bodies in arrived.bodies.items():
-            for joined in _join(bodies):
+        for (name, flow_id), publishes in arrived.publishes.items():
+            for joined in _join([each for each in publishes if not each.stored.done()]):
                 self._submit(name, flow_id, joined)
 
-    def _submit(self, name: str, flow_id: str | None, bodies: "Sequence[_SmallBody]") -> None:
-        """Queue *bodies* as one request; if it is refused, each for itself, so that it concerns no other."""
+    def _submit(
+        self, name: str, flow_id: str | None, publishes: "Sequence[_SmallPublish]", refusals_max: int = REFUSALS_MAX
+    ) -> None:
+        """Queue *publishes* as one request.
+
+        One that is refused takes the long way, and the others are queued without it; each for itself once
+        *refusals_max* were refused. So none concerns another.
+        """
         try:
-            queued = self._queue(name, flow_id, bodies)
-        except PenstockError:
-            queued = None
+            queued = self._queue(name, flow_id, publishes)
         except Exception as error:  # noqa: BLE001 - It is answered.
-            for each in bodies:
-                each.fail(error)
+            refused = publishes[0] if len(publishes) == 1 else _find_refused(publishes, error)
+            if refused is None or not refusals_max:
+                self._submit_each(name, flow_id, publishes)
+                return
+            if isinstance(error, PenstockError):
+                refused.end(None)
+            else:
+                refused.fail(error)
+            if rest := [each for each in publishes if each is not refused]:
+                self._submit(name, flow_id, rest, refusals_max - 1)
             return
         if queued is not None:
-            stored, counts = queued
-            self._state.wait(stored).add_done_callback(partial(self._deliver, name, bodies, counts))
-        elif len(bodies) == 1:
-            bodies[0].end(None)
+            self._state.wait(queued).add_done_callback(partial(self._deliver, name, flow_id, publishes))
+        elif len(publishes) == 1:
+            publishes[0].end(None)
         else:
-            for each in bodies:
-                self._submit(name, flow_id, [each])
+            self._submit_each(name, flow_id, publishes)
+
+    def _submit_each(self, name: str, flow_id: str | None, publishes: "Sequence[_SmallPublish]") -> None:
+        for each in publishes:
+            self._submit(name, flow_id, [each], 1)
 
     def _queue(
-        self, name: str, flow_id: str | None, bodies: "Sequence[_SmallBody]"
-    ) -> "tuple[Future[AppendResult | None], Sequence[int]] | None":
-        """Queue the events of *bodies*, and return the number of each; None if they are not to be joined.
+        self, name: str, flow_id: str | None, publishes: "Sequence[_SmallPublish]"
+    ) -> "Future[AppendResult | None] | None":
+        """Queue the events of *publishes*; return None if an event loop may not prepare so much of them.
 
         Raises:
-            PenstockError: some are refused.
+            PenstockError: some are refused; nothing was queued.
         """
-        lines = b"".join([each.lines for each in bodies])
-        hub = self._state.hub
-        if len(bodies) > 1 and not hub.registry.is_light(name, len(lines)):
+        size = sum(each.size for each in publishes)
+        if not self._state.has_started or not self._state.hub.registry.is_light(name, size):
             return None
-        events, numbers = zeroeventhub.parse_lines(lines)
-        stops = [bisect_right(numbers, end) for end in accumulate(each.lines.count(b"\n") for each in bodies)]
-        counts = [stop - start for start, stop in pairwise([0, *stops])]
-        if not all(counts):
-            return None
-        return hub.log.submit(name, events, numbers, rechecks=False, flow_id=flow_id), counts
+        events = [event for each in publishes for event in each.events]
+        return self._state.hub.log.submit(name, events, rechecks=False, flow_id=flow_id)
 
     def _deliver(
         self,
         name: str,
-        bodies: "Sequence[_SmallBody]",
-        counts: Sequence[int],
+        flow_id: str | None,
+        publishes: "Sequence[_SmallPublish]",
         stored: "asyncio.Future[AppendResult | None]",
     ) -> None:
         error = asyncio.CancelledError() if stored.cancelled() else stored.exception()
-        if error is not None:
-            for each in bodies:
+        if error is None:
+            result = stored.result()
+            assert result is not None
+            self._state.metrics.published.add(name, result.events)
+            for each, part in zip(publishes, result.split([len(each.events) for each in publishes]), strict=True):
+                each.end(part)
+        elif len(publishes) > 1 and isinstance(error, PenstockError) and not isinstance(error, _UNKNOWN_OR_LATER):
+            self._submit_each(name, flow_id, publishes)  # Its event type has changed, and refuses one of them now.
+        else:
+            for each in publishes:
                 each.fail(error)
-            return
-        result = stored.result()
-        assert result is not None
-        self._state.metrics.published.add(name, result.events)
-        for each, part in zip(bodies, result.split(counts), strict=True):
-            each.end(part)
+
+
+_UNKNOWN_OR_LATER: Final = (Unavailable, OutcomeUnknown)
+"""Errors of a request that the log did not refuse."""
 
 
 class _Arriving(NamedTuple):
-    """The bodies that arrive in one turn of an event loop, by event type and flow id."""
+    """The publishes that arrive in one turn of an event loop, by event type and flow id."""
 
     loop: asyncio.AbstractEventLoop
-    bodies: "dict[tuple[str, str | None], list[_SmallBody]]"
+    publishes: "dict[tuple[str, str | None], list[_SmallPublish]]"
 
 
-class _SmallBody(NamedTuple):
-    lines: bytes
-    """The body, which ends with a line break."""
+class _SmallPublish(NamedTuple):
+    events: Sequence[NewEvent]
+    size: int
+    """The size of its body."""
     stored: "asyncio.Future[AppendResult | None]"
 
     def end(self, result: AppendResult | None) -> None:
@@ -277,17 +304,27 @@ class _SmallBody(NamedTuple):
             self.stored.set_exception(error)
 
 
-def _join(bodies: Sequence[_SmallBody]) -> Iterator[Sequence[_SmallBody]]:
-    """Yield *bodies* in runs of up to `JOINED_BYTES_MAX`, or of a single larger one."""
-    run: list[_SmallBody] = []
+def _find_refused(publishes: Sequence[_SmallPublish], error: Exception) -> _SmallPublish | None:
+    """Return the one of *publishes* whose event *error* names by its number among all; None if it names none."""
+    line = getattr(error, "line", None)
+    if line is None:
+        return None
+    stops = list(accumulate(len(each.events) for each in publishes))
+    return publishes[bisect_left(stops, line)]
+
+
+def _join(publishes: Sequence[_SmallPublish]) -> Iterator[Sequence[_SmallPublish]]:
+    """Yield *publishes* in runs of up to `JOINED_BYTES_MAX`, or of a single larger one."""
+    run: list[_SmallPublish] = []
     size = 0
-    for each in bodies:
-        if run and size + len(each.lines) > JOINED_BYTES_MAX:
+    for each in publishes:
+        if run and size + each.size > JOINED_BYTES_MAX:
             yield run
             run, size = [], 0
         run.append(each)
-        size += len(each.lines)
-    yield run
+        size += each.size
+    if run:
+        yield run
 
 
 def _replay(received: list[Message], receive: Receive) -> Receive:
