@@ -5,7 +5,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from statistics import median
 
 from bench.__main__ import allow_open_files, leave
 from bench.peers.peers import PEER_LIST, PEERS_BY_NAME, Peer
@@ -33,9 +32,9 @@ def main() -> int:
     scale = PeerScale(asked.quick)
     taken: Taken = {peer.name: {} for peer in peers}
     failed = _measure(peers, asked.workloads or list(WORKLOADS), scale, taken)
-    measured = [_summarise(peer, taken[peer.name]) for peer in peers if peer.name not in failed]
-    if not asked.quick and not asked.peers and not asked.workloads and not failed:
-        keep(measured, scale)
+    measured = [_describe(peer, taken[peer.name]) for peer in peers if peer.name not in failed]
+    if not asked.quick and not asked.peers and not asked.workloads:
+        keep(measured, [PEERS_BY_NAME[name].says for name in failed], scale)
         write_page()
         write_choosing()
     if failed:
@@ -90,13 +89,9 @@ def _take_turn(
     return True
 
 
-def _summarise(peer: Peer, taken: dict[str, list[Values]]) -> MeasuredPeer:
-    medians = {
-        name: {key: median(values[key] for values in rounds) for key in rounds[0]} for name, rounds in taken.items()
-    }
-    return MeasuredPeer(
-        peer.name, peer.says, peer.role, peer.is_durable, peer.flush, peer.client, peer.find_version(), medians
-    )
+def _describe(peer: Peer, taken: dict[str, list[Values]]) -> MeasuredPeer:
+    version = peer.find_version()
+    return MeasuredPeer(peer.name, peer.says, peer.role, peer.is_durable, peer.flush, peer.client, version, taken)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def _open_kafka(place: Place, scale: PeerScale, settings: str) -> Iterator[Loads
         loads = Loads("bench.peers.load.over_kafka", ClientProgram, port=port, events=scale.events)
         _fill(loads, scale)
         if not scale.quick:
-            for name in ("single-32", "batches-1", "read"):  # Java compiles what has run often.
+            for name in ("single-32", "follow-2000", "batches-1", "read"):  # Java compiles what has run often.
                 WORKLOADS[name].measure(loads, scale)
         yield loads
 

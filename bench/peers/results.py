@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Final, Literal
 
 from bench.machine import machine, revision, today
@@ -46,6 +48,10 @@ _PARTS: Final = {
 }
 
 
+_LIMITS: Final = {"penstock-sqlite": ("bare-app", "executemany"), "penstock-postgres": ("copy",)}
+"""What Penstock is held against on each database; the first one that has the workload."""
+
+
 @dataclass(frozen=True)
 class MeasuredPeer:
     """A peer with its conditions, and the medians of its rounds by workload."""
@@ -57,7 +63,21 @@ class MeasuredPeer:
     flush: str
     client: str
     version: str
-    medians: Mapping[str, Values]
+    rounds: Mapping[str, Sequence[Values]]
+    """By workload, what each round gave."""
+
+    @cached_property
+    def medians(self) -> Mapping[str, Values]:
+        """The median of each value over the rounds, by workload."""
+        return {
+            name: {key: median(values[key] for values in rounds) for key in rounds[0]}
+            for name, rounds in self.rounds.items()
+        }
+
+    def find_ratio(self, other: "MeasuredPeer", workload: str, key: str) -> float:
+        """Return the median of the rounds' ratios to another peer."""
+        pairs = zip(self.rounds[workload], other.rounds[workload], strict=True)
+        return median(mine[key] / theirs[key] for mine, theirs in pairs)
 
 
 @dataclass(frozen=True)
@@ -70,11 +90,13 @@ class MeasuredRun:
     rounds: int
     events: int
     peers: Sequence[MeasuredPeer]
+    failed: Sequence[str]
+    """The names of those that could not be measured."""
 
 
-def keep(measured: Sequence[MeasuredPeer], scale: PeerScale, path: Path = KEPT) -> None:
+def keep(measured: Sequence[MeasuredPeer], failed: Sequence[str], scale: PeerScale, path: Path = KEPT) -> None:
     """Keep what one run has measured, in the place of the run before."""
-    kept = MeasuredRun(today(), revision(), machine(), scale.rounds, scale.events, measured)
+    kept = MeasuredRun(today(), revision(), machine(), scale.rounds, scale.events, measured, failed)
     path.write_text(json.dumps(asdict(kept), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -96,6 +118,8 @@ def describe_peers(kept: Path = KEPT) -> list[str]:
         f"Measured on {run.on} at {run.revision}, {run.rounds} rounds, logs of {run.events:,} events:".replace(",", " ")
     ]
     parts += ["", *(f"- {name}: {text}" for name, text in run.machine.items()), ""]
+    if run.failed:
+        parts += [f"Could not be measured in this run: {', '.join(run.failed)}.", ""]
     for title, names in _PARTS.items():
         columns = [WORKLOADS[name].says for name in names]
         parts += [f"### {title}", "", f"| | on disk | {' | '.join(columns)} |", f"|---|---|{'--:|' * len(columns)}"]
@@ -104,6 +128,7 @@ def describe_peers(kept: Path = KEPT) -> list[str]:
                 cells = [peer.says, "yes" if peer.is_durable else "no", *(_show(peer, name) for name in names)]
                 parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
+    parts += [*_compare_to_limits(run.peers), ""]
     parts += ["### Conditions", "", "| | version | who writes to disk when | clients |", "|---|---|---|---|"]
     parts += [f"| {peer.says} | {peer.version} | {peer.flush} | {peer.client} |" for peer in run.peers]
     return [*parts, ""]
@@ -154,6 +179,25 @@ def _compare(run: MeasuredRun | None) -> list[str]:
             _show_fastest(flushed_later, name),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _compare_to_limits(peers: Sequence[MeasuredPeer]) -> list[str]:
+    """Return the table of Penstock beside what its databases can do, by the ratios of each round."""
+    by_name = {peer.name: peer for peer in peers}
+    lines = ["### Penstock beside the limits", "", "Ratios of events/s, of each round; the middle one.", ""]
+    lines += ["| | Penstock | limit | ratio |", "|---|---|---|--:|"]
+    for workload in WORKLOADS:
+        for name, limits in _LIMITS.items():
+            mine = by_name.get(name)
+            known = [by_name[limit] for limit in limits if limit in by_name and workload in by_name[limit].rounds]
+            if mine is None or not known or workload not in mine.rounds:
+                continue
+            beside = known[0]
+            ratio = f"{mine.find_ratio(beside, workload, 'rate'):.2f}"
+            if "p99" in mine.medians[workload]:
+                ratio += f" (99th percentile: {mine.find_ratio(beside, workload, 'p99'):.1f} times)"
+            lines.append(f"| {WORKLOADS[workload].says} | {mine.says} | {beside.says} | {ratio} |")
     return lines
 
 

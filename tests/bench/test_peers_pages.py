@@ -1,28 +1,44 @@
 """The pages show what `make bench-peers` has measured."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from bench.peers.results import CHOOSING, MeasuredPeer, MeasuredRun, describe_peers, keep, load, write_choosing
+from bench.peers.results import CHOOSING, MeasuredPeer, describe_peers, keep, load, write_choosing
 from bench.peers.workloads import PeerScale
 
 
 def test_page_of_benchmarks_shows_peers_and_their_conditions(tmp_path: Path) -> None:
     kept = tmp_path / "peers.json"
-    keep(a_run().peers, PeerScale(), kept)
+    keep(some_peers(), [], PeerScale(), kept)
     run = load(kept)
 
     section = "\n".join(describe_peers(kept))
 
     assert run is not None
-    assert list(run.peers) == list(a_run().peers)
+    assert list(run.peers) == some_peers()
     assert "| Penstock on SQLite | yes | 7 000 (4.2 / 9.0) |" in section
     assert "| Kafka, default | no | 30 000 (1.0 / 2.0) |" in section
+    assert "| Penstock on SQLite | limit: bare app | 0.08 (99th percentile: 4.5 times) |" in section
     assert "| Kafka, default | 4.1.1 | the operating system | confluent-kafka |" in section
+
+
+def test_page_of_benchmarks_shows_medians_of_rounds_and_what_failed(tmp_path: Path) -> None:
+    kept = tmp_path / "peers.json"
+    [ours, limit, *_] = some_peers()
+    ours = replace(ours, rounds={"batches-1": [{"rate": rate} for rate in (100, 500, 200)]})
+    limit = replace(limit, rounds={"batches-1": [{"rate": rate} for rate in (200, 500, 1000)]})
+
+    keep([ours, limit], ["Redis, always"], PeerScale(), kept)
+    section = "\n".join(describe_peers(kept))
+
+    assert "| Penstock on SQLite | yes |  |  | 200 |  |  |" in section
+    assert "| Penstock on SQLite | limit: bare app | 0.50 |" in section
+    assert "Could not be measured in this run: Redis, always." in section
 
 
 def test_choosing_shows_the_fastest_of_the_others_by_durability(tmp_path: Path) -> None:
     kept, page = tmp_path / "peers.json", tmp_path / "choosing.md"
-    keep(a_run().peers, PeerScale(), kept)
+    keep(some_peers(), [], PeerScale(), kept)
 
     write_choosing(page, kept)
 
@@ -38,8 +54,8 @@ def test_choosing_is_written_from_the_results(tmp_path: Path) -> None:
     assert page.read_text() == CHOOSING.read_text()
 
 
-def a_run() -> MeasuredRun:
-    peers = [
+def some_peers() -> list[MeasuredPeer]:
+    return [
         MeasuredPeer(
             "penstock-sqlite",
             "Penstock on SQLite",
@@ -49,8 +65,8 @@ def a_run() -> MeasuredRun:
             "bare sockets",
             "0.1.0",
             {
-                "single-32": {"rate": 7000, "p50": 4.2, "p99": 9},
-                "follow-2000": {"rate": 900, "p50": 800, "p99": 900},
+                "single-32": [{"rate": 7000, "p50": 4.2, "p99": 9}],
+                "follow-2000": [{"rate": 900, "p50": 800, "p99": 900}],
             },
         ),
         MeasuredPeer(
@@ -61,7 +77,7 @@ def a_run() -> MeasuredRun:
             "the app",
             "bare sockets",
             "1",
-            {"single-32": {"rate": 90_000, "p50": 1, "p99": 2}},
+            {"single-32": [{"rate": 90_000, "p50": 1, "p99": 2}]},
         ),
         MeasuredPeer(
             "redis-always",
@@ -72,8 +88,8 @@ def a_run() -> MeasuredRun:
             "bare sockets",
             "7.0.15",
             {
-                "single-32": {"rate": 20_000, "p50": 1, "p99": 3},
-                "follow-2000": {"rate": 2000, "p50": 0.9, "p99": 3},
+                "single-32": [{"rate": 20_000, "p50": 1, "p99": 3}],
+                "follow-2000": [{"rate": 2000, "p50": 0.9, "p99": 3}],
             },
         ),
         MeasuredPeer(
@@ -84,7 +100,6 @@ def a_run() -> MeasuredRun:
             "the operating system",
             "confluent-kafka",
             "4.1.1",
-            {"single-32": {"rate": 30_000, "p50": 1, "p99": 2}},
+            {"single-32": [{"rate": 30_000, "p50": 1, "p99": 2}]},
         ),
     ]
-    return MeasuredRun("2013-01-01", "abc", {}, 3, 1000, peers)
