@@ -1,4 +1,4 @@
-"""Measures the peers: `python -m bench.peers [PEER…] [--workloads NAME…] [--quick]`, or lists them."""
+"""Measures the peers: `python -m bench.peers [PEER…] [--workloads NAME…] [--rounds N] [--quick]`, or lists them."""
 
 import argparse
 import signal
@@ -31,10 +31,11 @@ def main() -> int:
     peers = [PEERS_BY_NAME[name] for name in asked.peers] or list(PEER_LIST)
     scale = PeerScale(asked.quick)
     taken: Taken = {peer.name: {} for peer in peers}
-    failed = _measure(peers, asked.workloads or list(WORKLOADS), scale, taken)
+    rounds = asked.rounds or scale.rounds
+    failed = _measure(peers, asked.workloads or list(WORKLOADS), scale, rounds, taken)
     measured = [_describe(peer, taken[peer.name]) for peer in peers if peer.name not in failed]
-    if not asked.quick and not asked.peers and not asked.workloads:
-        keep(measured, [PEERS_BY_NAME[name].says for name in failed], scale)
+    if not asked.quick and not asked.peers and not asked.workloads and rounds >= scale.rounds:
+        keep(measured, [PEERS_BY_NAME[name].says for name in failed], rounds, scale.events)
         write_page()
         write_choosing()
     if failed:
@@ -49,14 +50,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("peers", nargs="*", metavar="PEER", choices=[[], *PEERS_BY_NAME], help="by default all")
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), help="by default all", default=[])
     parser.add_argument("--list", action="store_true", help="list peers and workloads")
+    parser.add_argument("--rounds", type=int, help="turns of each peer; by default 3, and fewer are not written down")
     parser.add_argument("--quick", action="store_true", help="see that they run: one short round")
     return parser.parse_args()
 
 
-def _measure(peers: Sequence[Peer], workloads: Sequence[str], scale: PeerScale, taken: Taken) -> list[str]:
+def _measure(peers: Sequence[Peer], workloads: Sequence[str], scale: PeerScale, rounds: int, taken: Taken) -> list[str]:
     """Give each peer its turn in each round, with no other server running; return the names of those that failed."""
     failed: list[str] = []
-    for number in range(1, scale.rounds + 1):
+    for number in range(1, rounds + 1):
         for peer in peers:
             if peer.name not in failed and not _take_turn(peer, workloads, scale, number, taken[peer.name]):
                 failed.append(peer.name)

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final, Literal
 
 from bench.machine import machine, revision, today
-from bench.peers.workloads import FOLLOWED, WORKLOADS, PeerScale, Values
+from bench.peers.workloads import FOLLOWED, WORKLOADS, Values
 from bench.place import ROOT
 
 KEPT: Final = ROOT / "bench" / "peers.json"
@@ -94,9 +94,9 @@ class MeasuredRun:
     """The names of those that could not be measured."""
 
 
-def keep(measured: Sequence[MeasuredPeer], failed: Sequence[str], scale: PeerScale, path: Path = KEPT) -> None:
+def keep(measured: Sequence[MeasuredPeer], failed: Sequence[str], rounds: int, events: int, path: Path = KEPT) -> None:
     """Keep what one run has measured, in the place of the run before."""
-    kept = MeasuredRun(today(), revision(), machine(), scale.rounds, scale.events, measured, failed)
+    kept = MeasuredRun(today(), revision(), machine(), rounds, events, measured, failed)
     path.write_text(json.dumps(asdict(kept), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -4,12 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.peers.results import CHOOSING, MeasuredPeer, describe_peers, keep, load, write_choosing
-from bench.peers.workloads import PeerScale
 
 
 def test_page_of_benchmarks_shows_peers_and_their_conditions(tmp_path: Path) -> None:
     kept = tmp_path / "peers.json"
-    keep(some_peers(), [], PeerScale(), kept)
+    keep(some_peers(), [], 3, 1000, kept)
     run = load(kept)
 
     section = "\n".join(describe_peers(kept))
@@ -28,7 +27,7 @@ def test_page_of_benchmarks_shows_medians_of_rounds_and_what_failed(tmp_path: Pa
     ours = replace(ours, rounds={"batches-1": [{"rate": rate} for rate in (100, 500, 200)]})
     limit = replace(limit, rounds={"batches-1": [{"rate": rate} for rate in (200, 500, 1000)]})
 
-    keep([ours, limit], ["Redis, always"], PeerScale(), kept)
+    keep([ours, limit], ["Redis, always"], 3, 1000, kept)
     section = "\n".join(describe_peers(kept))
 
     assert "| Penstock on SQLite | yes |  |  | 200 |  |  |" in section
@@ -38,7 +37,7 @@ def test_page_of_benchmarks_shows_medians_of_rounds_and_what_failed(tmp_path: Pa
 
 def test_choosing_shows_the_fastest_of_the_others_by_durability(tmp_path: Path) -> None:
     kept, page = tmp_path / "peers.json", tmp_path / "choosing.md"
-    keep(some_peers(), [], PeerScale(), kept)
+    keep(some_peers(), [], 3, 1000, kept)
 
     write_choosing(page, kept)
 

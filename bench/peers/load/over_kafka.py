@@ -28,6 +28,7 @@ class KafkaReader:
     def __init__(self, port: int, events: int) -> None:
         self._socket = connect(port)
         self._events, self._offset = events, 0
+        self._buffer = memoryview(bytearray(2 * _BATCH_BYTES))
 
     def read_page(self) -> int:
         if self._offset >= self._events:
@@ -48,7 +49,7 @@ class KafkaReader:
         return self._offset - start
 
     def _receive(self, size: int) -> memoryview:
-        received = memoryview(bytearray(size))
+        received = self._buffer[:size]
         place = 0
         while place < size:
             more = self._socket.recv_into(received[place:])
