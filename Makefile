@@ -32,7 +32,8 @@ demo: setup ## publish a year of flights, stream them into a lake, tables and ot
 test: setup system lint ## everything a change needs, as CI runs it: about ten minutes on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads Delta, the oldest PySpark, promtool and the benchmarks' peers
+test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads strace, Delta, the oldest PySpark, promtool and the benchmarks' peers
+	@scripts/setup-system strace
 	@scripts/setup-jars delta
 	@scripts/setup-oldest-spark
 	@scripts/setup-promtool
