@@ -14,7 +14,7 @@ from bench.place import place
 from bench.results import write_page
 
 Taken = dict[str, dict[str, list[Values]]]
-"""What each peer has given for each workload, round by round."""
+"""The values of each peer by workload, round by round."""
 
 
 def main() -> int:

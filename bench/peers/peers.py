@@ -38,14 +38,14 @@ class ClientProgram(Program):
 
 @dataclass(frozen=True)
 class Peer:
-    """What is measured, with its conditions."""
+    """A system that is measured, with its conditions."""
 
     name: str
     says: str
     is_durable: bool
-    """Every write is on disk when it is acknowledged."""
+    """True if every write is on disk when it is acknowledged."""
     flush: str
-    """Who writes to disk when."""
+    """Says which part of it writes to disk, and when."""
     client: str
     find_version: Callable[[], str]
     open: Open
@@ -127,7 +127,13 @@ def _open_kafka(place: Place, scale: PeerScale, settings: str) -> Iterator[Loads
         loads = Loads("bench.peers.load.over_kafka", ClientProgram, port=port, events=scale.events)
         _fill(loads, scale)
         if not scale.quick:
-            for name in ("single-32", "follow-2000", "batches-1", "read"):  # Java compiles what has run often.
+            for name in (
+                "single-32",
+                "follow-2000",
+                "batches-1",
+                "read",
+                "readers-100",
+            ):  # Java compiles what has run often.
                 WORKLOADS[name].measure(loads, scale)
         yield loads
 

@@ -49,7 +49,7 @@ _PARTS: Final = {
 
 
 _LIMITS: Final = {"penstock-sqlite": ("bare-app", "executemany"), "penstock-postgres": ("copy",)}
-"""What Penstock is held against on each database; the first one that has the workload."""
+"""The limits of each database: Penstock is compared with the first one that has the workload."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every peer is asked to do, as far as it can."""
+"""The workloads: each peer has those that make sense for it."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

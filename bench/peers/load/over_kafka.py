@@ -19,7 +19,7 @@ TIMEOUT: Final = 60.0
 _FETCH: Final = 1
 _FETCH_VERSION: Final = 4
 _BATCH_BYTES: Final = PAGE * (EVENT_BYTES + 12) + 100
-"""What a batch of a page's events has at most: no more than one whole batch fits into it."""
+"""The largest size of a record batch with the events of a page. No more than one whole batch fits into it."""
 
 
 class KafkaReader:
