@@ -40,7 +40,8 @@ test-all: setup system lint ## every test, with all cases, many examples, long r
 	@scripts/setup-peers
 	$(BIN)/pytest -m "" --hypothesis-profile exhaustive --timeout 3600 $(PARALLEL) $(PYTEST_ARGS)
 
-# What it leaves out of the unit tests waits for other processes.
+# It leaves out the unit tests of the demo and of `penstock.testing`, which load data and start processes, and a plugin of
+# pytest that takes a second to load.
 check: setup lint ## format, lint, types, imports and unit tests: under 45 seconds
 	$(BIN)/pytest $(PARALLEL) -p no:schemathesis src/penstock tests/unit tests/test_tidy.py tests/test_public_api.py \
 		--ignore tests/unit/demo --ignore tests/unit/testing $(PYTEST_ARGS)

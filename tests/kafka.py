@@ -6,14 +6,11 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from penstock.testing.port import free_port
 from tests.jars import jars
 from tests.java import HASTE
-from tests.listening import wait_until_it_listens
-
-STOP_SECONDS_MAX: Final = 20
+from tests.listening import stop_process, wait_until_it_listens
 
 _SETTINGS = """\
 process.roles=broker,controller
@@ -73,9 +70,4 @@ def kafka_broker(
         wait_until_it_listens(process, port, log)
         yield f"127.0.0.1:{port}"
     finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop_process(process)

@@ -1,4 +1,4 @@
-"""Servers that tests start, until they listen."""
+"""Servers that tests and benchmarks start: until they listen, and until they have ended."""
 
 import socket
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 START_SECONDS_MAX: Final = 300.0
+STOP_SECONDS_MAX: Final = 20
 
 
 def wait_until_it_listens(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
@@ -19,3 +20,13 @@ def wait_until_it_listens(process: "subprocess.Popen[bytes]", port: int, log: Pa
             return
         time.sleep(0.05)
     raise AssertionError(f"it does not listen: {log.read_text()}")
+
+
+def stop_process(process: "subprocess.Popen[bytes]") -> None:
+    """Have a server end, and kill it if it takes too long."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

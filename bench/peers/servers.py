@@ -11,10 +11,9 @@ from typing import Final, NamedTuple
 
 from bench.place import ROOT
 from penstock.testing.port import free_port
-from tests.listening import wait_until_it_listens
+from tests.listening import stop_process, wait_until_it_listens
 
 PEERS: Final = ROOT / "build" / "peers" / "bin"
-STOP_SECONDS_MAX: Final = 20
 
 
 class PeerMissing(Exception):
@@ -157,11 +156,6 @@ def _guard(session: int) -> Iterator[None]:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    stop_process(process)
     with suppress(ProcessLookupError):  # There are some only if it has left them behind.
         os.killpg(process.pid, signal.SIGKILL)

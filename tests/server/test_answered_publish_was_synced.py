@@ -30,11 +30,11 @@ pytestmark = pytest.mark.exhaustive
 
 
 @contextmanager
-def traced(hub: LiveHub, pid: int, into: Path) -> Iterator[None]:
+def traced(hub: LiveHub, into: Path) -> Iterator[None]:
     """Write the system calls of the hub's process to a file."""
     strace = shutil.which("strace")
     assert strace, "install strace"
-    command = [strace, "-f", "-y", "-s", "16", "-e", TRACED, "-o", str(into), "-p", str(pid)]
+    command = [strace, "-f", "-y", "-s", "16", "-e", TRACED, "-o", str(into), "-p", str(hub.pid)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
 
@@ -96,7 +96,7 @@ def test_log_is_synced_between_each_publish_and_its_answer(tmp_path: Path, write
                     body = json.dumps({"data": {"writer": writer, "n": n}})
                     assert connection.post(f"/feeds/{NAME}", content=body).status_code == 200
 
-        with traced(hub, hub.pid, trace), ThreadPoolExecutor(writers) as threads:
+        with traced(hub, trace), ThreadPoolExecutor(writers) as threads:
             for done in [threads.submit(write, writer) for writer in range(writers)]:
                 done.result()
     answered, wrong = unsynced(trace.read_text().splitlines())

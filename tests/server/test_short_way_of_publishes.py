@@ -313,9 +313,13 @@ def test_publish_refused_by_a_changed_event_type_concerns_none_that_arrive_toget
         schema = json.dumps({"properties": {"id": {"type": "integer", "maximum": 3}}})
         definition = hub.registry.load(GUARDED).event_type.definition | {"compatibility_mode": "none"}
         hub.registry.replace(GUARDED, definition)
-        hub.registry.load(GUARDED).event_type.validator  # noqa: B018 - it is compiled from now on
+        remembered = hub.registry.load(GUARDED)
+        remembered.event_type.validator  # noqa: B018 - it is compiled from now on
         other = Hub(open_store(sqlite_url))
         other.registry.add_schema(GUARDED, {"type": "json_schema", "schema": schema})
+        alone = await http.post(f"/feeds/{GUARDED}", content=b'\n{"data":{"id":99}}')
+        assert (alone.status_code, alone.json()["line"]) == (422, 2)
+        hub.registry.remember(GUARDED, remembered)
         answers = await publish_together(http, GUARDED, *(b'{"data":{"id":%d}}' % i for i in (1, 99, 2)))
 
         assert [answer.status_code for answer in answers] == [200, 422, 200]

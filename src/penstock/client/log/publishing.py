@@ -324,6 +324,15 @@ class Publication(NamedTuple):
     offset: int
 
 
+class CheckedData(NamedTuple):
+    """The data of an event that were checked together with those of others."""
+
+    raw: bytes
+    """The event as JSON on one line."""
+    is_filled: bool
+    """Whether its metadata has an id and a time."""
+
+
 class Event:
     """An event for an idempotent producer, which publishes it once.
 
@@ -336,14 +345,12 @@ class Event:
         headers: The event's own headers.
     """
 
-    __slots__ = ("__weakref__", "_checked", "_line", "_publication", "_raw", "_wanted", "data", "headers", "key")
+    __slots__ = ("__weakref__", "_line", "_publication", "_raw", "_wanted", "data", "headers", "key")
 
     def __init__(self, data: Any, *, key: str | None = None, headers: dict[str, str] | None = None) -> None:
         self.data = data
         self.key = key
         self.headers = headers
-        self._checked: tuple[bytes, bool] | None = None
-        """The encoded data, and whether its metadata is filled, if they were checked already."""
         self._line: tuple[bool, bytes] | None = None
         self._raw = b""
         self._wanted: int | None = None
@@ -385,32 +392,35 @@ class Event:
         """The offset in the partition; None if it is not known to be published."""
         return None if self._publication is None else self._publication.offset
 
-    def line(self, has_metadata: bool, make: Make) -> bytes:
-        """Return the feed line, which *make* encodes once for each value of *has_metadata*."""
+    def line(self, has_metadata: bool, make: Make, checked: "CheckedData | None" = None) -> bytes:
+        """Return the feed line, which *make* encodes once for each value of *has_metadata*.
+
+        *checked* is what `check_together` has returned for this event, if its data was checked.
+        """
         if self._line is None or self._line[0] != has_metadata:
-            (self._raw, is_filled), given = self._checked or (encode_payload(self.data), False), None
-            self._checked = None
+            (self._raw, is_filled), given = checked or CheckedData(encode_payload(self.data), False), None
             if self.headers or self._wanted is not None:
                 given = NewEvent.of(self._raw, headers=self.headers, partition=self._wanted)
             self._line = has_metadata, make(self._raw, self.key, given, has_metadata, is_filled=is_filled)
         return self._line[1]
 
     @staticmethod
-    def check_together(events: "Sequence[Event]") -> None:
-        """Check all *events* whose data are bytes in one pass, before their lines are made.
+    def check_together(events: "Sequence[Event]") -> "Sequence[CheckedData | None]":
+        """Check all *events* in one pass if the data of all are bytes, and return what was checked of each.
 
-        It raises nothing: if one is not valid, `line` checks each, and says which.
+        Otherwise, or if one is not valid, all are None: `line` then checks each, and says which is wrong.
         """
-        fresh = [each for each in events if each._line is None and type(each.data) in _ENCODED]
-        raws = [bytes(each.data) for each in fresh]
-        if not raws or find_first_large(raws) is not None:
-            return
+        unchecked = [None] * len(events)
+        if any(each._line is not None or type(each.data) not in _ENCODED for each in events):
+            return unchecked
+        raws = [bytes(each.data) for each in events]
+        if find_first_large(raws) is not None:
+            return unchecked
         try:
             decoded = check_events(raws)
         except MalformedEvent:
-            return
-        for each, raw, event in zip(fresh, remove_all_line_breaks(raws), decoded, strict=True):
-            each._checked = raw, has_filled_metadata(event)
+            return unchecked
+        return list(map(CheckedData, remove_all_line_breaks(raws), map(has_filled_metadata, decoded)))
 
     def is_like(self, other: "Event") -> bool:
         """Return whether *other*, made from the same object, still has the content that this event was sent with."""

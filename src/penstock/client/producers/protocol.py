@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import msgspec
 
 from penstock.client.http.exchanges import RetryPolicy
-from penstock.client.log.publishing import Event, check_unpublished
+from penstock.client.log.publishing import CheckedData, Event, check_unpublished
 from penstock.client.producers.options import OnUnknown, PublishResult, Resolution
 from penstock.client.producers.partition_state import (
     PartitionState,
@@ -440,9 +440,9 @@ class ProducerProtocol:
             self._category = yield from self._requests.category(call)
         return self._category
 
-    def line(self, event: Event, category: str) -> bytes:
-        """Return the feed line of *event*; it is the same each time."""
-        return event.line(category != "undefined", self._hub.publishing.line_of)
+    def line(self, event: Event, category: str, checked: CheckedData | None = None) -> bytes:
+        """Return the feed line of *event*; it is the same each time. *checked*: see `Event.line`."""
+        return event.line(category != "undefined", self._hub.publishing.line_of, checked)
 
     def _is_settled(self, state: PartitionState, values: Sequence[Any], call: ProducerCall) -> bool:
         """Convert the call's values to events; return whether all of them are stored already."""
@@ -455,12 +455,12 @@ class ProducerProtocol:
         """Assign sequence numbers to the events that are not stored yet."""
         category = yield from self.category(call)
         fresh, lines = [], []
-        Event.check_together(call.events)
+        checked = Event.check_together(call.events)
         for number, event in enumerate(call.events, 1):
             if state.settled and event in state.settled:
                 continue
             try:
-                lines.append(self.line(event, category))
+                lines.append(self.line(event, category, checked[number - 1]))
             except (InvalidEvent, EventTooLarge) as error:
                 raise type(error).of(error.code, **error.fields | {"line": number}) from error
             fresh.append(event)

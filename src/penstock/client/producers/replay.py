@@ -92,7 +92,7 @@ class _PartitionProgress:
         return taken
 
 
-class _Sending:
+class _BatchSender:
     """Sends batches while the next ones are made: one of each partition at a time, and up to `SENT_TOGETHER` in all."""
 
     def __init__(self, producer: IdempotentProducer, note: Callable[[Sequence[_NumberedEvent]], object]) -> None:
@@ -188,7 +188,7 @@ class Replay:
         with (
             self._report_rivals(),
             self._producer(options) as producer,
-            _Sending(producer, self._count_sent) as sending,
+            _BatchSender(producer, self._count_sent) as sender,
         ):
             for ordinal, event in enumerate(events, 1):
                 track = tracks[_partition(choice, event, ordinal)]
@@ -201,11 +201,11 @@ class Replay:
                 if unseen and held > HELD_MAX:
                     break
                 if not unseen and self._is_full(track):
-                    self._flush(sending, track)
+                    self._flush(sender, track)
             self._check_whole(tracks)
             for track in tracks:
-                self._flush(sending, track)
-            sending.finish()
+                self._flush(sender, track)
+            sender.finish()
         return self.done
 
     def _choice(self) -> PartitionChoice:
@@ -265,9 +265,9 @@ class Replay:
             return True
         return not _is_beside(page.events[0].headers, event)
 
-    def _flush(self, sending: "_Sending", track: _PartitionProgress) -> None:
+    def _flush(self, sender: "_BatchSender", track: _PartitionProgress) -> None:
         while track.waiting:
-            sending.send(track.partition, track.take(self._fitting(track)))
+            sender.send(track.partition, track.take(self._fitting(track)))
 
     def _count_sent(self, events: "Sequence[_NumberedEvent]") -> None:
         self._add(stored=len(events), sent=sum(len(event.data) for _, event in events))

@@ -90,7 +90,7 @@ class Log:
     def prepare(self, name: str, handed: NewEvents, *, exact: bool = False, rechecks: bool = True) -> Preparation:
         """Return events ready for the log, by the current definition of their event type, or why they are refused.
 
-        *exact* and *rechecks*: see `publish.ready` and `submit`.
+        *exact* and *rechecks*: see `prepare_or_refuse` and `submit`.
 
         Raises:
             EventTypeNotFound: there is no event type *name*.

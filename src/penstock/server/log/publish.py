@@ -123,7 +123,7 @@ class PlainPublishes:
 
     Bodies that arrive in one turn of the event loop, for one event type, are joined to one request of the log, because
     preparing and queueing a request takes longer than all else that is done for a single event. Each is answered as if
-    it had come alone.
+    it had come alone; one that is refused takes the long way.
     """
 
     def __init__(self, state: State) -> None:
@@ -194,7 +194,7 @@ class PlainPublishes:
     def _publish(
         self, name: str, flow_id: str | None, events: Sequence[NewEvent], size: int
     ) -> "asyncio.Future[AppendResult | None]":
-        """Publish *events* with those that arrive together with them; None: the long way has to answer."""
+        """Publish *events* with those that arrive together; a result of None: the long way has to answer."""
         loop = asyncio.get_running_loop()
         if self._arriving is None or self._arriving.loop is not loop:
             self._arriving = _Arriving(loop, {})
@@ -233,7 +233,7 @@ class PlainPublishes:
                 self._submit(name, flow_id, rest, refusals_max - 1)
             return
         if queued is not None:
-            self._state.wait(queued).add_done_callback(partial(self._deliver, name, flow_id, publishes))
+            self._state.wait(queued).add_done_callback(partial(self._deliver, name, publishes))
         elif len(publishes) == 1:
             publishes[0].end(None)
         else:
@@ -260,7 +260,6 @@ class PlainPublishes:
     def _deliver(
         self,
         name: str,
-        flow_id: str | None,
         publishes: "Sequence[_SmallPublish]",
         stored: "asyncio.Future[AppendResult | None]",
     ) -> None:
@@ -269,17 +268,16 @@ class PlainPublishes:
             result = stored.result()
             assert result is not None
             self._state.metrics.published.add(name, result.events)
-            for each, part in zip(publishes, result.split([len(each.events) for each in publishes]), strict=True):
+            counts = [len(each.events) for each in publishes]
+            parts = [result] if len(publishes) == 1 else result.split(counts)
+            for each, part in zip(publishes, parts, strict=True):
                 each.end(part)
-        elif len(publishes) > 1 and isinstance(error, PenstockError) and not isinstance(error, _UNKNOWN_OR_LATER):
-            self._submit_each(name, flow_id, publishes)  # Its event type has changed, and refuses one of them now.
+        elif isinstance(error, PenstockError) and not isinstance(error, (Unavailable, OutcomeUnknown)):
+            for each in publishes:  # The event type has changed, and refuses one of them now: nothing is stored.
+                each.end(None)
         else:
             for each in publishes:
                 each.fail(error)
-
-
-_UNKNOWN_OR_LATER: Final = (Unavailable, OutcomeUnknown)
-"""Errors of a request that the log did not refuse."""
 
 
 class _Arriving(NamedTuple):
