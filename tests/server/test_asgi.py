@@ -31,10 +31,10 @@ class FailingStore(SqliteStore):
     failing = False
 
     @contextmanager
-    def read(self) -> Iterator[SqliteTx]:
+    def read(self, *, timeout: float | None = None) -> Iterator[SqliteTx]:
         if self.failing:
             raise DatabaseUnavailable(reason="somebody pulled the plug", retry_after=7)
-        with super().read() as tx:
+        with super().read(timeout=timeout) as tx:
             yield tx
 
 

@@ -2,12 +2,14 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from penstock.core.groups import GroupProgress, PartitionExtent
+from penstock.core.groups import SUBSCRIPTION, GroupProgress, PartitionExtent, measure_lag
+from penstock.errors import Unavailable
 from penstock.storage import Store
-from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
+from penstock.storage.groups import GroupFilter, GroupMeasurement, GroupSummary, Position, PositionChange
 from penstock.storage.subscriptions import StoredSubscription
 from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
 from tests.store_contract.producers_together import PATIENCE_SECONDS, until_waiting
@@ -93,6 +95,75 @@ class GroupsContract(Contract):
             GroupProgress("b", SOURCE, "", 1, 1, 1, FIRST_AT, PartitionExtent(1, 2, 4), FIRST_AT),
             GroupProgress("b", SOURCE, "", 2, 1, 0, FIRST_AT, PartitionExtent(1, 0, 0), None),
         ]
+
+    def test_measured_groups_are_as_far_behind_as_their_positions_say(self, store: Store, database: Database) -> None:
+        feed = created(store, partitions=2)
+        ids = feed.partition_ids
+        append(store, *(row(ids[0], n) for n in range(9)), *(row(ids[1], n, received_at=FIRST_AT) for n in range(4)))
+        database.run("UPDATE penstock_partition SET floor = 2 WHERE id = ?", ids[1])
+        stored(store, "up to date", Position(SOURCE, "", 0, 1, 9), Position(SOURCE, "", 1, 1, 4))
+        stored(store, "slices", *(Position(SOURCE, f"4/{n}", n % 2, 1, n) for n in range(4)), kind="cursorset")
+        stored(store, "old epoch", Position(SOURCE, "", 0, 0, 9))
+        stored(store, "behind the floor", Position(SOURCE, "", 1, 1, 0))
+        stored(store, "beside", Position(SOURCE, "", 0, 1, 8), Position("gone", "", 5, 3, 4))
+        stored(store, "without positions")
+
+        with store.read(timeout=60) as tx:
+            measured, total = tx.groups.measure(9)
+            standings = tx.groups.list_standings([each.name for each in measured])
+
+        assert total == len(measured) == 5
+        for each in measured:
+            own = [standing for standing in standings if standing.group == each.name]
+            lag = measure_lag(own, FIRST_AT + 100)
+            assert (each.gap, 0 if each.received_at is None else FIRST_AT + 100 - each.received_at) == lag
+            assert each.stuck == len({standing.tranche for standing in own if standing.stuck_reason is not None})
+            assert each.committed_at == FIRST_AT
+        assert [(each.name, each.gap, each.stuck) for each in measured] == [
+            ("slices", 11, 1),
+            ("old epoch", 9, 1),
+            ("behind the floor", 2, 1),
+            ("beside", 1, 1),
+            ("up to date", 0, 0),
+        ]
+        with store.read() as tx:
+            assert tx.groups.measure(2) == (measured[:2], 5)
+
+    def test_measured_subscription_has_its_application(self, store: Store) -> None:
+        feed = created(store)
+        definition = {"owning_application": "shop", "event_types": [SOURCE], "consumer_group": "x"}
+        with store.write() as tx:
+            assert tx.subscriptions.insert(
+                StoredSubscription("s1", definition, FIRST_AT, FIRST_AT, 0, None), "identity", [feed.id]
+            )
+            assert tx.groups.measure(9) == ([], 0), "it has not begun"
+            tx.groups.put("s1", [Position(SOURCE, "", 0, 1, 0)], FIRST_AT + 7)
+
+            assert tx.groups.measure(9) == ([GroupMeasurement("s1", SUBSCRIPTION, "shop", 0, None, FIRST_AT + 7, 0)], 1)
+
+    def test_measured_event_types_have_their_events_and_the_newest(self, store: Store, database: Database) -> None:
+        assert _measured_event_types(store) == ([], 0)
+        most, least = created(store, "most", partitions=2), created(store, "least", partitions=2)
+        created(store, "empty")
+        append(
+            store, *(row(most.partition_ids[p], n) for p in range(2) for n in range(5)), row(least.partition_ids[1], 0)
+        )
+        database.run("UPDATE penstock_partition SET floor = 2 WHERE id = ?", most.partition_ids[0])
+
+        found = [("most", 8, FIRST_AT + 4), ("least", 1, FIRST_AT), ("empty", 0, None)]
+        assert _measured_event_types(store) == (found, 3)
+        assert _measured_event_types(store, 1) == (found[:1], 3)
+
+    def test_statement_that_takes_longer_than_allowed_is_ended(self, store: Store) -> None:
+        feed = created(store, partitions=100)
+        append(store, *(row(each, 0) for each in feed.partition_ids))
+        stored(store, GROUP, *(Position(SOURCE, str(n), n % 100, 1, 0) for n in range(20_000)))
+
+        with pytest.raises(Unavailable, match=r"took longer than 0\.001 s"), store.read(timeout=0.001) as tx:
+            tx.groups.measure(9)
+
+        with store.read() as tx:
+            assert tx.groups.measure(9).total == 1
 
     def test_a_group_is_made_where_it_is_locked_and_keeps_its_kind(self, store: Store) -> None:
         with store.write() as tx:
@@ -231,6 +302,11 @@ def stored(store: Store, name: str, *places: Position, kind: str = "processor") 
     with store.write() as tx:
         tx.groups.lock(name, kind=kind, at=FIRST_AT)
         tx.groups.put(name, places, FIRST_AT)
+
+
+def _measured_event_types(store: Store, limit: int = 9) -> tuple[Any, int]:
+    with store.read() as tx:
+        return tx.registry.measure(limit)
 
 
 def listed(store: Store, *, limit: int = 9, **which: str) -> list[GroupSummary]:

@@ -1,7 +1,7 @@
 """Port of the registry: event types with their partitions, and the versions of their schemas."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -10,6 +10,24 @@ from penstock.errors import EventTypeExists, EventTypeNotFound
 from penstock.storage.statements import SqlRunner
 
 _decode_schema: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class EventTypeMeasurement(NamedTuple):
+    """What an event type holds."""
+
+    name: str
+    events: int
+    """Number of retained events."""
+    received_at: int | None
+    """Time at which the newest event was received; None: there is none."""
+
+
+class EventTypeMeasurements(NamedTuple):
+    """The event types with the most events."""
+
+    event_types: Sequence[EventTypeMeasurement]
+    total: int
+    """Number of all event types."""
 
 
 class RegistryRepository:
@@ -44,6 +62,14 @@ class RegistryRepository:
     def list(self) -> Sequence[StoredFeed]:
         """Return all feeds, sorted by name."""
         return [read_feed(row) for row in self._run("find_feeds", name=None).fetchall()]
+
+    def measure(self, limit: int) -> EventTypeMeasurements:
+        """Measure all event types and return up to *limit*, the one with the most events first.
+
+        Each partition costs one look-up in an index.
+        """
+        rows = self._run("event_types_measure", limit=limit).fetchall()
+        return EventTypeMeasurements([EventTypeMeasurement(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
 
     def insert(self, event_type: EventType, at: int) -> None:
         """Create an event type with its partitions and its schema; its epoch is one above the last of that name.

@@ -105,6 +105,27 @@ class Watcher(Protocol):
         """Release the connection."""
 
 
+class ConnectionCounts(NamedTuple):
+    """The connections of one process to the database."""
+
+    open: int
+    idle: int
+    most: int | None
+    """The largest number allowed; None: there is no limit."""
+    waiting: int
+    """Number of threads that wait for a connection."""
+
+
+class StoreSpace(NamedTuple):
+    """The space that a database takes, in bytes."""
+
+    used: int
+    free: int | None
+    """Free space of its disk; None: it cannot be seen from here."""
+    size: int | None
+    """Size of its disk; None: it cannot be seen from here."""
+
+
 class DoctorFinding(NamedTuple):
     """Result of one check of `penstock doctor`."""
 
@@ -137,8 +158,20 @@ class Store(Protocol):
             OutcomeUnknown: the connection broke while committing.
         """
 
-    def read(self) -> AbstractContextManager[Tx]:
-        """Lend a connection without a transaction: each call reads the latest commit."""
+    def read(self, *, timeout: float | None = None) -> AbstractContextManager[Tx]:
+        """Lend a connection without a transaction: each call reads the latest commit.
+
+        With a *timeout*, the database ends statements that take longer than so many seconds.
+
+        Raises:
+            Unavailable: a statement took longer than *timeout*.
+        """
+
+    def count_connections(self) -> "ConnectionCounts":
+        """Return how many connections the pool has; nothing is asked of the database."""
+
+    def measure_space(self, *, timeout: float) -> StoreSpace:
+        """Return how much space the database takes; a statement takes up to *timeout* seconds."""
 
     def watch(self) -> Watcher:
         """Return a watcher for one thread."""

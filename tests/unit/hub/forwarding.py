@@ -37,11 +37,11 @@ class ForwardingStore:
             yield tx
 
     @contextmanager
-    def read(self) -> Iterator[Tx]:
+    def read(self, *, timeout: float | None = None) -> Iterator[Tx]:
         """Lend a connection."""
         self.reads += 1
         self.at_read(self.reads)
-        with self._store.read() as tx:
+        with self._store.read(timeout=timeout) as tx:
             yield tx
 
 

@@ -53,6 +53,9 @@ class OutboxCount(NamedTuple):
 
     waiting: int
     rejected: int
+    since: int | None
+    """Time at which the oldest waiting row was inserted, in microseconds since 1970; None: none waits, or that is not
+    known."""
 
 
 class OutboxRepository(Protocol):

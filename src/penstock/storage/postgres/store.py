@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
-from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, SchemaMissing, Unavailable
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.batches import PostgresBatches
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, diagnose
@@ -21,7 +21,7 @@ from penstock.storage.postgres.producers import PostgresProducers
 from penstock.storage.postgres.registry import PostgresRegistry
 from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.statements import SqlRunner
-from penstock.storage.store import AppendPlan, DoctorFinding, Tx
+from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, StoreSpace, Tx
 
 CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT = 5.0
@@ -76,6 +76,11 @@ class PostgresTx(Tx):
         """Uploads, and the ledger of batches."""
         return PostgresBatches(self._sql)
 
+    def measure_bytes(self) -> int:
+        """Return the size of the database."""
+        [(size,)] = self._connection.execute(_sql("database_size")).fetchall()
+        return int(size)
+
 
 class PostgresStore:
     """Store in a PostgreSQL database; every commit is on disk before `write` returns. Works through PgBouncer."""
@@ -117,10 +122,34 @@ class PostgresStore:
             act()
 
     @contextmanager
-    def read(self) -> Iterator[PostgresTx]:
-        """Lend a connection without a transaction: see `Store.read`."""
+    def read(self, *, timeout: float | None = None) -> Iterator[PostgresTx]:
+        """Lend a connection without a transaction: see `Store.read`.
+
+        With a *timeout* there is one, since PgBouncer would keep the setting for others.
+        """
         with self._lend() as connection:
-            yield PostgresTx(connection, self._looks)
+            if timeout is None:
+                yield PostgresTx(connection, self._looks)
+                return
+            connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {int(timeout * 1000)}")
+            try:
+                yield PostgresTx(connection, self._looks)
+            except psycopg.errors.QueryCanceled as error:
+                connection.rollback()
+                raise Unavailable(reason=f"a statement took longer than {timeout:g} s", retry_after=1) from error
+            connection.commit()
+
+    def count_connections(self) -> ConnectionCounts:
+        """Return how many connections the pool has: see `Store.count_connections`. The watch has one more."""
+        with self._opening:
+            found = self._pool.get_stats() if self._pool is not None else {}
+        counts = (found.get(name, 0) for name in ("pool_size", "pool_available", "pool_max", "requests_waiting"))
+        return ConnectionCounts(*counts)
+
+    def measure_space(self, *, timeout: float) -> StoreSpace:
+        """Return the size of the database; its disk belongs to the server."""
+        with self.read(timeout=timeout) as tx:
+            return StoreSpace(tx.measure_bytes(), None, None)
 
     def watch(self) -> PostgresWatcher:
         """Return a watcher for one thread."""

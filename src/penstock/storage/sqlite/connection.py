@@ -17,6 +17,7 @@ from typing import Final
 from penstock.errors import DatabaseUnavailable, DiskFull, OutcomeUnknown, SchemaMissing, Unavailable, WrongTransaction
 from penstock.storage.log.events import CHUNK_BYTES
 from penstock.storage.sqlite import SQLITE
+from penstock.storage.store import ConnectionCounts
 
 BUSY_TIMEOUT = 10.0
 CACHE_KIB = 2_048
@@ -105,6 +106,32 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             return
 
 
+TIMED_STEPS: Final = 100_000
+"""SQLite asks after so many instructions, about a millisecond, whether a statement has to end."""
+
+
+@contextmanager
+def limit_time(connection: sqlite3.Connection, timeout: float | None) -> Iterator[None]:
+    """End statements of the block that go on after *timeout* seconds; None limits nothing.
+
+    Raises:
+        Unavailable: a statement was ended.
+    """
+    if timeout is None:
+        yield
+        return
+    deadline = time.monotonic() + timeout
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, TIMED_STEPS)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorname", "") != "SQLITE_INTERRUPT":
+            raise
+        raise Unavailable(reason=f"a statement took longer than {timeout:g} s", retry_after=1) from error
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
 _TURN: Final = struct.Struct("<dd")
 """Two times of the machine's monotonic clock, which its processes share: end of the last turn, start of business."""
 
@@ -115,6 +142,8 @@ class Readers:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._idle: list[sqlite3.Connection] = []
+        self._opened = 0
+        self._guard = threading.Lock()
         self._closed = False
 
     @contextmanager
@@ -125,11 +154,12 @@ class Readers:
         except IndexError:
             connection = connect(self._path, writes=False)
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
+            self._count_opened(1)
         try:
             with translate_errors():
                 yield connection
         except (Unavailable, sqlite3.DatabaseError):
-            connection.close()
+            self._close(connection)
             raise
         except BaseException:
             self._take_back(connection)
@@ -140,13 +170,25 @@ class Readers:
         """Close the connections; a lent one is closed when it comes back."""
         self._closed = True
         while self._idle:
-            self._idle.pop().close()
+            self._close(self._idle.pop())
+
+    def count(self) -> ConnectionCounts:
+        """Return how many connections there are."""
+        return ConnectionCounts(self._opened, len(self._idle), None, 0)
 
     def _take_back(self, connection: sqlite3.Connection) -> None:
         if self._closed:
-            connection.close()
+            self._close(connection)
         else:
             self._idle.append(connection)
+
+    def _close(self, connection: sqlite3.Connection) -> None:
+        connection.close()
+        self._count_opened(-1)
+
+    def _count_opened(self, change: int) -> None:
+        with self._guard:
+            self._opened += change
 
 
 class Writer:
@@ -187,7 +229,7 @@ class Writer:
                 try:
                     yield connection
                     _commit(connection)
-                    self._log = self._log or _file_at(_log_of(self._path))
+                    self._log = self._log or _file_at(log_of(self._path))
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
@@ -201,7 +243,7 @@ class Writer:
 
         Writes to a file without a name are lost with the process.
         """
-        for path, opened in ((self._path, self._file), (_log_of(self._path), self._log)):
+        for path, opened in ((self._path, self._file), (log_of(self._path), self._log)):
             if opened is not None and _file_at(path) != opened:
                 raise DatabaseUnavailable(reason=f"{path} was moved or removed: start the hub anew", retry_after=5)
 
@@ -270,7 +312,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _log_of(path: Path) -> Path:
+def log_of(path: Path) -> Path:
     """Return the path of the write-ahead log, which exists while any process has the file open."""
     return path.with_name(f"{path.name}-wal")
 

@@ -1,5 +1,6 @@
 """The store in one SQLite file."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,12 +9,12 @@ from pathlib import Path
 
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, SchemaMissing
 from penstock.storage.sqlite import SQLITE
-from penstock.storage.sqlite.connection import Readers, Writer, connect, translate_errors
+from penstock.storage.sqlite.connection import Readers, Writer, connect, limit_time, log_of, translate_errors
 from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, diagnose, read_schema_version
 from penstock.storage.sqlite.log.events import SqliteLog
 from penstock.storage.sqlite.log.outbox import SqliteOutbox
 from penstock.storage.statements import SqlRunner
-from penstock.storage.store import AppendPlan, DoctorFinding, Tx
+from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, StoreSpace, Tx
 
 ENCODING = "UTF-8"
 
@@ -59,10 +60,23 @@ class SqliteStore:
             yield tx
 
     @contextmanager
-    def read(self) -> Iterator[SqliteTx]:
+    def read(self, *, timeout: float | None = None) -> Iterator[SqliteTx]:
         """Lend a connection without a transaction: see `Store.read`."""
-        with self._readers.lend() as connection:
+        with self._readers.lend() as connection, limit_time(connection, timeout):
             yield SqliteTx(connection)
+
+    def count_connections(self) -> ConnectionCounts:
+        """Return how many connections read: see `Store.count_connections`. One more writes."""
+        return self._readers.count()
+
+    def measure_space(self, *, timeout: float) -> StoreSpace:  # noqa: ARG002
+        """Return the size of the file and of its write-ahead log, and the free space beside them."""
+        try:
+            disk = shutil.disk_usage(self.path.parent)
+            used = sum(each.stat().st_size for each in (self.path, log_of(self.path)) if each.exists())
+        except OSError as error:
+            raise DatabaseUnavailable(reason=str(error), retry_after=1) from error
+        return StoreSpace(used, disk.free, disk.total)
 
     def watch(self) -> "SqliteWatcher":
         """Return a watcher for one thread."""

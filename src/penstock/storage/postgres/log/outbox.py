@@ -195,9 +195,9 @@ class PostgresOutbox(OutboxRepository):
 
     def count(self, limit: int) -> OutboxCount:
         """Return how many rows wait and how many were rejected."""
-        ((waiting,),) = self._run_planned("outbox_count", limit=limit, **self._looks.oldest()._asdict())
+        ((waiting, since),) = self._run_planned("outbox_count", limit=limit, **self._looks.oldest()._asdict())
         ((rejected,),) = self._connection.execute(_sql("rejected_count"), {"limit": limit}).fetchall()
-        return OutboxCount(waiting, rejected)
+        return OutboxCount(waiting, rejected, since)
 
     def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
         """Record rows that cannot be published."""

@@ -1,9 +1,9 @@
--- How many rows wait in the outbox, counted no further than to :limit. None of them was seen by the snapshot (:xmax,
--- :running), so rows that were moved before it are not looked at again.
+-- Count the rows that wait in the outbox, up to :limit, and find when the oldest of these was inserted, in microseconds since
+-- 1970. None of them was seen by the snapshot (:xmax, :running), so rows that were moved before it are not looked at again.
 SET LOCAL enable_seqscan = off;
-SELECT count(*) FROM (
-    SELECT 1 FROM (
-        (SELECT 1 FROM penstock_outbox WHERE xid >= :xmax::xid8 OFFSET 0)
+SELECT count(*), (extract(epoch FROM min(created_at)) * 1000000)::bigint FROM (
+    SELECT created_at FROM (
+        (SELECT created_at FROM penstock_outbox WHERE xid >= :xmax::xid8 OFFSET 0)
         UNION ALL
-        (SELECT 1 FROM penstock_outbox WHERE xid = ANY(:running::xid8[]) AND xid < :xmax::xid8 OFFSET 0)) AS fresh
+        (SELECT created_at FROM penstock_outbox WHERE xid = ANY(:running::xid8[]) AND xid < :xmax::xid8 OFFSET 0)) AS fresh
     LIMIT :limit) AS counted

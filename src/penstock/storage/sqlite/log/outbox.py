@@ -44,9 +44,9 @@ class SqliteOutbox(OutboxRepository):
 
     def count(self, limit: int) -> OutboxCount:
         """Return how many rows wait and how many were rejected."""
-        (waiting,) = self._connection.execute(_sql("outbox_count"), {"limit": limit}).fetchone()
+        waiting, since = self._connection.execute(_sql("outbox_count"), {"limit": limit}).fetchone()
         (rejected,) = self._connection.execute(_sql("rejected_count"), {"limit": limit}).fetchone()
-        return OutboxCount(waiting, rejected)
+        return OutboxCount(waiting, rejected, since)
 
     def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
         """Record rows that cannot be published."""

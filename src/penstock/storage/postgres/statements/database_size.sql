@@ -1,0 +1,2 @@
+-- Select the size of the database in bytes.
+SELECT pg_database_size(current_database())

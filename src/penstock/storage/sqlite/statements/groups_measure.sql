@@ -1,0 +1,30 @@
+-- Select up to :limit consumer groups with positions, the one whose uncommitted event is oldest first: gap, time of that event,
+-- time of the last commit, partitions without a way on, and how many such groups there are. Of the positions in one partition
+-- the slowest counts, and what is of another epoch than its feed has nothing committed.
+WITH standing AS (
+    SELECT p."group" AS name, p.source, p.tranche, p.updated_at,
+           a.id IS NULL OR p.epoch <> t.epoch OR p."offset" < a.floor AS is_stuck,
+           max(a.floor, iif(p.epoch = t.epoch, p."offset", 0)) AS wanted,
+           (SELECT max(place) FROM penstock_event WHERE place >= a.id << 40 AND place < a.id + 1 << 40)
+               - (a.id << 40) + 1 AS next_offset,
+           (SELECT received_at FROM penstock_event
+            WHERE place = (SELECT min(place) FROM penstock_event
+                           WHERE place >= (a.id << 40) + max(a.floor, iif(p.epoch = t.epoch, p."offset", 0))
+                             AND place < a.id + 1 << 40)) AS received_at
+    FROM penstock_position AS p
+    LEFT JOIN penstock_event_type AS t ON t.name = p.source
+    LEFT JOIN penstock_partition AS a ON a.event_type_id = t.id AND a.number = p.tranche
+), slowest AS (
+    SELECT name, max(max(0, coalesce(next_offset - wanted, 0))) AS gap, min(received_at) AS received_at,
+           max(updated_at) AS updated_at, max(is_stuck) AS is_stuck
+    FROM standing GROUP BY name, source, tranche
+), measured AS (
+    SELECT name, sum(gap) AS gap, min(received_at) AS received_at, max(updated_at) AS updated_at, sum(is_stuck) AS stuck
+    FROM slowest GROUP BY name
+)
+SELECT m.name, g.kind, coalesce(s.owning_application, ''), m.gap, m.received_at, m.updated_at, m.stuck, count(*) OVER ()
+FROM measured AS m
+JOIN penstock_group AS g ON g.name = m.name
+LEFT JOIN penstock_subscription AS s ON s.id = m.name
+ORDER BY m.received_at NULLS LAST, m.gap DESC, m.stuck DESC, m.name
+LIMIT :limit
