@@ -12,9 +12,9 @@ import penstock.errors
 import penstock.hub.subscriptions.sessions
 from penstock.cli.contents import CONTENTS, loaded
 from penstock.server.routes import ROUTES
-from penstock.server.telemetry import Metrics, OutboxCounts
 from scripts import document_errors
 from tests.docs.examples import ROOT
+from tests.server.all_metrics import collect_every_metric
 
 DOCS = ROOT / "docs"
 MODULES = sorted((ROOT / "src").rglob("*.py"))
@@ -66,15 +66,11 @@ def reasons() -> list[str]:
     return texts
 
 
-def test_http_page_lists_the_metrics() -> None:
-    metrics = Metrics(lambda: None)
-    metrics.published.add("order.placed", 1)
-    metrics.served.add("order.placed", 1)
-    text = metrics.text(OutboxCounts(0, 0)).decode()
-    given = set(re.findall(r"^(penstock_\w+?)(?:{.*})? ", text, re.MULTILINE))
-    listed = set(re.findall(r"^\| `(penstock_\w+)` \|", page("http.md"), re.MULTILINE))
+def test_page_about_watching_a_hub_lists_the_metrics() -> None:
+    rows = re.findall(r"^\| (`penstock_\w+`(?:, `penstock_\w+`)*) \|", page("guides/watching-a-hub.md"), re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"penstock_\w+", row)}
 
-    assert listed == given
+    assert listed == collect_every_metric().keys()
 
 
 def test_errors_page_is_up_to_date_and_advises_on_existing_errors() -> None:

@@ -4,11 +4,12 @@ import httpx2
 import pytest
 
 import penstock
-from penstock.server.telemetry import ROWS_COUNTED_MAX
+from penstock.server.metrics import ROWS_COUNTED_MAX
 from penstock.testing.postgres import PostgresCluster
 from tests.served import Served, client_of, create, live_hub, problem_of, until
 from tests.server.outbox_rows import insert
 
+OUTBOX = ("penstock_outbox_rows", "penstock_rejected_rows", "penstock_outbox_oldest_seconds")
 LOOKS = {
     "/": "application/json",
     "/health": "text/plain; charset=utf-8",
@@ -57,7 +58,8 @@ def test_metrics_count_published_and_served_events_and_waiters(feed: Served) -> 
 def test_metrics_count_rows_of_the_outbox_and_rejected_rows_up_to_a_limit(sqlite_url: str) -> None:
     with live_hub(sqlite_url) as hub, client_of(hub) as http:
         feed = create(http)
-        assert gauges(http) == {"penstock_outbox_rows": 0, "penstock_rejected_rows": 0, "penstock_waiters": 0}
+        empty = gauges(http)
+        assert [empty[name] for name in OUTBOX] == [0, 0, 0]
         insert(sqlite_url, [feed.name, "no.such.type", "no.such.type"])
         until(lambda: gauges(http)["penstock_rejected_rows"] == 2)
         until(lambda: gauges(http)["penstock_outbox_rows"] == 0)
@@ -72,7 +74,8 @@ def test_hub_lives_but_is_not_ready_while_its_database_is_away(
 ) -> None:
     with live_hub(migrated_postgres_url) as hub, client_of(hub) as http:
         assert http.get("/health/ready").status_code == 200
-        assert gauges(http) == {"penstock_outbox_rows": 0, "penstock_rejected_rows": 0, "penstock_waiters": 0}
+        found = gauges(http)
+        assert (found["penstock_database_up"], [found[name] for name in OUTBOX]) == (1, [0, 0, 0])
         postgres_cluster.stop()
         try:
             assert http.get("/health/live").status_code == 200
@@ -80,7 +83,9 @@ def test_hub_lives_but_is_not_ready_while_its_database_is_away(
             problem_of(answer, 503, "database-unavailable")
             assert int(answer.headers["retry-after"]) >= 1
             assert http.post("/feeds/any.type", content=b'{"data":{}}').status_code == 503
-            assert [gauges(http) for _ in range(3)] == [{"penstock_waiters": 0}] * 3
+            for found in [gauges(http) for _ in range(3)]:
+                assert (found["penstock_database_up"], found["penstock_waiters"]) == (0, 0)
+                assert not found.keys() & {*OUTBOX}
         finally:
             postgres_cluster.start()
         until(lambda: http.get("/health/ready").status_code == 200)
@@ -90,8 +95,8 @@ def test_hub_lives_but_is_not_ready_while_its_database_is_away(
 def gauges(http: httpx2.Client) -> dict[str, float]:
     answer = http.get("/metrics")
     assert answer.status_code == 200
-    lines = (line.split(" ") for line in answer.text.splitlines() if not line.startswith("#"))
-    return {name: float(value) for name, value in lines if "{" not in name}
+    lines = (line.split(" ") for line in answer.text.splitlines() if "{" not in line and not line.startswith("#"))
+    return {name: float(value) for name, value in lines}
 
 
 def test_head_of_a_page_is_answered_without_reading_or_waiting(feed: Served) -> None:

@@ -61,6 +61,11 @@ CONTENTS: Final = {
         "penstock.cli.rejected:app",
         "Look at outbox rows that could not be published; put them back, or not.",
     ),
+    "monitoring": Entry(
+        HUB,
+        "penstock.cli.monitoring:app",
+        "Print rules for Prometheus and a dashboard for Grafana, for hubs and processors.",
+    ),
     "publish": Entry(
         EVENTS,
         "penstock.cli.publish:publish",

@@ -13,7 +13,7 @@ Invariants:
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import compress
@@ -31,6 +31,7 @@ from penstock.hub.log.publish import (
     PublishRequest,
     RequestResult,
     Unpublishable,
+    Volume,
     append_rows,
     find_refusal,
     is_stale,
@@ -131,6 +132,11 @@ def _require_prepared(request: PublishRequest) -> Prepared | None:
 GROUP_EVENTS_MAX: Final = 20_000
 MOVE_TIMEOUT: Final = 5.0
 STALE_MAX: Final = 10
+VOLUMES_MAX: Final = 500
+"""So many event types are counted by themselves."""
+OTHERS: Final = "(others)"
+"""The name under which events of all other event types are counted; no event type has it."""
+_NOTHING: Final = Volume(0, 0)
 _STOPPED: Final = "the hub was stopped in the middle of a commit"
 
 
@@ -168,6 +174,7 @@ class Committer:
         self._queue: deque[PublishRequest] = deque()
         self._group: Sequence[PublishRequest] = ()
         self._committing = False
+        self._volumes: dict[str, Volume] = {}
         self._wake = threading.Condition()
         self._stopping = False
         self._given_up = False
@@ -186,6 +193,18 @@ class Committer:
             self._queue.append(request)
             self._wake.notify()
         return request.future
+
+    @property
+    def queued(self) -> int:
+        """The number of requests that wait for the next commit."""
+        return len(self._queue)
+
+    def volumes(self) -> Mapping[str, Volume]:
+        """Return how much was appended and committed since the process began, by event type.
+
+        Events of event types beyond the first `VOLUMES_MAX` are counted under `OTHERS`.
+        """
+        return dict(self._volumes)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Append all queued requests, then end; return whether the thread has ended.
@@ -332,10 +351,21 @@ class Committer:
                 raise
             self._move_apart(names)
             return None
+        self._count(batches)
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         if moved.left:
             raise _FullError(moved.left)
         return answers
+
+    def _count(self, batches: Iterable[Prepared | None]) -> None:
+        for batch in batches:
+            if batch is not None:
+                name = batch.feed.name
+                if name not in self._volumes and len(self._volumes) >= VOLUMES_MAX:
+                    name = OTHERS
+                before = self._volumes.get(name, _NOTHING)
+                size = sum(len(row[3]) for rows in batch.rows.values() for row in rows)
+                self._volumes[name] = Volume(before.events + batch.events, before.bytes + size)
 
     def _move_apart(self, names: Sequence[str]) -> None:
         """Move up to `MOVE_ROWS` outbox rows in ever smaller transactions, until the faulty row is alone; reject it."""
@@ -369,6 +399,7 @@ class Committer:
                 with self._store.write() as tx:
                     reject_row(tx, name, moved.row_ids[0], f"the log refused it: {error}", self._clock)
             return 0
+        self._count(moved.batches)
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         return max(1, len(moved.row_ids))
 

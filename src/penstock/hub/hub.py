@@ -1,10 +1,12 @@
 """The hub: composes the services of each capability over one store, and starts and stops their threads."""
 
 import time
+from collections.abc import Mapping
 
 from penstock.core.producers import MODULUS
 from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.hub.admin.admin import Admin
+from penstock.hub.admin.measuring import Measurement, measure
 from penstock.hub.admin.settings import Settings
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import Clock, system_clock
@@ -12,6 +14,7 @@ from penstock.hub.batches.batches import Batches
 from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
 from penstock.hub.groups import Groups
 from penstock.hub.log.log import Log
+from penstock.hub.log.publish import Volume
 from penstock.hub.log.watch import PollerTasks, Watch
 from penstock.hub.producers.producers import Expiry, Producers
 from penstock.hub.registry import Registry
@@ -57,6 +60,7 @@ class Hub:
         """
         self.store = store
         self.limits = limits
+        self._clock = clock
         self._watch = Watch(store)
         settings = Settings(store, self._watch.wake_all)
         sweeper = Sweeper(store, clock, expiry.check())
@@ -83,6 +87,23 @@ class Hub:
         )
         self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
         self.groups = Groups(store, clock)
+
+    @property
+    def queued_publishes(self) -> int:
+        """The number of publishes that wait for the next commit of this process."""
+        return self._committer.queued
+
+    def volumes(self) -> Mapping[str, Volume]:
+        """Return how much this process has appended, by event type: see `Committer.volumes`."""
+        return self._committer.volumes()
+
+    def measure(self) -> Measurement:
+        """Measure what the database holds, for metrics: see `measure`.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be asked.
+        """
+        return measure(self.store, self._clock)
 
     def _settle(self, name: str) -> None:
         """Move the outbox of *name* for the registry, which the log needs first."""

@@ -99,6 +99,7 @@ class HubApp:
                 raise
             await self._refuse(_make_unfinished_error(scope["method"], access), access)(scope, receive, access.send)
         finally:
+            self._state.metrics.requests.add(access)
             if self._log_access is not None:
                 access.end()
                 self._log_access(access)
@@ -171,10 +172,11 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
     """
     only_form = _find_only_form(operation)
     ignores_body = operation.method != "GET" and operation.body is None
+    route = f"{operation.method} {operation.path}"
 
     async def handle(request: Request) -> Any:
         access = access_of(request)
-        access.event = operation.event
+        access.event, access.route = operation.event, route
         if only_form is not None:
             choose_form(request, only_form)
         if operation.needs is not None:

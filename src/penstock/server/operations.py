@@ -9,9 +9,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from penstock import __version__
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.responses import json_response, link, server_url
+from penstock.server.metrics import METRICS_MEDIA_TYPE
 from penstock.server.openapi import describe
 from penstock.server.state import state_of
-from penstock.server.telemetry import METRICS_MEDIA_TYPE
 
 
 async def index(request: Request) -> Response:
@@ -46,11 +46,12 @@ async def version(_: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """GET /metrics: show metrics for Prometheus, or in JSON to a client that prefers it."""
     state = state_of(request)
-    form, backlog = choose_form(request, "text/plain", "application/json"), await state.backlog()
+    form, database = choose_form(request, "text/plain", "application/json"), await state.ask_database()
     if form == "application/json":
-        answer = json_response(state.metrics.members(backlog))
+        answer = json_response(await state.run(lambda: state.metrics.members(database)))
     else:
-        answer = Response(state.metrics.text(backlog), media_type=METRICS_MEDIA_TYPE)
+        text = await state.run(lambda: state.metrics.text(database))
+        answer = Response(text, media_type=METRICS_MEDIA_TYPE)
     answer.headers["Vary"] = "Accept"
     return answer
 

@@ -19,11 +19,12 @@ from typing import Any, Final, TypeVar
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.core.registry.definition import is_name
-from penstock.errors import EventTypeNotFound, OutcomeUnknown
+from penstock.errors import EventTypeNotFound, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
-from penstock.server.telemetry import Metrics, OutboxCounts, count_outbox
+from penstock.server.metrics import DatabaseFigures, Metrics, count_outbox
+from penstock.server.refreshed import Refreshed
 from penstock.wire.query import make_printable
 
 _actions: list[Callable[[], object]] = []
@@ -64,6 +65,10 @@ OVERVIEW_TIMEOUT: Final = 1.0
 """An answer about many event types waits no longer for the outbox: one with a backlog must not hide the others."""
 COUNT_TIMEOUT: Final = 2.0
 """A scrape waits no longer for the database; Prometheus gives it up after 10."""
+MEASURE_INTERVAL: Final = 5.0
+"""The database is measured no more often: no scraper asks more often, but several may ask one after the other."""
+MEASUREMENT_KEPT_SECONDS: Final = 300.0
+"""A scrape shows the last measurement for so long while the database is slow; its age says how old it is."""
 Result = TypeVar("Result")
 STATE: Final = "penstock.state"
 """The scope's key for the state of the app that serves a request."""
@@ -122,7 +127,13 @@ class State:
         self._forget: Callable[[], None] = lambda: None
         self.flights: dict[object, asyncio.Future[Any]] = {}
         """Reads under way for streams, by the events that they need: other streams that need the same wait for them."""
-        self._counting: asyncio.Future[OutboxCounts | None] | None = None
+        self._outbox = Refreshed(lambda: self._ask(lambda hub: count_outbox(hub.store)), timeout=COUNT_TIMEOUT)
+        self._measured = Refreshed(
+            lambda: self._ask(Hub.measure),
+            interval=MEASURE_INTERVAL,
+            timeout=COUNT_TIMEOUT,
+            kept_seconds=MEASUREMENT_KEPT_SECONDS,
+        )
         self.metrics = Metrics(lambda: self._hub)
         self._results: Results | None = None
 
@@ -212,18 +223,21 @@ class State:
                 self._forget = call_before_shutdown(hub.drain)
                 self._hub = hub
 
-    async def backlog(self) -> OutboxCounts | None:
-        """Count the rows of the outbox's tables; return None before the hub has started, or if that takes too long.
+    async def ask_database(self) -> DatabaseFigures:
+        """Return what the database tells for metrics, as far as it answers within `COUNT_TIMEOUT`.
 
-        At most one worker thread counts, however many requests ask.
+        At most two worker threads ask it, however many requests there are.
         """
-        if self._hub is None:
+        return DatabaseFigures(*await asyncio.gather(self._outbox.get(), self._measured.get()))
+
+    async def _ask(self, function: "Callable[[Hub], Result | None]") -> "Result | None":
+        """Run *function* in a worker thread; return None before the hub has started, or if the database is away."""
+        hub = self._hub
+        if hub is None:
             return None
-        if self._counting is None or self._counting.done():
-            store = self._hub.store
-            self._counting = asyncio.ensure_future(self.run(lambda: count_outbox(store)))
-        await asyncio.wait({self._counting}, timeout=COUNT_TIMEOUT)
-        return self._counting.result() if self._counting.done() else None
+        with suppress(PenstockError):
+            return await self.run(partial(function, hub))
+        return None
 
     def drain(self) -> None:
         """End all waits."""

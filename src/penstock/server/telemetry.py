@@ -1,25 +1,21 @@
-"""Telemetry: a line of the access log for each request, and metrics for Prometheus."""
+"""Telemetry: the access line of each request, which the access log and the metrics are made of."""
 
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Metric, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from penstock.errors import PenstockError
-from penstock.hub.hub import Hub
-from penstock.storage.store import Store
 
 QUIET: Final = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 """Paths that machines poll: their lines are logged at level debug."""
 DETAIL_CHARS_MAX: Final = 2_000
 """A line of the log has at most so much of a problem's detail."""
+NO_ROUTE: Final = "-"
+"""The route of a request that is refused before its route is found."""
 _KEY: Final = "penstock.access"
 _log: Final = structlog.get_logger("penstock.access")
 
@@ -34,6 +30,7 @@ class AccessLine:
         "_root",
         "_send",
         "_started_at",
+        "answered_at",
         "bytes_sent",
         "consumer",
         "ended_at",
@@ -46,7 +43,9 @@ class AccessLine:
         "partitions",
         "received",
         "refusal",
+        "route",
         "status",
+        "waited",
     )
 
     def __init__(self, scope: Scope, send: Send, flow_id: str, *, closes: bool = False) -> None:
@@ -61,7 +60,10 @@ class AccessLine:
         self._root: str = scope.get("root_path", "")
         self._send = send
         self.flow_id = flow_id
+        self.route = NO_ROUTE
         self.status = 0
+        self.answered_at = 0.0
+        self.waited = 0.0
         self.bytes_sent = 0
         self.event = "request"
         self.feed = "-"
@@ -87,6 +89,12 @@ class AccessLine:
             self.bytes_sent += len(event.get("body", b""))
         elif event["type"] == "http.response.start":
             self.status = event["status"]
+            self.answered_at = time.perf_counter()
+
+    @property
+    def seconds_to_answer(self) -> float:
+        """How long it took to answer, up to the head of the answer, without the time that a read waited for events."""
+        return self.answered_at - self._started_at - self.waited
 
     def refuse(self, error: PenstockError) -> None:
         """Note the code and the detail of the error that ends the request, cut at `DETAIL_CHARS_MAX`."""
@@ -134,92 +142,3 @@ def access_of(request: Request) -> AccessLine:
     """Return the access line of *request*."""
     access: AccessLine = request.scope[_KEY]
     return access
-
-
-METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-DROPWIZARD: Final = "4.0.0"
-"""The version of the JSON format of Dropwizard's metrics library."""
-_KINDS: Final = ("gauges", "counters", "histograms", "meters", "timers")
-ROWS_COUNTED_MAX: Final = 10_000
-
-
-class EventCounter:
-    """Counts events by event type, since the process began."""
-
-    def __init__(self, name: str, says: str) -> None:
-        self._name = name
-        self._says = says
-        self._guard = threading.Lock()
-        self._counts: Counter[str] = Counter()
-
-    def add(self, event_type: str, count: int) -> None:
-        """Add *count* events of *event_type*."""
-        with self._guard:
-            self._counts[event_type] += count
-
-    def collect(self) -> Iterable[Metric]:
-        """Return the counter for Prometheus' library."""
-        family = CounterMetricFamily(self._name, self._says, labels=["event_type"])
-        with self._guard:
-            counts = dict(self._counts)
-        for event_type, count in counts.items():
-            family.add_metric([event_type], count)
-        yield family
-
-
-class OutboxCounts(NamedTuple):
-    """The rows of the outbox's tables, each counted up to one more than `ROWS_COUNTED_MAX`."""
-
-    waiting: int
-    rejected: int
-
-    def collect(self) -> Iterable[Metric]:
-        """Return the gauges for Prometheus' library."""
-        more = f"{ROWS_COUNTED_MAX + 1} stands for any number above {ROWS_COUNTED_MAX}"
-        yield GaugeMetricFamily("penstock_outbox_rows", f"Rows that wait in the outbox; {more}.", self.waiting)
-        yield GaugeMetricFamily("penstock_rejected_rows", f"Rows that were rejected; {more}.", self.rejected)
-
-
-def count_outbox(store: Store) -> OutboxCounts | None:
-    """Count the rows of the outbox's tables; return None if the database cannot be asked."""
-    limit = ROWS_COUNTED_MAX + 1
-    try:
-        with store.read() as tx:
-            return OutboxCounts(*tx.outbox.count(limit))
-    except PenstockError:
-        return None
-
-
-class Metrics:
-    """The metrics of one application, apart from those of another one in the same process."""
-
-    def __init__(self, hub: Callable[[], Hub | None]) -> None:
-        self._hub = hub
-        self.published = EventCounter("penstock_events_published", "Events stored on request.")
-        self.served = EventCounter("penstock_feed_events_served", "Events sent to readers.")
-
-    def text(self, backlog: OutboxCounts | None) -> bytes:
-        """Return all metrics in Prometheus' text format, without the *backlog* if it is None."""
-        return generate_latest(self._registry(backlog))
-
-    def members(self, backlog: OutboxCounts | None) -> dict[str, Any]:
-        """Return all metrics in the JSON of Dropwizard, as Nakadi does; names include Prometheus' labels."""
-        found: dict[str, Any] = {"version": DROPWIZARD, **{kind: {} for kind in _KINDS}}
-        for family in self._registry(backlog).collect():
-            kind, member = ("counters", "count") if family.type == "counter" else ("gauges", "value")
-            for sample in family.samples:
-                labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
-                found[kind][f"{sample.name}{{{labels}}}" if labels else sample.name] = {member: int(sample.value)}
-        return found
-
-    def _registry(self, backlog: OutboxCounts | None) -> CollectorRegistry:
-        registry = CollectorRegistry()
-        for each in (self.published, self.served, self, backlog):
-            if each is not None:
-                registry.register(each)
-        return registry
-
-    def collect(self) -> Iterable[Metric]:
-        """Return the gauges for Prometheus' library."""
-        hub = self._hub()
-        yield GaugeMetricFamily("penstock_waiters", "Readers waiting for events.", hub.log.watch.waiting if hub else 0)

@@ -295,6 +295,14 @@ def digest_input(event: NewEvent) -> bytes:
     return bytes(event.data) + b"\n" + msgspec.json.encode([event.key, event.headers], order="sorted")
 
 
+class Volume(NamedTuple):
+    """How much was appended."""
+
+    events: int
+    bytes: int
+    """The bytes of the events' data."""
+
+
 class AppendResult(NamedTuple):
     """The result of a publish."""
 

@@ -236,7 +236,10 @@ class PageResponse:
         pieces, first = await self._begin(None, disconnect)
         while _is_empty(first) and (seconds := deadline - time.monotonic()) > 0:
             watch, offsets = self._state.hub.log.watch, pieces.reading.waits_at
-            if not await wait_for_events(watch, offsets, seconds, disconnect, self._authorize):
+            began = time.perf_counter()
+            is_there = await wait_for_events(watch, offsets, seconds, disconnect, self._authorize)
+            self._access.waited += time.perf_counter() - began
+            if not is_there:
                 break
             pieces, first = await self._begin(pieces.cursors, disconnect)
         if disconnect.done():

@@ -112,6 +112,8 @@ async def publish_lines(request: Request) -> Response:
 
 
 _FEEDS: Final = "/feeds/"
+LINES_ROUTE: Final = "POST /feeds/{event_type}"
+"""The route of `publish_lines`, as metrics name it."""
 _SPECIAL_HEADERS: Final = frozenset({b"content-encoding", b"transfer-encoding", b"upgrade", b"ce-specversion"})
 """Headers that say how a body is to be read; those of idempotent producers belong to them."""
 _SPECIAL_TYPES: Final = (b"application/cloudevents", AVRO.encode())
@@ -179,6 +181,7 @@ class PlainPublishes:
         if not events:
             return again
         access.event, access.feed, access.received = "publish", name, length
+        access.route = LINES_ROUTE
         stored = await self._publish(name, flow_id, events, length)
         if stored is None:
             access.received = None

@@ -1,0 +1,358 @@
+"""Metrics of one hub process for Prometheus.
+
+The process counts as requests end and events are appended; all else is read when Prometheus asks.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from penstock.hub.admin.measuring import MEASURED_MAX, Measurement
+from penstock.hub.committer import OTHERS, VOLUMES_MAX
+from penstock.hub.hub import Hub
+from penstock.server.telemetry import NO_ROUTE, AccessLine
+from penstock.storage.groups import GroupMeasurement
+from penstock.storage.log.outbox import OutboxCount
+from penstock.storage.store import Store, StoreSpace
+
+METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+DROPWIZARD: Final = "4.0.0"
+"""The version of the JSON format of Dropwizard's metrics library."""
+_KINDS: Final = ("gauges", "counters", "histograms", "meters", "timers")
+ROWS_COUNTED_MAX: Final = 10_000
+
+
+class EventCounter:
+    """Counts events by event type, since the process began; the first `VOLUMES_MAX` have a count of their own."""
+
+    def __init__(self, name: str, says: str) -> None:
+        self._name = name
+        self._says = says
+        self._guard = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, event_type: str, count: int) -> None:
+        """Add *count* events of *event_type*."""
+        with self._guard:
+            name = event_type if event_type in self._counts or len(self._counts) < VOLUMES_MAX else OTHERS
+            self._counts[name] += count
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the counter for Prometheus' library."""
+        with self._guard:
+            counts = dict(self._counts)
+        yield _make_counter(self._name, self._says, counts)
+
+
+STEP_SECONDS: Final = 0.000_25
+STEPS: Final = 17
+BOUNDS: Final = tuple(STEP_SECONDS * 2**step for step in range(STEPS))
+"""The bounds of the histogram of requests: from a quarter of a millisecond to 16 seconds, each twice the one before."""
+
+
+class _RouteTimes:
+    """The requests of one route."""
+
+    __slots__ = ("buckets", "statuses", "sum")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (STEPS + 1)
+        self.sum = 0.0
+        self.statuses: dict[int, int] = {}
+
+
+class RequestTimes:
+    """Counts requests by route, status and duration.
+
+    `add` is called for each request, on the event loop: it raises three numbers.
+    """
+
+    def __init__(self) -> None:
+        self._routes: dict[str, _RouteTimes] = {}
+
+    def add(self, access: AccessLine) -> None:
+        """Count the request of *access*, which has ended."""
+        times = self._routes.get(access.route)
+        if times is None:
+            times = self._routes[access.route] = _RouteTimes()
+        status = access.status
+        times.statuses[status] = times.statuses.get(status, 0) + 1
+        if status:
+            seconds = access.seconds_to_answer
+            times.sum += seconds
+            step = int(seconds / STEP_SECONDS).bit_length()
+            times.buckets[min(STEPS, step)] += 1
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics for Prometheus' library."""
+        counts = CounterMetricFamily(
+            "penstock_requests",
+            "Requests that have ended, by route and status; 0: the client left before there was one.",
+            labels=["method", "route", "status"],
+        )
+        took = HistogramMetricFamily(
+            "penstock_request_seconds",
+            "How long requests took up to the head of their answer, without waiting for events.",
+            labels=["method", "route"],
+        )
+        for name, times in list(self._routes.items()):
+            labels = name.split(" ") if name != NO_ROUTE else ["", NO_ROUTE]
+            for status, count in list(times.statuses.items()):
+                counts.add_metric([*labels, str(status)], count)
+            below, buckets = 0, []
+            for bound, count in zip((*BOUNDS, float("inf")), tuple(times.buckets), strict=True):
+                below += count
+                buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", below))
+            took.add_metric(labels, buckets, times.sum)
+        yield counts
+        yield took
+
+
+class _Gauge(NamedTuple):
+    """Collects one gauge without labels."""
+
+    name: str
+    says: str
+    value: float
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(self.name, self.says, self.value)
+
+
+class _Outbox:
+    """Collects the gauges of the outbox's tables; rows are counted up to one more than `ROWS_COUNTED_MAX`."""
+
+    def __init__(self, count: OutboxCount) -> None:
+        self._count = count
+
+    def collect(self) -> Iterable[Metric]:
+        more = f"{ROWS_COUNTED_MAX + 1} stands for any number above {ROWS_COUNTED_MAX}"
+        count = self._count
+        yield GaugeMetricFamily("penstock_outbox_rows", f"Rows that wait in the outbox; {more}.", count.waiting)
+        yield GaugeMetricFamily("penstock_rejected_rows", f"Rows that were rejected; {more}.", count.rejected)
+        if count.since is not None or not count.waiting:
+            age = 0.0 if count.since is None else max(0, time.time_ns() // 1000 - count.since) / 1e6
+            yield GaugeMetricFamily(
+                "penstock_outbox_oldest_seconds", "The age of the oldest row that waits in the outbox; 0: none.", age
+            )
+
+
+def count_outbox(store: Store) -> OutboxCount:
+    """Count the rows of the outbox's tables.
+
+    Raises:
+        DatabaseUnavailable: the database cannot be asked.
+    """
+    with store.read() as tx:
+        return tx.outbox.count(ROWS_COUNTED_MAX + 1)
+
+
+class DatabaseFigures(NamedTuple):
+    """What the database tells for metrics."""
+
+    outbox: OutboxCount | None = None
+    """None: the database did not answer in time."""
+    measurement: Measurement | None = None
+    """None: the database did not answer in time, and has not lately."""
+
+
+class Metrics:
+    """The metrics of one application, apart from those of another one in the same process."""
+
+    def __init__(self, hub: Callable[[], Hub | None]) -> None:
+        self._hub = hub
+        self._process = ProcessCollector(registry=None)
+        self.published = EventCounter("penstock_events_published", "Events stored on request.")
+        self.served = EventCounter("penstock_feed_events_served", "Events sent to readers.")
+        self.requests = RequestTimes()
+
+    def text(self, database: DatabaseFigures) -> bytes:
+        """Return all metrics in Prometheus' text format, without what *database* does not have."""
+        return generate_latest(self._registry(database))
+
+    def members(self, database: DatabaseFigures) -> dict[str, Any]:
+        """Return all metrics in the JSON of Dropwizard, as Nakadi does; names include Prometheus' labels."""
+        found: dict[str, Any] = {"version": DROPWIZARD, **{kind: {} for kind in _KINDS}}
+        for family in self.collect_all(database):
+            for sample in family.samples:
+                counts = family.type == "counter" or sample.name.endswith(("_bucket", "_count"))
+                kind, member = ("counters", "count") if counts else ("gauges", "value")
+                labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
+                value = int(sample.value) if float(sample.value).is_integer() else sample.value
+                found[kind][f"{sample.name}{{{labels}}}" if labels else sample.name] = {member: value}
+        return found
+
+    def collect_all(self, database: DatabaseFigures) -> Iterable[Metric]:
+        """Return all metrics for Prometheus' library, without what *database* does not have."""
+        return self._registry(database).collect()
+
+    def _registry(self, database: DatabaseFigures) -> CollectorRegistry:
+        registry = CollectorRegistry()
+        parts: list[Any] = [self.published, self.served, self.requests, self, self._process]
+        if self._hub() is not None:
+            is_up = database.outbox is not None
+            parts.append(_Gauge("penstock_database_up", "Whether the database answers within two seconds.", is_up))
+        if database.outbox is not None:
+            parts.append(_Outbox(database.outbox))
+        if database.measurement is not None:
+            parts.append(_Measured(database.measurement))
+        for each in parts:
+            registry.register(each)
+        return registry
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics of the process's hub for Prometheus' library."""
+        hub = self._hub()
+        yield GaugeMetricFamily("penstock_waiters", "Readers waiting for events.", hub.log.watch.waiting if hub else 0)
+        if hub is None:
+            return
+        appended = hub.volumes()
+        yield _make_counter(
+            "penstock_events_appended",
+            "Events that this process has appended, on request or from the outbox.",
+            {name: volume.events for name, volume in appended.items()},
+        )
+        yield _make_counter(
+            "penstock_events_appended_bytes",
+            "Bytes of the data of these events.",
+            {name: volume.bytes for name, volume in appended.items()},
+        )
+        yield GaugeMetricFamily(
+            "penstock_streams",
+            "Streams of subscriptions that this process sends.",
+            len(hub.subscriptions.local_streams),
+        )
+        yield GaugeMetricFamily(
+            "penstock_publish_queue_requests", "Requests that wait for the next commit.", hub.queued_publishes
+        )
+        connections = hub.store.count_connections()
+        family = GaugeMetricFamily(
+            "penstock_database_connections", "Connections of the pool to the database.", labels=["state"]
+        )
+        family.add_metric(["idle"], connections.idle)
+        family.add_metric(["used"], max(0, connections.open - connections.idle))
+        yield family
+        if connections.most is not None:
+            yield GaugeMetricFamily(
+                "penstock_database_connections_max", "The most connections that the pool may have.", connections.most
+            )
+        yield GaugeMetricFamily(
+            "penstock_database_connections_wanted", "Threads that wait for a connection.", connections.waiting
+        )
+
+
+_GROUP_LABELS: Final = ["group", "kind", "application"]
+_GROUP_GAUGES: Final[list[tuple[str, str, Callable[[GroupMeasurement, int], float]]]] = [
+    ("penstock_group_gap_events", "Retained events that a group has not committed.", lambda each, _: each.gap),
+    (
+        "penstock_group_lag_seconds",
+        "The age of the oldest event that a group has not committed; 0 if there is none.",
+        lambda each, now: 0.0 if each.received_at is None else max(0, now - each.received_at) / 1e6,
+    ),
+    (
+        "penstock_group_commit_age_seconds",
+        "The time since a group has last committed, or was reset.",
+        lambda each, now: max(0, now - each.committed_at) / 1e6,
+    ),
+    (
+        "penstock_group_stuck_partitions",
+        "Partitions in which a group cannot continue from its position without a reset.",
+        lambda each, _: each.stuck,
+    ),
+]
+
+
+class _Measured:
+    """Collects the gauges of a measurement."""
+
+    def __init__(self, measurement: Measurement) -> None:
+        self._measurement = measurement
+        self._now = time.time_ns() // 1000
+
+    def collect(self) -> Iterable[Metric]:
+        found, now = self._measurement, self._now
+        yield GaugeMetricFamily(
+            "penstock_measurement_age_seconds",
+            "How old the figures are for which the database is asked.",
+            max(0, now - found.at) / 1e6,
+        )
+        yield GaugeMetricFamily("penstock_measurement_seconds", "How long the database took to answer.", found.seconds)
+        if found.groups is not None:
+            yield from self._collect_groups()
+        if found.event_types is not None:
+            yield from self._collect_event_types()
+        if found.parked is not None:
+            yield from self._collect_parked()
+        if found.space is not None:
+            yield from _collect_space(found.space)
+        if found.sessions is not None:
+            yield GaugeMetricFamily(
+                "penstock_sessions", "Streams of subscriptions, of all hubs of the database.", found.sessions
+            )
+
+    def _collect_groups(self) -> Iterable[Metric]:
+        found = self._measurement.groups
+        assert found is not None
+        for name, says, figure in _GROUP_GAUGES:
+            family = GaugeMetricFamily(name, says, labels=_GROUP_LABELS)
+            for each in found.groups:
+                family.add_metric([each.name, each.kind, each.application], figure(each, self._now))
+            yield family
+        yield from _count("groups", "Consumer groups with positions.", found.total, len(found.groups))
+
+    def _collect_event_types(self) -> Iterable[Metric]:
+        found = self._measurement.event_types
+        assert found is not None
+        events = GaugeMetricFamily(
+            "penstock_event_type_events", "Retained events of an event type.", labels=["event_type"]
+        )
+        age = GaugeMetricFamily(
+            "penstock_event_type_newest_age_seconds",
+            "The age of the newest event of an event type.",
+            labels=["event_type"],
+        )
+        for each in found.event_types:
+            events.add_metric([each.name], each.events)
+            if each.received_at is not None:
+                age.add_metric([each.name], max(0, self._now - each.received_at) / 1e6)
+        yield events
+        yield age
+        yield from _count("event_types", "Event types.", found.total, len(found.event_types))
+
+    def _collect_parked(self) -> Iterable[Metric]:
+        found = self._measurement.parked
+        assert found is not None
+        keys = GaugeMetricFamily("penstock_parked_keys", "Parked keys of a subscription.", labels=_GROUP_LABELS)
+        for each in found.subscriptions:
+            keys.add_metric([each.subscription, "subscription", each.application], each.keys)
+        yield keys
+        yield from _count(
+            "parked_subscriptions", "Subscriptions with parked keys.", found.total, len(found.subscriptions)
+        )
+
+
+def _collect_space(space: StoreSpace) -> Iterable[Metric]:
+    yield GaugeMetricFamily("penstock_database_bytes", "The space that the database takes.", space.used)
+    if space.free is not None:
+        yield GaugeMetricFamily("penstock_disk_free_bytes", "Free space of the database's disk.", space.free)
+    if space.size is not None:
+        yield GaugeMetricFamily("penstock_disk_size_bytes", "The size of the database's disk.", space.size)
+
+
+def _count(name: str, says: str, total: int, shown: int) -> Iterable[Metric]:
+    yield GaugeMetricFamily(f"penstock_{name}", says, total)
+    yield GaugeMetricFamily(
+        f"penstock_{name}_left_out", f"How many of these have no figures here: there are {MEASURED_MAX}.", total - shown
+    )
+
+
+def _make_counter(name: str, says: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, says, labels=["event_type"])
+    for event_type, count in counts.items():
+        family.add_metric([event_type], count)
+    return family

@@ -1,0 +1,62 @@
+"""A figure that is expensive to compute, for requests that may come often and together."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+Figure = TypeVar("Figure")
+SHARE: Final = 20
+"""A figure is computed at most for one part in so many of the time."""
+
+
+class Refreshed(Generic[Figure]):
+    """Computes a figure for one request at a time, and answers others with it for a while.
+
+    Args:
+        compute: Computes it in a worker thread, and returns None if that is impossible.
+        interval: For so many seconds the figure is not computed again. A figure that takes long to compute is kept
+            for longer: see `SHARE`.
+        timeout: A request waits no longer for the figure.
+        kept_seconds: A request that has waited in vain gets the figure before, if that is no older.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[], Awaitable[Figure | None]],
+        *,
+        interval: float = 0.0,
+        timeout: float,
+        kept_seconds: float = 0.0,
+    ) -> None:
+        self._compute = compute
+        self._interval = interval
+        self._timeout = timeout
+        self._kept_seconds = kept_seconds
+        self._computing: asyncio.Future[Figure | None] | None = None
+        self._found: Figure | None = None
+        self._found_at = self._due_at = float("-inf")
+
+    async def get(self) -> Figure | None:
+        """Return the figure; None if it cannot be computed now."""
+        computing = self._computing
+        if computing is not None and computing.get_loop() is not asyncio.get_running_loop():
+            computing = None  # An application may be served again, by another loop.
+        if computing is None and time.monotonic() >= self._due_at:
+            computing = self._computing = asyncio.ensure_future(self._refresh())
+        if computing is None:
+            return self._found
+        await asyncio.wait({computing}, timeout=self._timeout)
+        is_usable = computing.done() or time.monotonic() - self._found_at < self._kept_seconds
+        return self._found if is_usable else None
+
+    async def _refresh(self) -> Figure | None:
+        began = time.monotonic()
+        found: Figure | None = None
+        try:
+            found = await self._compute()
+        finally:
+            now = time.monotonic()
+            self._computing, self._found, self._found_at = None, found, now
+            self._due_at = began + max(self._interval, SHARE * (now - began)) if found is not None else now
+        return found
