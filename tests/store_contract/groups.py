@@ -168,10 +168,10 @@ class GroupsContract(Contract):
     def test_a_group_is_made_where_it_is_locked_and_keeps_its_kind(self, store: Store) -> None:
         with store.write() as tx:
             assert tx.groups.lock(GROUP) is None
-            assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == "spark"
-            assert tx.groups.lock(GROUP, kind="processor", at=FIRST_AT) == "spark"
-            assert tx.groups.lock(GROUP) == "spark"
-            assert tx.groups.lock(GROUP, kind="cursorset", at=FIRST_AT, shared=True) == "spark"
+            assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == ("spark", None)
+            assert tx.groups.lock(GROUP, kind="processor", at=FIRST_AT) == ("spark", None)
+            assert tx.groups.lock(GROUP) == ("spark", None)
+            assert tx.groups.lock(GROUP, kind="cursorset", at=FIRST_AT, shared=True) == ("spark", None)
 
     def test_what_was_done_to_a_group_is_told_newest_first(self, store: Store) -> None:
         stored(store, GROUP)
@@ -198,7 +198,7 @@ class GroupsContract(Contract):
                 tx.groups.put(name, [], FIRST_AT, [PositionChange(SOURCE, "", 0, "reset", 1, 7, 9, None, FIRST_AT)])
 
         with store.write() as tx:
-            assert tx.groups.lock(GROUP) == "processor"
+            assert tx.groups.lock(GROUP) == ("processor", None)
             tx.groups.delete(GROUP)
 
         assert [each.name for each in listed(store)] == ["kept"]
@@ -246,7 +246,7 @@ class GroupsTogether(Contract):
 
         def lock() -> None:
             with other.write() as tx:
-                assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == "spark"
+                assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == ("spark", None)
 
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:

@@ -70,7 +70,7 @@ def at(tranche: int, epoch: int, offset: int) -> Position:
 
 def _store(store: Store, *positions: Position) -> None:
     with store.write() as tx:
-        assert tx.groups.lock(GROUP, kind="cursorset", at=FIRST_AT, shared=True) == "cursorset"
+        assert tx.groups.lock(GROUP, kind="cursorset", at=FIRST_AT, shared=True) == ("cursorset", None)
         tx.groups.put(GROUP, positions, FIRST_AT)
 
 

@@ -56,6 +56,11 @@ CONTENTS: Final = {
         " Spark.",
         ("penstock doctor --database sqlite:///shop.db",),
     ),
+    "token": Entry(
+        HUB,
+        "penstock.cli.token:app",
+        "Create, list, rotate and revoke the tokens by which callers identify themselves.",
+    ),
     "rejected": Entry(
         HUB,
         "penstock.cli.rejected:app",

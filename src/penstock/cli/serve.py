@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import sys
+from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
@@ -13,11 +14,14 @@ from penstock.cli.options import DATABASE, DatabaseOption, duration_parser
 if TYPE_CHECKING:
     from penstock.core.registry.definition import Limits
     from penstock.hub.hub import Hub
+    from penstock.server.authentication.authentication import Method
 
 SWITCH_SECONDS: Final = 0.0005
 """A thread that waits for the interpreter gets it after this time. The committer waits for it a dozen times a
 transaction, while the event loop is busy with the next requests; Python's 5 ms would add up."""
 LogLevel = Literal["debug", "info", "warning", "error"]
+AUTH_METHODS: Final = ("token",)
+"""Ways in which callers identify themselves."""
 LogFormat = Literal["auto", "text", "json"]
 AccessLog = Annotated[
     Literal["all", "failed", "off"],
@@ -77,6 +81,58 @@ def _network(given: str) -> str:
     return given
 
 
+def _method(given: str) -> str:
+    if given not in AUTH_METHODS:
+        raise typer.BadParameter(f"{given!r} is not one of {', '.join(AUTH_METHODS)}")
+    return given
+
+
+AuthMethods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--auth",
+        envvar="PENSTOCK_AUTH",
+        metavar="METHOD",
+        parser=_method,
+        help="How callers identify themselves: token, by `penstock token`. Repeatable.",
+    ),
+]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        envvar="PENSTOCK_INSECURE",
+        help="Listen on any address without authentication: whoever connects may do everything.",
+    ),
+]
+
+
+def _attribute(given: str) -> str:
+    from penstock.core.access import Attribute
+
+    try:
+        return str(Attribute.parse(given))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Administrators = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--admin",
+        envvar="PENSTOCK_ADMINS",
+        metavar="TYPE:NAME",
+        parser=_attribute,
+        help="An administrator of the hub, such as user:jane, besides those in its settings. Repeatable.",
+    ),
+]
+DefaultAccess = Annotated[
+    Literal["open", "closed"],
+    typer.Option(
+        envvar="PENSTOCK_DEFAULT_ACCESS",
+        help="Who may use an event type without an `authorization`: all callers, or its owner and administrators.",
+    ),
+]
 TrustedProxies = Annotated[
     list[str] | None,
     typer.Option(
@@ -122,6 +178,10 @@ def serve(
             help="What becomes of event types that break a MUST of the event guidelines: see `event-type check`.",
         ),
     ] = "warn",
+    auth: AuthMethods = None,
+    insecure: Insecure = False,
+    admin: Administrators = None,
+    default_access: DefaultAccess = "open",
     trusted_proxy: TrustedProxies = None,
     while_stdin: Annotated[
         bool, typer.Option("--while-stdin", help="Stop when standard input ends: for programs that start a hub.")
@@ -130,13 +190,17 @@ def serve(
     """Serve the hub over HTTP until told to stop.
 
     SIGTERM and Ctrl-C drain it: waits end at once, requests under way finish, within ten seconds in all. Any number of
-    hubs can serve one database. Nobody is asked who they are: listen on loopback, or behind a proxy that asks.
+    hubs can serve one database.
+
+    On loopback nobody is asked who they are, unless --auth says how. On another address the hub starts only with
+    --auth, or --insecure.
     """
     from penstock.cli import listening, logs
     from penstock.cli.database import is_new
     from penstock.core.registry.definition import limits_of
     from penstock.server import HubApp
 
+    _check_access(host, auth, insecure=insecure, admin=admin, default_access=default_access)
     as_json = logs.is_json(log_format)
     handler = logs.configure(log_level, as_json=as_json)
     listener = listening.bind(host, port)
@@ -151,11 +215,14 @@ def serve(
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1])
-        served = _Served(url, hub.store.url, created=created, loopback=is_loopback(host))
+        served = _Served(url, hub.store.url, created=created, is_open=not (auth or is_loopback(host)))
         listening.serve(
             HubApp(
                 lambda: hub,
                 nakadi_strict=nakadi_strict,
+                authentication=_make_methods(auth or ()),
+                administrators=admin or (),
+                default_access=default_access,
                 trusted_proxies=trusted_proxy or (),
                 access_log=log_access,
             ),
@@ -232,7 +299,39 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-OPEN_TO_ALL = "no authorization: anyone who can connect to this address can read, publish and delete"
+def _check_access(
+    host: str, auth: Sequence[str] | None, *, insecure: bool, admin: Sequence[str] | None, default_access: str
+) -> None:
+    """Check that callers are authenticated where others than this machine can connect.
+
+    Raises:
+        Failure: they are not, and nobody has said that they need not be.
+        BadParameter: an option says something about callers that nobody asks for.
+    """
+    from penstock.cli.failures import Failure
+
+    if auth:
+        if insecure:
+            raise typer.BadParameter("--insecure goes without --auth: leave out one of them")
+        return
+    if admin or default_access != "open":
+        raise typer.BadParameter("--admin and --default-access go with --auth, which says how callers are known")
+    if not is_loopback(host) and not insecure:
+        raise Failure(
+            f"--host {host} can be reached by others, and nobody would be asked who they are",
+            "Make a token with `penstock token create NAME --admin`, and add --auth token. Or listen on 127.0.0.1, or "
+            "let everybody do everything with --insecure.",
+        )
+
+
+def _make_methods(names: Sequence[str]) -> "list[Method]":
+    from penstock.server.authentication.tokens import TokenMethod
+
+    makers = {"token": TokenMethod}
+    return [makers[name]() for name in dict.fromkeys(names)]
+
+
+OPEN_TO_ALL = "no authentication: anyone who can connect to this address can read, publish and delete"
 
 
 class _Served(NamedTuple):
@@ -240,17 +339,18 @@ class _Served(NamedTuple):
     database: str
     created: bool
     """Whether the database file was created."""
-    loopback: bool
+    is_open: bool
+    """Whether others than this machine can connect, and nobody is asked who they are."""
 
 
 def _announce(served: _Served, *, as_json: bool) -> None:
-    url, database, created, loopback = served
+    url, database, created, is_open = served
     if as_json:
         import structlog
 
         log = structlog.get_logger("penstock.serve")
         log.info("serving", url=url, database=database, created=created)
-        if not loopback:
+        if is_open:
             log.warning(OPEN_TO_ALL, url=url)
         return
     from penstock import __version__
@@ -259,7 +359,7 @@ def _announce(served: _Served, *, as_json: bool) -> None:
     tell(f"Penstock {__version__}", style="bold cyan")
     tell(f"  hub        {url}      described at {url}/docs")
     tell(f"  database   {database}{'      created: the file did not exist' if created else ''}")
-    if not loopback:
+    if is_open:
         tell(f"  WARNING    {OPEN_TO_ALL}.", style="bold red")
-        tell("             Use --host 127.0.0.1, behind a proxy that authenticates clients.", style="red")
+        tell("             Use --auth token, or --host 127.0.0.1 behind a proxy that asks.", style="red")
     tell("  Ctrl-C stops it.", style="dim")

@@ -32,7 +32,8 @@
     │   ├── ParkedNotFound
     │   ├── ProjectionNotFound
     │   ├── BatchNotFound
-    │   └── SchemaVersionNotFound
+    │   ├── SchemaVersionNotFound
+    │   └── TokenNotFound
     ├── Conflict             the present state does not allow it
     │   ├── EventTypeExists
     │   ├── EventTypeInUse
@@ -52,7 +53,11 @@
     │   ├── SubscriptionBusy
     │   ├── WrongTransaction
     │   └── AlreadyUsed
+    ├── Unauthenticated      the credential is missing or not valid
+    ├── TooManyFailures
     ├── Forbidden            the caller may not do it
+    │   ├── AccessDenied
+    │   ├── NotOwner
     │   └── Blocked
     ├── RequestTooSlow
     ├── ProducerUnsafe       this idempotent producer cannot continue
@@ -94,6 +99,7 @@ The message of an error is made from its fields. Errors can be pickled, as Spark
 `penstock.wire.problem` converts an error to problem+json and back, by its code.
 """
 
+from penstock.errors.access import *  # noqa: F403
 from penstock.errors.admin import *  # noqa: F403
 from penstock.errors.batches import *  # noqa: F403
 from penstock.errors.groups import *  # noqa: F403

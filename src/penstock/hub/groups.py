@@ -1,10 +1,12 @@
 """Consumer groups: list them, measure their lag, commit and reset their positions, keep cursors of cursor sets."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from penstock.core.access import Claim
 from penstock.core.groups import (
     CURSOR_SET,
     PATH_NAME_ALLOWED,
@@ -30,12 +32,13 @@ from penstock.errors import (
     DatabaseUnavailable,
     GroupKindDiffers,
     GroupNotFound,
+    NotOwner,
     OutcomeUnknown,
     PositionMoved,
     UnusablePosition,
 )
 from penstock.hub.background import Clock
-from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
+from penstock.storage.groups import GroupFilter, GroupOwnership, GroupSummary, Position, PositionChange
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
 
@@ -297,11 +300,20 @@ class Groups:
         self._store = store
         self._clock = clock
 
-    def store_cursors(self, feed: StoredFeed, name: str, cursors: Sequence[tuple[FeedView, Mapping[int, int]]]) -> None:
+    def store_cursors(
+        self,
+        feed: StoredFeed,
+        name: str,
+        cursors: Sequence[tuple[FeedView, Mapping[int, int]]],
+        by: Claim | None = None,
+    ) -> None:
         """Store the cursors that a read began with: everything before them has been processed.
+
+        A cursor set belongs to the caller *by*: others may have one of the same name.
 
         Raises:
             GroupKindDiffers: a consumer group of another kind has the name.
+            NotOwner: other callers have the group of that name, and the one in its place.
             DatabaseUnavailable: they may have been stored; storing them again does no harm.
         """
         now = self._clock()
@@ -312,27 +324,39 @@ class Groups:
         ]
         try:
             with self._store.write() as tx:
-                kind = tx.groups.lock(name, kind=CURSOR_SET, at=now, shared=True)
-                if kind != CURSOR_SET:
-                    raise GroupKindDiffers(group=name, kind=kind, reason="no cursors are kept under its name")
+                group = tx.groups.lock(name, kind=CURSOR_SET, owner=_owner(by), at=now, shared=True)
+                if not _is_own(group, by):
+                    name = _name_own(name, by)
+                    group = tx.groups.lock(name, kind=CURSOR_SET, owner=_owner(by), at=now, shared=True)
+                    _check_owner(name, group, by)
+                assert group is not None
+                if group.kind != CURSOR_SET:
+                    raise GroupKindDiffers(group=name, kind=group.kind, reason="no cursors are kept under its name")
                 tx.groups.put(name, positions, now)
         except OutcomeUnknown as error:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
-    def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
-        """Return the cursors last stored under *name*, by partition of the view at *n*.
+    def resume(
+        self, event_type: str, name: str, n: int, partitions: Sequence[int], by: Claim | None = None
+    ) -> dict[int, str]:
+        """Return the cursors that the caller *by* last stored under *name*, by partition of the view at *n*.
 
         Raises:
             EventTypeNotFound, BadPartitionCount: there is no such feed, or no such view of it.
+            NotOwner: see `store_cursors`.
             GroupNotFound: nothing is stored for one of the partitions.
         """
         with self._store.read() as tx:
             feed = tx.registry.get(event_type)
             check_view(n, feed.partition_count)
+            group = name
+            if not _is_own(tx.groups.find(group), by):
+                group = _name_own(name, by)
+                _check_owner(group, tx.groups.find(group), by)
             found = {}
             for partition in partitions:
                 view = FeedView(n, partition, feed.partition_count)
-                positions = tx.groups.find_positions(name, event_type, slice_of(view))
+                positions = tx.groups.find_positions(group, event_type, slice_of(view))
                 if not positions:
                     raise GroupNotFound.of(
                         "cursor-set-not-found", event_type=event_type, cursorset=name, n=n, partition=partition
@@ -372,10 +396,15 @@ class Groups:
         standings = {name: list(own) for name, own in groupby(found, attrgetter("group"))}
         return [_measure_group(each, standings.get(each.name, []), now) for each in groups]
 
-    def commit(self, group: str, kind: str | None, commits: Sequence[PositionCommit]) -> Sequence[Position]:
+    def commit(
+        self, group: str, kind: str | None, commits: Sequence[PositionCommit], by: Claim | None = None
+    ) -> Sequence[Position]:
         """Store positions, all or none, and return them sorted; a new group is created with *kind*.
 
+        A group without an owner belongs to the caller *by* from here on.
+
         Raises:
+            NotOwner: the group belongs to another caller than *by*.
             BadParameter: the group is new, and its name is not allowed or *kind* is missing.
             GroupKindDiffers: the group is of another kind, or a subscription.
             UnusablePosition: a position does not exist or cannot be used.
@@ -388,8 +417,9 @@ class Groups:
         now = self._clock()
         try:
             with self._store.write() as tx:
-                held = tx.groups.lock(group, kind=kind, at=now)
-                places = _check_commits(Extents(tx), _check_kind(group, held, kind), commits)
+                held = tx.groups.lock(group, kind=kind, owner=_owner(by), at=now)
+                _check_owner(group, held, by)
+                places = _check_commits(Extents(tx), _check_kind(group, held and held.kind, kind), commits)
                 _check_expected(tx, group, commits, places)
                 tx.groups.put(group, places, now)
         except OutcomeUnknown as error:
@@ -399,12 +429,19 @@ class Groups:
         return sorted(places)
 
     def reset(
-        self, group: str, resets: Sequence[GroupReset], reason: str | None, *, dry_run: bool
+        self,
+        group: str,
+        resets: Sequence[GroupReset],
+        reason: str | None,
+        *,
+        dry_run: bool,
+        by: Claim | None = None,
     ) -> Sequence[MovedPosition]:
         """Reset positions, all or none, and record it; return the reset positions, sorted. A dry run changes nothing.
 
         Raises:
             GroupNotFound: there is no such group.
+            NotOwner: the group belongs to another caller than *by*.
             GroupKindDiffers: the group is a subscription, whose streams have to end first.
             UnusablePosition: a position cannot be reset there.
         """
@@ -412,9 +449,11 @@ class Groups:
             raise GroupNotFound(group=group)
         now = self._clock()
         with self._store.read() if dry_run else self._store.write() as tx:
-            kind = tx.groups.lock(group)
-            if kind is None:
+            held = tx.groups.lock(group)
+            if held is None:
                 raise GroupNotFound(group=group)
+            _check_owner(group, held, by)
+            kind = held.kind
             if kind == SUBSCRIPTION:
                 reason = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
                 raise GroupKindDiffers(group=group, kind=kind, reason=reason)
@@ -434,21 +473,48 @@ class Groups:
         with self._store.read() as tx:
             return tx.groups.list_changes(name, before=before, limit=limit)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, by: Claim | None = None) -> None:
         """Delete a group with its positions.
 
         Raises:
             GroupNotFound: there is no such group.
+            NotOwner: the group belongs to another caller than *by*.
             GroupKindDiffers: the group is a subscription, which is deleted as such.
         """
         self.find(name)
         with self._store.write() as tx:
-            kind = tx.groups.lock(name)
-            if kind is None:
+            held = tx.groups.lock(name)
+            if held is None:
                 raise GroupNotFound(group=name)
-            if kind == SUBSCRIPTION:
-                raise GroupKindDiffers(group=name, kind=kind, reason=f"DELETE /subscriptions/{name} deletes it")
+            _check_owner(name, held, by)
+            if held.kind == SUBSCRIPTION:
+                raise GroupKindDiffers(group=name, kind=held.kind, reason=f"DELETE /subscriptions/{name} deletes it")
             tx.groups.delete(name)
+
+
+def _owner(by: Claim | None) -> str | None:
+    return None if by is None else by.owner
+
+
+def _check_owner(name: str, group: GroupOwnership | None, by: Claim | None) -> None:
+    """Return unless the group belongs to another caller than *by*.
+
+    Raises:
+        NotOwner: it does.
+    """
+    if not _is_own(group, by):
+        raise NotOwner(kind="consumer group", name=name)
+
+
+def _is_own(group: GroupOwnership | None, by: Claim | None) -> bool:
+    return by is None or group is None or by.holds(group.owner)
+
+
+def _name_own(name: str, by: Claim | None) -> str:
+    """Return the name of a caller's cursor set where another caller has a group of the set's own name."""
+    assert by is not None
+    own = f"{name} of {by.owner}"
+    return own if is_group_name(own) else f"{name} of {blake2b(by.owner.encode(), digest_size=16).hexdigest()}"
 
 
 def _measure_group(listed: GroupSummary, standings: Sequence[GroupProgress], now: int) -> GroupLag:

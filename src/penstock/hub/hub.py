@@ -7,8 +7,10 @@ from penstock.core.producers import MODULUS
 from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.hub.admin.admin import Admin
 from penstock.hub.admin.measuring import Measurement, measure
+from penstock.hub.admin.permissions import Permissions
 from penstock.hub.admin.settings import Settings
 from penstock.hub.admin.sweeping import Sweeper
+from penstock.hub.admin.tokens import Tokens
 from penstock.hub.background import Clock, system_clock
 from penstock.hub.batches.batches import Batches
 from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
@@ -37,7 +39,7 @@ class Hub:
         subscriptions: subscriptions, their streams and parked keys.
         groups: consumer groups and their positions.
         registry: event types and schemas.
-        admin: settings, permissions, sweeping.
+        admin: settings, permissions, tokens, sweeping.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class Hub:
         self._watch = Watch(store)
         settings = Settings(store, self._watch.wake_all)
         sweeper = Sweeper(store, clock, expiry.check())
-        self.admin = Admin(settings, sweeper)
+        tokens = Tokens(store, clock)
+        permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
+        self.admin = Admin(settings, permissions, tokens, sweeper)
         self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
         self._committer = Committer(
             store,
@@ -119,7 +123,7 @@ class Hub:
         self.store.check()
         self.admin.settings.start()
         self._watch.start(
-            PollerTasks(self.log.move, self.admin.settings.refresh, self.subscriptions.local_streams.poll)
+            PollerTasks(self.log.move, self.admin.permissions.refresh, self.subscriptions.local_streams.poll)
         )
         self.admin.sweeper.start()
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from penstock.core.access import Sender
 from penstock.core.fields import Definition
 from penstock.core.registry.definition import PENSTOCK, Limits, read_schema_member
 from penstock.core.registry.event_type import EventType, StoredFeed
@@ -74,8 +75,8 @@ class Registry:
         self._sweep = sweep
         self._known: dict[str, StoredFeed] = {}
 
-    def create(self, definition: Any) -> None:
-        """Create the event type that *definition* describes in Nakadi's shape.
+    def create(self, definition: Any, by: Sender | None = None) -> None:
+        """Create the event type that *definition* describes in Nakadi's shape; it belongs to the caller *by*.
 
         Raises:
             InvalidEventType: names the field and the rule, or the guidelines that it breaks, if this hub refuses event
@@ -88,7 +89,8 @@ class Registry:
         self._settings.check_changes()
         with self._store.write() as tx:
             now = self._clock()
-            tx.registry.insert(_set_created_at(event_type, now), now)
+            tx.registry.insert(_set_created_at(event_type, now), now, None if by is None else str(by.caller))
+            tx.settings.note_access_change()
 
     def replace(self, name: str, definition: Any, *, allow_reordering: bool = False) -> EvolutionVerdict | None:
         """Replace the definition of an event type; return the verdict on its schema, None if the schema stays.
@@ -196,6 +198,7 @@ class Registry:
             for each in readers:
                 tx.groups.delete(each)
             tx.registry.delete(name)
+            tx.settings.note_access_change()
         return True
 
     def list(self) -> Sequence[StoredFeed]:
@@ -400,6 +403,8 @@ class Registry:
                     if done.event_type != feed.event_type:
                         tx.registry.update(feed, done.event_type, now)
                         add_partitions(tx, feed, done.event_type.partition_count, now)
+                        if done.event_type.definition["authorization"] != feed.event_type.definition["authorization"]:
+                            tx.settings.note_access_change()
                     break
         self._known.pop(name, None)
         return done

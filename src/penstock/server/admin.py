@@ -11,10 +11,11 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.core.access import LISTS
 from penstock.core.events.encoding import describe_mismatch
 from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
 from penstock.errors import BadParameter, StorageRefused
-from penstock.hub.admin.settings import FEATURES, LISTS
+from penstock.hub.admin.settings import FEATURES
 from penstock.hub.background import rfc3339
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, warn
@@ -36,7 +37,7 @@ async def replace_administrators(request: Request) -> Response:
     state = state_of(request)
     body = await read_body(request, state.run, SETTING_BYTES_MAX)
     await state.run(lambda: state.hub.admin.settings.replace_administrators(parse_json(body)))
-    return warn(Response(status_code=200), [ADMINISTRATORS])
+    return warn(Response(status_code=200), [] if state.hub.admin.permissions.is_enforced else [ADMINISTRATORS])
 
 
 async def show_blacklist(request: Request) -> Response:

@@ -1,7 +1,7 @@
 """The hub as an ASGI application: dispatches requests by the routing table, starts and stops the hub."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -12,10 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from penstock.core.access import Attribute
 from penstock.core.registry.definition import Limits, is_name, limits_of
 from penstock.errors import HubUnavailable, OutcomeUnknown, PenstockError
+from penstock.hub.admin.permissions import AccessPolicy, DefaultAccess
 from penstock.hub.hub import Hub
-from penstock.server.auth import authorize, resource_of
+from penstock.server.auth import admit, check_producer, resource_of
+from penstock.server.authentication.authentication import Authentication, Method
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_arrival, read_body
@@ -24,6 +27,7 @@ from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import ROUTES
 from penstock.server.state import STATE, State, state_of
 from penstock.server.telemetry import QUIET, AccessLine, LogAccess, access_of, log_access
+from penstock.wire.producers import check_group
 
 
 class HubApp:
@@ -44,13 +48,19 @@ class HubApp:
             *database* opens has those that it was given.
         guidelines: `refuse` those event types that break a guideline of the level MUST, and do not waive it; else
             their owners are warned. Of a hub that *database* opens, its limits say so.
+        authentication: ways to find out who sends a request, tried in this order (`penstock.server.authentication`).
+            Without any, nobody is asked, and everybody who reaches the hub may do everything.
+        administrators: administrators of the hub, besides those in its settings; such as `service:deploy`.
+        default_access: who may do what with an event type or a subscription that has no `authorization`: all callers
+            (`open`), or its owner and administrators (`closed`).
         trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Links follow
             `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` where one of them says so.
         access_log: logs the line of each request; None: no line is logged.
 
     Raises:
         TypeError: *trusted_proxies* is a single string.
-        ValueError: a trusted proxy is no address and no network.
+        ValueError: a trusted proxy is no address and no network, or an administrator is not written as
+            `DATA_TYPE:VALUE`.
     """
 
     def __init__(
@@ -60,12 +70,16 @@ class HubApp:
         migrate: bool = True,
         nakadi_strict: bool = False,
         guidelines: Literal["warn", "refuse"] = "warn",
+        authentication: Sequence[Method] = (),
+        administrators: Iterable[str] = (),
+        default_access: DefaultAccess = "open",
         trusted_proxies: Iterable[str] = (),
         access_log: LogAccess | None = log_access,
     ) -> None:
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
         opens = database if callable(database) else lambda: _open(database, migrate, limits)
-        self._state = State(opens)
+        policy = AccessPolicy(frozenset(map(Attribute.parse, administrators)), default_access)
+        self._state = State(opens, Authentication(authentication) if authentication else None, policy)
         self._publishes = PlainPublishes(self._state)
         self._proxies = TrustedProxies(trusted_proxies)
         self._log_access = access_log
@@ -167,10 +181,11 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
     1. The client accepts the answer, if it has one form and changes nothing. Operations with several forms choose
        themselves. Those that change something are carried out whatever the client accepts, and those for the machines
        that look after the hub are answered.
-    2. The sender has the permission that the operation needs.
+    2. The sender has the permission that the operation needs, and may use the producer group that the path names.
     3. A body that the operation ignores is as long as its head says. Otherwise the request may be another one.
     """
     only_form = _find_only_form(operation)
+    changes_producer = "/producers/{group}" in operation.path and operation.method != "GET"
     ignores_body = operation.method != "GET" and operation.body is None
     route = f"{operation.method} {operation.path}"
 
@@ -184,7 +199,10 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
             resource = resource_of(request)
             if resource.kind == "event_type" and is_name(resource.name):
                 access.feed = resource.name
-            authorize(request, operation.needs, resource)
+            await admit(request, operation.needs, resource)
+            if changes_producer and state_of(request).authentication is not None:
+                name, group = resource.name, check_group(request.path_params["group"])
+                await state_of(request).run(lambda: check_producer(request, name, group))
         if ignores_body and ("content-length" in request.headers or "transfer-encoding" in request.headers):
             await read_body(request, state_of(request).run)
         return await operation.handler(request)

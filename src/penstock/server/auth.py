@@ -3,32 +3,27 @@
 The dispatcher (`app.py`) asks before it calls a handler, by the permission that `routes.py` names for the route and the
 path of the request. A handler asks again, here too, about what only a query or a body names, and a reader that waits
 has its permission checked while it waits.
-
-Nobody is authenticated yet: every request comes from the same caller, and only the blacklist refuses it.
 """
 
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable
 
 from starlette.requests import Request
 
-from penstock.hub.admin.settings import UNAUTHENTICATED, Caller, Permission
+from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission, Resource, Sender
+from penstock.errors import AccessDenied, Conflict
+from penstock.server.authentication.authentication import CALLER, address_of
 from penstock.server.state import state_of
-
-
-class Resource(NamedTuple):
-    """The thing that a request reads or changes."""
-
-    kind: Literal["hub", "event_type", "subscription", "group"]
-    name: str = ""
-
-
-HUB: Final = Resource("hub")
-"""The hub as a whole."""
+from penstock.server.telemetry import access_of
 
 
 def event_type_named(name: str) -> Resource:
     """Return an event type as a resource, whether there is one of that name or not."""
     return Resource("event_type", name)
+
+
+def subscription_with(id: str) -> Resource:
+    """Return a subscription as a resource, whether there is one of that id or not."""
+    return Resource("subscription", id)
 
 
 def resource_of(request: Request) -> Resource:
@@ -40,20 +35,117 @@ def resource_of(request: Request) -> Resource:
     return HUB
 
 
-def identify(_: Request) -> Caller:
-    """Return who sends a request."""
-    return UNAUTHENTICATED
+async def admit(request: Request, permission: Permission, *resources: Resource) -> None:
+    """Find out who sends *request*, and check that it has *permission* for all of *resources*.
+
+    A refusal is certain: it is given by what the database says now.
+
+    Raises:
+        Unauthenticated, TooManyFailures: see `Authentication.authenticate`.
+        Blocked: an operator has blocked the application or an event type.
+        AccessDenied: no list allows it.
+        DatabaseUnavailable: the hub has not been able to read its settings for minutes.
+    """
+    state = state_of(request)
+    authentication, permissions = state.authentication, state.hub.admin.permissions
+    if authentication is not None and CALLER not in request.scope:
+        caller = await authentication.authenticate(request.scope)
+        access_of(request).caller = str(caller)
+    caller = request.scope.get(CALLER, UNAUTHENTICATED)
+    try:
+        if all(map(permissions.knows, resources)):
+            for resource in resources:
+                permissions.check(caller, permission, resource)
+            return
+    except AccessDenied:
+        pass
+    await state.run(permissions.refresh)
+    for resource in resources:
+        permissions.check(caller, permission, resource)
 
 
-def authorize(request: Request, permission: Permission, resource: Resource) -> None:
-    """Check that the sender of *request* has *permission* for *resource*.
+def authorize(request: Request, permission: Permission, *resources: Resource) -> None:
+    """Check that the sender of an admitted *request* has *permission* for all of *resources*, by what is known here.
 
     It costs no query, and may be called on the event loop as well as in a worker thread. The answer can change while a
     request lasts: the hub's watch then wakes all who wait.
 
     Raises:
-        Blocked: an operator has blocked the application or the event type.
+        Unauthenticated: the credential is not valid any longer.
+        Blocked: an operator has blocked the application or an event type.
+        AccessDenied: no list allows it.
         DatabaseUnavailable: the hub has not been able to read its settings for minutes.
     """
-    event_type = resource.name if resource.kind == "event_type" else None
-    state_of(request).hub.admin.permissions.check(identify(request), permission, event_type)
+    state = state_of(request)
+    permissions = state.hub.admin.permissions
+    caller = UNAUTHENTICATED if state.authentication is None else state.authentication.identify_again(request.scope)
+    for resource in resources:
+        permissions.check(caller, permission, resource)
+
+
+def authorize_now(request: Request, permission: Permission, *resources: Resource) -> None:
+    """Check as `authorize` does, in a worker thread, by what the database says if that is not known here."""
+    permissions = state_of(request).hub.admin.permissions
+    if not all(map(permissions.knows, resources)):
+        permissions.refresh()
+    try:
+        authorize(request, permission, *resources)
+    except AccessDenied:
+        permissions.refresh()
+        authorize(request, permission, *resources)
+
+
+def sender_of(request: Request) -> Sender | None:
+    """Return who sends an admitted *request*, and from where; None if the hub does not authenticate callers."""
+    if state_of(request).authentication is None:
+        return None
+    return Sender(request.scope[CALLER], address_of(request.scope))
+
+
+def claim_of(request: Request, event_types: Iterable[str] = ()) -> Claim | None:
+    """Return the claim of an admitted *request* to what belongs to its first user; None without authentication.
+
+    Administrators of all *event_types* of the thing, and of the hub, may use it whoever owns it.
+    """
+    state = state_of(request)
+    if state.authentication is None:
+        return None
+    permissions = state.hub.admin.permissions
+    caller: Caller = request.scope[CALLER]
+    resources = [event_type_named(each) for each in event_types]
+    try:
+        for resource in resources:
+            permissions.check(caller, "admin", resource)
+    except AccessDenied:
+        return Claim(caller)
+    return Claim(caller, overrides=bool(resources) or permissions.is_administrator(caller))
+
+
+def check_producer(request: Request, event_type: str, group: str, *, asks: bool = True) -> None:
+    """Check that the sender of an admitted *request* may use a producer group; the first to use it is its owner.
+
+    It *asks* the database if need be, in a worker thread.
+
+    Raises:
+        NotOwner: it belongs to another caller, and the sender is no administrator of the event type.
+        Conflict: the database has to be asked.
+    """
+    claim = claim_of(request, [event_type])
+    if claim is None:
+        return
+    owners = state_of(request).hub.producers.owners
+    if owners.is_known(event_type, group, claim):
+        return
+    if not asks:
+        raise Conflict("the owner of the producer group is not known yet")
+    owners.check(event_type, group, claim)
+
+
+def sees(request: Request, resource: Resource) -> bool:
+    """Return whether the sender of an admitted *request* may look at *resource*, by what is known here."""
+    state = state_of(request)
+    try:
+        state.hub.admin.permissions.check(request.scope.get(CALLER, UNAUTHENTICATED), "view", resource)
+    except AccessDenied:
+        return False
+    return True

@@ -11,6 +11,7 @@ from penstock.hub.admin.sweeping import UPLOAD_SECONDS
 from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
 from penstock.hub.log.publish import BatchName, NewEvents
+from penstock.server.auth import check_producer
 from penstock.server.http.requests import media_type_of, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import event_type_of, state_of
@@ -34,6 +35,7 @@ async def open_upload(request: Request) -> Response:
     def begin() -> Response:
         wanted = wire.parse_open(body)
         name = BatchName(event_type, wanted.producer_group, wanted.batch)
+        check_producer(request, event_type, wanted.producer_group)
         found = state.hub.batches.open(name, wanted.query)
         if isinstance(found, str):
             return json_response(wire.OpenedUpload(found, UPLOAD_SECONDS), 201)

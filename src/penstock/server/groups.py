@@ -12,11 +12,11 @@ from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.background import rfc3339
 from penstock.hub.groups import GroupLag, MovedPosition
-from penstock.server.auth import authorize, event_type_named
+from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, sees
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import Pairs, json_response, page_links
 from penstock.server.state import state_of
-from penstock.storage.groups import GroupFilter, Position, PositionChange
+from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
 from penstock.wire import groups as wire
 from penstock.wire.query import Query, make_printable
 
@@ -35,13 +35,14 @@ async def list_groups(request: Request) -> Response:
     limit = query.read_integer("limit", 100, low=1, high=wire.GROUPS_MAX)
     which = GroupFilter(event_type, wire.parse_kind(query), wire.parse_after(query))
     if event_type is not None:
-        authorize(request, "view", event_type_named(event_type))
+        await admit(request, "view", event_type_named(event_type))
     found = await state.run(lambda: state.hub.groups.list(which, limit + 1))
     sources = sorted({source for each in found[:limit] for source in each.sources})
     await state.settle_some(sources)
 
     def list_page() -> Response:
-        items = [_group_object(each) for each in state.hub.groups.measure(found[:limit])]
+        seen = [each for each in found[:limit] if _sees(request, each)]
+        items = [_group_object(each) for each in state.hub.groups.measure(seen)]
         asked = {"event_type": event_type, "kind": which.kind, "after": found[limit - 1].name} if found[limit:] else {}
         return json_response({"items": items, "_links": page_links(request, "/groups", _next_page(asked, limit))})
 
@@ -51,7 +52,7 @@ async def list_groups(request: Request) -> Response:
 async def show_group(request: Request) -> Response:
     """GET /groups/{group}: show a consumer group and its position in each partition."""
     state, name = state_of(request), _group_of(request)
-    group = await state.run(lambda: state.hub.groups.find(name))
+    group = await state.run(lambda: _find_seen(request, name))
 
     def show() -> Response:
         [known] = state.hub.groups.measure([group])
@@ -70,9 +71,9 @@ async def commit_positions(request: Request) -> Response:
 
     def commit() -> Response:
         given = wire.parse_commit(parse_json(body))
-        for event_type in sorted({each.event_type for each in given.commits}):
-            authorize(request, "read", event_type_named(event_type))
-        places = state.hub.groups.commit(name, given.kind, given.commits)
+        event_types = sorted({each.event_type for each in given.commits})
+        authorize_now(request, "read", *map(event_type_named, event_types))
+        places = state.hub.groups.commit(name, given.kind, given.commits, claim_of(request, event_types))
         return json_response({"items": [_committed_object(each) for each in places]})
 
     return await state.run(commit)
@@ -83,11 +84,12 @@ async def reset_positions(request: Request) -> Response:
     state, name = state_of(request), _group_of(request)
     body = await read_body(request, state.run, BODY_BYTES_MAX)
     given = await state.run(lambda: wire.parse_reset(parse_json(body)))
-    group = await state.run(lambda: state.hub.groups.find(name))
+    group = await state.run(lambda: _find_seen(request, name))
     named = {each.event_type for each in given.resets if each.event_type is not None and is_name(each.event_type)}
 
     def reset() -> Response:
-        moved = state.hub.groups.reset(name, given.resets, given.reason, dry_run=given.dry_run)
+        claim = claim_of(request, group.sources)
+        moved = state.hub.groups.reset(name, given.resets, given.reason, dry_run=given.dry_run, by=claim)
         return json_response({"items": [_reset_object(each) for each in moved], "dry_run": given.dry_run})
 
     return await state.run_settled(sorted(named) or group.sources, reset)
@@ -101,6 +103,7 @@ async def show_history(request: Request) -> Response:
     after = query.read_integer("after", 0, low=1, high=10**18 - 1) or None
 
     def list_page() -> Response:
+        _find_seen(request, name)
         found = state.hub.groups.list_interventions(name, before=after, limit=limit + 1)
         asked = {"after": str(found[limit - 1].id)} if found[limit:] else {}
         links = page_links(request, f"/groups/{quote(name, safe='')}/history", _next_page(asked, limit))
@@ -112,8 +115,30 @@ async def show_history(request: Request) -> Response:
 async def forget_group(request: Request) -> Response:
     """DELETE /groups/{group}: forget a consumer group with its positions."""
     state, name = state_of(request), _group_of(request)
-    await state.run(lambda: state.hub.groups.delete(name))
+
+    def delete() -> None:
+        group = _find_seen(request, name)
+        state.hub.groups.delete(name, claim_of(request, group.sources))
+
+    await state.run(delete)
     return Response(status_code=204)
+
+
+def _find_seen(request: Request, name: str) -> GroupSummary:
+    """Return a consumer group, in a worker thread.
+
+    Raises:
+        GroupNotFound: there is none.
+        AccessDenied: the sender may look at none of its event types.
+    """
+    group = state_of(request).hub.groups.find(name)
+    if not _sees(request, group):
+        authorize_now(request, "view", *map(event_type_named, group.sources))
+    return group
+
+
+def _sees(request: Request, group: GroupSummary) -> bool:
+    return not group.sources or any(sees(request, event_type_named(each)) for each in group.sources)
 
 
 def _group_of(request: Request) -> str:

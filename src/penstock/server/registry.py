@@ -18,6 +18,7 @@ from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
+from penstock.server.auth import event_type_named, sees, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, page_links, warn, warn_of_no_effect
 from penstock.server.state import event_type_of, state_of
@@ -37,8 +38,8 @@ async def list_event_types(request: Request) -> Response:
     writer, owner = _parse_attribute(query, "writer"), query.find_text("owning_application")
 
     def list_page() -> Response:
-        feeds = state.hub.registry.list()
-        return json_response([_event_type_object(feed) for feed in feeds if _matches(feed, writer, owner)])
+        feeds = [feed for feed in state.hub.registry.list() if _matches(feed, writer, owner)]
+        return json_response([_event_type_object(feed) for feed in feeds if sees(request, event_type_named(feed.name))])
 
     return await state.run(list_page)  # Thousands of event types would block the event loop.
 
@@ -50,7 +51,7 @@ async def create_event_type(request: Request) -> Response:
 
     def create() -> Response:
         definition = parse_json(body)
-        state.hub.registry.create(definition)
+        state.hub.registry.create(definition, sender_of(request))
         return _answer_change(state.hub, definition["name"], 201, definition)
 
     return await state.run(create)
@@ -115,10 +116,12 @@ def _answer_change(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -
     It warns of what has no effect of the definition *given*, and of guidelines that the event type does not keep.
     """
     feed = hub.registry.load(name)
+    authenticates = hub.admin.permissions.is_enforced
     shows = hub.admin.settings.is_on("return_body_on_create_update_event_type")
     answer = json_response(_event_type_object(feed), status) if shows else Response(status_code=status)
     found = [each for each in check(feed.event_type.whole) if each.waived is None and each.rule.level != "MAY"]
-    return warn(warn_of_no_effect(answer, name, given), (each.line() for each in found[:WARNINGS_MAX]))
+    warn_of_no_effect(answer, name, given, authenticates=authenticates)
+    return warn(answer, (each.line() for each in found[:WARNINGS_MAX]))
 
 
 def _parse_attribute(query: Query, name: str) -> tuple[str, str] | None:

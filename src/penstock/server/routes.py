@@ -156,7 +156,7 @@ _SUBSCRIPTIONS: Final[Sequence[HttpOperation]] = tuple(
         ),
         POST(
             "/subscriptions",
-            "view",
+            "create",
             subscriptions.create_subscription,
             subscription_shapes.CREATED,
             body=subscription_shapes.NEW_SUBSCRIPTION,
@@ -220,7 +220,7 @@ _REGISTRY: Final[Sequence[HttpOperation]] = (
     GET("/event-types", "view", registry.list_event_types, registry_shapes.EVENT_TYPES, registry_shapes.OF_LIST),
     POST(
         "/event-types",
-        "admin",
+        "create",
         registry.create_event_type,
         registry_shapes.CREATED,
         body=registry_shapes.NEW_EVENT_TYPE,
@@ -354,7 +354,7 @@ _OPERATIONS: Final[Sequence[HttpOperation]] = (
     GET("/health/live", None, operations.live, operator_shapes.STATUS),
     GET("/health/ready", None, operations.ready, operator_shapes.STATUS),
     GET("/version", None, operations.version, operator_shapes.VERSION),
-    GET("/metrics", None, operations.metrics, operator_shapes.METRICS),
+    GET("/metrics", "monitor", operations.metrics, operator_shapes.METRICS),
     GET("/openapi.json", None, operations.openapi, operator_shapes.DESCRIPTION),
     GET("/docs", None, operations.docs, operator_shapes.DOCS),
 )

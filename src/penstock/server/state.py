@@ -20,8 +20,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from penstock.core.registry.definition import is_name
 from penstock.errors import EventTypeNotFound, OutcomeUnknown, PenstockError
+from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.hub import Hub
 from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
+from penstock.server.authentication.authentication import Authentication
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
 from penstock.server.metrics import DatabaseFigures, Metrics, count_outbox
 from penstock.server.refreshed import Refreshed
@@ -118,8 +120,17 @@ class Results:
 class State:
     """One hub in one process, started when it is first needed."""
 
-    def __init__(self, open_hub: Callable[[], Hub]) -> None:
+    def __init__(
+        self,
+        open_hub: Callable[[], Hub],
+        authentication: Authentication | None = None,
+        policy: AccessPolicy = AccessPolicy(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """Take a function that opens the hub; with *authentication* callers are known, and *policy* holds."""
         self._open_hub = open_hub
+        self.authentication = authentication
+        """Finds out who sends a request; None: nobody is asked."""
+        self._policy = policy
         self._starting = asyncio.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._hub: Hub | None = None
@@ -219,9 +230,16 @@ class State:
         async with self._starting:
             if self._hub is None:
                 self._workers = self._workers or ThreadPoolExecutor(WORKERS, "penstock-worker")
-                hub = await asyncio.get_running_loop().run_in_executor(self._workers, self._open_hub)
+                hub = await asyncio.get_running_loop().run_in_executor(self._workers, self._open)
                 self._forget = call_before_shutdown(hub.drain)
                 self._hub = hub
+
+    def _open(self) -> Hub:
+        hub = self._open_hub()
+        if self.authentication is not None:
+            hub.admin.permissions.enforce(self._policy)
+            self.authentication.start(hub)
+        return hub
 
     async def ask_database(self) -> DatabaseFigures:
         """Return what the database tells for metrics, as far as it answers within `COUNT_TIMEOUT`.
@@ -264,6 +282,8 @@ class State:
             hub.drain()
             ending, self._ending = self._ending, None
             await asyncio.to_thread(ending.join if ending else hub.stop)
+            if self.authentication is not None:
+                self.authentication.close()
         if self._workers is not None:
             workers, self._workers = self._workers, None
             await asyncio.to_thread(workers.shutdown)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from penstock.errors import PenstockError
+from penstock.wire.query import make_printable
 
 QUIET: Final = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 """Paths that machines poll: their lines are logged at level debug."""
@@ -16,6 +17,7 @@ DETAIL_CHARS_MAX: Final = 2_000
 """A line of the log has at most so much of a problem's detail."""
 NO_ROUTE: Final = "-"
 """The route of a request that is refused before its route is found."""
+AGENT_CHARS_MAX: Final = 200
 _KEY: Final = "penstock.access"
 _log: Final = structlog.get_logger("penstock.access")
 
@@ -28,10 +30,12 @@ class AccessLine:
         "_method",
         "_path",
         "_root",
+        "_scope",
         "_send",
         "_started_at",
         "answered_at",
         "bytes_sent",
+        "caller",
         "consumer",
         "ended_at",
         "event",
@@ -58,6 +62,7 @@ class AccessLine:
         self._method: str = scope["method"]
         self._path: str = scope["path"]
         self._root: str = scope.get("root_path", "")
+        self._scope = scope
         self._send = send
         self.flow_id = flow_id
         self.route = NO_ROUTE
@@ -68,6 +73,7 @@ class AccessLine:
         self.event = "request"
         self.feed = "-"
         self.consumer = "-"
+        self.caller = "-"
         self.n = 0
         self.partitions = ""
         self.events = 0
@@ -110,6 +116,14 @@ class AccessLine:
         """Whether the path is one that machines poll, so that the line is of level debug instead of info."""
         return self._path.removeprefix(self._root) in QUIET
 
+    @property
+    def _agent(self) -> str:
+        """The header User-Agent, cut at `AGENT_CHARS_MAX`; - if there is none."""
+        for name, value in self._scope["headers"]:
+            if name == b"user-agent":
+                return make_printable(value[:AGENT_CHARS_MAX].decode("latin-1"))
+        return "-"
+
     def members(self) -> dict[str, Any]:
         """Return the members of the line besides its event."""
         return {
@@ -124,6 +138,9 @@ class AccessLine:
             "events": self.events,
             "bytes": self.bytes_sent if self.received is None else self.received,
             "ms": self.ms,
+            "caller": self.caller,
+            "address": (self._scope.get("client") or ("-",))[0],
+            "agent": self._agent,
             **self.refusal,
         }
 

@@ -1,9 +1,30 @@
-"""Port of the settings that operators make."""
+"""Ports of the settings that operators make, and of the tokens of callers."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from penstock.core.access import Caller, Rights
 from penstock.storage.statements import SqlRunner
+
+ACCESS: Final = "access"
+"""The kind of the setting that every change of rights and tokens replaces."""
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class StoredToken(NamedTuple):
+    """Token of a caller. All times are microseconds since 1970, UTC."""
+
+    id: str
+    digest: bytes
+    """SHA-256 digest of the secret."""
+    caller: Caller
+    created_at: int
+    expires_at: int | None
+    used_at: int | None
+    """When it was last used, to within a minute; None: never."""
 
 
 class Setting(NamedTuple):
@@ -33,3 +54,64 @@ class SettingRepository:
             self._run("settings_remove", kind=kind, name=name)
         else:
             self._run("settings_put", kind=kind, name=name, value=value)
+
+    def note_access_change(self) -> None:
+        """Have every hub read rights and tokens again.
+
+        A transaction calls it last: others that change rights wait for it from then on.
+        """
+        self.put(ACCESS, "revision", token_hex(8))
+
+
+class AccessRepository:
+    """Tokens of callers, and the rights to event types and subscriptions."""
+
+    def __init__(self, sql: SqlRunner) -> None:
+        self._run = sql.run
+        self._run_each = sql.run_each
+
+    def list_tokens(self) -> Sequence[StoredToken]:
+        """Return all tokens, in the order in which they were created."""
+        return [_read_token(row) for row in self._run("tokens_all").fetchall()]
+
+    def insert_token(self, token: StoredToken) -> None:
+        """Record a new token."""
+        self._run(
+            "token_insert",
+            id=token.id,
+            digest=token.digest,
+            data_type=token.caller.data_type,
+            application=token.caller.value,
+            created_at=token.created_at,
+            expires_at=token.expires_at,
+        )
+
+    def expire_token(self, id: str, at: int) -> bool:
+        """Have a token expire at a time, unless it expires earlier; return whether that changed anything."""
+        return self._run("token_expire", id=id, at=at).rowcount > 0
+
+    def delete_token(self, id: str) -> bool:
+        """Delete a token; return whether there was one."""
+        return self._run("token_delete", id=id).rowcount > 0
+
+    def note_uses(self, uses: Mapping[str, int]) -> None:
+        """Record when tokens were last used, by their id."""
+        self._run_each("token_used", [(at, token, at) for token, at in sorted(uses.items())])
+
+    def list_rights_of_event_types(self) -> Mapping[str, Rights]:
+        """Return the rights to each event type, by name."""
+        return {row[0]: _read_rights(row) for row in self._run("rights_of_event_types").fetchall()}
+
+    def list_rights_of_subscriptions(self) -> Mapping[str, Rights]:
+        """Return the rights to each subscription, by id."""
+        return {row[0]: _read_rights(row) for row in self._run("rights_of_subscriptions").fetchall()}
+
+
+def _read_token(row: Sequence[Any]) -> StoredToken:
+    token, digest, data_type, application, *times = row
+    return StoredToken(token, bytes(digest), Caller(data_type, application), *times)
+
+
+def _read_rights(row: Sequence[Any]) -> Rights:
+    _, authorization, owner = row
+    return Rights.of(None if authorization is None else _decode(authorization), owner)

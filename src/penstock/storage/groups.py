@@ -86,6 +86,14 @@ class GroupMeasurements(NamedTuple):
     """Number of groups that have positions."""
 
 
+class GroupOwnership(NamedTuple):
+    """Kind and owner of a consumer group."""
+
+    kind: str
+    owner: str | None
+    """The caller to whom it belongs, as `DATA_TYPE:VALUE`; None: nobody."""
+
+
 class GroupRepository:
     """Consumer groups and their positions.
 
@@ -121,20 +129,33 @@ class GroupRepository:
         rows = self._run("find_positions", group=name, source=source, slice=slice).fetchall()
         return {tranche: Position(source, slice, tranche, epoch, offset) for tranche, epoch, offset in rows}
 
-    def lock(self, name: str, *, kind: str | None = None, at: int = 0, shared: bool = False) -> str | None:
-        """Lock a group until the transaction ends, and return its kind.
+    def lock(
+        self, name: str, *, kind: str | None = None, owner: str | None = None, at: int = 0, shared: bool = False
+    ) -> "GroupOwnership | None":
+        """Lock a group until the transaction ends, and return it.
 
         Args:
             name: The group.
             kind: Kind of the group that is created if there is none; without it, None is returned then.
+            owner: Owner of the group that is created, and of one without an owner.
             at: When the group is created.
             shared: Let other transactions that lock the group *shared* store positions of other slices meanwhile.
         """
         while not (found := self._run("group_hold" if shared else "group_lock", name=name).fetchall()):
             if kind is None:
                 return None
-            self._run("insert_group", group=name, kind=kind, at=at)
-        return str(found[0][0])
+            self._run("insert_group", group=name, kind=kind, owner=owner, at=at)
+        group = GroupOwnership(*found[0])
+        if group.owner is None and owner is not None:
+            self._run("group_adopt", name=name, owner=owner)
+            [again] = self._run("group_hold" if shared else "group_lock", name=name).fetchall()
+            group = GroupOwnership(*again)
+        return group
+
+    def find(self, name: str) -> "GroupOwnership | None":
+        """Return a group without locking it, or None."""
+        rows = self._run("group_find", name=name).fetchall()
+        return GroupOwnership(*rows[0]) if rows else None
 
     def put(self, name: str, positions: Iterable[Position], at: int, changes: Iterable[PositionChange] = ()) -> None:
         """Record positions of a locked group, and the *changes* that somebody else has made to them.

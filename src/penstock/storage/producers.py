@@ -89,6 +89,15 @@ class ProducerRepository:
         rows = self._run("producers_idle", since=since, limit=limit).fetchall()
         return [producer for producer in read_producers(rows).values() if producer is not None]
 
+    def find_owner(self, event_type: str, group: str) -> str | None:
+        """Return the owner of a producer group in all partitions of an event type, None for nobody."""
+        rows = self._run("producer_owner", event_type=event_type, group=group).fetchall()
+        return rows[0][0] if rows else None
+
+    def adopt(self, event_type: str, group: str, owner: str) -> None:
+        """Record the owner of a producer group, unless it has one or there is no such event type."""
+        self._run("producer_adopt", event_type=event_type, group=group, owner=owner)
+
     def count(self, partition_id: int) -> int:
         """Return how many producers of a partition have not expired."""
         [(count,)] = self._run("producers_count", partition_id=partition_id).fetchall()

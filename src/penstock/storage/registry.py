@@ -71,7 +71,7 @@ class RegistryRepository:
         rows = self._run("event_types_measure", limit=limit).fetchall()
         return EventTypeMeasurements([EventTypeMeasurement(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
 
-    def insert(self, event_type: EventType, at: int) -> None:
+    def insert(self, event_type: EventType, at: int, owner: str | None = None) -> None:
         """Create an event type with its partitions and its schema; its epoch is one above the last of that name.
 
         Raises:
@@ -88,6 +88,7 @@ class RegistryRepository:
             epoch=epoch,
             definition=_to_json(event_type.definition),
             fingerprint=event_type.fingerprint,
+            owner=owner,
             at=at,
         ).fetchall()
         self._insert_partitions(event_type_id, range(event_type.partition_count))

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
-from penstock.storage.admin import SettingRepository
+from penstock.storage.admin import AccessRepository, SettingRepository
 from penstock.storage.batches import BatchRepository
 from penstock.storage.groups import GroupRepository
 from penstock.storage.log.events import LogRepository, PartitionHead
@@ -88,6 +88,11 @@ class Tx(ABC):
     def settings(self) -> SettingRepository:
         """Settings that operators have made."""
         return SettingRepository(self._sql)
+
+    @cached_property
+    def access(self) -> AccessRepository:
+        """Tokens of callers, and the rights to event types and subscriptions."""
+        return AccessRepository(self._sql)
 
     def now(self) -> int:
         """Return the time of the database's clock, which all hubs share."""

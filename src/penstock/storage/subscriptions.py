@@ -129,13 +129,19 @@ class SubscriptionRepository:
         self._run = sql.run
         self._run_each = sql.run_each
 
-    def insert(self, subscription: StoredSubscription, identity: str, event_type_ids: Collection[int]) -> bool:
+    def insert(
+        self,
+        subscription: StoredSubscription,
+        identity: str,
+        event_type_ids: Collection[int],
+        owner: str | None = None,
+    ) -> bool:
         """Create a subscription with its consumer group; return False if one of that *identity* exists.
 
         Waits for a transaction that inserts the same identity.
         """
         own, at = subscription.definition, subscription.created_at
-        self._run("insert_group", group=subscription.id, kind=SUBSCRIPTION, at=at)
+        self._run("insert_group", group=subscription.id, kind=SUBSCRIPTION, owner=owner, at=at)
         given = {"owning_application": own["owning_application"], "definition": _to_json(own), "at": at}
         if not self._run("subscription_insert", id=subscription.id, identity=identity, **given).rowcount:
             self._run("group_delete", name=subscription.id)

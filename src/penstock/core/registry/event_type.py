@@ -209,10 +209,10 @@ class StoredFeed(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.partition_ids)
 
 
-_ANYBODY: Final = "any client of the hub may read, publish and change everything"
+_ANYBODY: Final = "this hub does not authenticate callers, and anybody may read, publish and change everything"
 _NEVER_REMOVED: Final = "no event is removed while its event type exists"
 DELETIONS: Final = f"deletions have no effect yet: {_NEVER_REMOVED}"
-ADMINISTRATORS: Final = f"administrators have no effect yet: {_ANYBODY}"
+ADMINISTRATORS: Final = f"administrators have no effect here: {_ANYBODY}"
 
 
 class WithoutEffect(NamedTuple):
@@ -223,21 +223,24 @@ class WithoutEffect(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.field} has no effect yet: {self.reason}"
+        return f"{self.field} has no effect: {self.reason}"
 
 
-def find_members_without_effect(definition: Mapping[str, Any]) -> Iterator[WithoutEffect]:
-    """Yield the members of a valid definition that have no effect yet.
+def find_members_without_effect(
+    definition: Mapping[str, Any], *, authenticates: bool = True
+) -> Iterator[WithoutEffect]:
+    """Yield the members of a valid definition that have no effect.
 
-    *definition* is the definition of an event type or a subscription, as its owner has sent it.
+    *definition* is the definition of an event type or a subscription, as its owner has sent it. Its `authorization` has
+    an effect if the hub *authenticates* its callers.
 
     >>> [str(each) for each in find_members_without_effect({"options": {"retention_time": 86400000}})]
-    ['options.retention_time has no effect yet: no event is removed while its event type exists']
+    ['options.retention_time has no effect: no event is removed while its event type exists']
     """
-    if definition.get("authorization") is not None:
+    if definition.get("authorization") is not None and not authenticates:
         yield WithoutEffect("authorization", _ANYBODY)
     if definition.get("event_owner_selector") is not None:
-        yield WithoutEffect("event_owner_selector", _ANYBODY)
+        yield WithoutEffect("event_owner_selector", "who may read an event type may read all its events")
     if (definition.get("options") or {}).get("retention_time") is not None:
         yield WithoutEffect("options.retention_time", _NEVER_REMOVED)
     if str(definition.get("cleanup_policy") or "delete").lower() != "delete":

@@ -1,1 +1,1 @@
-"""Settings, permissions, sweeping."""
+"""Settings, permissions, tokens, sweeping."""

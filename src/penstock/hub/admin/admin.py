@@ -1,19 +1,23 @@
-"""Administration of one hub: settings, permissions, sweeping."""
+"""Administration of one hub: settings, permissions, tokens, sweeping."""
 
-from penstock.hub.admin.settings import Permissions, Settings
+from penstock.hub.admin.permissions import Permissions
+from penstock.hub.admin.settings import Settings
 from penstock.hub.admin.sweeping import Sweeper
+from penstock.hub.admin.tokens import Tokens
 
 
 class Admin:
-    """Settings, permissions and sweeping of one hub.
+    """Settings, permissions, tokens and sweeping of one hub.
 
     Attributes:
         settings: administrators, blocked applications and event types, features.
         permissions: decides who may do what.
+        tokens: the tokens of callers.
         sweeper: removes what was dropped or has expired.
     """
 
-    def __init__(self, settings: Settings, sweeper: Sweeper) -> None:
+    def __init__(self, settings: Settings, permissions: Permissions, tokens: Tokens, sweeper: Sweeper) -> None:
         self.settings = settings
-        self.permissions = Permissions(settings)
+        self.permissions = permissions
+        self.tokens = tokens
         self.sweeper = sweeper

@@ -1,4 +1,4 @@
-"""The settings of operators: administrators, blocked applications and event types, features; and permissions.
+"""The settings of operators: administrators, blocked applications and event types, features.
 
 Every hub process keeps all settings in memory, so that no request costs a query for them. A change holds at once in
 the process that makes it, and in others within `watch.REFRESH_INTERVAL` and two polls.
@@ -11,16 +11,16 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
+from penstock.core.access import LISTS, Attribute
 from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import (
     BadParameter,
-    Blocked,
     DatabaseUnavailable,
     HubUnavailable,
     InvalidSetting,
     OutcomeUnknown,
 )
-from penstock.storage.admin import Setting
+from penstock.storage.admin import ACCESS, Setting
 from penstock.storage.store import Store
 
 BlockKind = Literal["CONSUMER_APP", "CONSUMER_ET", "PRODUCER_APP", "PRODUCER_ET"]
@@ -37,7 +37,6 @@ Feature = Literal[
 
 BLOCK_KINDS: Final[tuple[str, ...]] = get_args(BlockKind)
 FEATURES: Final[tuple[str, ...]] = get_args(Feature)
-LISTS: Final = ("admins", "readers", "writers")
 NAME_CHARS_MAX: Final = 255
 REFRESH_INTERVAL: Final = 0.5
 """A hub that was not started refreshes its settings after this long."""
@@ -46,13 +45,6 @@ KEPT_SECONDS_MAX: Final = 300.0
 _ADMINISTRATION: Final = "administration"
 _FEATURE: Final = "feature"
 _ON: Final = "on"
-
-
-class Attribute(msgspec.Struct, frozen=True, order=True):
-    """A member of a list, in Nakadi's shape: `{"data_type": "service", "value": "billing"}`."""
-
-    data_type: str
-    value: str
 
 
 Administration = Mapping[str, tuple[Attribute, ...]]
@@ -67,6 +59,8 @@ class SettingsSnapshot(NamedTuple):
     """The blocks, by kind and name."""
     features: frozenset[str]
     """The features that are on."""
+    access_revision: str
+    """A text that every change of rights and tokens replaces."""
 
     @classmethod
     def of(cls, settings: Collection[Setting]) -> "SettingsSnapshot":
@@ -77,6 +71,7 @@ class SettingsSnapshot(NamedTuple):
             administration={name: decode(lists[name]) if name in lists else () for name in LISTS},
             blocked=frozenset((each.kind, each.name) for each in settings if each.kind in BLOCK_KINDS),
             features=frozenset(each.name for each in settings if each.kind == _FEATURE and each.name in FEATURES),
+            access_revision=next((each.value for each in settings if each.kind == ACCESS), ""),
         )
 
 
@@ -181,6 +176,17 @@ class Settings:
         encode = msgspec.json.encode
         self._change([Setting(_ADMINISTRATION, name, encode(given[name]).decode()) for name in LISTS])
 
+    def add_administrator(self, member: Attribute) -> None:
+        """Make a caller an administrator of the hub, besides those that there are.
+
+        Raises:
+            DatabaseUnavailable: it may have been done all the same.
+        """
+        with self._store.write() as tx:
+            listed = SettingsSnapshot.of(tx.settings.list()).administration["admins"]
+            members = tuple(dict.fromkeys([*listed, member]))
+            tx.settings.put(_ADMINISTRATION, "admins", msgspec.json.encode(members).decode())
+
     def switch(self, feature: str, *, on: bool) -> None:
         """Switch a feature on or off; harmless when repeated.
 
@@ -246,50 +252,3 @@ def _parse_attribute(field: str, given: Any) -> Attribute:
 
 def _make_mismatch_error(field: str, value: Any, right: str) -> BadParameter:
     return BadParameter(f'Field "{field}" {describe_mismatch(value, right)}', parameter=field, allowed=right)
-
-
-Permission = Literal["read", "write", "admin", "view", "administer"]
-"""An operation on an event type (read or write its events, change it, look at it), or on the hub (administer)."""
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """The sender of a request."""
-
-    application: str
-
-
-UNAUTHENTICATED: Final = Caller("unauthenticated")
-"""Everybody, as long as the hub does not authenticate callers; Nakadi uses the same name."""
-
-_BLOCKED_BY: Final[dict[str, tuple[BlockKind, BlockKind]]] = {
-    "read": ("CONSUMER_APP", "CONSUMER_ET"),
-    "write": ("PRODUCER_APP", "PRODUCER_ET"),
-}
-
-
-class Permissions:
-    """Decides who may do what; no other place does.
-
-    So far only blocks refuse anything: callers are not authenticated, and the `authorization` of an event type is kept
-    and shown but has no effect, as in Nakadi with its default plugin.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def check(self, caller: Caller, permission: Permission, event_type: str | None = None) -> None:
-        """Return if *caller* may do *permission* on *event_type*, or on the hub if that is None.
-
-        It costs no query and may be called on an event loop. The answer may change while a reader waits: the watch
-        wakes readers when settings change, and they have to check again.
-
-        Raises:
-            Blocked: an operator has blocked the application or the event type.
-            DatabaseUnavailable: see `Settings.current`.
-        """
-        blocked = self._settings.current().blocked
-        if not blocked or permission not in _BLOCKED_BY:
-            return
-        by_application, by_event_type = _BLOCKED_BY[permission]
-        if (by_application, caller.application) in blocked or (by_event_type, event_type) in blocked:
-            raise Blocked(event_type=event_type, application=caller.application)

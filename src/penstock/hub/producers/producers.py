@@ -44,6 +44,7 @@ from penstock.hub.log.publish import (
     digest_input,
     find_refusal,
 )
+from penstock.hub.producers.owners import ProducerOwners
 from penstock.hub.producers.sequencing import BatchPresence, counts_toward_limit, find_committed, find_excess
 from penstock.storage.producers import BatchWindow, Producer, ProducerKey
 from penstock.storage.store import Store, Tx
@@ -122,6 +123,7 @@ class Producers:
         self._enqueue = submit
         self._place = place
         self.modulus = modulus
+        self.owners = ProducerOwners(store)
         self.idle_seconds = expiry.idle_seconds
 
     def submit(

@@ -52,6 +52,7 @@ def create_dead_letters(store: Store, limits: Limits, now: int) -> None:
     try:
         with store.write() as tx:
             _insert(tx, limits, now)
+            tx.settings.note_access_change()
     except EventTypeExists:
         return  # Another hub has just created it.
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.core.access import Sender
 from penstock.core.fields import Definition
 from penstock.core.registry.definition import PENSTOCK, Limits, is_name
 from penstock.core.registry.event_type import StoredFeed
@@ -103,11 +104,16 @@ class SubscriptionServices:
             return self._find_sources(tx, definition)
 
     def create(
-        self, definition: Definition, starts: Mapping[FeedPartition, int] | None = None, *, now: int | None = None
+        self,
+        definition: Definition,
+        starts: Mapping[FeedPartition, int] | None = None,
+        *,
+        by: Sender | None = None,
+        now: int | None = None,
     ) -> tuple[StoredSubscription, bool]:
         """Create a subscription, or find the existing one of the same identity; return whether it was created.
 
-        With *starts*, the offsets wanted first, the subscription begins at once.
+        It belongs to the caller *by*. With *starts*, the offsets wanted first, the subscription begins at once.
 
         Raises:
             InvalidSubscription: see `load_sources`.
@@ -122,13 +128,15 @@ class SubscriptionServices:
                     feed.name, lock=True
                 )  # None can be deleted from here on. Appends lock in the same order.
             feeds = self._find_sources(tx, definition)
-            if not tx.subscriptions.insert(subscription, identity, [feed.id for feed in feeds]):
+            owner = None if by is None else str(by.caller)
+            if not tx.subscriptions.insert(subscription, identity, [feed.id for feed in feeds], owner):
                 existing = tx.subscriptions.find(identity=identity)
                 assert existing is not None
                 return existing, False
             if starts is not None:
                 epochs = {feed.name: feed.epoch for feed in feeds}
                 put_slots(tx, subscription.id, [make_slot(*each, epochs) for each in starts.items()], at)
+            tx.settings.note_access_change()
         return subscription, True
 
     def find(self, id: str) -> StoredSubscription:
@@ -165,6 +173,7 @@ class SubscriptionServices:
             check()
             updated_at = max(self._clock(), subscription.updated_at + 1)
             tx.subscriptions.update(subscription._replace(definition=definition, updated_at=updated_at))
+            tx.settings.note_access_change()
         self._provide_dead_letters(definition)
 
     def find_ages(self, offsets: Mapping[int, int]) -> Mapping[int, int]:
@@ -183,6 +192,7 @@ class SubscriptionServices:
         with self._store.write() as tx:
             get_subscription(tx, id, lock=True)
             tx.groups.delete(id)
+            tx.settings.note_access_change()
         self.local_streams.notify_changed(id)
 
     def stop(self, timeout: float | None = None) -> bool:

@@ -41,6 +41,8 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.ClaimRefused: 412,
     errors.LimitReached: 429,
     errors.BatchFenced: 412,
+    errors.Unauthenticated: 401,
+    errors.TooManyFailures: 429,
     errors.Forbidden: 403,
     errors.NotOffered: 501,
     errors.CursorExpired: 410,
@@ -63,6 +65,8 @@ _STATUS_OF_CODE: Final[dict[str, int]] = {
     "headers-too-large": 431,
 }
 """The statuses of codes that differ from the status of their class."""
+CHALLENGE: Final = 'Bearer realm="penstock"'
+"""The header WWW-Authenticate of an answer 401, the same for every reason (RFC 6750, 3)."""
 _RETRY_SECONDS: Final[dict[type[PenstockError], int]] = {errors.SchemaError: 30, errors.PenstockError: 1}
 """Retry-After of errors that do not say it themselves; tables are migrated by hand."""
 _log: Final = structlog.get_logger("penstock.server")
@@ -77,7 +81,9 @@ def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
     """Return the problem of *error* as an answer; *strict* leaves only the members that Nakadi's problems have."""
     status = status_of(error)
     headers = {}
-    if status == 503:
+    if status == 401:
+        headers["WWW-Authenticate"] = CHALLENGE
+    if status == 503 or (status == 429 and "retry_after" in error.fields):
         headers["Retry-After"] = str(error.fields.get("retry_after", _find_nearest(_RETRY_SECONDS, error)))
     return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers, strict=strict)
 

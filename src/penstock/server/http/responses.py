@@ -56,9 +56,9 @@ def warn(answer: Response, texts: Iterable[str]) -> Response:
     return answer
 
 
-def warn_of_no_effect(answer: Response, name: str, given: Mapping[str, Any]) -> Response:
+def warn_of_no_effect(answer: Response, name: str, given: Mapping[str, Any], *, authenticates: bool) -> Response:
     """Return *answer* with a warning for each member of the definition *given* that has no effect yet."""
-    return warn(answer, (f"{name}: {each}" for each in find_members_without_effect(given)))
+    return warn(answer, (f"{name}: {each}" for each in find_members_without_effect(given, authenticates=authenticates)))
 
 
 Pairs = Iterable[tuple[str, object]]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.core.access import Claim
 from penstock.core.log.cursor import add_partition_count, partition_count_error
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
@@ -20,6 +21,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import PageReading, WantedPartition
+from penstock.server.auth import claim_of
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.responses import json_response
 from penstock.server.log.pages import HAS_ARROW, ArrowForm, LineForm, PageForm, PageResponse
@@ -48,12 +50,13 @@ async def read_feed(request: Request) -> PageResponse:
     access.consumer, access.n = asked.cursorset or "-", asked.n
     access.partitions = ",".join(map(str, sorted({*asked.cursors, *(asked.resume or ())})))
     cursors = dict(asked.cursors)
+    claim = claim_of(request)
     if asked.resume:
         assert asked.cursorset is not None
         cursorset, resume = asked.cursorset, asked.resume
-        cursors = await state.run(lambda: state.hub.groups.resume(name, cursorset, asked.n, resume))
+        cursors = await state.run(lambda: state.hub.groups.resume(name, cursorset, asked.n, resume, claim))
     form = _choose_form(request, asked.headers, version=1)
-    return PageResponse(request, ZeroEventHubPage(state.hub, name, form, asked, cursors))
+    return PageResponse(request, ZeroEventHubPage(state.hub, name, form, asked, cursors, claim=claim))
 
 
 class ZeroEventHubPage:
@@ -66,14 +69,17 @@ class ZeroEventHubPage:
         form: PageForm,
         asked: zeroeventhub.ZeroEventHubRead,
         cursors: Mapping[int, str],
+        *,
+        claim: Claim | None,
     ) -> None:
-        """Ask for events after *cursors*, by partition."""
+        """Ask for events after *cursors*, by partition; the cursor set is that of the caller of *claim*."""
         self.event_type = event_type
         self.form = form
         self.wait_seconds = asked.wait_seconds if asked.page_size and not asked.until else 0.0
         self._hub = hub
         self._asked = asked
         self._cursors = cursors
+        self._claim = claim
         self._kinds = _kind_filter(event_type, asked.kinds)
 
     def open(self, cursors: Mapping[int, str] | None) -> PageReading:
@@ -89,7 +95,7 @@ class ZeroEventHubPage:
         """See `PageRequest.store_cursors`: a reader that names a cursor set has processed all before its cursors."""
         if self._asked.cursorset and self._asked.cursors:
             places = [(track.view, dict(track.offsets)) for track in reading.tracks]
-            self._hub.groups.store_cursors(reading.feed, self._asked.cursorset, places)
+            self._hub.groups.store_cursors(reading.feed, self._asked.cursorset, places, self._claim)
 
     def headers(self, reading: PageReading, *, is_whole: bool) -> dict[str, str]:
         """See `PageRequest.headers`."""

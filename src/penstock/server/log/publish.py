@@ -36,7 +36,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult
-from penstock.server.auth import authorize, event_type_named
+from penstock.server.auth import admit, event_type_named
 from penstock.server.http.requests import AVRO, read_body, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
@@ -145,7 +145,8 @@ class PlainPublishes:
         function then gives it what was received here.
 
         Raises:
-            PenstockError: the events were not stored, or that is unknown; nothing is answered.
+            PenstockError: the sender may not publish, or the events were not stored, or that is unknown; nothing is
+                answered.
         """
         state = self._state
         name = route_path(scope).removeprefix(_FEEDS)
@@ -165,6 +166,8 @@ class PlainPublishes:
                 return receive
         if not 0 < length <= INLINE_BYTES or not state.hub.registry.is_light(name, length):
             return receive
+        access.event, access.feed, access.route = "publish", name, LINES_ROUTE
+        await admit(Request(scope), "write", event_type_named(name))
         received = [await receive()]
         body = received[0].get("body", b"")
         if received[0].get("more_body") and len(body) == length:  # Some servers say so in a message of its own.
@@ -174,14 +177,12 @@ class PlainPublishes:
         if received[-1]["type"] != "http.request" or received[-1].get("more_body") or not size == len(body) == length:
             return again
         try:
-            authorize(Request(scope), "write", event_type_named(name))
             events, _ = zeroeventhub.parse_lines(body)
         except PenstockError:
             return again
         if not events:
             return again
-        access.event, access.feed, access.received = "publish", name, length
-        access.route = LINES_ROUTE
+        access.received = length
         stored = await self._publish(name, flow_id, events, length)
         if stored is None:
             access.received = None

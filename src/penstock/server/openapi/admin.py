@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.hub.admin.settings import BLOCK_KINDS, FEATURES, LISTS, NAME_CHARS_MAX
+from penstock.core.access import LISTS
+from penstock.hub.admin.settings import BLOCK_KINDS, FEATURES, NAME_CHARS_MAX
 from penstock.server.openapi.operation import EVENT_TYPE_NAME, JSON, AnswerShape, SchemaObject, list_of, object_of
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 

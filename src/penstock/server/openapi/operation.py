@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from starlette.requests import Request
 
+from penstock.core.access import Permission
 from penstock.core.registry.definition import NAME_CHARS_MAX, NAME_PATTERN
-from penstock.hub.admin.settings import Permission
 
 JSON: Final = "application/json"
 

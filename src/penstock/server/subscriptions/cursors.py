@@ -27,7 +27,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.commits import CursorCommit
-from penstock.server.auth import authorize, event_type_named
+from penstock.server.auth import admit, event_type_named
 from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
@@ -84,8 +84,7 @@ async def commit_cursors(request: Request) -> Response:
         commits = _parse_commits(hub, items)
     else:
         commits = await state.run(lambda: _parse_commits(hub, items))
-    for name in {commit.place[0] for commit in commits}:
-        authorize(request, "read", event_type_named(name))
+    await admit(request, "read", *(event_type_named(name) for name in {commit.place[0] for commit in commits}))
     commit = hub.subscriptions.commits.submit(subscription_id, _stream_id(stream_id), commits)
     moved = await state.wait(commit)
     return Response(status_code=204) if all(moved) else json_response(commit_results(items, moved))

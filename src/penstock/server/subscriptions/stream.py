@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream
-from penstock.server.auth import authorize, event_type_named
+from penstock.server.auth import admit, authorize, event_type_named, subscription_with
 from penstock.server.http.encoding import choose_encoding, choose_form
 from penstock.server.http.requests import read_body
 from penstock.server.http.streaming import (
@@ -84,15 +84,13 @@ async def _stream(request: Request, given: RawStreamParameters) -> Any:
     names = subscription.definition["event_types"]
     access.feed = ",".join(names)
 
-    def authorize_all() -> None:
-        for name in names:
-            authorize(request, "read", event_type_named(name))
-
-    authorize_all()
+    resources = subscription_with(subscription_id), *map(event_type_named, names)
+    await admit(request, "read", *resources)
     if request.method == "HEAD":
         return Response(media_type=MEDIA_TYPE)
+    may_read = partial(authorize, request, "read", *resources)
     stream = await _open_stream(
-        state, lambda: hub.subscriptions.streams.open(subscription_id, asked.wants, asked.rules, authorize_all)
+        state, lambda: hub.subscriptions.streams.open(subscription_id, asked.wants, asked.rules, may_read)
     )
     encoding = choose_encoding(request.headers.get("accept-encoding"))
     return SubscriptionResponse(stream, state, access, encoding=encoding)

@@ -18,7 +18,7 @@ from penstock.errors import BadParameter, HubUnavailable, InvalidSubscription, U
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
-from penstock.server.auth import authorize, event_type_named
+from penstock.server.auth import authorize_now, event_type_named, sees, sender_of, subscription_with
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, link, page_links, warn_of_no_effect
 from penstock.server.state import state_of, subscription_of
@@ -134,19 +134,19 @@ async def create_subscription(request: Request) -> Response:
     def create() -> Response:
         hub, given = state.hub, parse_json(body)
         definition = complete_subscription(given)
-        for name in definition["event_types"]:
-            authorize(request, "view", event_type_named(name))
+        authorize_now(request, "view", *map(event_type_named, definition["event_types"]))
         found, created = hub.subscriptions.find_same(definition), False
         if found is None:
             _check_creation(hub)
             hub.subscriptions.load_sources(definition)
-            found, created = hub.subscriptions.create(definition, _find_starts(hub, definition))
+            found, created = hub.subscriptions.create(definition, _find_starts(hub, definition), by=sender_of(request))
         answer = json_response(subscription_object(found), 201 if created else 200)
         place = link(request, f"/subscriptions/{found.id}")
         answer.headers["Location"] = place
         if created:
             answer.headers["Content-Location"] = place
-        return warn_of_no_effect(answer, f"subscription {found.id}", given)
+        authenticates = hub.admin.permissions.is_enforced
+        return warn_of_no_effect(answer, f"subscription {found.id}", given, authenticates=authenticates)
 
     return await state.run(create)
 
@@ -169,9 +169,10 @@ async def list_subscriptions(request: Request) -> Response:
             found = hub.subscriptions.list_newest(search, limit=limit, offset=offset)
         else:
             found = hub.subscriptions.list_after(search, id="" if token == NEW else token, limit=limit)
-        items = list(map(subscription_object, found))
+        seen = [each for each in found if sees(request, subscription_with(each.id))]
+        items = list(map(subscription_object, seen))
         if shows:
-            items = [item | status for item, status in zip(items, list_statuses(hub, found), strict=True)]
+            items = [item | status for item, status in zip(items, list_statuses(hub, seen), strict=True)]
         last = found[-1].id if len(found) == limit else None
         pages = list_pages(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
         return json_response({"items": items, "_links": page_links(request, "/subscriptions", pages)})
@@ -193,7 +194,9 @@ async def replace_subscription(request: Request) -> Response:
     def replace() -> Response:
         given = parse_json(body)
         state.hub.subscriptions.replace(subscription_id, given, state.hub.admin.settings.check_changes)
-        return warn_of_no_effect(Response(status_code=204), f"subscription {subscription_id}", given)
+        authenticates = state.hub.admin.permissions.is_enforced
+        answer = Response(status_code=204)
+        return warn_of_no_effect(answer, f"subscription {subscription_id}", given, authenticates=authenticates)
 
     return await state.run(replace)
 

@@ -1,0 +1,148 @@
+"""Who may do what: callers, the lists of an `authorization`, and the rule by which they decide.
+
+Source: Nakadi's authorization, https://nakadi.io/manual.html#using_authorization.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+Permission = Literal["view", "read", "write", "admin", "create", "monitor", "administer"]
+"""An operation: look at a thing, read or write events, change a thing, create one; watch or administer the hub."""
+
+WILDCARD: Final = "*"
+"""As data type and value of a member of a list: everybody."""
+LISTS: Final = ("admins", "readers", "writers")
+
+
+class Attribute(msgspec.Struct, frozen=True, order=True):
+    """A member of a list, in Nakadi's shape: `{"data_type": "service", "value": "billing"}`."""
+
+    data_type: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Attribute":
+        """Return the attribute that is written as `DATA_TYPE:VALUE`.
+
+        Raises:
+            ValueError: it is not written so.
+
+        >>> Attribute.parse("user:jane")
+        Attribute(data_type='user', value='jane')
+        """
+        data_type, colon, value = text.partition(":")
+        if not (data_type and colon and value):
+            raise ValueError(f"must have the form DATA_TYPE:VALUE, such as user:jane, not {text!r}")
+        return cls(data_type, value)
+
+    def __str__(self) -> str:
+        return f"{self.data_type}:{self.value}"
+
+
+Caller = Attribute
+"""The sender of a request, a service or a user: it has the form of a member of a list."""
+
+UNAUTHENTICATED: Final = Caller("service", "unauthenticated")
+"""Everybody, where the hub does not authenticate callers; Nakadi uses the same name."""
+
+
+class Sender(NamedTuple):
+    """A caller, and where its request came from."""
+
+    caller: Caller
+    address: str
+    """The address of the client; empty if it is not known."""
+
+
+class Claim(NamedTuple):
+    """A caller who uses something that belongs to its first user, such as a consumer group."""
+
+    caller: Caller
+    overrides: bool = False
+    """Whether the caller may use it whoever owns it, as an administrator of its event types."""
+
+    @property
+    def owner(self) -> str:
+        """The caller as the owner of what nobody owns yet."""
+        return str(self.caller)
+
+    def holds(self, owner: str | None) -> bool:
+        """Return whether the caller may use what belongs to *owner*, None for nobody.
+
+        >>> claim = Claim(Caller("user", "jane"))
+        >>> claim.holds(None), claim.holds("user:jane"), claim.holds("user:joe")
+        (True, True, False)
+        """
+        return self.overrides or owner in (None, self.owner)
+
+
+class Resource(NamedTuple):
+    """The thing that a request reads or changes."""
+
+    kind: Literal["hub", "event_type", "subscription", "group"]
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.kind.replace("_", "-") + (f":{self.name}" if self.name else "")
+
+
+HUB: Final = Resource("hub")
+"""The hub as a whole."""
+
+
+class Rights(NamedTuple):
+    """Who may do what with one event type or subscription."""
+
+    lists: Mapping[str, frozenset[Attribute]] | None
+    """The members of each list of its `authorization`; None if it has none."""
+    owner: str | None = None
+    """Who has created it, in the form of `Attribute.parse`; None if that is not known."""
+
+    @classmethod
+    def of(cls, authorization: Mapping[str, Any] | None, owner: str | None) -> "Rights":
+        """Return the rights that an `authorization` gives, in Nakadi's shape, or None."""
+        if authorization is None:
+            return cls(None, owner)
+        lists = {name: authorization.get(name) or () for name in LISTS}
+        return cls(
+            {
+                name: frozenset(Attribute(each["data_type"], each["value"]) for each in members)
+                for name, members in lists.items()
+            },
+            owner,
+        )
+
+    def allow(self, caller: Caller, permission: Permission, *, is_open: bool) -> bool:
+        """Return whether *caller* may do *permission* with it: the lists decide.
+
+        Who is on any list may `view`. Without lists everybody may do everything if *is_open*, else its owner alone.
+
+        >>> reader = Caller("service", "billing")
+        >>> rights = Rights.of({"readers": [{"data_type": "service", "value": "billing"}]}, None)
+        >>> [rights.allow(reader, each, is_open=True) for each in ("view", "read", "write", "admin")]
+        [True, True, False, False]
+        >>> Rights(None, "service:billing").allow(reader, "admin", is_open=False)
+        True
+        """
+        if self.lists is None:
+            return is_open or self.owner == str(caller)
+        if permission == "view":
+            return any(has_member(members, caller) for members in self.lists.values())
+        return has_member(self.lists[_LIST_OF[permission]], caller)
+
+
+_LIST_OF: Final[Mapping[str, str]] = {"read": "readers", "write": "writers", "admin": "admins"}
+
+
+def has_member(members: Collection[Attribute], caller: Caller) -> bool:
+    """Return whether *caller* is on a list: itself, or as one of all.
+
+    >>> has_member(frozenset([Attribute("*", "*")]), Caller("user", "jane"))
+    True
+    """
+    return caller in members or _EVERYBODY in members or Attribute(caller.data_type, WILDCARD) in members
+
+
+_EVERYBODY: Final = Attribute(WILDCARD, WILDCARD)

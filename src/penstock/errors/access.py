@@ -1,0 +1,57 @@
+"""Errors of authentication and authorization."""
+
+from penstock.errors.root import Forbidden, NotFound, PenstockError
+
+
+class Unauthenticated(PenstockError):
+    """The request has no valid credential. The answer is the same whatever is wrong with it."""
+
+    code = "unauthenticated"
+    message = "this hub needs a valid credential: a token, or another that it accepts"
+    hint = (
+        "Send the header `Authorization: Bearer TOKEN`. An operator makes tokens with `penstock token create`; "
+        "expired and revoked ones are refused."
+    )
+
+
+class TooManyFailures(PenstockError):
+    """An address has sent so many invalid credentials that the hub checks no more of them for a while."""
+
+    code = "too-many-failures"
+    message = "too many invalid credentials have come from this address"
+    hint = "Repeat the request after the seconds that Retry-After names, with a valid credential."
+    retryable = True
+
+
+class AccessDenied(Forbidden):
+    """The caller is authenticated, and may not do this."""
+
+    code = "access-denied"
+    message = "Access on {operation} {resource} denied"
+    hint = "Ask an administrator of the resource, or of the hub, to put you on its list: see `authorization`."
+
+    operation: str
+    """The permission that is missing, such as READ."""
+    resource: str
+    """The thing, such as event-type:order.placed."""
+
+
+class NotOwner(Forbidden):
+    """A consumer group or a producer group belongs to another caller."""
+
+    code = "not-owner"
+    message = "{kind} {name!r} belongs to another caller"
+    hint = "Use a name of your own. Administrators of its event types may move and delete it."
+
+    kind: str
+    name: str
+
+
+class TokenNotFound(NotFound):
+    """There is no such token."""
+
+    code = "token-not-found"
+    message = "there is no token {token!r}"
+    hint = "`penstock token list` shows all of them."
+
+    token: str

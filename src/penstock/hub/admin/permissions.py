@@ -1,0 +1,171 @@
+"""Permissions: decides who may do what, from memory, by the lists of event types, subscriptions and the hub."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from penstock.core.access import Attribute, Caller, Permission, Resource, Rights, has_member
+from penstock.errors import AccessDenied, Blocked
+from penstock.hub.admin.settings import BlockKind, Settings
+from penstock.hub.admin.tokens import Tokens
+from penstock.hub.background import Clock
+from penstock.storage.store import Store
+
+DefaultAccess = Literal["open", "closed"]
+"""Who may do what with a thing that has no `authorization`: all callers, or its owner and administrators alone."""
+
+
+class AccessPolicy(NamedTuple):
+    """The rules of a hub that authenticates its callers."""
+
+    administrators: frozenset[Attribute] = frozenset()
+    """Administrators of the hub besides those in its settings."""
+    default_access: DefaultAccess = "open"
+
+
+_BLOCKED_BY: Final[dict[str, tuple[BlockKind, BlockKind]]] = {
+    "read": ("CONSUMER_APP", "CONSUMER_ET"),
+    "write": ("PRODUCER_APP", "PRODUCER_ET"),
+}
+_OF_ALL: Final[Mapping[str, tuple[str, ...]]] = {
+    "view": ("readers", "writers"),
+    "read": ("readers",),
+    "write": ("writers",),
+    "monitor": ("readers",),
+}
+"""The lists in the settings of the hub whose members may do it with every event type and subscription."""
+
+
+class _Known(NamedTuple):
+    """The rights at one time."""
+
+    revision: str
+    event_types: Mapping[str, Rights]
+    subscriptions: Mapping[str, Rights]
+
+
+class Permissions:
+    """Decides who may do what; no other place does. Safe to use from many threads.
+
+    Operators block applications and event types on every hub. The lists of the `authorization` of event types and
+    subscriptions hold once `enforce` was called, which a hub does that authenticates its callers.
+
+    Every process keeps all rights in memory, and reads them again when the settings say that they have changed: within
+    a second, see `Settings`.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, tokens: Tokens, clock: Clock, changed: Callable[[], Any]
+    ) -> None:
+        """*changed* is called, from any thread, when rights have changed: readers that wait check theirs again."""
+        self._store = store
+        self._settings = settings
+        self._tokens = tokens
+        self._clock = clock
+        self._changed = changed
+        self._policy: AccessPolicy | None = None
+        self._known: _Known | None = None
+        self._refreshing = threading.Lock()
+        self._looked_at = 0
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether callers are authenticated and the lists hold."""
+        return self._policy is not None
+
+    def enforce(self, policy: AccessPolicy) -> None:
+        """Have the lists hold from here on.
+
+        Raises:
+            DatabaseUnavailable: the rights cannot be read.
+        """
+        self._policy = policy
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the settings, and the rights and tokens if they have changed.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be reached; what was read last stays valid.
+        """
+        self._settings.refresh()
+        if self._policy is None:
+            return
+        with self._refreshing:
+            revision, before, now = self._settings.current().access_revision, self._known, self._clock()
+            if before is None or before.revision != revision:
+                with self._store.read() as tx:
+                    rights = tx.access.list_rights_of_event_types(), tx.access.list_rights_of_subscriptions()
+                    self._tokens.replace_known(tx.access.list_tokens())
+                self._known = _Known(revision, *rights)
+            has_changed = self._known is not before or self._has_expired(now)
+            self._looked_at = now
+        if has_changed and before is not None:
+            self._changed()
+        self._tokens.note_uses()
+
+    def _has_expired(self, now: int) -> bool:
+        """Return whether a token has expired since rights were last looked at."""
+        return any(
+            each.expires_at is not None and self._looked_at < each.expires_at <= now for each in self._tokens.known
+        )
+
+    def check(self, caller: Caller, permission: Permission, resource: Resource) -> None:
+        """Return if *caller* may do *permission* with *resource*, as far as is known here.
+
+        It costs no query and may be called on an event loop. The answer may change while a reader waits: the watch
+        wakes readers when settings or rights change, and they have to check again.
+
+        Raises:
+            Blocked: an operator has blocked the application or the event type.
+            AccessDenied: no list allows it.
+            DatabaseUnavailable: see `Settings.current`.
+        """
+        blocked = self._settings.current().blocked
+        if blocked and permission in _BLOCKED_BY:
+            by_application, by_event_type = _BLOCKED_BY[permission]
+            event_type = resource.name if resource.kind == "event_type" else None
+            if (by_application, caller.value) in blocked or (by_event_type, event_type) in blocked:
+                raise Blocked(event_type=event_type, application=caller.value)
+        if self._policy is not None and not self._allows(caller, permission, resource):
+            raise AccessDenied(operation=permission.upper(), resource=str(resource))
+
+    def knows(self, resource: Resource) -> bool:
+        """Return whether the rights to *resource* are known, so that `check` decides by them.
+
+        Those to one that was created a moment ago are not, nor are those to one that there is not: `check` allows
+        everything with these.
+        """
+        if self._policy is None:
+            return True
+        assert self._known is not None
+        if resource.kind == "event_type":
+            return resource.name in self._known.event_types
+        return resource.kind != "subscription" or resource.name in self._known.subscriptions
+
+    def is_administrator(self, caller: Caller) -> bool:
+        """Return whether *caller* administers the hub."""
+        assert self._policy is not None
+        listed = self._settings.current().administration["admins"]
+        return has_member(self._policy.administrators, caller) or has_member(listed, caller)
+
+    def _allows(self, caller: Caller, permission: Permission, resource: Resource) -> bool:
+        policy, known = self._policy, self._known
+        assert policy is not None and known is not None
+        if permission == "create" or (permission == "view" and resource.kind in ("hub", "group")):
+            return True  # Lists show what the caller may see.
+        if resource.kind == "event_type":
+            rights = known.event_types.get(resource.name)
+        elif resource.kind == "subscription":
+            rights = known.subscriptions.get(resource.name)
+        else:
+            rights = None
+        if rights is None:
+            if resource.kind != "hub":
+                return True  # It does not exist, or is a group, which belongs to its owner: see `Groups`.
+        elif rights.allow(caller, permission, is_open=policy.default_access == "open"):
+            return True
+        lists = self._settings.current().administration
+        return self.is_administrator(caller) or any(
+            has_member(lists[name], caller) for name in _OF_ALL.get(permission, ())
+        )

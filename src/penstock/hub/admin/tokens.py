@@ -1,0 +1,135 @@
+"""Tokens: secrets by which callers identify themselves, kept as digests in the hub's own database."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from secrets import token_hex, token_urlsafe
+from typing import Final, NamedTuple
+
+from penstock.core.access import Caller
+from penstock.errors import TokenNotFound
+from penstock.hub.background import Clock
+from penstock.storage.admin import StoredToken
+from penstock.storage.store import Store
+
+PREFIX: Final = "pst_"
+"""Every token begins so, by which scanners for secrets find lost ones."""
+TOKEN_CHARS: Final = len(PREFIX) + 43
+_SECRET_BYTES: Final = 32
+USE_INTERVAL: Final = 60.0
+"""Seconds between two records of when tokens were last used."""
+
+
+class NewToken(NamedTuple):
+    """A token that was just created, with the secret, which is nowhere else."""
+
+    token: StoredToken
+    secret: str
+
+
+class Tokens:
+    """The tokens of one store. Safe to use from many threads.
+
+    `find` looks only at what `replace_known` was given last, so that no request costs a query.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[bytes, StoredToken] = {}
+        self._uses: dict[str, int] = {}
+        self._noted_at = time.monotonic()
+
+    def create(self, caller: Caller, *, expires_in: float | None = None) -> NewToken:
+        """Create a token for *caller*, which expires in so many seconds, if at all.
+
+        Raises:
+            DatabaseUnavailable: it may have been created all the same, and nobody has its secret.
+        """
+        with self._store.write() as tx:
+            now = self._clock()
+            expires_at = None if expires_in is None else now + round(expires_in * 1_000_000)
+            created = _make_token(caller, now, expires_at)
+            tx.access.insert_token(created.token)
+            tx.settings.note_access_change()
+        return created
+
+    def rotate(self, id: str, *, overlap: float) -> NewToken:
+        """Create a token for the caller of another one, which expires in *overlap* seconds. It lives as long again.
+
+        Raises:
+            TokenNotFound: there is no such token.
+        """
+        with self._store.write() as tx:
+            old = next((each for each in tx.access.list_tokens() if each.id == id), None)
+            if old is None:
+                raise TokenNotFound(token=id)
+            now = self._clock()
+            expires_at = None if old.expires_at is None else now + max(0, old.expires_at - old.created_at)
+            created = _make_token(old.caller, now, expires_at)
+            tx.access.insert_token(created.token)
+            tx.access.expire_token(id, now + round(overlap * 1_000_000))
+            tx.settings.note_access_change()
+        return created
+
+    def revoke(self, id: str) -> None:
+        """Delete a token; every hub refuses it within seconds.
+
+        Raises:
+            TokenNotFound: there is no such token.
+        """
+        with self._store.write() as tx:
+            if not tx.access.delete_token(id):
+                raise TokenNotFound(token=id)
+            tx.settings.note_access_change()
+
+    def list(self) -> Sequence[StoredToken]:
+        """Return all tokens, in the order in which they were created, expired ones too."""
+        with self._store.read() as tx:
+            return tx.access.list_tokens()
+
+    def replace_known(self, tokens: Sequence[StoredToken]) -> None:
+        """Find *tokens* from here on, and no others."""
+        self._known = {each.digest: each for each in tokens}
+
+    @property
+    def known(self) -> Sequence[StoredToken]:
+        """The tokens that `find` finds, expired ones too."""
+        return list(self._known.values())
+
+    def find(self, secret: bytes) -> Caller | None:
+        """Return whose token *secret* is; None if there is none, or it has expired.
+
+        It is looked up by its digest: how long that takes says nothing about the secrets of other tokens.
+        """
+        found = self._known.get(hashlib.sha256(secret).digest())
+        if found is None:
+            return None
+        now = self._clock()
+        if found.expires_at is not None and found.expires_at <= now:
+            return None
+        self._uses[found.id] = now
+        return found.caller
+
+    def note_uses(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Record the uses since the last record, if that is `USE_INTERVAL` ago.
+
+        Raises:
+            DatabaseUnavailable: they are recorded next time.
+        """
+        if not self._uses or monotonic() - self._noted_at < USE_INTERVAL:
+            return
+        self._noted_at = monotonic()
+        uses, self._uses = self._uses, {}
+        try:
+            with self._store.write() as tx:
+                tx.access.note_uses(uses)
+        except BaseException:
+            self._uses = uses | self._uses
+            raise
+
+
+def _make_token(caller: Caller, now: int, expires_at: int | None) -> NewToken:
+    secret = PREFIX + token_urlsafe(_SECRET_BYTES)
+    digest = hashlib.sha256(secret.encode("ascii")).digest()
+    return NewToken(StoredToken(token_hex(6), digest, caller, now, expires_at, None), secret)

@@ -1,0 +1,158 @@
+"""Authentication: finds out who sends a request, by the methods that the operator has chosen."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Sequence
+from typing import Final, Protocol
+
+import structlog
+from starlette.types import Scope
+
+from penstock.core.access import Caller
+from penstock.errors import TooManyFailures, Unauthenticated
+from penstock.hub.hub import Hub
+
+FREE_FAILURES: Final = 10
+"""So many invalid credentials of one address are answered at once; later ones one after the other."""
+FAILURE_INTERVAL: Final = 0.5
+"""Seconds between the answers to further ones; one failure is forgotten in this time."""
+WAIT_MAX: Final = 5.0
+"""An answer that would have to wait for longer is 429 at once."""
+ADDRESSES_MAX: Final = 10_000
+CALLER: Final = "penstock.caller"
+"""The scope's key for the caller that was found."""
+_BEARER: Final = b"bearer "
+_log: Final = structlog.get_logger("penstock.authentication")
+
+
+class Method(Protocol):
+    """One way to find out who sends a request."""
+
+    @property
+    def name(self) -> str:
+        """The name of the method, as in `penstock serve --auth`."""
+
+    def start(self, hub: Hub) -> None:
+        """Begin to identify the callers of *hub*."""
+
+    def identify(self, scope: Scope) -> Caller | Awaitable[Caller | None] | None:
+        """Return the sender of a request; None if it has no credential of this kind.
+
+        It runs on the event loop, again and again for a request that lasts. It returns an awaitable only if it has to
+        wait for somebody else, such as for keys.
+
+        Raises:
+            Unauthenticated: the credential is not valid. Its fields are for the log alone.
+        """
+
+    def close(self) -> None:
+        """Release what is held."""
+
+
+def bearer_of(scope: Scope) -> bytes | None:
+    """Return the bearer token in the headers of a request (RFC 6750, 2.1); None if there is none.
+
+    >>> bearer_of({"headers": [(b"authorization", b"Bearer pst_1")]})
+    b'pst_1'
+    """
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return value[len(_BEARER) :].strip() if value[: len(_BEARER)].lower() == _BEARER else None
+    return None
+
+
+def address_of(scope: Scope) -> str:
+    """Return the address that a request came from; empty if that is not known."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+class Authentication:
+    """Finds the caller of each request by any of several methods, and slows down those who guess."""
+
+    def __init__(self, methods: Sequence[Method]) -> None:
+        """Ask *methods* in this order.
+
+        Raises:
+            ValueError: there are none.
+        """
+        if not methods:
+            raise ValueError("there has to be a method of authentication")
+        self._methods = methods
+        self._failures = FailureLimiter()
+
+    def start(self, hub: Hub) -> None:
+        """Begin to identify the callers of *hub*."""
+        for each in self._methods:
+            each.start(hub)
+
+    async def authenticate(self, scope: Scope) -> Caller:
+        """Return the sender of a request, and keep it in *scope*.
+
+        Raises:
+            Unauthenticated: there is no credential, or it is not valid. Addresses with many invalid ones wait for it.
+            TooManyFailures: too many wait already.
+        """
+        try:
+            for method in self._methods:
+                found = method.identify(scope)
+                if found is not None and not isinstance(found, Caller):
+                    found = await found
+                if found is not None:
+                    scope[CALLER] = found
+                    return found
+        except Unauthenticated as error:
+            address = address_of(scope)
+            _log.info("invalid credential", address=address, path=scope["path"], **error.fields)
+            await self._failures.wait(address)
+            raise Unauthenticated from None
+        raise Unauthenticated
+
+    def identify_again(self, scope: Scope) -> Caller:
+        """Return the sender of a request that lasts: its credential may have been revoked, or have expired.
+
+        Raises:
+            Unauthenticated: it is not valid any longer.
+        """
+        before: Caller = scope[CALLER]
+        for method in self._methods:
+            found = method.identify(scope)
+            if found is not None:
+                if isinstance(found, Caller):
+                    return found
+                found.close()  # type: ignore[attr-defined]  # A coroutine: whoever would be asked is not there now.
+                return before
+        raise Unauthenticated
+
+    def close(self) -> None:
+        """Release what the methods hold."""
+        for each in self._methods:
+            each.close()
+
+
+class FailureLimiter:
+    """Delays answers to addresses that have sent many invalid credentials."""
+
+    def __init__(self) -> None:
+        self._free_at: OrderedDict[str, float] = OrderedDict()
+        """When each address has paid for its failures; those with the oldest failures first."""
+
+    async def wait(self, address: str) -> None:
+        """Note a failure of *address*, and wait as long as its failures require.
+
+        Raises:
+            TooManyFailures: that would be too long.
+        """
+        now = time.monotonic()
+        free_at = max(self._free_at.pop(address, now), now) + FAILURE_INTERVAL
+        seconds = free_at - now - FREE_FAILURES * FAILURE_INTERVAL
+        if seconds > WAIT_MAX:
+            free_at -= FAILURE_INTERVAL
+        self._free_at[address] = free_at
+        while len(self._free_at) > ADDRESSES_MAX:
+            self._free_at.popitem(last=False)
+        if seconds > WAIT_MAX:
+            raise TooManyFailures(retry_after=round(seconds - WAIT_MAX) or 1)
+        if seconds > 0:
+            await asyncio.sleep(seconds)

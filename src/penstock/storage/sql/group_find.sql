@@ -1,0 +1,2 @@
+-- Select the kind and the owner of a group.
+SELECT kind, owner FROM penstock_group WHERE name = :name

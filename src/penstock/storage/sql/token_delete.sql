@@ -1,0 +1,2 @@
+-- Delete a token.
+DELETE FROM penstock_token WHERE id = :id
