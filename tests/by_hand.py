@@ -14,7 +14,7 @@ from penstock.core.registry.definition import NAKADI
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.core.subscriptions.tokens import make_token
-from penstock.hub.admin.settings import UNAUTHENTICATED
+from penstock.core.access import UNAUTHENTICATED, Resource
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
 from penstock.hub.subscriptions.commits import CursorCommit
@@ -95,7 +95,7 @@ class Play:
                 return
 
     def _allowed(self) -> None:
-        self.scene.hub.admin.permissions.check(UNAUTHENTICATED, "read", NAME)
+        self.scene.hub.admin.permissions.check(UNAUTHENTICATED, "read", Resource("event_type", NAME))
 
 
 class Scene:

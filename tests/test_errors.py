@@ -180,13 +180,13 @@ def test_the_message_ends_without_a_stop_and_the_hint_with_one(kind: type[Pensto
 
 
 @each_code
-def test_retryable_error_is_answered_503_with_retry_after(kind: type[PenstockError], code: str) -> None:
+def test_retryable_error_is_answered_503_or_429_with_retry_after(kind: type[PenstockError], code: str) -> None:
     answer = problem_response(kind.of(code))
     assert answer.status_code == status_of(kind.of(code))
     assert 400 <= answer.status_code <= 599
     if kind.retryable:
-        assert answer.status_code == 503
-    assert ("retry-after" in answer.headers) == (answer.status_code == 503)
+        assert answer.status_code in (429, 503)
+    assert ("retry-after" in answer.headers) == (kind.retryable or answer.status_code == 503)
     assert int(answer.headers.get("retry-after", 1)) > 0
 
 

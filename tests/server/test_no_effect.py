@@ -1,4 +1,4 @@
-"""An answer warns of given members that have no effect yet."""
+"""An answer warns of given members that have no effect."""
 
 import uuid
 from typing import Any
@@ -32,7 +32,7 @@ def warnings_of(answer: httpx2.Response) -> list[str]:
     assert answer.is_success, answer.text
     lines = answer.headers.get_list("warning")
     assert all(line.startswith('299 penstock "') for line in lines)
-    return [line.partition(" has no effect yet")[0].rpartition(": ")[2] for line in lines if "no effect yet" in line]
+    return [line.partition(" has no effect:")[0].rpartition(": ")[2] for line in lines if "no effect:" in line]
 
 
 @pytest.mark.parametrize(("given", "fields"), GIVEN.values(), ids=GIVEN)
@@ -73,7 +73,7 @@ def test_deletions_and_administrators_are_warned_of(http: httpx2.Client) -> None
 
     assert "deletions have no effect yet" in deleted.headers["warning"]
     assert published.is_success
-    assert "administrators have no effect yet" in administered.headers["warning"]
+    assert "administrators have no effect here" in administered.headers["warning"]
 
 
 def test_event_type_without_retention_shows_none(http: httpx2.Client) -> None:

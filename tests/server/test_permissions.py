@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from penstock.errors import Forbidden
-from penstock.hub.admin.settings import Permissions
+from penstock.hub.admin.permissions import Permissions
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.storage import open_store
@@ -16,7 +16,7 @@ from penstock.testing.factories import an_event_type
 
 NAME = "order.placed"
 OPEN = {
-    *("/", "/version", "/metrics", "/docs", "/openapi.json", "/health", "/health/live", "/health/ready"),
+    *("/", "/version", "/docs", "/openapi.json", "/health", "/health/live", "/health/ready"),
     *("/registry/enrichment-strategies", "/registry/partition-strategies"),
 }
 IN_PATH = {"event_type": NAME, "partition": "0", "version": "latest", "type": "CONSUMER_ET", "name": NAME, "id": "x"}

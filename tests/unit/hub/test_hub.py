@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.producers import ProducerStamp
 from penstock.errors import Blocked, HubUnavailable, InvalidEvent, MalformedRequest, SchemaMissing
-from penstock.hub.admin.settings import UNAUTHENTICATED
+from penstock.core.access import UNAUTHENTICATED, Resource
 from penstock.hub.background import Background, rfc3339, system_clock, uptime
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import ProducerName
@@ -76,16 +76,16 @@ def test_drained_hub_ends_waits_and_goes_on_publishing(hub: Hub) -> None:
 
 
 def test_block_wakes_readers_which_are_refused_then(hub: Hub) -> None:
-    hub.admin.permissions.check(UNAUTHENTICATED, "read", NAME)
+    hub.admin.permissions.check(UNAUTHENTICATED, "read", Resource("event_type", NAME))
     woken = threading.Event()
     hub.log.watch.wait({7: 5}, woken.set)
 
     hub.admin.settings.block("CONSUMER_ET", NAME)
 
     assert woken.is_set()
-    hub.admin.permissions.check(UNAUTHENTICATED, "write", NAME)
+    hub.admin.permissions.check(UNAUTHENTICATED, "write", Resource("event_type", NAME))
     with pytest.raises(Blocked):
-        hub.admin.permissions.check(UNAUTHENTICATED, "read", NAME)
+        hub.admin.permissions.check(UNAUTHENTICATED, "read", Resource("event_type", NAME))
 
 
 def test_invalid_event_is_refused_before_it_is_queued(hub: Hub, forwarding: ForwardingStore) -> None:

@@ -195,6 +195,7 @@ APPLIED = {
     "sqlite staging": "ea2cd8180ccf8244",
     "sqlite fingerprints": "5ad24e74e344e71f",
     "sqlite successor": "04d5de2d6d98b5ec",
+    "sqlite access": "4bd89d6e041af384",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
     "postgres producers": "787730db0c3fb65d",
@@ -202,6 +203,7 @@ APPLIED = {
     "postgres staging": "d9cbb05c30ddfc43",
     "postgres fingerprints": "2dbbfd2606ee46eb",
     "postgres successor": "04d5de2d6d98b5ec",
+    "postgres access": "b7f64a9944409f99",
 }
 """Digests of the migrations that databases may have applied, without their comments."""
 

@@ -36,6 +36,10 @@ _OF_ALL: Final[Mapping[str, tuple[str, ...]]] = {
 """The lists in the settings of the hub whose members may do it with every event type and subscription."""
 
 
+_OF_HUB: Final = frozenset({"administer", "monitor"})
+"""Permissions that concern the hub, whatever the path of a request names."""
+
+
 class _Known(NamedTuple):
     """The rights at one time."""
 
@@ -154,17 +158,16 @@ class Permissions:
         assert policy is not None and known is not None
         if permission == "create" or (permission == "view" and resource.kind in ("hub", "group")):
             return True  # Lists show what the caller may see.
-        if resource.kind == "event_type":
-            rights = known.event_types.get(resource.name)
-        elif resource.kind == "subscription":
-            rights = known.subscriptions.get(resource.name)
-        else:
-            rights = None
-        if rights is None:
-            if resource.kind != "hub":
-                return True  # It does not exist, or is a group, which belongs to its owner: see `Groups`.
-        elif rights.allow(caller, permission, is_open=policy.default_access == "open"):
-            return True
+        if permission not in _OF_HUB:
+            if resource.kind == "event_type":
+                rights = known.event_types.get(resource.name)
+            else:
+                rights = known.subscriptions.get(resource.name) if resource.kind == "subscription" else None
+            if rights is None:
+                if resource.kind != "hub":
+                    return True  # It does not exist, or is a group, which belongs to its owner: see `Groups`.
+            elif rights.allow(caller, permission, is_open=policy.default_access == "open"):
+                return True
         lists = self._settings.current().administration
         return self.is_administrator(caller) or any(
             has_member(lists[name], caller) for name in _OF_ALL.get(permission, ())

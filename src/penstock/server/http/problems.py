@@ -83,7 +83,7 @@ def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = CHALLENGE
-    if status == 503 or (status == 429 and "retry_after" in error.fields):
+    if status == 503 or error.retryable:
         headers["Retry-After"] = str(error.fields.get("retry_after", _find_nearest(_RETRY_SECONDS, error)))
     return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers, strict=strict)
 

@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
+from penstock.core.access import Attribute
 from penstock.errors import (
     BadParameter,
-    Blocked,
     DatabaseUnavailable,
     HubUnavailable,
     InvalidSetting,
@@ -20,11 +20,6 @@ from penstock.hub.admin.settings import (
     FEATURES,
     KEPT_SECONDS_MAX,
     REFRESH_INTERVAL,
-    UNAUTHENTICATED,
-    Attribute,
-    Caller,
-    Permission,
-    Permissions,
     Settings,
     SettingsSnapshot,
 )
@@ -36,7 +31,6 @@ from tests.unit.hub.forwarding import ForwardingStore
 ADA, BOB = {"data_type": "user", "value": "ada"}, {"data_type": "service", "value": "bob"}
 LISTS = {"admins": [ADA, BOB], "readers": [ADA], "writers": [BOB]}
 NAME = "order.placed"
-BILLING = Caller("billing")
 
 
 class Watching:
@@ -82,7 +76,7 @@ def fail(_: int) -> None:
 
 def test_new_hub_has_no_administrators_blocks_or_features(settings: Settings) -> None:
     assert settings.current() == SettingsSnapshot(
-        {"admins": (), "readers": (), "writers": ()}, frozenset(), frozenset()
+        {"admins": (), "readers": (), "writers": ()}, frozenset(), frozenset(), ""
     )
 
 
@@ -322,62 +316,3 @@ def test_started_settings_are_looked_up_by_the_watch_alone(
     with pytest.raises(DatabaseUnavailable):
         settings.refresh()
     assert is_blocked(settings, "PRODUCER_APP", "billing")
-
-
-# Permissions follow from them
-
-
-def find_refused(settings: Settings, caller: Caller = UNAUTHENTICATED, event_type: str | None = NAME) -> set[str]:
-    """Return the operations that *caller* may not do."""
-    refused = set()
-    for permission in get_args(Permission):
-        try:
-            Permissions(settings).check(caller, permission, event_type)
-        except Blocked:
-            refused.add(permission)
-    return refused
-
-
-def test_every_caller_may_do_everything_by_default(settings: Settings) -> None:
-    assert find_refused(settings) == find_refused(settings, BILLING) == find_refused(settings, event_type=None) == set()
-
-
-@pytest.mark.parametrize(("kind", "permission"), [("CONSUMER_ET", "read"), ("PRODUCER_ET", "write")])
-def test_blocked_event_type_refuses_one_operation_to_every_caller(
-    settings: Settings, kind: Any, permission: str
-) -> None:
-    settings.block(kind, NAME)
-
-    assert find_refused(settings) == find_refused(settings, BILLING) == {permission}
-    assert find_refused(settings, event_type="order.sent") == find_refused(settings, event_type=None) == set()
-    settings.unblock(kind, NAME)
-    assert find_refused(settings) == set()
-
-
-@pytest.mark.parametrize(("kind", "permission"), [("CONSUMER_APP", "read"), ("PRODUCER_APP", "write")])
-def test_blocked_application_is_refused_one_operation_on_every_event_type(
-    settings: Settings, kind: Any, permission: str
-) -> None:
-    settings.block(kind, "billing")
-
-    assert find_refused(settings, BILLING) == find_refused(settings, BILLING, "order.sent") == {permission}
-    assert find_refused(settings) == set()
-    settings.block(kind, "unauthenticated")
-    assert find_refused(settings) == {permission}
-
-
-def test_names_of_applications_and_event_types_are_not_mixed_up(settings: Settings) -> None:
-    settings.block("CONSUMER_APP", NAME)
-    settings.block("CONSUMER_ET", "billing")
-
-    assert find_refused(settings, BILLING) == set()
-
-
-def test_blocked_caller_is_refused_in_the_words_of_nakadi(settings: Settings) -> None:
-    settings.block("CONSUMER_ET", NAME)
-
-    with pytest.raises(Blocked) as refused:
-        Permissions(settings).check(BILLING, "read", NAME)
-
-    assert refused.value.detail == "Application or event type is blocked"
-    assert refused.value.fields == {"event_type": NAME, "application": "billing"}

@@ -1,0 +1,292 @@
+"""Permissions: blocks, lists, owners, and how changes reach every hub."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+
+from penstock.core.access import (
+    HUB,
+    UNAUTHENTICATED,
+    Attribute,
+    Caller,
+    Permission,
+    Resource,
+    Sender,
+)
+from penstock.core.subscriptions.definition import complete_subscription
+from penstock.errors import AccessDenied, Blocked
+from penstock.hub.admin.permissions import AccessPolicy
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import an_event_type
+from tests.failing import has_code
+
+NAME = "order.placed"
+EVENT_TYPE, OTHER = Resource("event_type", NAME), Resource("event_type", "order.sent")
+ADMIN, READER, WRITER, STRANGER = (Caller("service", name) for name in ("admin", "reader", "writer", "stranger"))
+ROOT = Caller("user", "root")
+OF_EVENTS = ("view", "read", "write", "admin")
+
+
+def a_list(*callers: Caller) -> list[dict[str, str]]:
+    return [{"data_type": each.data_type, "value": each.value} for each in callers]
+
+
+AUTHORIZATION = {"admins": a_list(ADMIN), "readers": a_list(READER), "writers": a_list(WRITER)}
+
+
+@pytest.fixture
+def hub(migrated_url: str, clock: VirtualClock) -> Iterator[Hub]:
+    store = open_store(migrated_url)
+    store.migrate()
+    found = Hub(store, clock=clock)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def elsewhere(hub: Hub, migrated_url: str, clock: VirtualClock) -> Iterator[Hub]:
+    """Another hub over the same database."""
+    found = Hub(open_store(migrated_url), clock=clock)
+    found.admin.permissions.enforce(AccessPolicy())
+    yield found
+    found.stop()
+
+
+def enforce(hub: Hub, **policy: Any) -> None:
+    hub.admin.permissions.enforce(AccessPolicy(frozenset([Attribute(ROOT.data_type, ROOT.value)]), **policy))
+
+
+def find_allowed(hub: Hub, caller: Caller, resource: Resource = EVENT_TYPE) -> set[str]:
+    """Return the operations that *caller* may do by what the database says now."""
+    hub.admin.permissions.refresh()
+    allowed = set()
+    for permission in get_args(Permission):
+        try:
+            hub.admin.permissions.check(caller, permission, resource)
+        except (AccessDenied, Blocked):
+            continue
+        allowed.add(permission)
+    return allowed
+
+
+# Blocks hold on every hub.
+
+
+def test_every_caller_may_do_everything_where_nobody_is_asked(hub: Hub) -> None:
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+
+    assert find_allowed(hub, UNAUTHENTICATED) == find_allowed(hub, STRANGER, HUB) == set(get_args(Permission))
+
+
+@pytest.mark.parametrize(("kind", "permission"), [("CONSUMER_ET", "read"), ("PRODUCER_ET", "write")])
+def test_blocked_event_type_refuses_one_operation_to_every_caller(hub: Hub, kind: str, permission: str) -> None:
+    everything = find_allowed(hub, UNAUTHENTICATED)
+    hub.admin.settings.block(kind, NAME)
+
+    assert find_allowed(hub, UNAUTHENTICATED) == find_allowed(hub, READER) == everything - {permission}
+    assert find_allowed(hub, READER, OTHER) == find_allowed(hub, READER, HUB) == everything
+    hub.admin.settings.unblock(kind, NAME)
+    assert find_allowed(hub, READER) == everything
+
+
+@pytest.mark.parametrize(("kind", "permission"), [("CONSUMER_APP", "read"), ("PRODUCER_APP", "write")])
+def test_blocked_application_is_refused_one_operation_on_every_event_type(hub: Hub, kind: str, permission: str) -> None:
+    everything = find_allowed(hub, UNAUTHENTICATED)
+    hub.admin.settings.block(kind, "reader")
+
+    assert find_allowed(hub, READER) == find_allowed(hub, READER, OTHER) == everything - {permission}
+    assert find_allowed(hub, UNAUTHENTICATED) == everything
+
+
+def test_names_of_applications_and_event_types_are_not_mixed_up(hub: Hub) -> None:
+    hub.admin.settings.block("CONSUMER_APP", NAME)
+    hub.admin.settings.block("CONSUMER_ET", "reader")
+
+    assert "read" in find_allowed(hub, READER)
+
+
+def test_blocked_caller_is_refused_in_the_words_of_nakadi(hub: Hub) -> None:
+    hub.admin.settings.block("CONSUMER_ET", NAME)
+
+    with pytest.raises(Blocked) as refused:
+        hub.admin.permissions.check(READER, "read", EVENT_TYPE)
+
+    assert refused.value.detail == "Application or event type is blocked"
+    assert refused.value.fields == {"event_type": NAME, "application": "reader"}
+
+
+def test_block_is_told_also_to_those_on_no_list(hub: Hub) -> None:
+    enforce(hub)
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+    hub.admin.settings.block("CONSUMER_ET", NAME)
+    hub.admin.permissions.refresh()
+
+    with pytest.raises(Blocked):
+        hub.admin.permissions.check(STRANGER, "read", EVENT_TYPE)
+
+
+# Lists hold where callers are known.
+
+
+def test_lists_of_an_event_type_say_who_may_do_what(hub: Hub) -> None:
+    enforce(hub)
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+    found = {each.value: find_allowed(hub, each) & {*OF_EVENTS} for each in (ADMIN, READER, WRITER, STRANGER, ROOT)}
+
+    assert found == {
+        "admin": {"view", "admin"},
+        "reader": {"view", "read"},
+        "writer": {"view", "write"},
+        "stranger": set(),
+        "root": {*OF_EVENTS},
+    }
+
+
+@pytest.mark.parametrize("member", [Attribute("*", "*"), Attribute("service", "*")])
+def test_wildcard_in_a_list_means_everybody(hub: Hub, member: Attribute) -> None:
+    enforce(hub)
+    readers = [{"data_type": member.data_type, "value": member.value}]
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION | {"readers": readers}))
+
+    assert find_allowed(hub, STRANGER) & {*OF_EVENTS} == {"view", "read"}
+    assert ("read" in find_allowed(hub, Caller("user", "jane"))) == (member.data_type == "*")
+
+
+def test_caller_of_another_type_with_the_name_of_a_member_is_a_stranger(hub: Hub) -> None:
+    enforce(hub)
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+
+    assert find_allowed(hub, Caller("user", "reader")) & {*OF_EVENTS} == set()
+
+
+@pytest.mark.parametrize(
+    ("default", "stranger", "owner"), [("open", {*OF_EVENTS}, {*OF_EVENTS}), ("closed", set(), {*OF_EVENTS})]
+)
+def test_event_type_without_authorization_follows_the_policy(
+    hub: Hub, default: str, stranger: set[str], owner: set[str]
+) -> None:
+    enforce(hub, default_access=default)
+    hub.registry.create(an_event_type(NAME), Sender(WRITER, "::1"))
+
+    assert find_allowed(hub, STRANGER) & {*OF_EVENTS} == stranger
+    assert find_allowed(hub, WRITER) & {*OF_EVENTS} == owner
+    assert find_allowed(hub, ROOT) & {*OF_EVENTS} == {*OF_EVENTS}
+
+
+def test_lists_of_the_hub_hold_for_every_event_type(hub: Hub) -> None:
+    enforce(hub, default_access="closed")
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+    boss, sees, writes = (Caller("user", name) for name in ("boss", "sees", "writes"))
+    hub.admin.settings.replace_administrators(
+        {"admins": a_list(boss), "readers": a_list(sees), "writers": a_list(writes)}
+    )
+
+    assert find_allowed(hub, boss) >= {*OF_EVENTS}
+    assert find_allowed(hub, sees) & {*OF_EVENTS} == {"view", "read"}
+    assert find_allowed(hub, writes) & {*OF_EVENTS} == {"view", "write"}
+    assert find_allowed(hub, boss, HUB) >= {"administer", "monitor", "create"}
+    assert find_allowed(hub, sees, HUB) == {"view", "monitor", "create", "read"}
+    assert find_allowed(hub, STRANGER, HUB) == {"view", "create"}
+
+
+def test_lists_of_a_subscription_say_who_may_do_what(hub: Hub) -> None:
+    enforce(hub, default_access="closed")
+    hub.registry.create(an_event_type(NAME))
+    given = {"owning_application": "shop", "event_types": [NAME]}
+    lists = {"admins": a_list(ADMIN), "readers": a_list(READER)}
+    listed, _ = hub.subscriptions.create(complete_subscription(given | {"authorization": lists}))
+    owned, _ = hub.subscriptions.create(
+        complete_subscription(given | {"consumer_group": "own"}), by=Sender(WRITER, "::1")
+    )
+    of_listed, of_owned = (Resource("subscription", each.id) for each in (listed, owned))
+
+    assert find_allowed(hub, ADMIN, of_listed) & {*OF_EVENTS} == {"view", "admin"}
+    assert find_allowed(hub, READER, of_listed) & {*OF_EVENTS} == {"view", "read"}
+    assert find_allowed(hub, STRANGER, of_listed) & {*OF_EVENTS} == set()
+    assert find_allowed(hub, WRITER, of_owned) >= {"view", "read", "admin"}
+    assert find_allowed(hub, READER, of_owned) & {*OF_EVENTS} == set()
+
+
+def test_nobody_administers_the_hub_by_the_rights_to_an_event_type(hub: Hub) -> None:
+    enforce(hub)
+    hub.registry.create(an_event_type(NAME), Sender(WRITER, "::1"))
+
+    assert find_allowed(hub, WRITER) == {*OF_EVENTS, "create"}
+    assert find_allowed(hub, ROOT) == set(get_args(Permission))
+
+
+def test_refusal_names_operation_and_resource_in_the_words_of_nakadi(hub: Hub) -> None:
+    enforce(hub)
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+    hub.admin.permissions.refresh()
+
+    with pytest.raises(AccessDenied, check=has_code("access-denied")) as refused:
+        hub.admin.permissions.check(STRANGER, "read", EVENT_TYPE)
+
+    assert refused.value.detail == f"Access on READ event-type:{NAME} denied"
+
+
+# Every change reaches the other hubs.
+
+
+def test_every_change_of_rights_reaches_other_hubs(hub: Hub, elsewhere: Hub) -> None:
+    def may_read(resource: Resource = EVENT_TYPE) -> bool:
+        return "read" in find_allowed(elsewhere, STRANGER, resource)
+
+    assert not elsewhere.admin.permissions.knows(EVENT_TYPE)
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+    assert not may_read()
+    hub.registry.replace(NAME, an_event_type(NAME, authorization=AUTHORIZATION | {"readers": a_list(STRANGER)}))
+    assert may_read()
+    hub.registry.replace(NAME, an_event_type(NAME, authorization=AUTHORIZATION))
+    assert not may_read()
+
+    lists = {"admins": a_list(ADMIN), "readers": a_list(READER)}
+    given = {"owning_application": "shop", "event_types": [NAME], "authorization": lists}
+    subscription, _ = hub.subscriptions.create(complete_subscription(given))
+    resource = Resource("subscription", subscription.id)
+    assert not may_read(resource)
+    changed = subscription.definition | {"authorization": lists | {"readers": a_list(STRANGER)}}
+    hub.subscriptions.replace(subscription.id, changed)
+    assert may_read(resource)
+    hub.subscriptions.delete(subscription.id)
+    elsewhere.admin.permissions.refresh()
+    assert not elsewhere.admin.permissions.knows(resource)
+    hub.registry.delete(NAME)
+    elsewhere.admin.permissions.refresh()
+    assert not elsewhere.admin.permissions.knows(EVENT_TYPE)
+
+
+def test_waiting_readers_are_woken_when_rights_change_or_a_token_expires(
+    hub: Hub, elsewhere: Hub, clock: VirtualClock
+) -> None:
+    woken = []
+    elsewhere.log.watch.wait({}, lambda: woken.append("woken"))
+    elsewhere.admin.permissions.refresh()
+    assert not woken
+
+    hub.admin.tokens.create(READER, expires_in=10)
+    elsewhere.admin.permissions.refresh()
+    assert woken
+    woken.clear()
+    clock.advance(seconds=9)
+    elsewhere.admin.permissions.refresh()
+    assert not woken
+    clock.advance(seconds=2)
+    elsewhere.admin.permissions.refresh()
+    assert woken == ["woken"]
+
+
+def test_rights_cost_no_query(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    enforce(hub)
+    hub.start()
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+    secret = hub.admin.tokens.create(READER).secret.encode()
+    hub.admin.permissions.refresh()
+    monkeypatch.setattr(hub.store, "read", None)
+
+    hub.admin.permissions.check(READER, "read", EVENT_TYPE)
+    assert hub.admin.tokens.find(secret) == READER

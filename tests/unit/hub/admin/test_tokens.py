@@ -1,0 +1,113 @@
+"""Tokens: created once, kept as digests, found from memory, expired, rotated, revoked."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.core.access import Caller
+from penstock.errors import TokenNotFound
+from penstock.hub.admin.permissions import AccessPolicy
+from penstock.hub.admin.tokens import TOKEN_CHARS, USE_INTERVAL, Tokens
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
+from penstock.testing.clock import VirtualClock
+
+BILLING = Caller("service", "billing")
+ONE_SECOND = 1_000_000
+
+
+@pytest.fixture
+def hub(migrated_url: str, clock: VirtualClock) -> Iterator[Hub]:
+    store = open_store(migrated_url)
+    store.migrate()
+    found = Hub(store, clock=clock)
+    found.admin.permissions.enforce(AccessPolicy())
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def tokens(hub: Hub) -> Tokens:
+    return hub.admin.tokens
+
+
+def find(hub: Hub, secret: str) -> Caller | None:
+    """Return whose token *secret* is by what the database says now."""
+    hub.admin.permissions.refresh()
+    return hub.admin.tokens.find(secret.encode())
+
+
+def test_token_has_256_random_bits_and_is_stored_as_a_digest(hub: Hub, tokens: Tokens, migrated_url: str) -> None:
+    created = [tokens.create(BILLING) for _ in range(20)]
+
+    assert len({each.secret for each in created}) == 20
+    assert all(re.fullmatch("pst_[A-Za-z0-9_-]{43}", each.secret) for each in created)
+    assert {len(each.secret) for each in created} == {TOKEN_CHARS}
+    with hub.store.read() as tx:
+        assert not any(each.secret in str(tx.access.list_tokens()) for each in created)
+    assert {find(hub, each.secret) for each in created} == {BILLING}
+
+
+@pytest.mark.parametrize("secret", ["", "pst_", "pst_" + "a" * 43, "x" * 10_000])
+def test_unknown_token_is_nobodys(hub: Hub, tokens: Tokens, secret: str) -> None:
+    tokens.create(BILLING)
+
+    assert find(hub, secret) is None
+
+
+def test_token_expires(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
+    created = tokens.create(BILLING, expires_in=10)
+    clock.advance(seconds=9)
+    assert find(hub, created.secret) == BILLING
+    clock.advance(seconds=1)
+
+    assert find(hub, created.secret) is None
+
+
+def test_revoked_token_is_nobodys(hub: Hub, tokens: Tokens) -> None:
+    created, other = tokens.create(BILLING), tokens.create(BILLING)
+    assert find(hub, created.secret) == BILLING
+
+    tokens.revoke(created.token.id)
+
+    assert find(hub, created.secret) is None
+    assert find(hub, other.secret) == BILLING
+    with pytest.raises(TokenNotFound):
+        tokens.revoke(created.token.id)
+
+
+def test_rotated_token_overlaps_with_its_successor(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
+    old = tokens.create(BILLING, expires_in=1000)
+    clock.advance(seconds=500)
+    new = tokens.rotate(old.token.id, overlap=60)
+
+    assert new.token.expires_at == clock() + 1000 * ONE_SECOND
+    assert find(hub, old.secret) == find(hub, new.secret) == BILLING
+    clock.advance(seconds=60)
+    assert find(hub, old.secret) is None
+    assert find(hub, new.secret) == BILLING
+
+
+def test_rotation_prolongs_no_token(tokens: Tokens, clock: VirtualClock) -> None:
+    old = tokens.create(BILLING, expires_in=10)
+
+    tokens.rotate(old.token.id, overlap=3600)
+
+    assert {each.id: each.expires_at for each in tokens.list()}[old.token.id] == clock() + 10 * ONE_SECOND
+    with pytest.raises(TokenNotFound):
+        tokens.rotate("unknown", overlap=0)
+
+
+def test_last_use_is_recorded_within_a_minute(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
+    created = tokens.create(BILLING)
+    find(hub, created.secret)
+    tokens.note_uses(lambda: float("inf"))
+    first = clock()
+    assert [each.used_at for each in tokens.list()] == [first]
+
+    clock.advance(seconds=USE_INTERVAL)
+    find(hub, created.secret)
+    tokens.note_uses(lambda: float("-inf"))
+
+    assert [each.used_at for each in tokens.list()] == [first]
