@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from penstock.core.access import UNAUTHENTICATED, Resource
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.definition import NAKADI
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.core.subscriptions.tokens import make_token
-from penstock.core.access import UNAUTHENTICATED, Resource
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
 from penstock.hub.subscriptions.commits import CursorCommit

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.access import UNAUTHENTICATED, Resource
 from penstock.core.producers import ProducerStamp
 from penstock.errors import Blocked, HubUnavailable, InvalidEvent, MalformedRequest, SchemaMissing
-from penstock.core.access import UNAUTHENTICATED, Resource
 from penstock.hub.background import Background, rfc3339, system_clock, uptime
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import ProducerName
