@@ -57,16 +57,41 @@ def test_serve_prints_its_address_and_database(penstock: Command) -> None:
     ]
 
 
+def test_serve_refuses_addresses_of_others_without_authentication(penstock: Command) -> None:
+    refused = penstock("serve", "--port", 0, "--host", "0.0.0.0")
+
+    assert refused.status == 1
+    assert "nobody would be asked who they are" in refused.err
+    assert "--auth token" in refused.err
+    assert "--insecure" in refused.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--auth", "token", "--insecure"),
+        ("--admin", "user:jane"),
+        ("--default-access", "closed"),
+        ("--auth", "password"),
+        ("--auth", "token", "--admin", "jane"),
+    ],
+)
+def test_serve_refuses_options_of_access_that_contradict_each_other(
+    penstock: Command, options: tuple[str, ...]
+) -> None:
+    assert penstock("serve", "--port", 0, *options).status == 2
+
+
 def test_serve_warns_if_it_listens_on_all_addresses(penstock: Command) -> None:
-    with penstock.start("serve", "--port", 0, "--host", "0.0.0.0", "--log-format", "text") as serving:
+    with penstock.start("serve", "--port", 0, "--host", "0.0.0.0", "--insecure", "--log-format", "text") as serving:
         said = b"".join(serving.stderr.readline() for _ in range(6)).decode()
 
     assert "WARNING" in said
-    assert "no authorization" in said
+    assert "no authentication" in said
 
 
 def test_serve_logs_json_lines_with_each_request(penstock: Command) -> None:
-    with penstock.start("serve", "--port", 0, "--host", "0.0.0.0") as serving:
+    with penstock.start("serve", "--port", 0, "--host", "0.0.0.0", "--insecure") as serving:
         said = [json.loads(serving.stderr.readline())]
         while said[-1]["event"] != "serving":
             said.append(json.loads(serving.stderr.readline()))

@@ -1,0 +1,73 @@
+"""`penstock token`: tokens are made, listed, rotated and revoked, and a hub takes those that are valid."""
+
+import json
+import re
+from typing import Any
+
+import httpx2
+
+from tests.cli.command import Command
+from tests.served import until
+
+
+def create(penstock: Command, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(penstock("token", "create", *arguments, "--output", "json").out)
+    return found
+
+
+def test_token_is_printed_once_and_listed_without_its_secret(penstock: Command) -> None:
+    penstock("migrate")
+    created = penstock("token", "create", "billing", "--expires-in", "90d")
+
+    assert re.fullmatch(r"pst_[\w-]{43}\n", created.out)
+    assert "not shown again" in created.err
+    listed = penstock("token", "list")
+    assert "service:billing" in listed.out
+    assert created.out.strip() not in listed.out
+    [token] = json.loads(penstock("token", "list", "--output", "json").out)["items"]
+    assert (token["caller"], token["used_at"]) == ("service:billing", None)
+    assert token["expires_at"] > token["created_at"]
+
+
+def test_database_without_tokens_says_how_to_make_one(penstock: Command) -> None:
+    penstock("migrate")
+
+    assert "penstock token create" in penstock("token", "list").out
+
+
+def test_unknown_token_is_refused_by_name(penstock: Command) -> None:
+    penstock("migrate")
+    for command in ("revoke", "rotate"):
+        refused = penstock("token", command, "nosuch")
+
+        assert refused.status == 1
+        assert "there is no token 'nosuch'" in refused.err
+
+
+def test_hub_takes_tokens_that_are_valid_and_refuses_all_others_alike(penstock: Command, database_url: str) -> None:
+    penstock("migrate", "--database", database_url)
+    at = ("--database", database_url)
+    admin, billing = create(penstock, "ops", "--admin", *at), create(penstock, "billing", *at)
+    options = ("--port", 0, *at, "--auth", "token", "--log-format", "json")
+    with penstock.start("serve", *options) as serving:
+        said: dict[str, Any] = {}
+        while said.get("event") != "serving":
+            said = json.loads(serving.stderr.readline())
+
+        def ask(token: str | None, path: str = "/event-types") -> httpx2.Response:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            return httpx2.get(said["url"] + path, headers=headers)
+
+        assert ask(billing["token"]).status_code == 200
+        assert ask(billing["token"], "/settings/admins").status_code == 403
+        assert ask(admin["token"], "/settings/admins").json()["admins"] == [{"data_type": "service", "value": "ops"}]
+        penstock("token", "revoke", billing["id"], *at)
+        until(lambda: ask(billing["token"]).status_code == 401)
+        refused = [ask(each) for each in (None, billing["token"], "pst_" + "x" * 43, "nonsense")]
+
+        assert {each.status_code for each in refused} == {401}
+        assert {each.headers["www-authenticate"] for each in refused} == {'Bearer realm="penstock"'}
+        assert len({each.text for each in refused}) == 1
+        rotated = json.loads(penstock("token", "rotate", admin["id"], *at, "--output", "json").out)
+        until(lambda: ask(rotated["token"]).status_code == 200)
+        assert ask(admin["token"]).status_code == 200
