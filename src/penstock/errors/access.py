@@ -13,6 +13,9 @@ class Unauthenticated(PenstockError):
         "expired and revoked ones are refused."
     )
 
+    reason: str | None
+    """What is wrong with it: for the hub's log alone."""
+
 
 class TooManyFailures(PenstockError):
     """An address has sent so many invalid credentials that the hub checks no more of them for a while."""

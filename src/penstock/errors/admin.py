@@ -47,6 +47,10 @@ class HubUnavailable(Unavailable):
             "{streams} streams of subscription {subscription} did not end in time; no cursor was reset",
             "Repeat the request. If it still fails, stop the consumers first.",
         ),
+        "keys-unavailable": Case(
+            "the keys of the issuer of JSON Web Tokens could not be loaded, so the token could not be checked",
+            "Repeat the request. If it still fails, the hub's log says why.",
+        ),
         "deadline-passed": Case(
             "the hub did not start the batch before its deadline", "Send the same batch again, with the same numbers."
         ),

@@ -20,6 +20,7 @@ FAILURE_INTERVAL: Final = 0.5
 WAIT_MAX: Final = 5.0
 """An answer that would have to wait for longer is 429 at once."""
 ADDRESSES_MAX: Final = 10_000
+CALLER_CHARS_MAX: Final = 255
 CALLER: Final = "penstock.caller"
 """The scope's key for the caller that was found."""
 _BEARER: Final = b"bearer "
@@ -60,6 +61,15 @@ def bearer_of(scope: Scope) -> bytes | None:
         if name == b"authorization":
             return value[len(_BEARER) :].strip() if value[: len(_BEARER)].lower() == _BEARER else None
     return None
+
+
+def is_caller_name(value: str) -> bool:
+    """Return whether *value* can name a caller; `*` means everybody, and control characters would spoil the log.
+
+    >>> is_caller_name("billing"), is_caller_name("*"), is_caller_name(""), is_caller_name(" billing")
+    (True, False, False, False)
+    """
+    return 0 < len(value) <= CALLER_CHARS_MAX and value.isprintable() and value.strip() == value and value != "*"
 
 
 def address_of(scope: Scope) -> str:
