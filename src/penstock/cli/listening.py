@@ -19,6 +19,7 @@ import uvicorn
 from penstock.cli.failures import Failure
 from penstock.server import HubApp
 from penstock.server.http.http1 import BODY_TIMEOUT, HEADER_TIMEOUT, http1
+from penstock.server.http.tls import ServerTls
 
 # Counted from the signal, so that ten seconds are enough whatever the database does.
 PATIENT_SECONDS: Final = 6.0
@@ -63,12 +64,15 @@ def serve(
     *,
     header_timeout: float = HEADER_TIMEOUT,
     body_timeout: float = BODY_TIMEOUT,
+    tls: ServerTls | None = None,
 ) -> None:
     """Serve *app* on *listener* until SIGTERM or SIGINT, and call *announce* once it answers.
 
     The timeouts, in seconds, are those of `penstock.server.http.http1`. After the signal waits end at once, requests
     under way have six seconds, and the process ends with 0 before ten are over.
     """
+    if tls is not None:
+        tls.start()
     config = uvicorn.Config(
         app,
         http=http1(header_timeout, body_timeout),
@@ -80,6 +84,7 @@ def serve(
         backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=30,
+        ssl_context_factory=None if tls is None else lambda *_: tls.context,
     )
     # The server raises the signal again once it has stopped: ours then ends the process as a success.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -27,6 +27,7 @@ from uvicorn.server import ServerState
 
 from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge, RequestTooSlow
 from penstock.server.http.problems import status_of
+from penstock.server.http.tls import CLIENT_CERTIFICATE, client_certificate_of
 from penstock.wire.problem import MEDIA_TYPE, to_problem
 
 TARGET_BYTES_MAX: Final = 512 << 10
@@ -118,6 +119,8 @@ class Http1Protocol(asyncio.Protocol):
         self._server = get_local_addr(self.transport)
         self._client = get_remote_addr(self.transport)
         self._scheme = "https" if is_ssl(self.transport) else "http"
+        certificate = client_certificate_of(transport.get_extra_info("ssl_object"))
+        self._extensions = {CLIENT_CERTIFICATE: certificate} if certificate is not None else {}
         self.writable.set()
         self._start_timer(self.header_timeout, self._on_slow_head, "head")
 
@@ -311,6 +314,7 @@ class Http1Protocol(asyncio.Protocol):
             "raw_path": root.encode("ascii") + raw_path,
             "query_string": query,
             "headers": self._headers,
+            "extensions": self._extensions,
             "state": self.app_state.copy(),
         }
 

@@ -1,0 +1,60 @@
+"""A proxy that authenticates clients, and names them in a header."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from starlette.types import Scope
+
+from penstock.core.access import Caller
+from penstock.errors import Unauthenticated
+from penstock.hub.hub import Hub
+from penstock.server.authentication.authentication import address_of, is_caller_name
+from penstock.server.http.requests import TrustedProxies
+
+
+class ProxyHeaderMethod:
+    """Identifies callers by a header that trusted proxies set. Such headers of other peers are ignored.
+
+    Args:
+        header: the name of the header.
+        data_type: what it names, services or users.
+        proxies: addresses and networks of the proxies. They have to remove the header from what clients send.
+
+    Raises:
+        ValueError: no proxy is named, or one is no address and no network.
+    """
+
+    name = "proxy"
+
+    def __init__(self, header: str, data_type: Literal["service", "user"], proxies: Iterable[str]) -> None:
+        addresses = list(proxies)
+        if not addresses:
+            raise ValueError("no proxy is trusted, so nobody could send the header")
+        self._header = header.lower().encode("ascii")
+        self._data_type = data_type
+        self._proxies = TrustedProxies(addresses)
+
+    def start(self, _: Hub) -> None:
+        """Do nothing: the requests have all that is needed."""
+
+    def identify(self, scope: Scope) -> Caller | None:
+        """Return the caller whom a trusted proxy names; None for requests of others, and for those without the header.
+
+        Raises:
+            Unauthenticated: the header is there twice, or names no caller.
+        """
+        found = [value for name, value in scope["headers"] if name == self._header]
+        if not found or address_of(scope) not in self._proxies:
+            return None
+        if len(found) > 1:
+            raise Unauthenticated(reason=f"the proxy has sent the header {self._header.decode()} {len(found)} times")
+        try:
+            value = found[0].decode("utf-8")
+        except UnicodeDecodeError:
+            raise Unauthenticated(reason=f"the header {self._header.decode()} is not UTF-8") from None
+        if not is_caller_name(value):
+            raise Unauthenticated(reason=f"{value[:80]!r} of the proxy is no name of a caller")
+        return Caller(self._data_type, value)
+
+    def close(self) -> None:
+        """Do nothing: nothing is held."""

@@ -1,0 +1,225 @@
+"""TLS of the server: its certificate, loaded again when the files change, and the certificates of clients.
+
+TLS 1.2 and 1.3, with the ciphers of Python's default context.
+"""
+
+import ssl
+import threading
+import time
+from calendar import timegm
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import structlog
+
+CHECK_INTERVAL: Final = 5.0
+"""Seconds between two looks at the files."""
+CLIENT_CERTIFICATE: Final = "penstock.client_certificate"
+"""The key of `scope["extensions"]` for the `ClientCertificate` of a connection that has one."""
+NameKind = Literal["cn", "dns", "uri", "email"]
+"""The names of a certificate: its subject's common name, or one kind of its alternative names (RFC 5280, 4.2.1.6)."""
+
+_KINDS: Final[Mapping[str, NameKind]] = {"commonName": "cn", "DNS": "dns", "URI": "uri", "email": "email"}
+_VERSION, _UTC_TIME = 0xA0, 0x17
+"""Tags of DER."""
+_log: Final = structlog.get_logger("penstock.tls")
+
+
+class TlsFilesUnusable(Exception):
+    """A certificate, a key or the authorities of clients cannot be used; says which, and why."""
+
+
+class TlsFiles(NamedTuple):
+    """The files of a server's TLS, in PEM."""
+
+    certificate: Path
+    """The certificate, and after it those that lead to its authority."""
+    key: Path
+    client_ca: Path | None = None
+    """The authorities of clients; None: clients are not asked for certificates."""
+
+
+class ServerTls:
+    """The TLS context of a server, which follows its files.
+
+    Connections that are made after a change have the new certificate, and their clients are checked against the new
+    authorities. While the files are unusable, such as between the writing of one and of the other, the last ones hold.
+    """
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Load *files*.
+
+        Raises:
+            TlsFilesUnusable: one cannot be read, or they do not fit each other.
+        """
+        self._files = files
+        self._seen = self._look()
+        self._loaded = _load(files)
+        self.context = self._loaded.context
+        """The context to listen with."""
+        self.context.sni_callback = self._use_newest
+        self._failure = ""
+        self._closed = threading.Event()
+
+    @property
+    def expires_at(self) -> float:
+        """When the server's certificate expires, in seconds since 1970."""
+        return self._loaded.expires_at
+
+    def measure_seconds_left(self) -> float:
+        """Return for how many seconds the certificate is still valid; less than 0 once it has expired."""
+        return self.expires_at - time.time()
+
+    def start(self) -> None:
+        """Begin to look at the files every `CHECK_INTERVAL`, in a thread."""
+        threading.Thread(target=self._run, name="penstock-tls", daemon=True).start()
+
+    def close(self) -> None:
+        """Look at the files no more."""
+        self._closed.set()
+
+    def reload(self) -> bool:
+        """Load the files again if they have changed; return whether that was done."""
+        seen = self._look()
+        if seen == self._seen:
+            return False
+        try:
+            self._loaded = _load(self._files)
+        except TlsFilesUnusable as error:
+            if str(error) != self._failure:
+                self._failure = str(error)
+                _log.error("certificate not loaded", reason=self._failure)
+            return False
+        self._seen, self._failure = seen, ""
+        _log.info("certificate loaded", expires_at=datetime.fromtimestamp(self.expires_at, UTC).isoformat())
+        return True
+
+    def _run(self) -> None:
+        while not self._closed.wait(CHECK_INTERVAL):
+            self.reload()
+
+    def _look(self) -> tuple[object, ...]:
+        """Return what changes whenever one of the files does, or the file that a link names."""
+        return tuple(_state_of(path) for path in self._files if path is not None)
+
+    def _use_newest(self, connection: ssl.SSLObject | ssl.SSLSocket, *_: Any) -> None:
+        """Have a connection that is being made use the newest context; OpenSSL calls it for each one."""
+        connection.context = self._loaded.context
+
+
+class _Loaded(NamedTuple):
+    context: ssl.SSLContext
+    expires_at: float
+
+
+def _state_of(path: Path) -> object:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.errno
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+
+
+def _load(files: TlsFiles) -> _Loaded:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    certificate = _read(files.certificate, "certificate")
+    _read(files.key, "key")
+    try:
+        expires_at = read_expiry(certificate)
+        context.load_cert_chain(files.certificate, files.key, _refuse_password)
+    except (ssl.SSLError, ValueError) as error:
+        names = f"the certificate {files.certificate} with the key {files.key}"
+        raise TlsFilesUnusable(f"{names} cannot be used: {_explain(error)}") from None
+    if files.client_ca is not None:
+        _read(files.client_ca, "file of authorities")
+        try:
+            context.load_verify_locations(files.client_ca)
+        except ssl.SSLError as error:
+            reason = f"the authorities of clients in {files.client_ca} cannot be used: {_explain(error)}"
+            raise TlsFilesUnusable(reason) from None
+        context.verify_mode = ssl.CERT_OPTIONAL
+        # A session that is resumed would not be checked against new authorities.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+    return _Loaded(context, expires_at)
+
+
+def _read(path: Path, kind: str) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise TlsFilesUnusable(f"the {kind} {path} cannot be read: {error.strerror}") from None
+
+
+def _refuse_password() -> str:
+    raise ValueError("the key is encrypted: store it without a password, readable for the hub alone")
+
+
+def _explain(error: Exception) -> str:
+    reason = getattr(error, "reason", None)
+    if reason == "KEY_VALUES_MISMATCH":
+        return "the key is that of another certificate"
+    return reason or str(error) or type(error).__name__
+
+
+def read_expiry(pem: str) -> float:
+    """Return when the first certificate in *pem* expires, in seconds since 1970 (RFC 5280, 4.1).
+
+    Raises:
+        ValueError: there is no certificate.
+    """
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    _, found, rest = pem.partition(begin)
+    body, ends, _ = rest.partition(end)
+    if not found or not ends:
+        raise ValueError("there is no certificate in PEM")
+    try:
+        der = ssl.PEM_cert_to_DER_cert(begin + body + end)
+        signed = _elements(_elements(der)[0][1])[0][1]
+        parts = [content for tag, content in _elements(signed) if tag != _VERSION]
+        _, (tag, text) = _elements(parts[3])  # After the serial number, the algorithm and the issuer: the validity.
+        digits = text.decode("ascii")
+        if tag == _UTC_TIME:
+            digits = ("19" if digits[:2] >= "50" else "20") + digits
+        return timegm(time.strptime(digits, "%Y%m%d%H%M%SZ"))
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"the certificate is malformed: {error}") from None
+
+
+def _elements(der: bytes) -> list[tuple[int, bytes]]:
+    """Return the tags and contents of a sequence's elements, in DER."""
+    found, at = [], 0
+    while at < len(der):
+        tag, length = der[at], der[at + 1]
+        at += 2
+        if length & 0x80:
+            size = length & 0x7F
+            length = int.from_bytes(der[at : at + size])
+            at += size
+        found.append((tag, der[at : at + length]))
+        at += length
+    return found
+
+
+class ClientCertificate(NamedTuple):
+    """The certificate by which a client has identified itself; an authority of the server has signed it."""
+
+    names: Mapping[NameKind, tuple[str, ...]]
+    expires_at: float
+
+
+def client_certificate_of(connection: ssl.SSLObject | None) -> ClientCertificate | None:
+    """Return the certificate of the client at the other end of *connection*; None if it has sent none."""
+    found: Mapping[str, Any] | None = connection.getpeercert() if connection is not None else None
+    if not found:
+        return None
+    names: dict[NameKind, tuple[str, ...]] = {}
+    given = [pair for parts in found.get("subject", ()) for pair in parts] + list(found.get("subjectAltName", ()))
+    for name, value in given:
+        if name in _KINDS:
+            names[_KINDS[name]] = (*names.get(_KINDS[name], ()), value)
+    return ClientCertificate(names, ssl.cert_time_to_seconds(found["notAfter"]))
