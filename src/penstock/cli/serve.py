@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import typer
 
+from penstock.cli import authentication
 from penstock.cli.options import DATABASE, DatabaseOption, duration_parser
 
 if TYPE_CHECKING:
     from penstock.core.registry.definition import Limits
     from penstock.hub.hub import Hub
-    from penstock.server.authentication.authentication import Method
 
 SWITCH_SECONDS: Final = 0.0005
 """A thread that waits for the interpreter gets it after this time. The committer waits for it a dozen times a
 transaction, while the event loop is busy with the next requests; Python's 5 ms would add up."""
 LogLevel = Literal["debug", "info", "warning", "error"]
-AUTH_METHODS: Final = ("token",)
-"""Ways in which callers identify themselves."""
 LogFormat = Literal["auto", "text", "json"]
 AccessLog = Annotated[
     Literal["all", "failed", "off"],
@@ -81,22 +79,6 @@ def _network(given: str) -> str:
     return given
 
 
-def _method(given: str) -> str:
-    if given not in AUTH_METHODS:
-        raise typer.BadParameter(f"{given!r} is not one of {', '.join(AUTH_METHODS)}")
-    return given
-
-
-AuthMethods = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--auth",
-        envvar="PENSTOCK_AUTH",
-        metavar="METHOD",
-        parser=_method,
-        help="How callers identify themselves: token, by `penstock token`. Repeatable.",
-    ),
-]
 Insecure = Annotated[
     bool,
     typer.Option(
@@ -178,11 +160,22 @@ def serve(
             help="What becomes of event types that break a MUST of the event guidelines: see `event-type check`.",
         ),
     ] = "warn",
-    auth: AuthMethods = None,
+    auth: authentication.AuthMethods = None,
     insecure: Insecure = False,
     admin: Administrators = None,
     default_access: DefaultAccess = "open",
     trusted_proxy: TrustedProxies = None,
+    jwt_issuer: authentication.JwtIssuer = None,
+    jwt_audience: authentication.JwtAudiences = None,
+    jwt_keys: authentication.JwtKeys = None,
+    jwt_caller_claim: authentication.JwtCallerClaims = None,
+    jwt_caller_type: authentication.JwtCallerType = "service",
+    certificate_caller: authentication.CertificateCaller = "cn",
+    proxy_header: authentication.ProxyHeader = None,
+    proxy_caller_type: authentication.ProxyCallerType = "user",
+    tls_cert: authentication.TlsCertificate = None,
+    tls_key: authentication.TlsKey = None,
+    tls_client_ca: authentication.TlsClientCa = None,
     while_stdin: Annotated[
         bool, typer.Option("--while-stdin", help="Stop when standard input ends: for programs that start a hub.")
     ] = False,
@@ -200,6 +193,14 @@ def serve(
     from penstock.core.registry.definition import limits_of
     from penstock.server import HubApp
 
+    options = authentication.Options(
+        auth or (),
+        authentication.JwtOptions(jwt_issuer, jwt_audience or (), jwt_keys, jwt_caller_claim or (), jwt_caller_type),
+        certificate_caller,
+        authentication.ProxyOptions(proxy_header, proxy_caller_type, trusted_proxy or ()),
+        authentication.TlsOptions(tls_cert, tls_key, tls_client_ca),
+    )
+    options.check()
     _check_access(host, auth, insecure=insecure, admin=admin, default_access=default_access)
     as_json = logs.is_json(log_format)
     handler = logs.configure(log_level, as_json=as_json)
@@ -208,19 +209,20 @@ def serve(
         keep_large_blocks()
         collect_garbage_less_often()
         sys.setswitchinterval(SWITCH_SECONDS)
+        methods, tls = authentication.make_methods(options), authentication.open_tls(options)
         created = is_new(database)
         refuses = guidelines == "refuse"
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=refuses, stream_bytes_max=stream_bytes)
         hub = start(database, migrate=migrate, limits=limits, producer_ttl=producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
-        url = _url(host, listener.getsockname()[1])
+        url = _url(host, listener.getsockname()[1], "http" if tls is None else "https")
         served = _Served(url, hub.store.url, created=created, is_open=not (auth or is_loopback(host)))
         listening.serve(
             HubApp(
                 lambda: hub,
                 nakadi_strict=nakadi_strict,
-                authentication=_make_methods(auth or ()),
+                authentication=methods,
                 administrators=admin or (),
                 default_access=default_access,
                 trusted_proxies=trusted_proxy or (),
@@ -230,6 +232,7 @@ def serve(
             lambda: _announce(served, as_json=as_json),
             header_timeout=header_timeout,
             body_timeout=body_timeout,
+            tls=tls,
         )
 
 
@@ -295,8 +298,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(host: str, port: int, scheme: str) -> str:
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _check_access(
@@ -322,13 +325,6 @@ def _check_access(
             "Make a token with `penstock token create NAME --admin`, and add --auth token. Or listen on 127.0.0.1, or "
             "let everybody do everything with --insecure.",
         )
-
-
-def _make_methods(names: Sequence[str]) -> "list[Method]":
-    from penstock.server.authentication.tokens import TokenMethod
-
-    makers = {"token": TokenMethod}
-    return [makers[name]() for name in dict.fromkeys(names)]
 
 
 OPEN_TO_ALL = "no authentication: anyone who can connect to this address can read, publish and delete"

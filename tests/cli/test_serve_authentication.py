@@ -1,0 +1,125 @@
+"""`penstock serve` with JSON Web Tokens, client certificates, a proxy that authenticates, and TLS."""
+
+import json
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import typer
+
+from penstock.cli.authentication import JwtOptions, Options, ProxyOptions, TlsOptions
+from tests.cli.command import Command
+from tests.server.authentication.authority import DAY, Authority
+from tests.server.authentication.issuer import AUDIENCE, ISSUER, jwk, key_set, rsa_key, sign
+
+JWT = ("--auth", "jwt", "--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE)
+FILE = Path("file.pem")
+PROXY = ("--auth", "proxy", "--proxy-header", "X-Forwarded-User")
+
+
+def url_of(serving: "subprocess.Popen[bytes]") -> str:
+    """Return the URL that a hub with a JSON log says it answers at."""
+    for line in serving.stderr or ():
+        said = json.loads(line)
+        if said["event"] == "serving":
+            return str(said["url"])
+    raise AssertionError("it ended")
+
+
+def list_event_types(url: str, verify: Any = True, **headers: str) -> int:
+    """Return the status of a request that every caller may make."""
+    with httpx2.Client(verify=verify, trust_env=False) as client:
+        return client.get(f"{url}/event-types", headers=headers).status_code
+
+
+def test_hub_accepts_json_web_tokens_of_its_issuer(penstock: Command, tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_bytes(key_set(jwk(rsa_key(), kid="first")))
+    with penstock.start("serve", "--port", 0, "--host", "0.0.0.0", *JWT, "--jwt-keys", "keys.json") as serving:
+        url = url_of(serving).replace("0.0.0.0", "127.0.0.1")
+
+        statuses = [
+            list_event_types(url, authorization=f"Bearer {token.decode()}")
+            for token in (sign(), sign(), sign(rsa_key(1)), sign(aud="other"))
+        ]
+        without = httpx2.get(f"{url}/event-types", trust_env=False)
+
+    assert statuses == [200, 200, 401, 401]
+    assert without.status_code == 401
+    assert without.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.sign_for_server()
+    client_certificate = authority.sign("client", cn=["billing"])
+    tls = ("--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", authority.certificate)
+    with penstock.start("serve", "--port", 0, *tls, "--auth", "certificate") as serving:
+        url = url_of(serving)
+        trusting = ssl.create_default_context(cafile=str(authority.certificate))
+        assert list_event_types(url, trusting) == 401
+
+        trusting.load_cert_chain(*client_certificate)
+        assert list_event_types(url, trusting) == 200
+
+        renewed = authority.sign_for_server("renewed", ends=90 * DAY)
+        for source, target in zip(renewed, (certificate, key), strict=True):
+            shutil.copy(source, target)
+        for line in serving.stderr or ():
+            if json.loads(line)["event"] == "certificate loaded":
+                break
+        assert list_event_types(url, trusting) == 200
+
+    assert url.startswith("https://")
+
+
+@pytest.mark.parametrize(("trusted", "status"), [("127.0.0.1", 200), ("10.0.0.0/8", 401)])
+def test_hub_believes_the_header_of_a_trusted_proxy_alone(penstock: Command, trusted: str, status: int) -> None:
+    with penstock.start("serve", "--port", 0, *PROXY, "--trusted-proxy", trusted) as serving:
+        url = url_of(serving)
+
+        assert list_event_types(url, **{"x-forwarded-user": "jane"}) == status
+        assert list_event_types(url, **{"x-forwarded-user": "jane", "x-forwarded-for": "127.0.0.1"}) == status
+        assert list_event_types(url) == 401
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        (Options(["jwt"]), "--auth jwt needs --jwt-issuer"),
+        (Options(["jwt"], JwtOptions(ISSUER)), "--auth jwt needs --jwt-audience"),
+        (Options(["token"], JwtOptions(keys="keys.json")), "--jwt-keys needs --auth jwt"),
+        (Options(["certificate"]), "--auth certificate needs --tls-client-ca"),
+        (Options(["proxy"], proxy=ProxyOptions(trusted=["10.0.0.1"])), "--auth proxy needs --proxy-header"),
+        (Options(["proxy"], proxy=ProxyOptions("X-User")), "--auth proxy needs --trusted-proxy"),
+        (Options(proxy=ProxyOptions("X-User")), "--proxy-header needs --auth proxy"),
+        (Options(tls=TlsOptions(FILE)), "--tls-cert needs --tls-key"),
+        (Options(tls=TlsOptions(key=FILE)), "--tls-key needs --tls-cert"),
+        (Options(tls=TlsOptions(FILE, FILE, FILE)), "--tls-client-ca needs --auth certificate"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_option_without_another_that_it_needs_is_refused(options: Options, missing: str) -> None:
+    with pytest.raises(typer.BadParameter, match=missing):
+        options.check()
+
+
+def test_serve_tells_why_it_cannot_begin(penstock: Command, tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text("{}")
+    certificate, key = Authority(tmp_path).sign_for_server()
+
+    for arguments, status, said in (
+        ((*JWT, "--jwt-keys", "keys.json"), 1, "--jwt-keys keys.json: it is not a JSON Web Key Set"),
+        ((*JWT, "--jwt-keys", "away.json"), 1, "the file cannot be read: No such file"),
+        ((*JWT, "--jwt-keys", "http://login.example/keys"), 2, "must be https://"),
+        (("--tls-cert", certificate, "--tls-key", "away.key"), 1, "the key away.key cannot be read"),
+        (("--tls-cert", key, "--tls-key", key), 1, "no certificate in PEM"),
+        (("--auth", "magic"), 2, "'magic' is not one of token, jwt, certificate, proxy"),
+    ):
+        result = penstock("serve", "--port", 0, *arguments)
+        assert result.status == status, result.err
+        assert said in " ".join(result.err.split())
+        assert "Traceback" not in result.err
