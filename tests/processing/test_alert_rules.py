@@ -3,18 +3,18 @@
 import operator
 import re
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from penstock.processing.engine.outcome import Failure, Outcome, retry
 from penstock.processing.metrics import ProcessorMetrics, alert_rules
-from tests.unit.processing.engine.items import batch, engine, things
+from tests.unit.processing.engine.items import Thing, batch, engine, things
 from tests.unit.processing.watched import Watched
 
 COMPARES: Final[Mapping[str, Callable[[float, float], bool]]] = {">": operator.gt, "==": operator.eq}
@@ -23,6 +23,7 @@ RULES: Final = [rule for group in yaml.safe_load(alert_rules())["groups"] for ru
 PROMTOOL: Final = Path(__file__).parents[2] / "build" / "promtool" / "promtool"
 """As `scripts/setup-promtool` has brought it."""
 SERIES: Final = Path(__file__).with_name("alert_series.yml")
+NOW: Final = time.time()
 BROKEN: Final = Failure("ValueError", "broken")
 
 
@@ -40,6 +41,12 @@ def parse(rule: Mapping[str, Any]) -> Asked:
     assert found, f"this test has to learn to read {rule['expr']!r}"
     metric, labels, compares, threshold = found.groups()
     return Asked(metric, dict(re.findall(r'(\w+)="(\w+)"', labels or "")), COMPARES[compares], float(threshold))
+
+
+class Received(Thing):
+    """An event that the hub has received just now."""
+
+    received = int(NOW * 1_000_000)
 
 
 def alarms(watched: Watched) -> set[str]:
@@ -61,7 +68,9 @@ def running(result: Outcome | Failure | None, age: float) -> Watched:
     """Return a processor with one stream that has been active, failing or stalled for so many seconds."""
     watched = Watched("mailer", engine(), now=age)
     watched.tally.begin_round(age)
-    watched.engine.ingest(batch(1, things("A0E0")), 0.0)
+    read = batch(1, [Received("A0", 0)])
+    watched.engine.ingest(read, 0.0)
+    watched.tally.read(read)
     [call] = watched.engine.take(1, 0.0)
     if result is not None:
         watched.engine.settle(call, result, 0.0, 0.0)
@@ -71,10 +80,11 @@ def running(result: Outcome | Failure | None, age: float) -> Watched:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_rule_uses_an_existing_metric_and_labels(rule: dict[str, Any]) -> None:
     metric, labels, _, _ = parse(rule)
-    registry = CollectorRegistry()
-    registry.register(ProcessorMetrics(running(BROKEN, 0.0)))
+    samples = [sample for each in ProcessorMetrics(running(BROKEN, 0.0)).collect() for sample in each.samples]
 
-    assert registry.get_sample_value(metric, {"group": "mailer", **labels}) is not None
+    asked = {"group": "mailer", **labels}.items()
+    [found] = [sample for sample in samples if sample.name == metric and asked <= sample.labels.items()]
+    assert {*re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])} <= found.labels.keys()
     assert rule["labels"]["severity"] in ("warn", "page")
     assert "{{ $labels.group }}" in rule["annotations"]["summary"], "whoever is woken is told whose alarm it is"
 
@@ -142,6 +152,18 @@ def test_silent_source_raises_alerts_until_it_answers() -> None:
 
     assert found == [set(), {"PenstockSourceSilent"}, {"PenstockSourceSilent", "PenstockSourceSilentLong"}]
     assert alarms(watched) == set()
+
+
+def test_tranche_with_an_old_event_that_is_not_done_raises_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched, found = Watched("mailer", engine()), []
+    read = batch(1, [Received("A0", 0)])
+    watched.engine.ingest(read, 0.0)
+    watched.tally.read(read)
+    for age in (800, 1_000, 3_700):
+        monkeypatch.setattr("penstock.processing.metrics.time.time", lambda age=age: NOW + age)
+        found.append(alarms(watched))
+
+    assert found == [set(), {"PenstockProcessorLate"}, {"PenstockProcessorLate", "PenstockProcessorLateLong"}]
 
 
 def test_hanging_loop_raises_an_alert(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
-from penstock.processing import DatabaseCheckpoints
+from penstock.processing import DatabaseCheckpoints, Inline, MemorySource, StreamEvent
 from penstock.testing.factories import a_business_event, a_data_event
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.docs.examples import ROOT, blocks
@@ -287,6 +287,20 @@ def test_histories_are_put_in_order(disordered_hub: LiveHub, tmp_path: Path) -> 
     assert output(program("steps = in_order(", disordered_hub), tmp_path).splitlines() == lines
 
 
+def test_handler_of_the_guide_tells_its_statistics() -> None:
+    [text] = [each for each in PROGRAMS["watching-processors"] if "Stats()" in each]
+    names: dict[str, Any] = {}
+    exec(text, names)
+    source = MemorySource()
+    source.deliver([StreamEvent("S1", at, "order", b'{"total": 17.5}') for at in range(3)])
+    processor = Inline(names["settle"], source)
+    processor.drain()
+
+    found = processor.snapshot
+    assert (found.counts, found.gauges) == ({"settled": 3}, {"unsettled": 12.0})
+    assert (found.observed["order_value_eur"].count, found.observed["order_value_eur"].sum) == (3, 52.5)
+
+
 def test_programs_of_the_guides_are_as_many_as_are_tested_here() -> None:
     counts = {guide: len(programs) for guide, programs in PROGRAMS.items()}
-    assert counts == {"processors": 14, "watching-processors": 1, "reactions": 4, "duplicates-and-order": 5}
+    assert counts == {"processors": 14, "watching-processors": 2, "reactions": 4, "duplicates-and-order": 5}

@@ -20,6 +20,7 @@ from penstock.processing import FeedSource, FileSource, Local, Source, Together
 from penstock.processing.cpu import Activity
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure, done
+from penstock.processing.engine.stats import Stats
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.stream_event import StreamEvent
 from penstock.testing.live_hub import LiveHub
@@ -145,7 +146,10 @@ def everything() -> Watched:
     watched.tally.read(page)
     first, second = watched.engine.take(2, 0.0)
     watched.engine.settle(first, Failure("ValueError", "broken"), 0.0, 0.0)
-    watched.engine.settle(second, done(mails=1), 0.0, 0.0)
+    stats = Stats()
+    stats.observe("eur", 1)
+    stats.set("queue", 1)
+    watched.engine.settle(second, done(mails=1, stats=stats), 0.0, 0.0)
     watched.tell_behind({tranche: 1})
     watched.tally.begin_round(0.0)
     watched.tally.cpu.counted("handle", lambda: None)()

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.processing.engine.outcome import Outcome, done, done_to, retry, skip_to
     from penstock.processing.engine.parked import Parked
     from penstock.processing.engine.rules import Rules
+    from penstock.processing.engine.stats import Stats
     from penstock.processing.handling import Classify, Handler, by_kind
     from penstock.processing.held_back import HeldBack
     from penstock.processing.history import History, by_parents, grouped, in_order
@@ -90,6 +91,7 @@ else:
             "processing.engine.outcome": ["Outcome", "done", "done_to", "retry", "skip_to"],
             "processing.engine.parked": ["Parked"],
             "processing.engine.rules": ["Rules"],
+            "processing.engine.stats": ["Stats"],
             "processing.handling": ["Classify", "Handler", "by_kind"],
             "processing.held_back": ["HeldBack"],
             "processing.history": ["History", "by_parents", "grouped", "in_order"],
@@ -170,6 +172,7 @@ __all__ = [
     "Snapshot",
     "Source",
     "Span",
+    "Stats",
     "StreamEvent",
     "SubscriptionCheckpoints",
     "SubscriptionSource",

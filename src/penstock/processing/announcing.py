@@ -150,6 +150,8 @@ def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
         "round_seconds": None if snapshot.round_seconds is None else round(snapshot.round_now_seconds(), 1),
         "commits_failing": snapshot.commits_failing,
         "counts": dict(snapshot.counts),
+        "gauges": dict(snapshot.gauges),
+        "observed": _observed(snapshot, before),
     }
 
 
@@ -170,7 +172,23 @@ def sentence(figures: dict[str, Any]) -> str:
     told += [f"a round for {figures['round_seconds']:g} s"] if figures["round_seconds"] is not None else []
     told += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
     told += [f"{name} {count}" for name, count in sorted(figures["counts"].items())]
+    told += [f"{name} {value:g}" for name, value in sorted(figures["gauges"].items())]
+    told += [
+        f"{name} p50 {each['p50']:g}, p99 {each['p99']:g}"
+        for name, each in sorted(figures["observed"].items())
+        if each["count"]
+    ]
     return ", ".join(told)
+
+
+def _observed(snapshot: Snapshot, before: Snapshot | None) -> dict[str, dict[str, float]]:
+    """Return what handlers have observed since *before*, by name."""
+    found = {}
+    for name, distribution in snapshot.observed.items():
+        recent = distribution.since(before.observed.get(name) if before else None)
+        p50, p99 = (float(f"{recent.percentile(share):.3g}") for share in (0.5, 0.99))
+        found[name] = {"count": recent.count, "sum": recent.sum, "p50": p50, "p99": p99}
+    return found
 
 
 def _gapped(streams: int, missing: dict[str, int]) -> str:

@@ -5,6 +5,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from penstock.client.concurrency import is_cancelled
@@ -12,7 +13,7 @@ from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.errors.root import printable
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import INDEX_END
-from penstock.processing.engine.outcome import ALL, Failure, Outcome, done_to, outcome_of
+from penstock.processing.engine.outcome import ALL, Failure, Outcome, outcome_of
 from penstock.processing.event_loop import EventLoop
 from penstock.processing.parameters import check_function, check_kind, check_returns, is_coroutine_function
 
@@ -194,5 +195,5 @@ def _of_run(returned: Any, events: Sequence[Any], end: int) -> Outcome:
     """Return what has come of a span by what was *returned* for its first run, which ends at a place."""
     outcome = settled(returned, events[end - 1].next)
     if end < len(events) and outcome.next is None:
-        return done_to(events[end].index, tag=outcome.tag, **(outcome.counts or {}))
+        return replace(outcome, next=events[end].index)
     return outcome

@@ -280,6 +280,12 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         _lag,
     ),
     (
+        "penstock_handler_gauge",
+        "What handlers have set, under names of their own.",
+        ["name"],
+        lambda each: [((name,), value) for name, value in each.gauges.items()],
+    ),
+    (
         "penstock_spark_round_age_seconds",
         "For how long the round on Spark has gone on that is under way; 0 where none is.",
         [],
@@ -353,6 +359,12 @@ _HISTOGRAMS: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Iterable
         "How long calls of handlers took, by what has come of them: ok, or a tag.",
         ["kind"],
         lambda each: [((kind,), took) for kind, took in each.took.items()],
+    ),
+    (
+        "penstock_handler_observed",
+        "What handlers have observed, under names of their own.",
+        ["name"],
+        lambda each: [((name,), found) for name, found in each.observed.items()],
     ),
     (
         "penstock_feed_read_seconds",

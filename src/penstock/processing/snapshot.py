@@ -12,7 +12,7 @@ from penstock.processing.categories import Category, categories
 from penstock.processing.engine.busy import Busy, Figures
 from penstock.processing.engine.census import census
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.histogram import Histogram
+from penstock.processing.engine.histogram import Distribution, Histogram
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_members
 from penstock.processing.tally import Tally
@@ -109,6 +109,10 @@ class Snapshot:
     """How many calls have failed, by tag."""
     counts: Mapping[str, int]
     """What handlers have counted."""
+    gauges: Mapping[str, float]
+    """What handlers have set."""
+    observed: Mapping[str, Distribution]
+    """What handlers have observed."""
     handled: int
     repeats: int
     commits: Mapping[str, int]
@@ -205,6 +209,8 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         took={kind: latency.histogram() for kind, latency in engine.latency.items()},
         failures=dict(engine.busy.failures),
         counts=dict(engine.counts),
+        gauges=dict(engine.stats.gauges),
+        observed={name: each.distribution() for name, each in engine.stats.observed.items()},
         handled=engine.handled,
         repeats=engine.repeats,
         commits=dict(tally.commits),

@@ -61,7 +61,7 @@ class _Syncing:
             self._waits.pop(stream, None)
         tag, counts = _told(attained, events)
         settled = skip_to if attained.position > end else done_to
-        return settled(attained.position, tag=tag, **counts)
+        return settled(attained.position, tag=tag, stats=None, **counts)
 
     def _pause(self, stream: str) -> float:
         with self._turn:

@@ -9,6 +9,7 @@ from penstock.errors import StreamExhausted
 from penstock.processing.announcing import Announcing
 from penstock.processing.engine.busy import NEWS_MAX
 from penstock.processing.engine.outcome import Failure, done, retry
+from penstock.processing.engine.stats import Stats
 from penstock.processing.quota import Quota
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
@@ -179,6 +180,28 @@ def test_line_of_figures_tells_activity_and_state(caplog: pytest.LogCaptureFixtu
     assert (figures["handled"], figures["failing"], figures["failing_seconds"], figures["counts"]) == (
         1, 1, 31.0, {"mails": 4},
     )  # fmt: skip
+
+
+def test_statistics_of_the_handler_are_announced_as_they_were_since_the_line_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched("mailer", engine())
+    announcing = Announcing("mailer", watched.engine, Quota())
+    watched.engine.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
+    snapshots = [None, watched.snapshot]
+    for call, value in zip(watched.engine.take(2, 0.0), (7.0, 100.0), strict=True):
+        stats = Stats()
+        stats.observe("eur", value)
+        stats.set("queue", value)
+        watched.engine.settle(call, done(stats=stats), 1.0, 0.25)
+        snapshots.append(watched.snapshot)
+        announcing.tell(snapshots[-1], snapshots[-2])
+    announcing.tell(watched.snapshot, snapshots[-1])
+
+    first, second, third = read_log(caplog)
+    assert first.endswith(", queue 7, eur p50 6.87, p99 6.87")
+    assert second.endswith(", queue 100, eur p50 101, p99 101")
+    assert third.endswith(", queue 100")
 
 
 def test_end_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from penstock.errors import BadParameter
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.stats import Stats
 from penstock.processing.metrics import ProcessorMetrics, serve_metrics
 from penstock.processing.runners.local import LOOK_INTERVAL, Local
 from penstock.processing.sources.memory import MemorySource
@@ -50,7 +51,10 @@ def test_processor_is_exported_with_all_its_activity() -> None:
     watched.tally.read(batch(9, things("A0E0", "A0E1", "B0E2", "C0E3"), "order.placed/0"))
     slow, quick, _ = watched.engine.take(3, 0.0)
     watched.engine.settle(slow, Failure("timeout", "slow"), 3.0, 0.5)
-    watched.engine.settle(quick, done(mails=2), 3.0, 0.5)
+    stats = Stats()
+    stats.observe("eur", 1, 240)
+    stats.set("queue", 12)
+    watched.engine.settle(quick, done(mails=2, stats=stats), 3.0, 0.5)
     watched.tally.commit_failed("it is away")
     watched.now = 10.0
     registry = registry_of(watched)
@@ -74,6 +78,11 @@ def test_processor_is_exported_with_all_its_activity() -> None:
     assert found("scheduler_handled_events_total") == 1
     assert found("scheduler_exceptions_total", tag="timeout") == 1
     assert found("handler_counts_total", name="mails") == 2
+    assert found("handler_gauge", name="queue") == 12
+    assert found("handler_observed_count", name="eur") == 2
+    assert found("handler_observed_sum", name="eur") == 241
+    assert found("handler_observed_bucket", name="eur", le="1") == 1
+    assert found("handler_observed_bucket", name="eur", le="256") == 2
     assert found("processor_commits_total", outcome="failed") == 1
     assert found("processor_commits_failing") == 1
     assert found("feed_position", tranche="order.placed/0") == 0

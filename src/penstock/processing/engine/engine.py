@@ -25,6 +25,7 @@ from penstock.processing.engine.kept import Kept
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.stats import Stats
 from penstock.processing.engine.stream import Later, Stream, Want
 from penstock.processing.engine.tags import counted_as
 from penstock.processing.engine.tranche import Tranche
@@ -54,8 +55,8 @@ class Engine(Kept):
         super().__init__(rules, is_dense=is_dense)
         self.latency: dict[str, Latency] = {}
         """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
-        self.counts: Counter[str] = Counter()
-        """What handlers have counted."""
+        self.stats = Stats()
+        """What handlers have counted, observed and set."""
         self.handled = 0
         """How many events are done that were with handlers."""
         self.repeats = 0
@@ -64,6 +65,11 @@ class Engine(Kept):
         self._rested = 0
         """How often streams have come to rest."""
         self._batches = 0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What handlers have counted."""
+        return self.stats.counts
 
     def open(
         self, tranche: str, position: Position, ahead: Mapping[str, int] | None = None, *, is_exact: bool = True
@@ -278,8 +284,8 @@ class Engine(Kept):
         is_passed = call.is_below(stream.write)
         has_progressed = is_passed or to > call.index
         self.busy.went_well(call, has_progressed=has_progressed, tag=outcome.tag)
-        if outcome.counts:
-            self.counts.update(outcome.counts)
+        if outcome.counts or outcome.stats is not None:
+            self.stats.merge(outcome.counts, outcome.stats)
         stream.attempts = 0
         stream.has_stalled = not has_progressed
         for want in stream.begun(to):

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from penstock.errors import BadOutcome, BadParameter
 from penstock.processing.engine.item import INDEX_END
-from penstock.processing.parameters import check_name, check_seconds
+from penstock.processing.engine.stats import Stats
+from penstock.processing.parameters import check_kind, check_name, check_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Outcome:
     """What it is called in views, logs and metrics."""
     counts: Mapping[str, int] | None = None
     """What is to be counted under names of the user's own."""
+    stats: Stats | None = None
+    """Further statistics under names of the user's own."""
     skips: bool = field(default=False, compare=False)
     """Whether `next` may lie beyond the span."""
 
@@ -50,16 +53,25 @@ def timed_out(seconds: float) -> Failure:
     return Failure("timeout", f"the handler was not done after {seconds:g} s")
 
 
-def done(*, tag: str | None = None, **counts: int) -> Outcome:
+def done(*, tag: str | None = None, stats: Stats | None = None, **counts: int) -> Outcome:
     """Say that the whole span is done; as a handler does that returns nothing.
+
+    *tag*, *stats* and *counts* tell more of the call, as of the others.
 
     Raises:
         BadParameter: (as of the others) what is said is none of what it should be.
     """
-    return _outcome(None, None, tag, counts)
+    return _outcome(None, None, tag, stats, counts)
 
 
-def done_to(index: int, *, after_seconds: float | None = None, tag: str | None = None, **counts: int) -> Outcome:
+def done_to(
+    index: int,
+    *,
+    after_seconds: float | None = None,
+    tag: str | None = None,
+    stats: Stats | None = None,
+    **counts: int,
+) -> Outcome:
     """Say that the events below *index* are done. The others come again: at once, or after *after_seconds*.
 
     It lies in the span, or just behind: only `skip_to` passes over what was not seen.
@@ -67,24 +79,28 @@ def done_to(index: int, *, after_seconds: float | None = None, tag: str | None =
     _check_index(index)
     if after_seconds is not None:
         check_seconds("after_seconds", after_seconds, zero=True)
-    return _outcome(index, after_seconds, tag, counts)
+    return _outcome(index, after_seconds, tag, stats, counts)
 
 
-def retry(after_seconds: float, *, tag: str | None = None, **counts: int) -> Outcome:
+def retry(after_seconds: float, *, tag: str | None = None, stats: Stats | None = None, **counts: int) -> Outcome:
     """Say that nothing is done yet, without an error: the span comes again after *after_seconds*."""
     check_seconds("after_seconds", after_seconds, zero=True)
-    return _outcome(-1, after_seconds, tag, counts)
+    return _outcome(-1, after_seconds, tag, stats, counts)
 
 
-def skip_to(index: int, *, tag: str | None = None, **counts: int) -> Outcome:
+def skip_to(index: int, *, tag: str | None = None, stats: Stats | None = None, **counts: int) -> Outcome:
     """Say that the handler has seen further than it was given: events below *index* are dropped when they come."""
     _check_index(index)
-    return replace(_outcome(index, None, tag, counts), skips=True)
+    return replace(_outcome(index, None, tag, stats, counts), skips=True)
 
 
-def _outcome(index: int | None, after_seconds: float | None, tag: str | None, counts: dict[str, int]) -> Outcome:
+def _outcome(
+    index: int | None, after_seconds: float | None, tag: str | None, stats: Stats | None, counts: dict[str, int]
+) -> Outcome:
     if tag is not None:
         check_name("tag", tag)
+    if stats is not None:
+        check_kind("stats", stats, Stats, "Stats()")
     for name, count in counts.items():
         if name in _NO_COUNTS:
             allowed = (
@@ -94,7 +110,7 @@ def _outcome(index: int | None, after_seconds: float | None, tag: str | None, co
             raise BadParameter(parameter=name, value=count, allowed=allowed)
         if type(count) is not int or count < 0:
             raise BadParameter(parameter=name, value=count, allowed="a whole number from 0: it is counted")
-    return Outcome(index, after_seconds, tag, counts or None)
+    return Outcome(index, after_seconds, tag, counts or None, stats)
 
 
 def _check_index(index: Any) -> None:

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable
 from operator import index
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.engine.stats import Stats
 
 State: TypeAlias = Literal["waiting", "done", "failed"]
 RESULTS: Final = pa.schema(
@@ -24,7 +25,7 @@ RESULTS: Final = pa.schema(
         pa.field("after", pa.float64()),
         pa.field("tag", pa.string()),
         pa.field("detail", pa.string()),
-        pa.field("counts", pa.string()),
+        pa.field("stats", pa.string()),
         pa.field("took", pa.float64()),
         pa.field("passed", pa.int64()),
         pa.field("computed", pa.float64()),
@@ -32,7 +33,7 @@ RESULTS: Final = pa.schema(
 )
 RESULTS_SQL: Final = (
     "stream string, place int, again boolean, first bigint, next bigint, events bigint, received bigint, state string, "
-    "to bigint, after double, tag string, detail string, counts string, took double, passed bigint, computed double"
+    "to bigint, after double, tag string, detail string, stats string, took double, passed bigint, computed double"
 )
 ROWS_MAX: Final = 10_000
 _SPAN: Final = 7
@@ -58,7 +59,7 @@ class Result(NamedTuple):
     after: float | None = None
     tag: str | None = None
     detail: str | None = None
-    counts: str | None = None
+    stats: str | None = None
     took: float = 0.0
     passed: int = 0
     """How many events of its stream lie below where that has come to, of those that were read: also behind the span."""
@@ -73,17 +74,19 @@ class Result(NamedTuple):
         """
         if isinstance(outcome, Failure):
             return self._replace(state="failed", tag=outcome.tag, detail=outcome.detail, took=took)
-        to, after, tag, counts = outcome.next, outcome.after_seconds, outcome.tag, None
+        to, after, tag, stats = outcome.next, outcome.after_seconds, outcome.tag, None
         if to is not None:
             to = index(to)
         if after is not None:
             after = float(after)
         if tag is not None:
             tag.encode()
-        if outcome.counts is not None:
-            counts = json.dumps(dict(outcome.counts))  # ASCII: names of any text, and numbers of any size.
+        if outcome.counts is not None or outcome.stats is not None:
+            counts = None if outcome.counts is None else dict(outcome.counts)
+            others = None if outcome.stats is None else outcome.stats.to_json()
+            stats = json.dumps([counts, others])  # ASCII: names of any text, and numbers of any size.
         # `_replace` takes twice as long, and most calls end here.
-        return Result(*self[:_SPAN], "done", to, after, tag, None, counts, took, passed)
+        return Result(*self[:_SPAN], "done", to, after, tag, None, stats, took, passed)
 
     @property
     def handled(self) -> int:
@@ -96,9 +99,10 @@ class Result(NamedTuple):
         if self.state == "failed":
             return Failure(self.tag or "failed", self.detail or "")
         to = self.next if self.to is None else self.to
-        counts: dict[str, Any] | None = None if self.counts is None else json.loads(self.counts)
+        counts, others = (None, None) if self.stats is None else json.loads(self.stats)
+        stats = None if others is None else Stats.from_json(others)
         # To be wanted again from its first event on is to have come no further.
-        return Outcome(-1 if to <= self.first else to, self.after, self.tag, counts)
+        return Outcome(-1 if to <= self.first else to, self.after, self.tag, counts, stats)
 
 
 def in_batches(results: Iterable[Result]) -> Iterable[pa.RecordBatch]:

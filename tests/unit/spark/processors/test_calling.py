@@ -5,12 +5,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
+from penstock.processing.engine.stats import Stats
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.plan import Plan
 from penstock.spark.processors.reading import EVENTS
 from penstock.spark.processors.results import RESULTS, results_of
 
 LAST = 2**63 - 1
+
+STATS = Stats()
+STATS.count("größe", 2**64)
+STATS.observe("eur", 0, 17.5, 1e12)
+STATS.set("queue", -1.5)
 
 
 def call_all(returned: Any) -> dict[str, Outcome | Failure]:
@@ -32,8 +38,10 @@ def call_all(returned: Any) -> dict[str, Outcome | Failure]:
         (done(n=2**64), Outcome(2, counts={"n": 2**64})),
         (done(**{"\ud800": 1, "\0": 2}), Outcome(2, counts={"\ud800": 1, "\0": 2})),
         (retry(2**53 + 1), Outcome(-1, after_seconds=2.0**53)),
+        (done(stats=STATS), Outcome(2, stats=STATS)),
+        (done(stats=STATS, n=1), Outcome(2, counts={"n": 1}, stats=STATS)),
     ],
-    ids=["the last index", "a large count", "counts of any name", "an age"],
+    ids=["the last index", "a large count", "counts of any name", "an age", "statistics", "counts and statistics"],
 )
 def test_extreme_outcomes_of_a_handler_reach_the_driver_unchanged(returned: Outcome, outcome: Outcome) -> None:
     assert call_all(returned) == {"a": outcome, "b": Outcome(3)}

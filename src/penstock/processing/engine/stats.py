@@ -1,0 +1,123 @@
+"""Statistics that handlers keep of what they do, in the words of their domain: counts, gauges, histograms."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil, isfinite, log2
+from typing import Any, Final
+
+from penstock.errors import BadParameter
+from penstock.processing.engine.histogram import STEPS, Distribution
+from penstock.processing.parameters import check_name, is_number
+
+NAMES_MAX: Final = 100
+"""A processor keeps so many gauges, and so many histograms."""
+OTHERS: Final = "(others)"
+"""The name under which a processor observes the values of all names beyond `NAMES_MAX`."""
+CLASSES: Final = 60 * STEPS
+"""Values from 2 ** -20 to 2 ** 40 are told apart."""
+
+
+@dataclass(slots=True)
+class Observed:
+    """Values that were observed, in memory that does not grow with their number."""
+
+    classes: dict[int, int] = field(default_factory=dict)
+    """How many there are in each class; the upper bound belongs to a class."""
+    count: int = 0
+    sum: float = 0.0
+
+    def add(self, value: float) -> None:
+        """Observe *value*, which is not negative."""
+        least = Distribution.LEAST
+        at = 0 if value <= least else min(ceil(log2(value / least) * STEPS) - 1, CLASSES)
+        self.classes[at] = self.classes.get(at, 0) + 1
+        self.count += 1
+        self.sum += value
+
+    def merge(self, other: "Observed") -> None:
+        """Observe what *other* has observed."""
+        for at, count in other.classes.items():
+            self.classes[at] = self.classes.get(at, 0) + count
+        self.count += other.count
+        self.sum += other.sum
+
+    def distribution(self) -> Distribution:
+        """Return what was observed so far, as it stays."""
+        return Distribution(dict(self.classes), self.count, self.sum)
+
+
+@dataclass(slots=True)
+class Stats:
+    """Statistics of one call of a handler, for `done(stats=…)` and its like.
+
+        stats = Stats()
+        stats.count("mails", 3)
+        stats.observe("order_value_eur", 17.5, 240.0)
+        stats.set("queue_depth", 12)
+        return done(stats=stats)
+
+    They are exported under these names once the call has ended well. Let there be few names.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    gauges: dict[str, float] = field(default_factory=dict)
+    observed: dict[str, Observed] = field(default_factory=dict)
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add *by*, a whole number from 0, to the counter *name*.
+
+        Raises:
+            BadParameter: (as of the others) the name or the value is none.
+        """
+        check_name("name", name)
+        if type(by) is not int or by < 0:
+            raise BadParameter(parameter="by", value=by, allowed="a whole number from 0: it is counted")
+        self.counts[name] += by
+
+    def observe(self, name: str, *values: float) -> None:
+        """Add *values*, numbers from 0, to the histogram *name*: sizes, amounts, durations in seconds."""
+        check_name("name", name)
+        for value in values:
+            if not is_number(value) or not (value >= 0 and isfinite(value)):
+                raise BadParameter(parameter="values", value=value, allowed="finite numbers from 0")
+        if values:
+            observed = self.observed.setdefault(name, Observed())
+            for value in values:
+                observed.add(float(value))
+
+    def set(self, name: str, value: float) -> None:
+        """Set the gauge *name* to *value*, a finite number. It stays until a call sets it anew; the last one counts."""
+        check_name("name", name)
+        if not is_number(value) or not isfinite(value):
+            raise BadParameter(parameter="value", value=value, allowed="a finite number")
+        self.gauges[name] = float(value)
+
+    def merge(self, counts: Mapping[str, int] | None, other: "Stats | None") -> None:
+        """Add the statistics of a call; its gauges replace those of the same names."""
+        if counts:
+            self.counts.update(counts)
+        if other is None:
+            return
+        self.counts.update(other.counts)
+        for name, value in other.gauges.items():
+            if name in self.gauges or len(self.gauges) < NAMES_MAX:
+                self.gauges[name] = value
+        for name, observed in other.observed.items():
+            known = name in self.observed or len(self.observed) < NAMES_MAX
+            self.observed.setdefault(name if known else OTHERS, Observed()).merge(observed)
+
+    def to_json(self) -> list[Any]:
+        """Return it as JSON can hold it."""
+        observed = {name: [[*each.classes.items()], each.count, each.sum] for name, each in self.observed.items()}
+        return [dict(self.counts), self.gauges, observed]
+
+    @classmethod
+    def from_json(cls, found: list[Any]) -> "Stats":
+        """Return what `to_json` has returned."""
+        counts, gauges, observed = found
+        return cls(
+            Counter(counts),
+            gauges,
+            {name: Observed(dict(map(tuple, classes)), *rest) for name, (classes, *rest) in observed.items()},
+        )
