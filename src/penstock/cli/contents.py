@@ -43,6 +43,12 @@ CONTENTS: Final = {
         "Bring the tables up to date, and tell what was done.",
         ("penstock migrate --database sqlite:///shop.db", "penstock migrate --print-sql | psql shop"),
     ),
+    "backup": Entry(
+        HUB,
+        "penstock.cli.backup:backup",
+        "Copy a SQLite database into FILE, while hubs and services read and write it.",
+        ("penstock backup --database sqlite:///shop.db /var/backups/shop-$(date +%F).db",),
+    ),
     "restored": Entry(
         HUB,
         "penstock.cli.restored:restored",

@@ -15,7 +15,7 @@ def restored(database: DatabaseOption = DATABASE, output: OutputOption = "text")
     from penstock.hub.hub import Hub
 
     with opened(database) as store:
-        store.check()
+        store.check(restoring=True)
         feeds = Hub(store).registry.raise_epochs()
         shown = store.url
     if output == "json":

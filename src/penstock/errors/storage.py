@@ -63,6 +63,10 @@ class DatabaseUnsuitable(SchemaError):
             "the encoding of the database is {found}, Penstock needs {wanted}",
             "Create another database: `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`; SQLite: a new file.",
         ),
+        "backup-not-announced": Case(
+            "the database is a backup that was made at {made_at}: consumers may have read events that it lacks",
+            "Run `penstock restored` with the URL of this database, then start the hub.",
+        ),
         "table-unsuitable": Case(
             "the table {table} is not Penstock's: it lacks the columns {missing} and has {columns}",
             "Another program or version created it. Configure another table name, or rename that table.",
@@ -78,6 +82,8 @@ class DatabaseUnsuitable(SchemaError):
     """The schema version or encoding of the database."""
     wanted: Any
     """The schema version or encoding that Penstock needs."""
+    made_at: str | None
+    """When the backup was made, in `backup-not-announced`."""
     table: str | None
     """The table in `table-unsuitable`."""
     missing: list[str] | None

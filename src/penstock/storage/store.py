@@ -189,8 +189,11 @@ class Store(Protocol):
             DatabaseUnsuitable: the database cannot store every character that an event may have.
         """
 
-    def check(self) -> None:
-        """Raise SchemaMissing or DatabaseUnsuitable unless the tables are those of this version."""
+    def check(self, *, restoring: bool = False) -> None:
+        """Raise SchemaMissing or DatabaseUnsuitable unless the tables are those of this version.
+
+        A backup of `penstock backup` is unsuitable until its feeds have new epochs, except while *restoring*.
+        """
 
     def doctor(self) -> Sequence[DoctorFinding]:
         """Check reachability, schema, durability, long transactions and the outbox."""

@@ -174,7 +174,7 @@ class PostgresStore:
                 done.append(f"{step.number:04} {step.name}")
         return done
 
-    def check(self) -> None:
+    def check(self, *, restoring: bool = False) -> None:  # noqa: ARG002 - PostgreSQL's backups are not marked.
         """Check the version of the tables: see `Store.check`."""
         with self._lend() as connection:
             found = _found(connection)

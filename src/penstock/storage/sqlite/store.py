@@ -9,10 +9,12 @@ from pathlib import Path
 
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, SchemaMissing
 from penstock.storage.sqlite import SQLITE
+from penstock.storage.sqlite.backup import find_mark
 from penstock.storage.sqlite.connection import Readers, Writer, connect, limit_time, log_of, translate_errors
 from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, diagnose, read_schema_version
 from penstock.storage.sqlite.log.events import SqliteLog
 from penstock.storage.sqlite.log.outbox import SqliteOutbox
+from penstock.storage.sqlite.registry import SqliteRegistry
 from penstock.storage.statements import SqlRunner
 from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, StoreSpace, Tx
 
@@ -25,6 +27,11 @@ class SqliteTx(Tx):
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(SqlRunner(SQLITE, connection))
         self._connection = connection
+
+    @cached_property
+    def registry(self) -> SqliteRegistry:
+        """Event types, their partitions and their schemas."""
+        return SqliteRegistry(self._sql)
 
     @cached_property
     def log(self) -> SqliteLog:
@@ -103,13 +110,15 @@ class SqliteStore:
                 done.append(f"{step.number:04} {step.name}")
         return done
 
-    def check(self) -> None:
-        """Check the version of the tables: see `Store.check`."""
+    def check(self, *, restoring: bool = False) -> None:
+        """Check the version of the tables, and whether the file is a backup: see `Store.check`."""
         self._writer.check_file()
         with self._readers.lend() as connection:
-            found = read_schema_version(connection)
+            found, made_at = read_schema_version(connection), find_mark(connection)
         if SQLITE.pending(found):
             raise SchemaMissing(found=found, wanted=SQLITE.version)
+        if made_at is not None and not restoring:
+            raise DatabaseUnsuitable.of("backup-not-announced", made_at=made_at)
 
     def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
         """Check the database: see `Store.doctor`."""

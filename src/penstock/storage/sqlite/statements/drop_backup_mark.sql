@@ -1,0 +1,2 @@
+-- Remove the mark that the file is a backup: its feeds have new epochs.
+DROP TABLE IF EXISTS penstock_backup

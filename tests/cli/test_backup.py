@@ -1,0 +1,171 @@
+"""`penstock backup` makes a whole file or none, and says what prevents it."""
+
+import signal
+import sqlite3
+import stat
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import PENSTOCK, Command
+
+
+@pytest.fixture
+def shop(penstock: Command) -> Path:
+    """The file of a hub's database, in the command's directory."""
+    assert penstock("migrate", "--database", "sqlite:///shop.db").status == 0
+    return penstock.directory / "shop.db"
+
+
+def refused(penstock: Command, *arguments: object, status: int = 1) -> list[str]:
+    """Return the lines with which the command refuses to make a backup."""
+    before = sorted(penstock.directory.iterdir())
+    failed = penstock("backup", *arguments)
+    assert failed.status == status
+    assert failed.out == ""
+    assert sorted(penstock.directory.iterdir()) == before
+    return failed.err.splitlines()
+
+
+def test_backup_tells_what_it_has_made(penstock: Command, shop: Path) -> None:
+    said = penstock("backup", "one.db", "--database", "sqlite:///shop.db")
+    told = penstock("backup", "two.db", "--database", "sqlite:///shop.db", "-o", "json")
+
+    assert said.out.startswith("one.db is a backup of sqlite:///shop.db: ")
+    assert said.out.endswith("checked and on disk.\n")
+    size = (penstock.directory / "two.db").stat().st_size
+    assert told.json == {
+        "database": "sqlite:///shop.db",
+        "file": "two.db",
+        "bytes": size,
+        "seconds": told.json["seconds"],
+    }
+    names = {path.name for path in penstock.directory.iterdir()}
+    assert names == {"shop.db", "shop.db-queue", "one.db", "two.db"}
+
+
+def test_backup_is_readable_by_its_user_alone(penstock: Command, shop: Path) -> None:
+    penstock("backup", "copy.db", "--database", "sqlite:///shop.db")
+
+    assert stat.S_IMODE((penstock.directory / "copy.db").stat().st_mode) == 0o600
+
+
+def test_backup_shows_its_progress_on_a_terminal(penstock: Command, shop: Path) -> None:
+    shown = penstock.run_on_terminal("backup", "copy.db", "--database", "sqlite:///shop.db")
+
+    assert "copying" in shown
+    assert "checking the copy" in shown
+
+
+@pytest.mark.parametrize("name", ["shop.db", "other", "link"])
+def test_existing_file_is_not_overwritten(penstock: Command, shop: Path, name: str) -> None:
+    (penstock.directory / "other").write_text("mine", encoding="utf-8")
+    (penstock.directory / "link").symlink_to("nowhere")
+
+    assert refused(penstock, name, "--database", "sqlite:///shop.db") == [
+        f"penstock: {penstock.directory / name} exists; a backup overwrites nothing",
+        "  Name a file that does not exist.",
+    ]
+    assert (penstock.directory / "other").read_text(encoding="utf-8") == "mine"
+
+
+def test_directory_or_missing_directory_is_refused(penstock: Command, shop: Path) -> None:
+    (penstock.directory / "backups").mkdir()
+
+    assert refused(penstock, "backups", "--database", "sqlite:///shop.db") == [
+        f"penstock: {penstock.directory}/backups is a directory",
+        "  Name a file in it that does not exist.",
+    ]
+    assert refused(penstock, "none/copy.db", "--database", "sqlite:///shop.db") == [
+        f"penstock: there is no directory {penstock.directory}/none",
+        "  Create it, or name another file.",
+    ]
+
+
+def test_missing_database_is_refused(penstock: Command) -> None:
+    assert refused(penstock, "copy.db", "--database", "sqlite:///shop.db")[0] == (
+        f"penstock: there is no file {penstock.directory}/shop.db"
+    )
+
+
+def test_file_without_tables_of_penstock_is_refused_and_stays_unchanged(penstock: Command) -> None:
+    theirs = penstock.directory / "theirs.db"
+    with closing(sqlite3.connect(theirs)) as connection:
+        connection.execute("CREATE TABLE theirs (n INTEGER)")
+    before = theirs.read_bytes()
+
+    assert refused(penstock, "copy.db", "--database", "sqlite:///theirs.db") == [
+        f"penstock: {theirs} has no tables of Penstock",
+        "  Correct --database.",
+    ]
+    assert theirs.read_bytes() == before
+
+
+def test_file_that_is_no_database_is_refused(penstock: Command) -> None:
+    (penstock.directory / "notes.txt").write_text("notes " * 1000, encoding="utf-8")
+
+    assert "not a SQLite database" in refused(penstock, "copy.db", "--database", "sqlite:///notes.txt")[0]
+
+
+def test_damaged_database_makes_no_backup(penstock: Command, shop: Path) -> None:
+    with closing(sqlite3.connect(shop)) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'penstock_event'").fetchone()
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    with shop.open("r+b") as file:
+        file.seek((root - 1) * page_bytes)
+        file.write(b"\xff" * 200)
+
+    checking, *said = refused(penstock, "copy.db", "--database", "sqlite:///shop.db")
+
+    assert checking == "checking the copy."
+    assert said[0].startswith("penstock: no backup was made, the copy is damaged: ")
+    assert "PRAGMA integrity_check" in said[1]
+
+
+def test_lack_of_space_leaves_no_file(penstock: Command, shop: Path) -> None:
+    command = ["prlimit", "--fsize=65536", *PENSTOCK, "backup", "copy.db", "--database", "sqlite:///shop.db"]
+    failed = subprocess.run(
+        command, cwd=penstock.directory, env=penstock.environment, check=False, capture_output=True, encoding="utf-8"
+    )
+
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("penstock: ")
+    assert sorted(path.name for path in penstock.directory.iterdir()) == ["shop.db", "shop.db-queue"]
+
+
+def test_database_on_postgresql_is_told_what_to_do_instead(penstock: Command) -> None:
+    said = refused(penstock, "copy.db", "--database", "postgresql://shop@db/shop", status=2)
+
+    assert said[0] == "penstock: `penstock backup` is for SQLite; PostgreSQL has backups of its own"
+    assert "pg_basebackup" in said[1]
+    assert "docs/guides/backup.md" in said[1]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_backup_leaves_no_file(
+    penstock: Command, shop: Path, monkeypatch: pytest.MonkeyPatch, number: int, status: int
+) -> None:
+    def interrupted(source: Path, target: Path, report: Any) -> None:
+        target.write_bytes(b"the first half")
+        report(1, 2)
+        signal.raise_signal(number)
+
+    monkeypatch.setattr("penstock.storage.sqlite.backup.copy_database", interrupted)
+
+    assert penstock("backup", "copy.db", "--database", "sqlite:///shop.db").status == status
+
+    assert sorted(path.name for path in penstock.directory.iterdir()) == ["shop.db", "shop.db-queue"]
+
+
+def test_backup_of_an_older_version_is_made_and_migrated_when_put_back(penstock: Command, shop: Path) -> None:
+    with closing(sqlite3.connect(shop)) as connection:
+        connection.execute("DELETE FROM penstock_migration WHERE number = (SELECT max(number) FROM penstock_migration)")
+        connection.commit()
+
+    assert penstock("backup", "copy.db", "--database", "sqlite:///shop.db").status == 0
+
+    refused_as_old = penstock("restored", "--database", "sqlite:///copy.db")
+    assert "penstock migrate" in refused_as_old.err
