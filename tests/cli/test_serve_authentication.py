@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import signal
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -74,6 +76,38 @@ def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_pa
         assert list_event_types(url, trusting) == 200
 
     assert url.startswith("https://")
+
+
+def test_hub_with_idle_tls_connections_stops_at_once(penstock: Command, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.sign_for_server()
+    with penstock.start("serve", "--port", 0, "--tls-cert", certificate, "--tls-key", key) as serving:
+        url = httpx2.URL(url_of(serving))
+        context = ssl.create_default_context(cafile=str(authority.certificate))
+        with (
+            socket.create_connection((url.host, url.port)) as silent,
+            context.wrap_socket(socket.create_connection((url.host, url.port)), server_hostname="localhost") as idle,
+        ):
+            idle.sendall(b"GET /version HTTP/1.1\r\nHost: hub\r\n\r\n")
+            assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
+            serving.send_signal(signal.SIGTERM)
+
+            said = serving.stderr.read().decode() if serving.stderr else ""
+            assert serving.wait(300) == 0
+            assert silent.fileno() > 0
+
+    assert "stopped" in said
+    assert "giving up" not in said
+
+
+def test_connection_without_a_tls_handshake_is_cut_in_time(penstock: Command, tmp_path: Path) -> None:
+    certificate, key = Authority(tmp_path).sign_for_server()
+    tls = ("--tls-cert", certificate, "--tls-key", key)
+    with penstock.start("serve", "--port", 0, *tls, "--header-timeout", "200ms") as serving:
+        url = httpx2.URL(url_of(serving))
+
+        with socket.create_connection((url.host, url.port), timeout=30) as silent:
+            assert silent.recv(1) == b""
 
 
 @pytest.mark.parametrize(("trusted", "status"), [("127.0.0.1", 200), ("10.0.0.0/8", 401)])

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import structlog
 import uvicorn
@@ -89,7 +89,7 @@ def serve(
     # The server raises the signal again once it has stopped: ours then ends the process as a success.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
-    server = _Server(config, announce, app.give_up)
+    server = _Server(config, announce, app.give_up, header_timeout)
     server.run(sockets=[listener])
     if not server.started:
         sys.exit(1)  # The application's start failed, which has been logged.
@@ -107,8 +107,15 @@ def stop_with_stdin() -> None:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], give_up: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        announce: Callable[[], None],
+        give_up: Callable[[float], None],
+        handshake_timeout: float,
+    ) -> None:
         super().__init__(config)
+        self._handshake_timeout = handshake_timeout
         self._announce = announce
         self._give_up = give_up
         self._told, self._tell = os.pipe()
@@ -129,9 +136,28 @@ class _Server(uvicorn.Server):
         os._exit(0)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Start the application, then listen: uvicorn's own listening would give each TLS handshake a minute."""
+        await super().startup(sockets=[])
+        loop = asyncio.get_running_loop()
+        for each in sockets or ():
+            server = await loop.create_server(
+                self._make_protocol,
+                sock=each,
+                ssl=self.config.ssl,
+                backlog=self.config.backlog,
+                ssl_handshake_timeout=self._handshake_timeout if self.config.ssl else None,
+            )
+            self.servers.append(server)
         if self.started:
             self._announce()
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        """Return a protocol for a connection, with the arguments that uvicorn gives each one."""
+        make: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
 
     async def main_loop(self) -> None:
         """Do as uvicorn's own, but once a second: ten times costs a hub that waits half as much as its looks do."""

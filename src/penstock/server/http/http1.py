@@ -369,7 +369,11 @@ class Http1Protocol(asyncio.Protocol):
     def shutdown(self) -> None:
         """Close once the request that is with the application is answered (uvicorn asks for it when it stops)."""
         self._stopping = True
-        if not self._exchanges:
+        if self._exchanges:
+            return
+        if self._scheme == "https" and not self.transport.get_write_buffer_size():
+            self.transport.abort()  # TLS would wait for the client's farewell, and one that is idle does not read.
+        else:
             self.transport.close()
 
     def close(self) -> None:
