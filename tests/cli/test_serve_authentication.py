@@ -1,6 +1,7 @@
 """`penstock serve` with JSON Web Tokens, client certificates, a proxy that authenticates, and TLS."""
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -59,7 +60,7 @@ def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_pa
     certificate, key = authority.sign_for_server()
     client_certificate = authority.sign("client", cn=["billing"])
     tls = ("--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", authority.certificate)
-    with penstock.start("serve", "--port", 0, *tls, "--auth", "certificate") as serving:
+    with penstock.start("serve", "--port", 0, *tls, "--auth", "certificate", "--admin", "service:billing") as serving:
         url = url_of(serving)
         trusting = ssl.create_default_context(cafile=str(authority.certificate))
         assert list_event_types(url, trusting) == 401
@@ -74,8 +75,12 @@ def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_pa
             if json.loads(line)["event"] == "certificate loaded":
                 break
         assert list_event_types(url, trusting) == 200
+        with httpx2.Client(verify=trusting, trust_env=False) as client:
+            metrics = client.get(f"{url}/metrics").text
 
     assert url.startswith("https://")
+    (seconds_left,) = re.findall(r"^penstock_certificate_expires_seconds (\S+)$", metrics, re.MULTILINE)
+    assert 89 * 86_400 < float(seconds_left) <= 90 * 86_400
 
 
 def test_hub_with_idle_tls_connections_stops_at_once(penstock: Command, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ RULES: Final = [rule for group in yaml.safe_load(alert_rules())["groups"] for ru
 SERIES: Final = Path(__file__).with_name("alert_series.yml")
 SCRAPED: Final = {"job", "instance"}
 """Labels that Prometheus adds."""
-CREDENTIALS: Final = {"penstock_certificate_expires_seconds": set[str](), "penstock_token_expires_seconds": {"name"}}
-"""Metrics of a hub that has a certificate, or tokens that expire."""
+CREDENTIALS: Final = {"penstock_token_expires_seconds": {"name"}}
+"""Metrics of a hub that has tokens that expire."""
 PROCESS: Final = {"process_resident_memory_bytes": set[str](), "process_cpu_seconds_total": set[str]()}
 """Metrics that Prometheus' library has for each process, where there is /proc."""
 HISTOGRAMS: Final = re.compile(r"_(bucket|count|sum)$")

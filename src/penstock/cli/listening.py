@@ -73,6 +73,7 @@ def serve(
     """
     if tls is not None:
         tls.start()
+        app.watch_certificate(tls.measure_seconds_left)
     config = uvicorn.Config(
         app,
         http=http1(header_timeout, body_timeout),

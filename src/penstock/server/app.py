@@ -166,6 +166,10 @@ class HubApp:
         """End all waits; each is answered with the events that it has."""
         self._state.drain()
 
+    def watch_certificate(self, seconds_left: Callable[[], float]) -> None:
+        """Export as a metric how long the certificate is valid by which the hub is served."""
+        self._state.metrics.certificate_seconds_left = seconds_left
+
     def give_up(self, timeout: float) -> None:
         """Begin to stop while requests are under way, and return at once.
 

@@ -170,6 +170,8 @@ class Metrics:
         self.published = EventCounter("penstock_events_published", "Events stored on request.")
         self.served = EventCounter("penstock_feed_events_served", "Events sent to readers.")
         self.requests = RequestTimes()
+        self.certificate_seconds_left: Callable[[], float] | None = None
+        """Returns how long the server's certificate is valid; None: it has none, or another program has it."""
 
     def text(self, database: DatabaseFigures) -> bytes:
         """Return all metrics in Prometheus' text format, without what *database* does not have."""
@@ -209,6 +211,12 @@ class Metrics:
         """Return the metrics of the process's hub for Prometheus' library."""
         hub = self._hub()
         yield GaugeMetricFamily("penstock_waiters", "Readers waiting for events.", hub.log.watch.waiting if hub else 0)
+        if self.certificate_seconds_left is not None:
+            yield GaugeMetricFamily(
+                "penstock_certificate_expires_seconds",
+                "The time until the hub's TLS certificate expires; less than 0 once it has.",
+                self.certificate_seconds_left(),
+            )
         if hub is None:
             return
         appended = hub.volumes()
