@@ -9,23 +9,24 @@ import psycopg
 class Backup:
     """A copy of a database, which is made and put back while no hub has the database open."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, name: str = "backup") -> None:
+        self._copy = name
         self._server, _, self._name = url.rpartition("/")
         self._file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else None
         if self._file:
-            shutil.copy(self._file, f"{self._file}.backup")
+            shutil.copy(self._file, f"{self._file}.{self._copy}")
         else:
-            self._administer(f'CREATE DATABASE "{self._name}_backup" TEMPLATE "{self._name}"')
+            self._administer(f'CREATE DATABASE "{self._name}_{self._copy}" TEMPLATE "{self._name}"')
 
     def put_back(self) -> None:
         """Replace the database by the copy."""
         if self._file:
             for rest in self._file.parent.glob(f"{self._file.name}-*"):
                 rest.unlink()
-            shutil.move(f"{self._file}.backup", self._file)
+            shutil.move(f"{self._file}.{self._copy}", self._file)
         else:
             self._administer(f'DROP DATABASE "{self._name}" WITH (FORCE)')
-            self._administer(f'ALTER DATABASE "{self._name}_backup" RENAME TO "{self._name}"')
+            self._administer(f'ALTER DATABASE "{self._name}_{self._copy}" RENAME TO "{self._name}"')
 
     def _administer(self, sql: str) -> None:
         with psycopg.connect(f"{self._server}/postgres", autocommit=True) as connection:

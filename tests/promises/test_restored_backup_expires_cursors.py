@@ -1,6 +1,7 @@
 """Once `penstock restored` has been run, every cursor from before the restore is refused, however far it had come."""
 
 import json
+import time
 from contextlib import suppress
 
 import pytest
@@ -15,7 +16,7 @@ from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.testing.live_hub import live_hub
 from tests.nakadi import Nakadi, problem
 from tests.promises.backup import Backup
-from tests.promises.scene import NAME, create, event, hub_on
+from tests.promises.scene import NAME, create, event, hub_on, until
 from tests.served import client_of
 from tests.subscribing import filled
 
@@ -76,6 +77,26 @@ def test_cursor_into_events_that_the_backup_lacks_is_refused(url: str, is_known:
         with pytest.raises(CursorExpired):
             cursor_at(hub, far)
         assert cursor_at(hub, "_last").endswith("-10")
+
+
+def test_cursor_from_between_two_restores_of_the_same_backup_is_refused(url: str) -> None:
+    with hub_on(url) as hub:
+        create(hub)
+        publish(hub, 3)
+    first, again = Backup(url), Backup(url, "again")
+    put_back(url, first)
+    with hub_on(url) as hub:
+        publish(hub, 2)
+        far = cursor_at(hub, "_last")
+    second = int(time.time())
+    until(lambda: int(time.time()) > second, "the clock goes on")
+    put_back(url, again)
+
+    with hub_on(url) as hub:
+        publish(hub, 7)
+
+        with pytest.raises(CursorExpired):
+            cursor_at(hub, far)
 
 
 def test_subscription_goes_on_from_its_position_in_the_backup(url: str) -> None:

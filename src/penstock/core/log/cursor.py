@@ -28,7 +28,9 @@ CURSOR_CHARS_MAX: Final = 8_192
 VIEW_PARTITIONS_MAX: Final = 4_096
 """Upper bound of n: a request with one cursor for each partition fits into a request target."""
 
-_TEXT: Final = re.compile(r"1-([0-9a-f]{8})-(\d{1,9})-(\d{1,5})-(\d{1,5})-(\d{1,5})-(\d{1,18}(?:_\d{1,18})*)", re.ASCII)
+_TEXT: Final = re.compile(
+    r"1-([0-9a-f]{8})-(\d{1,10})-(\d{1,5})-(\d{1,5})-(\d{1,5})-(\d{1,18}(?:_\d{1,18})*)", re.ASCII
+)
 
 
 class FeedView(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from penstock.wire.query import UNTIL_ELSEWHERE, Query, make_printable, refuse_u
 
 SCHEMAS_MAX: Final = 1_000
 """Maximum number of schema versions in one response."""
-_OFFSET: Final = re.compile(r"001-([0-9a-f]{4})-(-1|\d{1,18})", re.ASCII)
+_OFFSET: Final = re.compile(r"001-([0-9a-f]{4,8})-(-1|\d{1,18})", re.ASCII)
 _split: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _SPACES: Final = b" \t\r\n"
 
