@@ -1,158 +1,291 @@
-"""The access log has one line for each request."""
+"""Callers are known by their tokens, and held to their rights while they read, on every hub of a database."""
 
+import asyncio
 import json
+import threading
+import uuid
 from collections.abc import Iterator
-from contextlib import closing
-from http.client import HTTPConnection
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, NamedTuple
 
+import httpx2
 import pytest
 
-from penstock.server.telemetry import DETAIL_CHARS_MAX
+from penstock.core.access import Caller
+from penstock.errors import TooManyFailures
+from penstock.hub.admin.tokens import NewToken
+from penstock.hub.hub import Hub
+from penstock.server.authentication.authentication import (
+    FAILURE_INTERVAL,
+    FREE_FAILURES,
+    WAIT_MAX,
+    FailureLimiter,
+)
+from penstock.storage import open_store
+from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.served import Served, client_of, create, until
+from tests.served import problem_of
+
+WAIT = 50
+"""Seconds that readers wait for events: who ends earlier was ended."""
 
 
-class Logged:
-    """A hub, a feed of two partitions with three events, and the access log."""
-
-    def __init__(self, hub: LiveHub, feed: Served, log: Path) -> None:
-        self.hub = hub
-        self.feed = feed
-        self._log = log
-        self._seen = len(self._lines())
-
-    def lines(self) -> list[dict[str, Any]]:
-        """Return the lines since the last call, up to that of a request that is made for it."""
-        until(lambda: len(self._lines()) > self._seen)
-        assert self.feed.http.get("/version").status_code == 200
-        until(lambda: self._lines()[-1]["path"] == "/version")
-        *new, _ = self._lines()[self._seen :]
-        self._seen += len(new) + 1
-        return new
-
-    def check(self, **expected: Any) -> dict[str, Any]:
-        """Return the one line since the last call, which must have the *expected* members."""
-        (line,) = self.lines()
-        assert {name: line[name] for name in expected} == expected
-        assert line["ms"] >= 0
-        return line
-
-    def _lines(self) -> list[dict[str, Any]]:
-        lines = [json.loads(line) for line in self._log.read_text().splitlines() if line.endswith("}")]
-        return [line for line in lines if line["logger"] == "penstock.access"]
+def a_list(*names: str) -> list[dict[str, str]]:
+    return [{"data_type": "service", "value": name} for name in names]
 
 
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveHub, Served, Path]]:
-    folder = tmp_path_factory.mktemp("access")
-    with live_hub(f"sqlite:///{folder}/hub.db", log=folder / "log") as hub, client_of(hub) as http:
-        feed = create(http, partitions=2)
-        feed.publish_ids(range(3), partition=1)
-        until(lambda: '"publish"' in (folder / "log").read_text())
-        yield hub, feed, folder / "log"
+class Secured(NamedTuple):
+    """Two hubs over one database that know callers by tokens."""
+
+    hubs: tuple[LiveHub, LiveHub]
+    direct: Hub
+    """A third one, without HTTP."""
+
+    def create_token(self, name: str) -> NewToken:
+        return self.direct.admin.tokens.create(Caller("service", name))
+
+    def http(self, name: str, hub: int = 0, token: str | None = None) -> httpx2.Client:
+        """Return a client that sends a token of the caller *name*."""
+        secret = token or self.create_token(name).secret
+        headers = {"Authorization": f"Bearer {secret}"}
+        return httpx2.Client(base_url=self.hubs[hub].url, headers=headers, timeout=300, verify=False)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    folder = tmp_path_factory.mktemp("secured")
+    if request.param == "sqlite":
+        url = f"sqlite:///{folder}/hub.db"
+    else:
+        url = request.getfixturevalue("postgres_cluster").create_database()
+    options = ["--auth", "token", "--admin", "service:root"]
+    with ExitStack() as stack:
+        hubs = [stack.enter_context(live_hub(url, log=folder / f"{n}.log", options=options)) for n in range(2)]
+        direct = Hub(open_store(url))
+        stack.callback(direct.stop)
+        yield Secured((hubs[0], hubs[1]), direct)
 
 
 @pytest.fixture
-def logged(started: tuple[LiveHub, Served, Path]) -> Logged:
-    return Logged(*started)
+def root(secured: Secured) -> Iterator[httpx2.Client]:
+    with secured.http("root") as http:
+        yield http
 
 
-BOTH = {"n": 2, "cursor0": "_first", "cursor1": "_first"}
-TOKEN = {"token": "1-2", "cursor": "_first"}
-REFUSED = {"events": 0, "consumer": "-"}
+def create(http: httpx2.Client, **authorization: list[dict[str, str]]) -> str:
+    """Create an event type with one event, whose lists name root unless they are given."""
+    name = f"test.{uuid.uuid4().hex}"
+    lists = {each: a_list("root") for each in ("admins", "readers", "writers")} | authorization
+    assert http.post("/event-types", json=an_event_type(name, authorization=lists)).status_code == 201
+    assert http.post(f"/feeds/{name}", content=b'{"data":{"id":1}}').status_code == 200
+    return name
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "query", "status", "expected"),
-    [
-        ("GET", "", BOTH | {"cursorset": "billing"}, 200,
-         {"consumer": "billing", "n": 2, "partitions": "0,1", "events": 3}),
-        ("GET", "/events", TOKEN | {"partition": 1}, 200,
-         {"consumer": "-", "n": 2, "partitions": "1", "events": 3}),
-        ("HEAD", "", {"n": 1, "cursor0": "_first"}, 200, {"n": 1, "partitions": "0", "events": 0}),
-        ("GET", "", {"n": 3, "cursor0": "_first", "cursor2": "_first", "cursorset": "billing"}, 400,
-         REFUSED | {"consumer": "billing", "n": 3, "partitions": "0,2", "code": "bad-partition-count"}),
-        ("GET", "", {"cursor0": "_first"}, 400, REFUSED | {"n": 0, "partitions": "", "code": "bad-parameter"}),
-        ("GET", "/events", TOKEN | {"token": "9-9", "partition": 1}, 409,
-         REFUSED | {"n": 2, "partitions": "1", "code": "stale-token"}),
-        ("GET", "/events", {"partition": 1}, 400, REFUSED | {"n": 0, "partitions": "", "code": "bad-parameter"}),
-    ],
-    ids=["page", "page of a partition", "head", "partition count", "no n", "stale token", "no token"],
-)  # fmt: skip
-def test_line_of_a_read_has_its_consumer_partitions_and_events(  # noqa: PLR0917
-    logged: Logged, method: str, path: str, query: dict[str, Any], status: int, expected: dict[str, Any]
+# Those who wait are ended.
+
+
+def wait_for_page(http: httpx2.Client, name: str, begun: threading.Event) -> str:
+    cursor = json.loads(http.get(f"/feeds/{name}?n=1&cursor0=_last&pagesizehint=0").text)["cursor"]
+    begun.set()
+    answer = http.get(f"/feeds/{name}", params={"n": 1, "cursor0": cursor, "wait": WAIT})
+    return f"{answer.status_code}"
+
+
+def stream_events(http: httpx2.Client, name: str, begun: threading.Event) -> str:
+    given = {"stream_timeout": WAIT, "batch_flush_timeout": 1, "stream_keep_alive_limit": WAIT}
+    with http.stream("GET", f"/event-types/{name}/events", params=given) as answer:
+        begun.set()
+        lines = sum(1 for _ in answer.iter_lines())
+    return "ended" if lines < WAIT else "went on"
+
+
+def stream_subscription(http: httpx2.Client, name: str, begun: threading.Event) -> str:
+    subscription = http.post("/subscriptions", json={"owning_application": "shop", "event_types": [name]}).json()["id"]
+    given = {"stream_timeout": WAIT, "batch_flush_timeout": 1}
+    with http.stream("GET", f"/subscriptions/{subscription}/events", params=given) as answer:
+        begun.set()
+        last = [*answer.iter_lines()][-1]
+    return "ended" if "denied" in last or "credential" in last else last
+
+
+READERS = {"long poll": wait_for_page, "stream": stream_events, "subscription": stream_subscription}
+
+
+def revoke_token(secured: Secured, token: NewToken, root: httpx2.Client, name: str) -> None:
+    del root, name
+    secured.direct.admin.tokens.revoke(token.token.id)
+
+
+def take_right_away(secured: Secured, token: NewToken, root: httpx2.Client, name: str) -> None:
+    del secured, token
+    definition = root.get(f"/event-types/{name}").json()
+    definition["authorization"]["readers"] = a_list("root")
+    assert root.put(f"/event-types/{name}", json=definition).status_code == 200
+
+
+@pytest.mark.parametrize("end", [revoke_token, take_right_away])
+def test_reader_at_another_hub_is_ended_once_it_may_not_read(secured: Secured, root: httpx2.Client, end: Any) -> None:
+    name = create(root, readers=a_list("reader", "other"))
+    token = secured.create_token("reader")
+    begun = {each: threading.Event() for each in READERS}
+    with ThreadPoolExecutor(len(READERS)) as threads, ExitStack() as stack:
+        ended = {
+            each: threads.submit(read, stack.enter_context(secured.http("reader", 1, token.secret)), name, begun[each])
+            for each, read in READERS.items()
+        }
+        assert all(each.wait(300) for each in begun.values())
+        end(secured, token, root, name)
+        found = {each: result.result(300) for each, result in ended.items()}
+
+    status = "401" if end is revoke_token else "403"
+    assert found == {"long poll": status, "stream": "ended", "subscription": "ended"}
+    with secured.http("other", 1) as other:
+        expected = 200 if end is revoke_token else 403
+        assert other.get(f"/feeds/{name}?n=1&cursor0=_first").status_code == expected
+
+
+def test_right_that_was_just_given_holds_at_once_at_another_hub(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root)
+    with secured.http("reader", 1) as reader:
+        path = f"/feeds/{name}?n=1&cursor0=_first"
+        problem = problem_of(reader.get(path), 403, "access-denied")
+        assert (problem["operation"], problem["resource"]) == ("READ", f"event-type:{name}")
+        definition = root.get(f"/event-types/{name}").json()
+        definition["authorization"]["readers"] = a_list("reader")
+        assert root.put(f"/event-types/{name}", json=definition).status_code == 200
+
+        assert reader.get(path).status_code == 200
+
+
+def test_event_type_that_was_just_created_is_closed_to_strangers_at_another_hub(
+    secured: Secured, root: httpx2.Client
 ) -> None:
-    feed = logged.feed
-    answer = feed.http.request(method, feed.path + path, params=query, headers={"accept-encoding": ""})
-    common = {"event": "read", "method": method, "path": feed.path + path, "status": status, "feed": feed.name}
-    line = logged.check(**common, bytes=len(answer.content), **expected)
-    assert status == 200 or line["detail"] == answer.json()["detail"]
+    with secured.http("stranger", 1) as stranger:
+        for _ in range(20):
+            name = create(root)
+            assert stranger.get(f"/feeds/{name}?n=1&cursor0=_first").status_code == 403
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "expected"),
-    [
-        (b'{"data":{"id":1},"partition":0}\n', 200, {"partitions": "0", "events": 1}),
-        (b"{]\n", 422, {"partitions": "", "events": 0, "code": "invalid-event"}),
-    ],
-    ids=["published", "refused"],
-)
-def test_line_of_a_publish_has_its_bytes_and_events(
-    logged: Logged, body: bytes, status: int, expected: dict[str, Any]
-) -> None:
-    feed = logged.feed
-    assert feed.post(body).status_code == status
-    common = {"event": "publish", "method": "POST", "path": feed.path, "feed": feed.name, "consumer": "-", "n": 0}
-    line = logged.check(**common, status=status, bytes=len(body), **expected)
-    assert status == 200 or "line 1" in line["detail"]
+# Lists show what one may see.
 
 
-@pytest.mark.parametrize("way", ["lines", "batch"])
-def test_long_detail_of_a_refusal_is_truncated(logged: Logged, way: str) -> None:
-    schema = {"properties": {"a": {"additionalProperties": False}}}
-    feed = create(logged.feed.http, schema={"type": "json_schema", "schema": json.dumps(schema)})
-    event = {"a": {f"{number}{'x' * 1_000}": 1 for number in range(20)}}
-    logged.lines()
+def test_lists_show_what_the_caller_may_see(secured: Secured, root: httpx2.Client) -> None:
+    mine, theirs = create(root, readers=a_list("viewer")), create(root)
+    for name in (mine, theirs):
+        positions = [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1}]
+        group = {"kind": "processor", "items": positions}
+        assert root.post(f"/groups/of-{name}/positions", json=group).status_code == 200, name
+        lists = {"admins": a_list("root"), "readers": a_list("viewer" if name == mine else "root")}
+        given = {"owning_application": name, "event_types": [name], "authorization": lists}
+        assert root.post("/subscriptions", json=given).status_code == 201
+    with secured.http("viewer") as viewer:
+        event_types = {each["name"] for each in viewer.get("/event-types").json()}
+        groups = {each["name"] for each in viewer.get("/groups?limit=1000").json()["items"]}
+        subscriptions = {each["owning_application"] for each in viewer.get("/subscriptions").json()["items"]}
 
-    if way == "lines":
-        whole = feed.post(json.dumps({"data": event}).encode()).json()["detail"]
-    else:
-        whole = feed.http.post(f"/event-types/{feed.name}/events", json=[event]).json()[0]["detail"]
-
-    line = logged.check(status=422, code="invalid-event")
-    assert len(line["detail"]) == DETAIL_CHARS_MAX < len(whole)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/event-types", 200),
-        ("GET", "/event-types/nobody", 404),
-        ("GET", "/nowhere", 404),
-        ("PUT", "/event-types", 405),
-        ("GET", "/openapi.json", 200),
-        ("GET", "/feeds/{}", 200),
-    ],
-)
-def test_line_of_another_request_has_its_status(logged: Logged, method: str, path: str, status: int) -> None:
-    path = path.format(logged.feed.name)
-    answer = logged.feed.http.request(method, path, headers={"accept-encoding": ""})
-    assert answer.status_code == status
-    line = logged.check(event="request", method=method, path=path, status=status, bytes=len(answer.content))
-    assert line["consumer"] == "-"
-    assert not path.startswith("/feeds") or (line["feed"], line["partitions"]) == (logged.feed.name, "")
+        assert event_types & {mine, theirs} == {mine}
+        assert groups & {f"of-{mine}", f"of-{theirs}"} == {f"of-{mine}"}
+        assert subscriptions & {mine, theirs} == {mine}
+        assert viewer.get(f"/groups/of-{theirs}").status_code == 403
+        assert viewer.get(f"/groups?event_type={theirs}").status_code == 403
 
 
-def test_line_of_a_client_that_leaves_while_it_waits_has_no_status(logged: Logged) -> None:
-    with closing(HTTPConnection("127.0.0.1", logged.hub.port, timeout=300)) as leaving:
-        leaving.request("GET", f"{logged.feed.path}?n=1&cursor0=_last&wait=60")
-        until(lambda: logged.feed.waiters() == 1)
-    logged.check(event="read", status="-", feed=logged.feed.name, n=1, partitions="0", events=0, bytes=0)
+# Groups, cursor sets and producers belong to their first user.
 
 
-def test_health_checks_and_metrics_are_not_logged(logged: Logged) -> None:
-    for path in ("/health", "/health/live", "/health/ready", "/metrics", "/event-types"):
-        assert logged.feed.http.get(path).status_code == 200
-    logged.check(path="/event-types")
+def test_consumer_group_belongs_to_its_first_user(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, readers=a_list("one", "two"), admins=a_list("boss"))
+    path = f"/groups/group-{name}/positions"
+    commit = {"kind": "processor", "items": [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1}]}
+    reset = {"items": [{"event_type": name, "to": "begin"}], "reason": "again"}
+    with secured.http("one") as one, secured.http("two", 1) as two, secured.http("boss") as boss:
+        assert one.post(path, json=commit).status_code == 200
+        problem_of(two.post(path, json=commit), 403, "not-owner")
+        problem_of(two.request("PATCH", path, json=reset), 403, "not-owner")
+        problem_of(two.delete(f"/groups/group-{name}"), 403, "not-owner")
+        assert one.post(path, json=commit).status_code == 200
+        assert boss.delete(f"/groups/group-{name}").status_code == 204
+        assert two.post(path, json=commit).status_code == 200
+
+
+def test_consumer_group_without_an_owner_is_adopted_by_its_first_user(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, readers=a_list("one", "two"))
+    group = f"old-{name}"
+    with secured.direct.store.write() as tx:
+        tx.groups.lock(group, kind="processor", at=1)
+    commit = {"items": [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1}]}
+    with secured.http("one") as one, secured.http("two", 1) as two:
+        assert two.post(f"/groups/{group}/positions", json=commit).status_code == 200
+        problem_of(one.post(f"/groups/{group}/positions", json=commit), 403, "not-owner")
+
+
+def test_cursor_sets_of_two_callers_are_apart(secured: Secured, root: httpx2.Client) -> None:
+    """As the specification of ZeroEventHub has it: a cursor set is that of a caller and a name."""
+    name = create(root, readers=a_list("one", "two"), writers=a_list("root"))
+    for number in range(2, 5):
+        root.post(f"/feeds/{name}", content=b'{"data":{"id":%d}}' % number)
+    with secured.http("one") as one, secured.http("two", 1) as two:
+
+        def read(http: httpx2.Client, **arguments: Any) -> list[dict[str, Any]]:
+            answer = http.get(f"/feeds/{name}", params={"n": 1, "cursorset": "nightly", "pagesizehint": 2} | arguments)
+            assert answer.status_code == 200, answer.text
+            return [json.loads(line) for line in answer.text.splitlines()]
+
+        half = [line["cursor"] for line in read(one, cursor0="_first") if "cursor" in line][-1]
+        read(one, cursor0=half)  # Whoever reads from a cursor has processed all before it.
+        read(two, cursor0="_first")
+
+        assert [line["data"]["id"] for line in read(one, resume=0) if "data" in line] == [3, 4]
+        assert [line["data"]["id"] for line in read(two, resume=0) if "data" in line] == [1, 2]
+
+
+def test_producer_group_belongs_to_its_first_user(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, writers=a_list("one", "two", "root"), admins=a_list("boss"))
+    at = f"/event-types/{name}/partitions/0"
+    headers = {"Producer-Group": "sink", "Producer-Epoch": "0", "Producer-Sequence": "0"}
+    with secured.http("one") as one, secured.http("two", 1) as two:
+        assert one.put(f"{at}/producers/sink", json={"epoch": 0}).status_code == 200
+        assert one.post(f"{at}/events", json=[{"id": 2}], headers=headers).status_code == 200
+        again = headers | {"Producer-Sequence": "1"}
+        problem_of(two.post(f"{at}/events", json=[{"id": 3}], headers=again), 403, "not-owner")
+        problem_of(two.put(f"{at}/producers/sink", json={"epoch": 1}), 403, "not-owner")
+        opened = {"producer_group": "sink", "batch": 0, "query": "q"}
+        problem_of(two.post(f"/event-types/{name}/uploads", json=opened), 403, "not-owner")
+        batch = f"/event-types/{name}/producers/sink/batches/0"
+        problem_of(two.put(batch, json={"query": "q", "uploads": []}), 403, "not-owner")
+        assert one.post(f"{at}/events", json=[{"id": 3}], headers=again).status_code == 200
+
+
+# Those who guess are slowed down.
+
+
+def test_addresses_with_many_invalid_credentials_wait_and_then_are_refused() -> None:
+    now, slept = 1000.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    limiter = FailureLimiter(lambda: now, sleep)
+    waiting = round(WAIT_MAX / FAILURE_INTERVAL)
+    for _ in range(FREE_FAILURES + waiting):
+        asyncio.run(limiter.wait("10.0.0.1"))
+    for _ in range(3):
+        with pytest.raises(TooManyFailures, check=lambda error: (error.retry_after or 0) >= 1):
+            asyncio.run(limiter.wait("10.0.0.1"))
+    asyncio.run(limiter.wait("10.0.0.2"))
+
+    assert slept == [FAILURE_INTERVAL * n for n in range(1, waiting + 1)]
+    now += FAILURE_INTERVAL * (FREE_FAILURES + waiting)
+    slept.clear()
+    asyncio.run(limiter.wait("10.0.0.1"))
+    assert not slept
+
+
+def test_valid_credential_is_not_slowed_down_by_failures_of_its_address(secured: Secured, root: httpx2.Client) -> None:
+    with httpx2.Client(base_url=secured.hubs[0].url, timeout=300) as guessing:
+        for number in range(FREE_FAILURES):
+            headers = {"Authorization": f"Bearer pst_{number:043}"}
+            assert guessing.get("/event-types", headers=headers).status_code == 401
+
+    assert root.get("/settings/admins").status_code == 200

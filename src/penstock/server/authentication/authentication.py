@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -37,14 +37,20 @@ class Method(Protocol):
     def start(self, hub: Hub) -> None:
         """Begin to identify the callers of *hub*."""
 
-    def identify(self, scope: Scope) -> Caller | Awaitable[Caller | None] | None:
+    def identify(self, scope: Scope) -> Caller | None:
         """Return the sender of a request; None if it has no credential of this kind.
 
-        It runs on the event loop, again and again for a request that lasts. It returns an awaitable only if it has to
-        wait for somebody else, such as for keys.
+        It runs on the event loop, again and again for a request that lasts, and decides by what is known here.
 
         Raises:
             Unauthenticated: the credential is not valid. Its fields are for the log alone.
+        """
+
+    async def look_again(self, scope: Scope) -> Caller:
+        """Return the sender of a request whose credential `identify` has refused, after asking those who may know more.
+
+        Raises:
+            Unauthenticated: the credential is not valid.
         """
 
     def close(self) -> None:
@@ -106,9 +112,10 @@ class Authentication:
         """
         try:
             for method in self._methods:
-                found = method.identify(scope)
-                if found is not None and not isinstance(found, Caller):
-                    found = await found
+                try:
+                    found = method.identify(scope)
+                except Unauthenticated:
+                    found = await method.look_again(scope)
                 if found is not None:
                     scope[CALLER] = found
                     return found
@@ -125,14 +132,9 @@ class Authentication:
         Raises:
             Unauthenticated: it is not valid any longer.
         """
-        before: Caller = scope[CALLER]
         for method in self._methods:
-            found = method.identify(scope)
-            if found is not None:
-                if isinstance(found, Caller):
-                    return found
-                found.close()  # type: ignore[attr-defined]  # A coroutine: whoever would be asked is not there now.
-                return before
+            if (found := method.identify(scope)) is not None:
+                return found
         raise Unauthenticated
 
     def close(self) -> None:
@@ -144,7 +146,13 @@ class Authentication:
 class FailureLimiter:
     """Delays answers to addresses that have sent many invalid credentials."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._monotonic = monotonic
+        self._sleep = sleep
         self._free_at: OrderedDict[str, float] = OrderedDict()
         """When each address has paid for its failures; those with the oldest failures first."""
 
@@ -154,7 +162,7 @@ class FailureLimiter:
         Raises:
             TooManyFailures: that would be too long.
         """
-        now = time.monotonic()
+        now = self._monotonic()
         free_at = max(self._free_at.pop(address, now), now) + FAILURE_INTERVAL
         seconds = free_at - now - FREE_FAILURES * FAILURE_INTERVAL
         if seconds > WAIT_MAX:
@@ -165,4 +173,4 @@ class FailureLimiter:
         if seconds > WAIT_MAX:
             raise TooManyFailures(retry_after=round(seconds - WAIT_MAX) or 1)
         if seconds > 0:
-            await asyncio.sleep(seconds)
+            await self._sleep(seconds)

@@ -1,14 +1,20 @@
 """Tokens of the hub's own database, sent as `Authorization: Bearer pst_…` (RFC 6750)."""
 
+import asyncio
+import time
+from typing import Final
+
 from starlette.types import Scope
 
 from penstock.core.access import Caller
 from penstock.errors import Unauthenticated
-from penstock.hub.admin.tokens import PREFIX, TOKEN_CHARS, Tokens
+from penstock.hub.admin.tokens import PREFIX, TOKEN_CHARS
 from penstock.hub.hub import Hub
 from penstock.server.authentication.authentication import bearer_of
 
-_PREFIX = PREFIX.encode("ascii")
+LOOK_INTERVAL: Final = 0.05
+"""Seconds between two looks into the database for tokens that are not known, however many come."""
+_PREFIX: Final = PREFIX.encode("ascii")
 
 
 class TokenMethod:
@@ -17,11 +23,14 @@ class TokenMethod:
     name = "token"
 
     def __init__(self) -> None:
-        self._tokens: Tokens | None = None
+        self._hub: Hub
+        self._looking: asyncio.Lock
+        self._looked_at = 0.0
 
     def start(self, hub: Hub) -> None:
         """Look tokens up in those of *hub*."""
-        self._tokens = hub.admin.tokens
+        self._hub = hub
+        self._looking = asyncio.Lock()
 
     def identify(self, scope: Scope) -> Caller | None:
         """Return the caller of the token in *scope*; None if it has none.
@@ -32,10 +41,27 @@ class TokenMethod:
         secret = bearer_of(scope)
         if secret is None or not secret.startswith(_PREFIX):
             return None
-        assert self._tokens is not None
-        caller = self._tokens.find(secret) if len(secret) == TOKEN_CHARS else None
+        caller = self._hub.admin.tokens.find(secret) if len(secret) == TOKEN_CHARS else None
         if caller is None:
             raise Unauthenticated
+        return caller
+
+    async def look_again(self, scope: Scope) -> Caller:
+        """Return the caller of a token that was created a moment ago.
+
+        One look into the database serves all who wait for it.
+
+        Raises:
+            Unauthenticated: the database does not know it either.
+        """
+        came_at = time.monotonic()
+        async with self._looking:
+            if self._looked_at <= came_at:
+                await asyncio.sleep(max(0.0, self._looked_at + LOOK_INTERVAL - came_at))
+                self._looked_at = time.monotonic()
+                await asyncio.to_thread(self._hub.admin.permissions.refresh)
+        caller = self.identify(scope)
+        assert caller is not None
         return caller
 
     def close(self) -> None:

@@ -247,7 +247,7 @@ class PageResponse:
         await send(self._start(pieces.reading, is_whole=not first.more, encoding=self._encoding))
         await send_ahead(
             first,
-            pieces.next,
+            partial(self._read_next, pieces),
             self._state.run,
             lambda piece: await_unless_disconnected(disconnect, _send_piece(piece, send)),
             partial(self._count, pieces.reading.feed.name),
@@ -270,6 +270,10 @@ class PageResponse:
             return pieces.begin(reading)
 
         return pieces, await self._state.read_settled([self._wanted.event_type], begin, disconnect)
+
+    def _read_next(self, pieces: "PagePieces") -> Piece:
+        self._authorize()  # A client that reads slowly may have lost its right meanwhile.
+        return pieces.next()
 
     def _count(self, event_type: str, events: int) -> None:
         self._state.metrics.served.add(event_type, events)
