@@ -36,13 +36,13 @@ def create(
     A hub that authenticates callers by tokens (`penstock serve --auth token`) takes it within a second.
     """
     from penstock.cli.database import opened
-    from penstock.core.access import Attribute, Caller
+    from penstock.core.access import Attribute, Caller, is_caller_name
     from penstock.hub.admin.settings import Settings
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
 
-    if not application.isprintable() or not application.strip():
-        raise typer.BadParameter("NAME is printable text, such as billing")
+    if not is_caller_name(application):
+        raise typer.BadParameter("NAME is printable text without spaces around it, such as billing, and not *")
     caller = Caller(kind, application)
     with opened(database) as store:
         store.check()

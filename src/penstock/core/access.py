@@ -44,6 +44,18 @@ class Attribute(msgspec.Struct, frozen=True, order=True):
 Caller = Attribute
 """The sender of a request, a service or a user: it has the form of a member of a list."""
 
+CALLER_CHARS_MAX: Final = 255
+
+
+def is_caller_name(value: str) -> bool:
+    """Return whether *value* can name a caller; `*` means everybody, and control characters would spoil the log.
+
+    >>> is_caller_name("billing"), is_caller_name("*"), is_caller_name(""), is_caller_name(" billing")
+    (True, False, False, False)
+    """
+    return 0 < len(value) <= CALLER_CHARS_MAX and value.isprintable() and value.strip() == value and value != "*"
+
+
 UNAUTHENTICATED: Final = Caller("service", "unauthenticated")
 """Everybody, where the hub does not authenticate callers; Nakadi uses the same name."""
 

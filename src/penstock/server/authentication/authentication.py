@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -20,7 +20,6 @@ FAILURE_INTERVAL: Final = 0.5
 WAIT_MAX: Final = 5.0
 """An answer that would have to wait for longer is 429 at once."""
 ADDRESSES_MAX: Final = 10_000
-CALLER_CHARS_MAX: Final = 255
 CALLER: Final = "penstock.caller"
 """The scope's key for the caller that was found."""
 _BEARER: Final = b"bearer "
@@ -37,20 +36,14 @@ class Method(Protocol):
     def start(self, hub: Hub) -> None:
         """Begin to identify the callers of *hub*."""
 
-    def identify(self, scope: Scope) -> Caller | None:
+    def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller | None] | None:
         """Return the sender of a request; None if it has no credential of this kind.
 
-        It runs on the event loop, again and again for a request that lasts, and decides by what is known here.
+        It runs on the event loop, again and again for a request that lasts. It returns a coroutine if it has to ask
+        somebody else, such as for newer keys: by what is known here the credential is not valid.
 
         Raises:
             Unauthenticated: the credential is not valid. Its fields are for the log alone.
-        """
-
-    async def look_again(self, scope: Scope) -> Caller:
-        """Return the sender of a request whose credential `identify` has refused, after asking those who may know more.
-
-        Raises:
-            Unauthenticated: the credential is not valid.
         """
 
     def close(self) -> None:
@@ -67,15 +60,6 @@ def bearer_of(scope: Scope) -> bytes | None:
         if name == b"authorization":
             return value[len(_BEARER) :].strip() if value[: len(_BEARER)].lower() == _BEARER else None
     return None
-
-
-def is_caller_name(value: str) -> bool:
-    """Return whether *value* can name a caller; `*` means everybody, and control characters would spoil the log.
-
-    >>> is_caller_name("billing"), is_caller_name("*"), is_caller_name(""), is_caller_name(" billing")
-    (True, False, False, False)
-    """
-    return 0 < len(value) <= CALLER_CHARS_MAX and value.isprintable() and value.strip() == value and value != "*"
 
 
 def address_of(scope: Scope) -> str:
@@ -112,10 +96,9 @@ class Authentication:
         """
         try:
             for method in self._methods:
-                try:
-                    found = method.identify(scope)
-                except Unauthenticated:
-                    found = await method.look_again(scope)
+                found = method.identify(scope)
+                if found is not None and not isinstance(found, Caller):
+                    found = await found
                 if found is not None:
                     scope[CALLER] = found
                     return found
@@ -133,8 +116,12 @@ class Authentication:
             Unauthenticated: it is not valid any longer.
         """
         for method in self._methods:
-            if (found := method.identify(scope)) is not None:
+            found = method.identify(scope)
+            if isinstance(found, Caller):
                 return found
+            if found is not None:
+                found.close()
+                break
         raise Unauthenticated
 
     def close(self) -> None:
@@ -149,7 +136,7 @@ class FailureLimiter:
     def __init__(
         self,
         monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        sleep: Callable[[float], Coroutine[None, None, object]] = asyncio.sleep,
     ) -> None:
         self._monotonic = monotonic
         self._sleep = sleep

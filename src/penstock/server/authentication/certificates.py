@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 from starlette.types import Scope
 
-from penstock.core.access import Caller
+from penstock.core.access import Caller, is_caller_name
 from penstock.errors import Unauthenticated
 from penstock.hub.hub import Hub
-from penstock.server.authentication.authentication import is_caller_name
 from penstock.server.http.tls import CLIENT_CERTIFICATE, ClientCertificate, NameKind
 
 

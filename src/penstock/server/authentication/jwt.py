@@ -9,7 +9,7 @@ import re
 import time
 from base64 import urlsafe_b64decode
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import sha256
@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from starlette.types import Scope
 
-from penstock.core.access import Caller
+from penstock.core.access import Caller, is_caller_name
 from penstock.errors import HubUnavailable, Unauthenticated
 from penstock.hub.hub import Hub
-from penstock.server.authentication.authentication import bearer_of, is_caller_name
+from penstock.server.authentication.authentication import bearer_of
 from penstock.server.authentication.issuer_keys import IssuerKeys, KeySet, require_pyjwt
 
 TOKEN_BYTES_MAX: Final = 8 << 10
@@ -126,10 +126,10 @@ class JwtMethod:
         """Begin to load the keys."""
         self._keys.start()
 
-    def identify(self, scope: Scope) -> Caller | Awaitable[Caller | None] | None:
+    def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller | None] | None:
         """Return the caller that the token of a request names; None if it has no JSON Web Token.
 
-        It returns an awaitable only where it waits for the issuer's keys.
+        It returns a coroutine only where it waits for the issuer's keys.
 
         Raises:
             Unauthenticated: the token is not valid; the field `reason` says why.

@@ -5,10 +5,10 @@ from typing import Literal
 
 from starlette.types import Scope
 
-from penstock.core.access import Caller
+from penstock.core.access import Caller, is_caller_name
 from penstock.errors import Unauthenticated
 from penstock.hub.hub import Hub
-from penstock.server.authentication.authentication import address_of, is_caller_name
+from penstock.server.authentication.authentication import address_of
 from penstock.server.http.requests import TrustedProxies
 
 

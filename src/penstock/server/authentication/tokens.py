@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from typing import Final
 
 from starlette.types import Scope
@@ -32,36 +33,30 @@ class TokenMethod:
         self._hub = hub
         self._looking = asyncio.Lock()
 
-    def identify(self, scope: Scope) -> Caller | None:
-        """Return the caller of the token in *scope*; None if it has none.
+    def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller] | None:
+        """Return the caller of the token in *scope*, which may have been created a moment ago; None if it has none.
 
         Raises:
-            Unauthenticated: the token is unknown, revoked or expired.
+            Unauthenticated: the token is not well-formed; or, of the coroutine, unknown, revoked or expired.
         """
         secret = bearer_of(scope)
         if secret is None or not secret.startswith(_PREFIX):
             return None
-        caller = self._hub.admin.tokens.find(secret) if len(secret) == TOKEN_CHARS else None
-        if caller is None:
+        if len(secret) != TOKEN_CHARS:
             raise Unauthenticated
-        return caller
+        return self._hub.admin.tokens.find(secret) or self._look(secret)
 
-    async def look_again(self, scope: Scope) -> Caller:
-        """Return the caller of a token that was created a moment ago.
-
-        One look into the database serves all who wait for it.
-
-        Raises:
-            Unauthenticated: the database does not know it either.
-        """
+    async def _look(self, secret: bytes) -> Caller:
+        """Return whose token *secret* is by what the database says; one look serves all who wait for it."""
         came_at = time.monotonic()
         async with self._looking:
             if self._looked_at <= came_at:
                 await asyncio.sleep(max(0.0, self._looked_at + LOOK_INTERVAL - came_at))
                 self._looked_at = time.monotonic()
                 await asyncio.to_thread(self._hub.admin.permissions.refresh)
-        caller = self.identify(scope)
-        assert caller is not None
+        caller = self._hub.admin.tokens.find(secret)
+        if caller is None:
+            raise Unauthenticated
         return caller
 
     def close(self) -> None:
