@@ -55,6 +55,17 @@ def test_hub_accepts_json_web_tokens_of_its_issuer(penstock: Command, tmp_path: 
     assert without.headers["www-authenticate"].startswith("Bearer")
 
 
+def test_hub_starts_while_the_issuer_is_away_and_asks_clients_to_repeat(penstock: Command) -> None:
+    with penstock.start("serve", "--port", 0, *JWT, "--jwt-keys", "http://127.0.0.1:1/keys") as serving:
+        url = url_of(serving)
+        with httpx2.Client(trust_env=False) as client:
+            answer = client.get(f"{url}/event-types", headers={"authorization": f"Bearer {sign().decode()}"})
+
+    assert answer.status_code == 503, answer.text
+    assert "keys-unavailable" in answer.text, answer.text
+    assert answer.headers["retry-after"] == "2"
+
+
 def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     certificate, key = authority.sign_for_server()

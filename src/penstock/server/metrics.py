@@ -170,6 +170,8 @@ class Metrics:
         self.published = EventCounter("penstock_events_published", "Events stored on request.")
         self.served = EventCounter("penstock_feed_events_served", "Events sent to readers.")
         self.requests = RequestTimes()
+        self.keys_age: Callable[[], float | None] = lambda: None
+        """Returns how long ago keys of an issuer of JSON Web Tokens were loaded; None: none are needed."""
         self.certificate_seconds_left: Callable[[], float] | None = None
         """Returns how long the server's certificate is valid; None: it has none, or another program has it."""
 
@@ -211,6 +213,13 @@ class Metrics:
         """Return the metrics of the process's hub for Prometheus' library."""
         hub = self._hub()
         yield GaugeMetricFamily("penstock_waiters", "Readers waiting for events.", hub.log.watch.waiting if hub else 0)
+        keys_age = self.keys_age()
+        if keys_age is not None:
+            yield GaugeMetricFamily(
+                "penstock_issuer_keys_age_seconds",
+                "The time since the keys that check JSON Web Tokens were loaded last.",
+                keys_age,
+            )
         if self.certificate_seconds_left is not None:
             yield GaugeMetricFamily(
                 "penstock_certificate_expires_seconds",

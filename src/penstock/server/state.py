@@ -146,6 +146,8 @@ class State:
             kept_seconds=MEASUREMENT_KEPT_SECONDS,
         )
         self.metrics = Metrics(lambda: self._hub)
+        if authentication is not None:
+            self.metrics.keys_age = authentication.measure_keys_age
         self._results: Results | None = None
 
     @property

@@ -13,19 +13,34 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DAY = timedelta(days=1)
+SIGNS = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:
     """Signs certificates, and writes them into *folder*."""
 
-    def __init__(self, folder: Path, name: str = "authority") -> None:
+    def __init__(self, folder: Path, name: str = "authority", parent: "Authority | None" = None) -> None:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        signer = parent or self
+        public = self._key.public_key()
         built = (
-            self._builder(self._name, self._key.public_key(), -DAY, 3650 * DAY)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .sign(self._key, hashes.SHA256())
+            signer._builder(self._name, public, -DAY, 3650 * DAY)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .add_extension(SIGNS, critical=True)
+            .sign(signer._key, hashes.SHA256())
         )
         self.certificate = self._write(f"{name}.pem", built.public_bytes(Encoding.PEM))
 
@@ -65,6 +80,7 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now + begins)
             .not_valid_after(now + ends)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
 
     def _write(self, name: str, content: bytes) -> Path:

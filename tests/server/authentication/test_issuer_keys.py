@@ -13,6 +13,7 @@ import pytest
 from penstock.core.access import Caller
 from penstock.errors import HubUnavailable, Unauthenticated
 from penstock.server.authentication import issuer_keys, jwt
+from penstock.server.authentication.authentication import Authentication
 from penstock.server.authentication.issuer_keys import (
     DOCUMENT_BYTES_MAX,
     KEPT_SECONDS_MAX,
@@ -155,13 +156,14 @@ def test_same_document_keeps_the_keys_and_what_was_verified_with_them() -> None:
 
 def test_keys_stay_valid_while_the_issuer_is_away_for_a_day(issuer: Issuer, clock: Clock) -> None:
     keys = keys_of(ISSUER, f"{issuer.url}/keys")
-    keys._monotonic = clock
+    keys._monotonic, keys._made_at = clock, clock()
     keys.load()
     issuer.status = 503
 
     clock.now += KEPT_SECONDS_MAX - 1
     assert "503" in failure_of(keys)
     assert keys.current is not None
+    assert Authentication([JwtMethod(ISSUER, [AUDIENCE], keys)]).measure_keys_age() == KEPT_SECONDS_MAX - 1
 
     clock.now += 2
     keys.load()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from penstock.core.access import Caller
 from penstock.errors import HubUnavailable, RequirementMissing, Unauthenticated
 from penstock.server.authentication import jwt as method
+from penstock.server.authentication.authentication import Authentication
 from penstock.server.authentication.issuer_keys import IssuerKeys, keys_of
 from penstock.server.authentication.jwt import LEEWAY_SECONDS, CallerClaims, JwtMethod
 from tests.server.authentication.issuer import (
@@ -454,6 +455,20 @@ def test_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch: pyt
 
     with pytest.raises(RequirementMissing, match=r"penstock-hub\[jwt\]"):
         keys_of(ISSUER, "keys.json")
+
+
+def test_client_is_not_told_what_is_wrong_with_its_token(tokens: JwtMethod) -> None:
+    authentication = Authentication([tokens])
+    scope = {**scope_of(sign()), "path": "/"}
+    assert asyncio.run(authentication.authenticate(scope)) == authentication.identify_again(scope) == BILLING
+    scope["headers"] = scope_of(sign(exp=1))["headers"]
+
+    with pytest.raises(Unauthenticated) as at_first:
+        asyncio.run(authentication.authenticate(scope))
+    with pytest.raises(Unauthenticated) as later:
+        authentication.identify_again(scope)
+    assert not at_first.value.fields
+    assert not later.value.fields
 
 
 def test_hub_without_keys_is_unavailable_and_not_unauthenticated() -> None:

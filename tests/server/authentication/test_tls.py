@@ -155,6 +155,15 @@ def test_certificate_that_is_not_valid_ends_the_connection(
     assert Client(authority.certificate).get(port) == ["https", None], "the server goes on"
 
 
+def test_intermediate_authority_can_be_trusted_without_its_root(files: TlsFiles, authority: Authority) -> None:
+    intermediate = Authority(files.certificate.parent, "intermediate", authority)
+    pairs = [each.sign(f"client-{number}", cn=["billing"]) for number, each in enumerate((intermediate, authority))]
+    with serving(ServerTls(files._replace(client_ca=intermediate.certificate))) as port:
+        assert Client(authority.certificate, pairs[0]).get(port) == ["https", "service:billing"]
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            Client(authority.certificate, pairs[1]).get(port)
+
+
 def test_certificates_are_not_asked_for_without_authorities_of_clients(files: TlsFiles, authority: Authority) -> None:
     with serving(ServerTls(files._replace(client_ca=None))) as port:
         pair = authority.sign("client", cn=["billing"])

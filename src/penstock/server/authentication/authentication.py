@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import structlog
 from starlette.types import Scope
@@ -48,6 +48,14 @@ class Method(Protocol):
 
     def close(self) -> None:
         """Release what is held."""
+
+
+@runtime_checkable
+class MethodWithKeys(Method, Protocol):
+    """A method that needs the keys of somebody else."""
+
+    def measure_keys_age(self) -> float:
+        """Return how many seconds ago the keys were loaded last."""
 
 
 def bearer_of(scope: Scope) -> bytes | None:
@@ -109,19 +117,27 @@ class Authentication:
             raise Unauthenticated from None
         raise Unauthenticated
 
+    def measure_keys_age(self) -> float | None:
+        """Return how many seconds ago keys of an issuer were loaded last; None if no method needs any."""
+        ages = [each.measure_keys_age() for each in self._methods if isinstance(each, MethodWithKeys)]
+        return max(ages, default=None)
+
     def identify_again(self, scope: Scope) -> Caller:
         """Return the sender of a request that lasts: its credential may have been revoked, or have expired.
 
         Raises:
             Unauthenticated: it is not valid any longer.
         """
-        for method in self._methods:
-            found = method.identify(scope)
-            if isinstance(found, Caller):
-                return found
-            if found is not None:
-                found.close()
-                break
+        try:
+            for method in self._methods:
+                found = method.identify(scope)
+                if isinstance(found, Caller):
+                    return found
+                if found is not None:
+                    found.close()
+                    break
+        except Unauthenticated as error:
+            _log.info("credential no longer valid", caller=str(scope[CALLER]), path=scope["path"], **error.fields)
         raise Unauthenticated
 
     def close(self) -> None:

@@ -83,6 +83,7 @@ class IssuerKeys:
         self._interval = interval
         self._monotonic = monotonic
         self._confirmed_at = self._loaded_at = float("-inf")
+        self._made_at = monotonic()
         self._failure: str | None = None
         self._lock = threading.Lock()
         self._awaited: Future[None] | None = None
@@ -94,6 +95,10 @@ class IssuerKeys:
     def failure(self) -> str | None:
         """Why the last load failed; None if it succeeded."""
         return self._failure
+
+    def measure_age(self) -> float:
+        """Return how many seconds ago the keys were loaded last; if never, how old this object is."""
+        return self._monotonic() - max(self._confirmed_at, self._made_at)
 
     def start(self) -> None:
         """Begin to load the keys, in a thread."""

@@ -5,6 +5,7 @@ by its digest until it expires or the keys change.
 """
 
 import asyncio
+import math
 import re
 import time
 from base64 import urlsafe_b64decode
@@ -158,6 +159,10 @@ class JwtMethod:
             return self._identify_after(awaited, token, key_id, algorithm)
         raise self._refuse_unknown(key_id)
 
+    def measure_keys_age(self) -> float:
+        """Return how many seconds ago the keys were loaded last."""
+        return self._keys.measure_age()
+
     def close(self) -> None:
         """Load no more keys."""
         self._keys.close()
@@ -175,7 +180,7 @@ class JwtMethod:
     def _refuse_unknown(self, key_id: str | None, *, was_loaded: bool = True) -> Exception:
         """Return the error for a token whose key is unknown: the token is at fault only if the keys are up to date."""
         if self._keys.current is None or self._keys.failure is not None or not was_loaded:
-            return HubUnavailable.of("keys-unavailable", retry_after=KEYS_TIMEOUT)
+            return HubUnavailable.of("keys-unavailable", retry_after=math.ceil(KEYS_TIMEOUT))
         return Unauthenticated(reason=f"no key of the issuer has the id {(key_id or '')[:80]!r} and fits the algorithm")
 
     def _verify(self, token: bytes, keys: KeySet, fitting: Sequence[Any]) -> Caller:

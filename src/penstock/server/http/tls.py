@@ -125,6 +125,7 @@ def _state_of(path: Path) -> object:
 def _load(files: TlsFiles) -> _Loaded:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
     certificate = _read(files.certificate, "certificate")
     _read(files.key, "key")
@@ -142,6 +143,8 @@ def _load(files: TlsFiles) -> _Loaded:
             reason = f"the authorities of clients in {files.client_ca} cannot be used: {_explain(error)}"
             raise TlsFilesUnusable(reason) from None
         context.verify_mode = ssl.CERT_OPTIONAL
+        # An intermediate authority can be trusted without its root. By default that depends on the version of Python.
+        context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN
         # A session that is resumed would not be checked against new authorities.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
