@@ -6,6 +6,7 @@ has its permission checked while it waits.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from starlette.requests import Request
 
@@ -46,19 +47,25 @@ async def admit(request: Request, permission: Permission, *resources: Resource) 
         AccessDenied: no list allows it.
         DatabaseUnavailable: the hub has not been able to read its settings for minutes.
     """
+    scope = request.scope
     state = state_of(request)
-    authentication, permissions = state.authentication, state.hub.admin.permissions
-    if authentication is not None and CALLER not in request.scope:
-        caller = await authentication.authenticate(request.scope)
-        access_of(request).caller = str(caller)
-    caller = request.scope.get(CALLER, UNAUTHENTICATED)
-    try:
+    permissions = state.hub.admin.permissions
+    caller: Caller | None = scope.get(CALLER)
+    if caller is None:
+        caller = UNAUTHENTICATED
+        if state.authentication is not None:
+            caller = await state.authentication.authenticate(scope)
+            access_of(request).caller = caller
+    for resource in resources:
+        if not permissions.is_allowed_again(caller, permission, resource):
+            break
+    else:
+        return
+    with suppress(AccessDenied):
         if all(map(permissions.knows, resources)):
             for resource in resources:
                 permissions.check(caller, permission, resource)
             return
-    except AccessDenied:
-        pass
     await state.run(permissions.refresh)
     for resource in resources:
         permissions.check(caller, permission, resource)

@@ -8,6 +8,7 @@ import structlog
 from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
+from penstock.core.access import Caller
 from penstock.errors import PenstockError
 from penstock.wire.query import make_printable
 
@@ -73,7 +74,7 @@ class AccessLine:
         self.event = "request"
         self.feed = "-"
         self.consumer = "-"
-        self.caller = "-"
+        self.caller: Caller | None = None
         self.n = 0
         self.partitions = ""
         self.events = 0
@@ -138,7 +139,7 @@ class AccessLine:
             "events": self.events,
             "bytes": self.bytes_sent if self.received is None else self.received,
             "ms": self.ms,
-            "caller": self.caller,
+            "caller": "-" if self.caller is None else str(self.caller),
             "address": (self._scope.get("client") or ("-",))[0],
             "agent": self._agent,
             **self.refusal,

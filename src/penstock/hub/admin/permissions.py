@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from penstock.core.access import Attribute, Caller, Permission, Resource, Rights, has_member
 from penstock.errors import AccessDenied, Blocked
-from penstock.hub.admin.settings import BlockKind, Settings
+from penstock.hub.admin.settings import BlockKind, Settings, SettingsSnapshot
 from penstock.hub.admin.tokens import Tokens
 from penstock.hub.background import Clock
 from penstock.storage.store import Store
@@ -40,12 +40,24 @@ _OF_HUB: Final = frozenset({"administer", "monitor"})
 """Permissions that concern the hub, whatever the path of a request names."""
 
 
+ALLOWED_MAX: Final = 100_000
+"""So many verdicts are remembered."""
+
+
 class _Known(NamedTuple):
     """The rights at one time."""
 
     revision: str
     event_types: Mapping[str, Rights]
     subscriptions: Mapping[str, Rights]
+
+
+class _Allowed(NamedTuple):
+    """What was allowed by some settings and rights: it is allowed again without looking for as long as these hold."""
+
+    settings: SettingsSnapshot | None
+    known: _Known | None
+    asked: set[tuple[Caller, Permission, Resource]]
 
 
 class Permissions:
@@ -71,6 +83,7 @@ class Permissions:
         self._known: _Known | None = None
         self._refreshing = threading.Lock()
         self._looked_at = 0
+        self._allowed = _Allowed(None, None, set())
 
     @property
     def is_enforced(self) -> bool:
@@ -125,7 +138,13 @@ class Permissions:
             AccessDenied: no list allows it.
             DatabaseUnavailable: see `Settings.current`.
         """
-        blocked = self._settings.current().blocked
+        settings = self._settings.current()
+        allowed, asked = self._allowed, (caller, permission, resource)
+        if settings is not allowed.settings or self._known is not allowed.known:
+            allowed = self._allowed = _Allowed(settings, self._known, set())
+        elif asked in allowed.asked:
+            return
+        blocked = settings.blocked
         if blocked and permission in _BLOCKED_BY:
             by_application, by_event_type = _BLOCKED_BY[permission]
             event_type = resource.name if resource.kind == "event_type" else None
@@ -133,6 +152,8 @@ class Permissions:
                 raise Blocked(event_type=event_type, application=caller.value)
         if self._policy is not None and not self._allows(caller, permission, resource):
             raise AccessDenied(operation=permission.upper(), resource=str(resource))
+        if len(allowed.asked) < ALLOWED_MAX and self.knows(resource):
+            allowed.asked.add(asked)
 
     def knows(self, resource: Resource) -> bool:
         """Return whether the rights to *resource* are known, so that `check` decides by them.
@@ -146,6 +167,19 @@ class Permissions:
         if resource.kind == "event_type":
             return resource.name in self._known.event_types
         return resource.kind != "subscription" or resource.name in self._known.subscriptions
+
+    def is_allowed_again(self, caller: Caller, permission: Permission, resource: Resource) -> bool:
+        """Return whether `check` has allowed this by the settings and rights that are known now.
+
+        Raises:
+            DatabaseUnavailable: see `Settings.current`.
+        """
+        allowed = self._allowed
+        return (
+            (caller, permission, resource) in allowed.asked
+            and allowed.settings is self._settings.current()
+            and allowed.known is self._known
+        )
 
     def is_administrator(self, caller: Caller) -> bool:
         """Return whether *caller* administers the hub."""

@@ -112,7 +112,9 @@ class Settings:
             self._refreshed_at = self._monotonic()
             with self._store.read() as tx:
                 found = SettingsSnapshot.of(tx.settings.list())
-            before, self._snapshot = self._snapshot, found
+            before = self._snapshot
+            if before != found:
+                self._snapshot = found
             self._seen_at = self._monotonic()
         if before is not None and before != found:
             self._changed()

@@ -280,6 +280,32 @@ def test_waiting_readers_are_woken_when_rights_change_or_a_token_expires(
     assert woken == ["woken"]
 
 
+def test_verdict_is_remembered_until_settings_or_rights_change(hub: Hub) -> None:
+    enforce(hub)
+    permissions = hub.admin.permissions
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+    permissions.refresh()
+
+    def is_remembered() -> bool:
+        return permissions.is_allowed_again(READER, "read", EVENT_TYPE)
+
+    assert not is_remembered()
+    permissions.check(READER, "read", EVENT_TYPE)
+    assert is_remembered()
+    permissions.refresh()
+    assert is_remembered(), "nothing has changed"
+    hub.admin.settings.block("CONSUMER_ET", NAME)
+    assert not is_remembered()
+    hub.admin.settings.unblock("CONSUMER_ET", NAME)
+    permissions.check(READER, "read", EVENT_TYPE)
+    assert is_remembered()
+    hub.registry.replace(NAME, an_event_type(NAME, authorization=AUTHORIZATION | {"readers": a_list(WRITER)}))
+    permissions.refresh()
+    assert not is_remembered()
+    with pytest.raises(AccessDenied):
+        permissions.check(READER, "read", EVENT_TYPE)
+
+
 def test_rights_cost_no_query(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     enforce(hub)
     hub.start()
