@@ -15,6 +15,7 @@ import pytest
 import typer
 
 from penstock.cli.authentication import JwtOptions, Options, ProxyOptions, TlsOptions
+from penstock.client import Client
 from tests.cli.command import Command
 from tests.server.authentication.authority import DAY, Authority
 from tests.server.authentication.issuer import AUDIENCE, ISSUER, jwk, key_set, rsa_key, sign
@@ -78,6 +79,10 @@ def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_pa
 
         trusting.load_cert_chain(*client_certificate)
         assert list_event_types(url, trusting) == 200
+        with httpx2.Client(verify=trusting, trust_env=False) as http, Client(url, http=http) as client:
+            client.create_event_type("order.placed")
+            client.publish("order.placed", [{"id": 1}])
+            assert [each.head for each in client.partitions("order.placed")] == [1]
 
         renewed = authority.sign_for_server("renewed", ends=90 * DAY)
         for source, target in zip(renewed, (certificate, key), strict=True):

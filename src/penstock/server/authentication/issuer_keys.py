@@ -33,7 +33,7 @@ LOAD_TIMEOUT: Final = 5.0
 DOCUMENT_BYTES_MAX: Final = 256 << 10
 KEYS_MAX: Final = 100
 CANDIDATES_MAX: Final = 4
-"""A token is checked with at most so many keys."""
+"""The most keys that one token is checked with."""
 RSA_BITS: Final = range(2048, 8193)
 """Shorter moduli are not secure (RFC 7518, 3.3); to check with longer ones would hold up the event loop."""
 DISCOVERY_PATH: Final = "/.well-known/openid-configuration"
@@ -135,7 +135,7 @@ class IssuerKeys:
             failure = None
         except KeysUnavailable as error:
             failure = str(error)
-        except Exception as error:  # noqa: BLE001 - The thread has to go on, and to say what happened.
+        except Exception as error:  # noqa: BLE001 - The thread has to go on, and to log the error.
             failure = f"{type(error).__name__}: {error}"
         if failure is not None and self._monotonic() - self._confirmed_at > KEPT_SECONDS_MAX:
             self.current = None
@@ -194,7 +194,7 @@ def require_pyjwt() -> Any:
 
 
 def check_address(url: str) -> None:
-    """Raise ValueError unless *url* is one that nobody on the way can answer in place of the issuer."""
+    """Raise ValueError if others could answer in place of the issuer at *url*."""
     parts = urlsplit(url)
     is_local = parts.scheme == "http" and is_this_machine(parts.hostname or "")
     if not parts.hostname or parts.username is not None or not (parts.scheme == "https" or is_local):

@@ -46,11 +46,11 @@ _ROLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("service", "services", "app", "application", "client"), "service"),
     **dict.fromkeys(("user", "users", "employee", "employees", "customer", "customers"), "user"),
 }
-"""By the value of the claim that says what a caller is, without slashes, in small letters: the type of the caller."""
+"""Types of callers, by the value of the claim that has them: without slashes, in small letters."""
 
 
 class CallerClaims(NamedTuple):
-    """The claims that say who the caller is."""
+    """The claims that name the caller, and its type."""
 
     names: Sequence[str] = ("sub",)
     """The first one that a token has is the caller's name."""

@@ -17,8 +17,8 @@ class ProxyHeaderMethod:
 
     Args:
         header: the name of the header.
-        data_type: what it names, services or users.
-        proxies: addresses and networks of the proxies. They have to remove the header from what clients send.
+        data_type: the type of the callers that it names.
+        proxies: addresses and networks of the proxies. They have to replace the header of clients.
 
     Raises:
         ValueError: no proxy is named, or one is no address and no network.
@@ -29,7 +29,7 @@ class ProxyHeaderMethod:
     def __init__(self, header: str, data_type: Literal["service", "user"], proxies: Iterable[str]) -> None:
         addresses = list(proxies)
         if not addresses:
-            raise ValueError("no proxy is trusted, so nobody could send the header")
+            raise ValueError("no proxy is trusted, so the header would always be ignored")
         self._header = header.lower().encode("ascii")
         self._data_type = data_type
         self._proxies = TrustedProxies(addresses)

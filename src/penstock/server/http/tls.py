@@ -101,7 +101,7 @@ class ServerTls:
             self.reload()
 
     def _look(self) -> tuple[object, ...]:
-        """Return what changes whenever one of the files does, or the file that a link names."""
+        """Return a value that differs after a change of one of the files, or of the file that a link names."""
         return tuple(_state_of(path) for path in self._files if path is not None)
 
     def _use_newest(self, connection: ssl.SSLObject | ssl.SSLSocket, *_: Any) -> None:
