@@ -24,6 +24,8 @@ from penstock.processing.replaying import PageReplay, news_of, replays_of
 from penstock.processing.sources.source import Source, Want
 
 _log: Final = logging.getLogger("penstock.processing")
+UNSETTLED: Final = -1.0
+"""Less than any number of looks: parked streams are tried again, or what has come of them is not committed."""
 CONCEDED_MAX: Final = 5
 """So often in a row a tranche is begun with anew that others move, before that ends the processor."""
 
@@ -85,6 +87,9 @@ class Progress:
         """How often it was looked what is wanted of parked streams."""
         self.unheeded = 0
         """After how many looks that is known of all that was parked when tranches were begun with."""
+        self.settled = UNSETTLED
+        """After how many looks no parked stream was tried again, and nothing of any was left to commit; infinite while
+        no stream is parked, since nothing can be wanted then. May be read by any thread."""
         self.closing: set[str] = set()
         """Those that are to be let go of."""
         self._lost: set[str] = set()
@@ -115,15 +120,16 @@ class Progress:
         """Begin with tranches."""
         for tranche, beginning in found.items():
             if tranche not in self._open and self._is_owned(tranche):
-                if beginning.parked:  # What was heeded of them before is forgotten with what was known of them.
-                    self.unheeded = self.heeded + 1
-                self._open.add(tranche)
+                parking = self._engine.parking
                 if self._is_shared:
-                    self._engine.parking.unload(tranche)
-                    self._engine.parking.load(beginning.parked)
+                    parking.unload(tranche)
+                    parking.load(beginning.parked)
                     self._kept.pop(tranche, None)
                     if beginning.kept is not None:
                         self._kept[tranche] = beginning.kept
+                if any(tranche in spans for spans in parking.streams.values()):
+                    self.unheeded, self.settled = self.heeded + 1, UNSETTLED  # What was wanted of it is to be heeded.
+                self._open.add(tranche)
                 self._engine.open(tranche, beginning.position, beginning.ahead, is_exact=self._keeps_ahead)
 
     def own(self, tranches: frozenset[str], coming: frozenset[str] | None = None) -> None:
@@ -245,6 +251,11 @@ class Progress:
         return [*self._engine.parking.retried]
 
     @property
+    def has_parked_changes(self) -> bool:
+        """Whether what has come of parked streams is not committed yet. May be asked by any thread."""
+        return self._engine.parking.has_changes
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether it is not known what came of a commit: `commit` finds out."""
         return bool(self._doubtful)
@@ -299,6 +310,7 @@ class Progress:
 
     def advance(self) -> Advance:
         """Return what is to be committed."""
+        self._note_settled()  # Before others can read it in the checkpoints, and ask for something.
         engine = self._engine
         return self._advance(self._moves(engine.positions()), engine.parking.changes(), engine.ahead())
 
@@ -377,10 +389,19 @@ class Progress:
             self._conceded.pop(tranche, None)
         self._engine.parking.kept(advance.parked, advance.anew, advance.tried)
         self._engine.kept_ahead(advance.ahead)
-        if requests is None:
-            return False
-        self.heeded += 1
-        return self.heed(requests)
+        is_new = False
+        if requests is not None:
+            self.heeded += 1
+            is_new = self.heed(requests)
+        self._note_settled()
+        return is_new
+
+    def _note_settled(self) -> None:
+        parking = self._engine.parking
+        if parking.retried or parking.has_changes or self.heeded < self.unheeded:
+            self.settled = UNSETTLED
+        else:
+            self.settled = self.heeded if parking.streams else float("inf")
 
     def _without_doubt(self, advance: Advance) -> Advance:
         """Return *advance* from where the checkpoints are, since nobody knows what came of earlier ones."""

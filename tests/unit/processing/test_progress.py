@@ -13,7 +13,7 @@ from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.rules import Rules
-from penstock.processing.progress import Progress
+from penstock.processing.progress import UNSETTLED, Progress
 from penstock.processing.replaying import replays_of
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.source import Want
@@ -49,6 +49,35 @@ def test_request_from_before_a_failed_retry_is_done_with() -> None:
 
     assert not progress.retried, "nobody has asked for that again"
     assert progress.has_parked
+
+
+def test_progress_is_settled_once_retries_that_were_known_are_committed() -> None:
+    source, checkpoints = MemorySource(), MemoryCheckpoints()
+    source.append("S", [0])
+    engine = Engine(Rules(attempts_max=1, exhausted="park"), Random(0), is_dense=True)
+    progress = Progress(engine, source, checkpoints)
+    assert progress.settled == UNSETTLED, "nobody has looked yet"
+    progress.open(progress.survey())
+    progress.commit()
+    assert progress.settled == float("inf"), "of what is parked nothing can be wanted"
+    [batch] = source.read(progress.wants(), 0.0)
+    engine.ingest(batch, 0.0)
+    fail(engine, *engine.take(1, 0.0))
+    advance = progress.advance()
+    assert progress.settled == UNSETTLED, "before others can see that a stream is parked"
+    progress.committed(advance, progress.write(advance))
+    assert progress.settled == progress.heeded == 2
+
+    checkpoints.ask("S", "retry")
+    progress.commit()
+    assert progress.settled == UNSETTLED, "it is tried again"
+    [replay] = progress.replays()
+    engine.replay_all(replay.parked, progress.reread(replay), 0.0)
+    fail(engine, *engine.take(1, 0.0))
+    assert not progress.retried
+    assert progress.settled == UNSETTLED, "it is parked again, and that is not committed"
+    progress.commit()
+    assert progress.settled == progress.heeded
 
 
 STREAMS = [f"S{n}" for n in range(20)]

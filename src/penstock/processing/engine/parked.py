@@ -86,6 +86,11 @@ class Parking:
         """Return what is to be kept since `kept` was called: as it is now, or None where it is over."""
         return {(stream, tranche): self.streams.get(stream, {}).get(tranche) for stream, tranche in self._changed}
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether there are `changes`."""
+        return bool(self._changed)
+
     def anew(self, changes: Collection[Place]) -> frozenset[Place]:
         """Return which *changes* are of what was parked no more since `kept`, and is anew: nothing is wanted of it."""
         return frozenset(self._over.intersection(changes))

@@ -53,12 +53,11 @@ class CatchingUp:
         self._wake = wake
         self._error = error
         self._snapshot = snapshot
-        self._heeded = 0
         self.count = 0
         """How many wait."""
 
     def wait(self, timeout: float) -> None:
-        """Wait until nothing is behind.
+        """Wait until nothing is behind, and all that was wanted of parked streams before is done and committed.
 
         Raises:
             BadParameter: *timeout* is no number of seconds.
@@ -69,12 +68,12 @@ class CatchingUp:
         check_number("timeout", timeout, least=float("-inf"), allowed="a number of seconds")
         self._check()
         deadline = time.monotonic() + timeout
-        self._heeded = self._progress.heeded + LOOKS
+        looks = self._progress.heeded + LOOKS
         self.count += 1
         try:
             for pause in chain(PAUSES_SECONDS, repeat(PAUSE_SECONDS)):
                 self._wake()
-                behind = self._asked(deadline)
+                behind = self._asked(looks, deadline)
                 if behind is None:
                     return
                 if time.monotonic() > deadline:
@@ -84,13 +83,13 @@ class CatchingUp:
         finally:
             self.count -= 1
 
-    def _asked(self, deadline: float) -> str | None:
+    def _asked(self, looks: int, deadline: float) -> str | None:
         """Return the same as `_behind`, which may wait for a source that is away, until the deadline."""
         asking: Future[str | None] = Future()
 
         def ask() -> None:
             try:
-                asking.set_result(self._behind())
+                asking.set_result(self._behind(looks))
             except BaseException as error:  # noqa: BLE001 - Whoever waits is told.
                 asking.set_exception(error)
 
@@ -115,8 +114,8 @@ class CatchingUp:
         if not self._thread.is_alive():
             raise Unavailable(reason="the processor has ended")
 
-    def _behind(self) -> str | None:
-        """Return what is behind, for people; None: nothing is."""
+    def _behind(self, looks: int) -> str | None:
+        """Return what is behind, for people; None: nothing is, after so many looks at what is wanted."""
         try:
             left = {tranche: count for tranche, count in self._progress.behind().items() if count != 0}
         except PenstockError as error:
@@ -124,21 +123,22 @@ class CatchingUp:
                 raise
             return f"what its source would say: {error.detail}"
         if not left and self._progress.has_begun:
-            return self._retrying()
+            return self._parked(looks)
         if not left:
             return NOT_BEGUN
         return ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
 
-    def _retrying(self) -> str | None:
-        """Return which parked streams are tried again, or that it is not known yet of which that is wanted."""
+    def _parked(self, looks: int) -> str | None:
+        """Return what is left to do for parked streams, for people; None: nothing is, after so many looks."""
         progress = self._progress
-        if not progress.has_parked:
+        if progress.settled >= looks:  # The loop has said so: what this thread sees meanwhile may be of two moments.
             return None
         if retried := progress.retried:
             more = [f"{len(retried) - TOLD_MAX} more"] if len(retried) > TOLD_MAX else []
             return f"what is parked and tried again: {', '.join([*retried[:TOLD_MAX], *more])}"
-        is_known = progress.heeded >= max(self._heeded, progress.unheeded)
-        return None if is_known else "what is wanted of parked streams, which is not known yet"
+        if progress.has_parked_changes:
+            return "what has come of parked streams, which is not committed yet"
+        return "what is wanted of parked streams, which is not known yet"
 
 
 def troubles_of(snapshot: Snapshot) -> list[str]:

@@ -91,6 +91,9 @@ class Processor(ABC):
     def wait_until_caught_up(self, timeout: float) -> None:
         """Wait until nothing is behind what is handled and committed: of tranches that are shared out, its own.
 
+        Parked streams stay behind. What was asked for them before the call is done by then, and committed: each retried
+        one is handled, or parked again.
+
         Raises:
             Unavailable: that has not come for so many seconds; says what is behind, which streams get nowhere, and why
                 commits fail.

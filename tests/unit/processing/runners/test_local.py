@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -723,6 +724,67 @@ def test_wait_in_vain_names_the_parked_streams_that_are_retried(source: MemorySo
         let_go.set()
         running.wait_until_caught_up(SOON_SECONDS)
     assert not checkpoints.parked()
+
+
+class HeldRetries(MemoryCheckpoints):
+    """Commits what has come of a retried stream only once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held, self.may_go_on, self.looks = threading.Event(), threading.Event(), 0
+
+    def commit(self, advance: Advance) -> None:
+        if any(parked is None or parked.attempts > 1 for parked in advance.parked.values()):
+            self.is_held.set()
+            assert self.may_go_on.wait(SOON_SECONDS)
+        super().commit(advance)
+
+    def requests(self) -> Mapping[Place, Request]:
+        self.looks += 1
+        return super().requests()
+
+
+@pytest.mark.parametrize("is_mended", [True, False], ids=["handled", "parked again"])
+def test_wait_until_caught_up_returns_once_the_results_of_retries_are_committed(
+    source: MemorySource, is_mended: bool
+) -> None:
+    checkpoints, calls = HeldRetries(), 0
+    is_retried, may_end = threading.Event(), threading.Event()
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            is_retried.set()
+            assert may_end.wait(SOON_SECONDS)
+        if calls == 1 or not is_mended:
+            raise ValueError("broken")
+
+    source.append("S1", [0])
+    rules = Rules(attempts_max=1, exhausted="park")
+    left = "behind is what has come of parked streams, which is not committed yet"
+    with (
+        ThreadPoolExecutor(1) as threads,
+        Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running,
+    ):
+        try:
+            running.wait_until_caught_up(SOON_SECONDS)
+            checkpoints.ask("S1", "retry")
+            waiting = threads.submit(running.wait_until_caught_up, SOON_SECONDS)
+            assert is_retried.wait(SOON_SECONDS)
+            looks = checkpoints.looks
+            until(lambda: checkpoints.looks >= looks + 4)  # What was asked is known for sure.
+            may_end.set()
+            assert checkpoints.is_held.wait(SOON_SECONDS)
+            with pytest.raises(Unavailable, match=left):
+                running.wait_until_caught_up(0.2)
+            assert not waiting.done()
+        finally:
+            may_end.set()
+            checkpoints.may_go_on.set()
+        waiting.result(SOON_SECONDS)
+        assert [each.attempts for each in checkpoints.parked()] == ([] if is_mended else [2])
+        assert checkpoints.requests() == {}
 
 
 def test_wait_in_vain_names_failed_commits_and_why(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
