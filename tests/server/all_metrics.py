@@ -5,9 +5,11 @@ from tempfile import TemporaryDirectory
 
 from prometheus_client import Metric
 
+from penstock.core.access import Caller
 from penstock.core.events.event import NewEvent
 from penstock.core.groups import CURSOR_SET
 from penstock.hub.admin.measuring import Measurement
+from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.hub import Hub
 from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.telemetry import AccessLine
@@ -39,6 +41,8 @@ def collect_every_metric() -> dict[str, set[str]]:
         try:
             hub.registry.create(an_event_type("order.placed"))
             hub.log.publish("order.placed", [NewEvent.of(b"{}")])
+            hub.admin.tokens.create(Caller("service", "mailer"), expires_in=60)
+            hub.admin.permissions.enforce(AccessPolicy())
             store.count_connections = lambda: ConnectionCounts(1, 1, 10, 0)  # type: ignore[method-assign]
             return _collect(Metrics(lambda: hub))
         finally:

@@ -18,8 +18,6 @@ RULES: Final = [rule for group in yaml.safe_load(alert_rules())["groups"] for ru
 SERIES: Final = Path(__file__).with_name("alert_series.yml")
 SCRAPED: Final = {"job", "instance"}
 """Labels that Prometheus adds."""
-CREDENTIALS: Final = {"penstock_token_expires_seconds": {"name"}}
-"""Metrics of a hub that has tokens that expire."""
 PROCESS: Final = {"process_resident_memory_bytes": set[str](), "process_cpu_seconds_total": set[str]()}
 """Metrics that Prometheus' library has for each process, where there is /proc."""
 HISTOGRAMS: Final = re.compile(r"_(bucket|count|sum)$")
@@ -28,7 +26,7 @@ HISTOGRAMS: Final = re.compile(r"_(bucket|count|sum)$")
 @pytest.fixture(scope="module")
 def metrics() -> dict[str, set[str]]:
     """The labels of every metric that a hub or a processor can have."""
-    return collect_every_metric() | collect_processors_metrics() | CREDENTIALS | PROCESS
+    return collect_every_metric() | collect_processors_metrics() | PROCESS
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])

@@ -9,8 +9,12 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.core.access import Caller
 from penstock.hub.admin.measuring import MEASURED_MAX
+from penstock.hub.admin.permissions import AccessPolicy
+from penstock.hub.hub import Hub
 from penstock.server import state
+from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.storage import open_store
 from penstock.storage.groups import Position
 from tests.served import Served, client_of, create, live_hub, until
@@ -60,16 +64,20 @@ def test_group_has_the_gap_and_the_lag_that_the_hub_shows_for_it(either_http: ht
     assert found.get("penstock_database_bytes") > 0
 
 
-def test_group_beyond_what_was_restored_is_stuck(http: httpx2.Client) -> None:
-    feed, group = create(http), f"mailer-{uuid.uuid4().hex}"
-    feed.publish_ids(range(3))
-    assert commit(http, group, at(feed, 0, 3)).status_code == 200
-    feed.drop()
-    feed = create(http, name=feed.name)
-    feed.publish_ids(range(2))
+def test_group_with_positions_of_before_a_restore_is_stuck(sqlite_url: str) -> None:
+    with live_hub(sqlite_url) as hub, client_of(hub) as http:
+        feed = create(http, 2)
+        feed.publish_ids(range(3), partition=0)
+        assert commit(http, "mailer", at(feed, 0, 3), at(feed, 1, 0)).status_code == 200
+        store = open_store(sqlite_url)
+        with store.write() as tx:
+            tx.registry.raise_epochs()
+        store.close()
 
-    assert commit(http, group, at(feed, 0, 1)).status_code == 200
-    scrape_until(http, "penstock_group_gap_events", 1, group=group)
+        found = Scraped(http)
+
+        assert found.get("penstock_group_stuck_partitions", group="mailer") == 2
+        assert found.get("penstock_group_gap_events", group="mailer") == 3
 
 
 def test_number_of_groups_is_limited_to_those_furthest_behind(sqlite_url: str) -> None:
@@ -129,11 +137,32 @@ def test_waiting_for_events_does_not_count_to_the_duration_of_a_read(sqlite_url:
     with live_hub(sqlite_url) as hub, client_of(hub) as http:
         feed = create(http)
         end = feed.read().cursors
-        feed.read(cursors=end, wait=2)
+        feed.read(cursors=end, wait=1)
         found = Scraped(http)
 
         assert found.get("penstock_request_seconds_count", method="GET", route="/feeds/{event_type}") == 2
-        assert found.get("penstock_request_seconds_sum", method="GET", route="/feeds/{event_type}") < 2
+        assert found.get("penstock_request_seconds_sum", method="GET", route="/feeds/{event_type}") < 1
+
+
+def test_caller_has_the_time_until_its_last_token_expires(sqlite_url: str) -> None:
+    store = open_store(sqlite_url)
+    store.migrate()
+    hub = Hub(store)
+    tokens = hub.admin.tokens
+    rotated = tokens.create(Caller("service", "mailer"), expires_in=1_000).token
+    tokens.rotate(rotated.id, overlap=60)
+    tokens.create(Caller("user", "jane"), expires_in=0.001)
+    tokens.create(Caller("service", "lasting"))
+    tokens.create(Caller("service", "lasting"), expires_in=60)
+    hub.admin.permissions.enforce(AccessPolicy())
+    families = list(Metrics(lambda: hub).collect_all(DatabaseFigures()))
+    hub.stop()
+
+    [family] = [each for each in families if each.name == "penstock_token_expires_seconds"]
+    left = {sample.labels["name"]: sample.value for sample in family.samples}
+    assert left.keys() == {"service:mailer", "user:jane"}
+    assert 60 < left["service:mailer"] <= 1_000
+    assert left["user:jane"] < 1
 
 
 def test_scrapes_at_once_are_all_answered(feed: Served) -> None:

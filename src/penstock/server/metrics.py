@@ -16,6 +16,7 @@ from penstock.hub.admin.measuring import MEASURED_MAX, Measurement
 from penstock.hub.committer import OTHERS, VOLUMES_MAX
 from penstock.hub.hub import Hub
 from penstock.server.telemetry import NO_ROUTE, AccessLine
+from penstock.storage.admin import StoredToken
 from penstock.storage.groups import GroupMeasurement
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.store import Store, StoreSpace
@@ -228,6 +229,7 @@ class Metrics:
             )
         if hub is None:
             return
+        yield from _collect_tokens(hub.admin.tokens.known, time.time_ns() // 1000)
         appended = hub.volumes()
         yield _make_counter(
             "penstock_events_appended",
@@ -261,6 +263,31 @@ class Metrics:
         yield GaugeMetricFamily(
             "penstock_database_connections_wanted", "Threads that wait for a connection.", connections.waiting
         )
+
+
+EXPIRED_SECONDS: Final = 86_400.0
+"""A token that has expired is shown for so long: its caller had better have another one by then, or be gone."""
+
+
+def _collect_tokens(tokens: Iterable[StoredToken], now: int) -> Iterable[Metric]:
+    """Return when callers are left without a valid token, of the callers for whom that comes first.
+
+    Of the tokens of one caller the last to expire counts: the others were rotated.
+    """
+    left: dict[str, float] = {}
+    for each in tokens:
+        seconds = float("inf") if each.expires_at is None else (each.expires_at - now) / 1e6
+        caller = str(each.caller)
+        left[caller] = max(seconds, left.get(caller, seconds))
+    found = sorted((seconds, name) for name, seconds in left.items() if -EXPIRED_SECONDS < seconds < float("inf"))
+    family = GaugeMetricFamily(
+        "penstock_token_expires_seconds",
+        "The time until the last token of a caller expires; less than 0 once it has.",
+        labels=["name"],
+    )
+    for seconds, name in found[:MEASURED_MAX]:
+        family.add_metric([name], seconds)
+    yield family
 
 
 _GROUP_LABELS: Final = ["group", "kind", "application"]
