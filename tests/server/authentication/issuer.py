@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler
 from typing import Any
+from unittest.mock import Mock
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -79,7 +80,7 @@ def scope_of(token: bytes | None, *, scheme: bytes = b"Bearer") -> dict[str, Any
 
 
 def started(tokens: JwtMethod) -> JwtMethod:
-    tokens.start(None)  # type: ignore[arg-type]  # It needs nothing of the hub.
+    tokens.start(Mock())
     return tokens
 
 

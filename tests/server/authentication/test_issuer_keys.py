@@ -346,7 +346,7 @@ def test_keys_are_loaded_again_in_the_background_and_until_closed() -> None:
         return document[0]
 
     keys = IssuerKeys(load, "test", interval=0.01)
-    keys.start()
+    keys.start(lambda: None)
     for _ in range(3):
         assert loads.acquire(timeout=300)
     document[0] = BOTH
@@ -369,7 +369,7 @@ def test_keys_are_loaded_again_after_any_failure() -> None:
         return bytes(found)
 
     keys = IssuerKeys(load, "test", interval=0.01)
-    keys.start()
+    keys.start(lambda: None)
 
     wait_until(lambda: keys.current is not None)
     wait_until(lambda: keys.failure is None)

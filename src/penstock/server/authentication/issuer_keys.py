@@ -85,6 +85,7 @@ class IssuerKeys:
         self._confirmed_at = self._loaded_at = float("-inf")
         self._made_at = monotonic()
         self._failure: str | None = None
+        self._changed: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
         self._awaited: Future[None] | None = None
         self._wake = threading.Event()
@@ -100,8 +101,9 @@ class IssuerKeys:
         """Return how many seconds ago the keys were loaded last; if never, how old this object is."""
         return self._monotonic() - max(self._confirmed_at, self._made_at)
 
-    def start(self) -> None:
-        """Begin to load the keys, in a thread."""
+    def start(self, changed: Callable[[], object]) -> None:
+        """Begin to load the keys, in a thread, which calls *changed* after each load of other keys."""
+        self._changed = changed
         self._awaited = Future()
         self._thread = threading.Thread(target=self._run, name="penstock-keys", daemon=True)
         self._thread.start()
@@ -131,6 +133,7 @@ class IssuerKeys:
             if self.current is None or document != self.current.document:
                 self.current = parse_keys(document)
                 _log.info("keys loaded", source=self._source, keys=len(self.current.keys))
+                self._changed()
             self._confirmed_at = self._monotonic()
             failure = None
         except KeysUnavailable as error:

@@ -123,9 +123,9 @@ class JwtMethod:
         self._clock = clock
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
 
-    def start(self, _: Hub) -> None:
-        """Begin to load the keys."""
-        self._keys.start()
+    def start(self, hub: Hub) -> None:
+        """Begin to load the keys. When they change, readers that wait for events check their tokens again."""
+        self._keys.start(hub.log.watch.wake_all)
 
     def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller | None] | None:
         """Return the caller that the token of a request names; None if it has no JSON Web Token.
