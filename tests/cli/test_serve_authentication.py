@@ -121,6 +121,32 @@ def test_hub_with_idle_tls_connections_stops_at_once(penstock: Command, tmp_path
     assert "giving up" not in said
 
 
+def test_slow_reader_over_tls_gets_its_whole_answer_from_a_hub_that_stops(penstock: Command, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.sign_for_server()
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    with penstock.start("serve", "--port", 0, "--tls-cert", certificate, "--tls-key", key) as serving:
+        url = httpx2.URL(url_of(serving))
+        with httpx2.Client(verify=context, trust_env=False) as http, Client(str(url), http=http) as client:
+            client.create_event_type("order.placed")
+            client.publish("order.placed", [{"id": number, "note": "x" * 1000} for number in range(6000)])
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.connect((url.host, url.port))
+        with context.wrap_socket(raw, server_hostname="localhost") as slow:
+            slow.sendall(b"GET /feeds/order.placed?n=1&cursor0=_first&pagesizehint=10000 HTTP/1.1\r\nHost: hub\r\n\r\n")
+            answer = slow.recv(1000)
+            serving.send_signal(signal.SIGTERM)
+            for line in serving.stderr or ():
+                if json.loads(line)["event"] == "stopping":
+                    break
+            while piece := slow.recv(65536):
+                answer += piece
+
+    assert answer.endswith(b"\r\n0\r\n\r\n")
+    assert answer.count(b'"id":') == 6000
+
+
 def test_connection_without_a_tls_handshake_is_cut_in_time(penstock: Command, tmp_path: Path) -> None:
     certificate, key = Authority(tmp_path).sign_for_server()
     tls = ("--tls-cert", certificate, "--tls-key", key)

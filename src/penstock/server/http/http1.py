@@ -27,7 +27,7 @@ from uvicorn.server import ServerState
 
 from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge, RequestTooSlow
 from penstock.server.http.problems import status_of
-from penstock.server.http.tls import CLIENT_CERTIFICATE, client_certificate_of
+from penstock.server.http.tls import CLIENT_CERTIFICATE, client_certificate_of, has_all
 from penstock.wire.problem import MEDIA_TYPE, to_problem
 
 TARGET_BYTES_MAX: Final = 512 << 10
@@ -41,6 +41,8 @@ LINGER_TIMEOUT: Final = 2.0
 """The time in which bytes of a refused client are discarded: a reset could destroy the answer on its way."""
 BUFFERED_BYTES_MAX: Final = 64 << 10
 """Reading pauses while the application has more of a body before it."""
+FLUSH_INTERVAL: Final = 0.05
+"""Seconds between two looks whether a TLS client has received its last answer."""
 JOINED_BYTES_MAX: Final = 64 << 10
 """Chunks up to this size are copied into one piece with their frame; larger ones are written as they are."""
 
@@ -371,15 +373,31 @@ class Http1Protocol(asyncio.Protocol):
         self._stopping = True
         if self._exchanges:
             return
-        if self._scheme == "https" and not self.transport.get_write_buffer_size():
-            self.transport.abort()  # TLS would wait for the client's farewell, and one that is idle does not read.
-        else:
-            self.transport.close()
+        self._end()
 
     def close(self) -> None:
         """Close the connection once what was written is sent; bytes that still come are not read as requests."""
         self._parser = None
-        self._linger() if self._reading is not None else self.transport.close()
+        self._linger() if self._reading is not None else self._end()
+
+    def _end(self) -> None:
+        """Close the connection once the client has all that was written."""
+        self.transport.close()
+        if self._stopping and self._scheme == "https":
+            self._end_tls()
+
+    def _end_tls(self, *, had_all: bool = False) -> None:
+        """End a connection that is being closed: TLS waits for the client's answer, and one that is idle gives none.
+
+        The client has to have all at two looks: between them the transport writes what it may still hold.
+        """
+        if self not in self.server_state.connections:
+            return
+        has_now = has_all(self.transport)
+        if has_now and had_all:
+            self.transport.abort()
+        else:
+            self.loop.call_later(FLUSH_INTERVAL, lambda: self._end_tls(had_all=has_now))
 
     def pause_reading(self) -> None:
         """Take no more from the client for now."""

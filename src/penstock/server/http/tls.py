@@ -3,7 +3,9 @@
 TLS 1.2 and 1.3, with the ciphers of Python's default context.
 """
 
+import asyncio
 import ssl
+import sys
 import threading
 import time
 from calendar import timegm
@@ -206,6 +208,25 @@ def _elements(der: bytes) -> list[tuple[int, bytes]]:
         found.append((tag, der[at : at + length]))
         at += length
     return found
+
+
+def has_all(transport: asyncio.Transport) -> bool:
+    """Return whether the client has received all that was written, as far as the system tells.
+
+    The bytes below TLS are not seen by *transport*; the system counts those that the client has not acknowledged.
+    """
+    if transport.get_write_buffer_size():
+        return False
+    if sys.platform == "win32":
+        return True
+    import fcntl
+    import termios
+
+    try:
+        unacknowledged = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+    except OSError:
+        return True
+    return not any(unacknowledged)
 
 
 class ClientCertificate(NamedTuple):
