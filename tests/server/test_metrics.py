@@ -61,6 +61,7 @@ def test_group_has_the_gap_and_the_lag_that_the_hub_shows_for_it(either_http: ht
     assert 0 < found.get("penstock_group_commit_age_seconds", group=group) <= shown["lag_seconds"] + 0.001
     assert found.get("penstock_group_stuck_partitions", group=group) == 0
     assert found.get("penstock_event_type_events", event_type=feed.name) == 10
+    assert found.get("penstock_event_type_bytes", event_type=feed.name) == 10 * len('{"id": 0}')
     assert found.get("penstock_database_bytes") > 0
 
 
@@ -163,6 +164,36 @@ def test_caller_has_the_time_until_its_last_token_expires(sqlite_url: str) -> No
     assert left.keys() == {"service:mailer", "user:jane"}
     assert 60 < left["service:mailer"] <= 1_000
     assert left["user:jane"] < 1
+
+
+def test_streams_of_subscriptions_are_counted_while_they_last(sqlite_url: str) -> None:
+    with live_hub(sqlite_url) as hub, client_of(hub) as http:
+        feed = create(http)
+        made = http.post("/subscriptions", json={"owning_application": "shop", "event_types": [feed.name]}).json()
+        with http.stream("GET", f"/subscriptions/{made['id']}/events") as answer:
+            assert answer.status_code == 200
+            found = Scraped(http)
+            assert (found.get("penstock_streams"), found.get("penstock_sessions")) == (1, 1)
+            assert found.get("penstock_request_seconds_count", route="/subscriptions/{subscription}/events") is None
+        until(lambda: Scraped(http).get("penstock_streams") == 0)
+        route = "/subscriptions/{subscription}/events"
+        found = scrape_until(http, "penstock_request_seconds_count", 1, method="GET", route=route)
+        assert found.get("penstock_group_gap_events", group=made["id"], application="shop") == 0
+
+
+def test_any_name_of_a_group_is_a_label(either_http: httpx2.Client) -> None:
+    feed, group = create(either_http), f'"{{a="b\\n"}}, \\ {uuid.uuid4().hex}'
+    feed.publish_ids(range(3))
+    feed.read(cursorset=group)
+    scrape_until(either_http, "penstock_group_gap_events", 3, group=group)
+
+
+def test_pool_of_connections_is_told(either_http: httpx2.Client) -> None:
+    found = Scraped(either_http)
+    assert found.get("penstock_database_connections", state="idle") >= 0
+    assert found.get("penstock_database_connections", state="used") >= 0
+    assert found.get("penstock_database_connections_wanted") == 0
+    assert found.get("penstock_database_connections_max") in (None, 10)
 
 
 def test_scrapes_at_once_are_all_answered(feed: Served) -> None:

@@ -146,11 +146,13 @@ class GroupsContract(Contract):
         most, least = created(store, "most", partitions=2), created(store, "least", partitions=2)
         created(store, "empty")
         append(
-            store, *(row(most.partition_ids[p], n) for p in range(2) for n in range(5)), row(least.partition_ids[1], 0)
+            store,
+            *(row(most.partition_ids[p], n) for p in range(2) for n in range(5)),
+            row(least.partition_ids[1], 0, "🚰".encode()),
         )
         database.run("UPDATE penstock_partition SET floor = 2 WHERE id = ?", most.partition_ids[0])
 
-        found = [("most", 8, FIRST_AT + 4), ("least", 1, FIRST_AT), ("empty", 0, None)]
+        found = [("most", 8, FIRST_AT + 4, 2), ("least", 1, FIRST_AT, len("🚰".encode())), ("empty", 0, None, None)]
         assert _measured_event_types(store) == (found, 3)
         assert _measured_event_types(store, 1) == (found[:1], 3)
 

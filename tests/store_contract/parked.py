@@ -63,6 +63,25 @@ class ParkedContract(Contract):
         found = [(each.key, each.events, each.first) for each in listed(store)]
         assert found == [(key, 2, offset) for offset, key in enumerate(KEYS)]
 
+    def test_measured_subscriptions_have_their_number_of_parked_keys(self, store: Store) -> None:
+        begun(store, "s", SOURCE)
+        begun(store, "other", SOURCE)
+        begun(store, "without", SOURCE)
+        for key in ("a", "b"):
+            park(store, key, 3)
+            park(store, key, 4)
+        park(store, "a", 3, "other")
+
+        with store.read() as tx:
+            measured, total = tx.subscriptions.measure_parked(9)
+            assert [(each.subscription, each.keys, each.parked_at) for each in measured] == [
+                ("s", 2, FIRST_AT),
+                ("other", 1, FIRST_AT),
+            ]
+            assert all(each.application for each in measured)
+            assert total == 2
+            assert tx.subscriptions.measure_parked(1) == (measured[:1], 2)
+
     def test_those_without_a_key_wait_each_by_itself(self, store: Store) -> None:
         begun(store, "s", SOURCE)
 

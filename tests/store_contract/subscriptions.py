@@ -297,6 +297,21 @@ class StreamsContract(Contract):
         with store.read() as tx:
             assert {each.id for each in tx.subscriptions.list_sessions(hub_id="hub")} == {"b", "d"}
 
+    def test_counted_sessions_are_those_that_living_hubs_are_streaming(self, store: Store, database: Database) -> None:
+        begun(store, "s", SOURCE)
+        with store.write() as tx:
+            own, now = tx.subscriptions, tx.subscriptions.see_hub("hub")
+            own.see_hub("dead hub")
+            for each in ("a", "b", "c"):
+                own.put_session(session(each, 0, hub_id="hub"))
+            own.put_session(session("c", 0, hub_id="hub", holds_until=1 << 60))
+            own.put_session(session("d", 0, hub_id="dead hub"))
+            own.put_session(session("e", 0, hub_id="unknown hub"))
+        database.run("UPDATE penstock_hub SET seen_at = ? WHERE id = 'dead hub'", now - 2 * LEASE_US)
+
+        with store.read() as tx:
+            assert tx.subscriptions.count_sessions(LEASE_US) == 2
+
     def test_a_hub_is_seen_when_it_says_so_and_time_does_not_go_back(self, store: Store, database: Database) -> None:
         begun(store, "s", SOURCE)
         with store.write() as tx:

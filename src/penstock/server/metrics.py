@@ -312,14 +312,13 @@ _GROUP_GAUGES: Final[list[tuple[str, str, Callable[[GroupMeasurement, int], floa
 
 
 class _Measured:
-    """Collects the gauges of a measurement."""
+    """Collects the gauges of a measurement. Ages are those that it has found: what has happened since is not known."""
 
     def __init__(self, measurement: Measurement) -> None:
         self._measurement = measurement
-        self._now = time.time_ns() // 1000
 
     def collect(self) -> Iterable[Metric]:
-        found, now = self._measurement, self._now
+        found, now = self._measurement, time.time_ns() // 1000
         yield GaugeMetricFamily(
             "penstock_measurement_age_seconds",
             "How old the figures are for which the database is asked.",
@@ -340,17 +339,17 @@ class _Measured:
             )
 
     def _collect_groups(self) -> Iterable[Metric]:
-        found = self._measurement.groups
+        found, at = self._measurement.groups, self._measurement.at
         assert found is not None
         for name, says, figure in _GROUP_GAUGES:
             family = GaugeMetricFamily(name, says, labels=_GROUP_LABELS)
             for each in found.groups:
-                family.add_metric([each.name, each.kind, each.application], figure(each, self._now))
+                family.add_metric([each.name, each.kind, each.application], figure(each, at))
             yield family
         yield from _count("groups", "Consumer groups with positions.", found.total, len(found.groups))
 
     def _collect_event_types(self) -> Iterable[Metric]:
-        found = self._measurement.event_types
+        found, at = self._measurement.event_types, self._measurement.at
         assert found is not None
         events = GaugeMetricFamily(
             "penstock_event_type_events", "Retained events of an event type.", labels=["event_type"]
@@ -360,11 +359,18 @@ class _Measured:
             "The age of the newest event of an event type.",
             labels=["event_type"],
         )
+        size = GaugeMetricFamily(
+            "penstock_event_type_bytes",
+            "The size of the data of these events, estimated by that of the newest.",
+            labels=["event_type"],
+        )
         for each in found.event_types:
             events.add_metric([each.name], each.events)
+            size.add_metric([each.name], each.events * (each.size or 0.0))
             if each.received_at is not None:
-                age.add_metric([each.name], max(0, self._now - each.received_at) / 1e6)
+                age.add_metric([each.name], max(0, at - each.received_at) / 1e6)
         yield events
+        yield size
         yield age
         yield from _count("event_types", "Event types.", found.total, len(found.event_types))
 

@@ -20,6 +20,8 @@ class EventTypeMeasurement(NamedTuple):
     """Number of retained events."""
     received_at: int | None
     """Time at which the newest event was received; None: there is none."""
+    size: float | None
+    """Mean size of the data of some of the newest events, in bytes; None: there is none."""
 
 
 class EventTypeMeasurements(NamedTuple):
@@ -66,7 +68,7 @@ class RegistryRepository:
     def measure(self, limit: int) -> EventTypeMeasurements:
         """Measure all event types and return up to *limit*, the one with the most events first.
 
-        Each partition costs one look-up in an index.
+        Each partition costs one look-up in an index; of the event types that are returned, some events are read.
         """
         rows = self._run("event_types_measure", limit=limit).fetchall()
         return EventTypeMeasurements([EventTypeMeasurement(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
