@@ -18,8 +18,8 @@ from penstock.storage.subscriptions import ParkedMeasurements
 
 MEASURED_MAX: Final = 100
 """A measurement has at most so many groups, event types and subscriptions: metrics have a time series for each."""
-STATEMENT_TIMEOUT: Final = 5.0
-"""The database ends a statement that takes longer; its part of the measurement is missing then."""
+MEASURE_TIMEOUT: Final = 5.0
+"""The database ends the statements of a measurement after so long; what they would have told is missing then."""
 Part = TypeVar("Part")
 
 
@@ -44,26 +44,25 @@ def measure(store: Store, clock: Clock) -> Measurement:
         DatabaseUnavailable: the database cannot be asked.
     """
     began, at = time.monotonic(), clock()
-    groups = _read(store, lambda tx: tx.groups.measure(MEASURED_MAX))
-    event_types = _read(store, lambda tx: tx.registry.measure(MEASURED_MAX))
-    parked = _read(store, lambda tx: tx.subscriptions.measure_parked(MEASURED_MAX))
-    sessions = _read(store, lambda tx: tx.subscriptions.count_sessions(LEASE_US))
-    space = _ask(lambda: store.measure_space(timeout=STATEMENT_TIMEOUT))
+
+    def ask(part: Callable[[float], Part]) -> Part | None:
+        try:
+            return part(max(0.001, began + MEASURE_TIMEOUT - time.monotonic()))
+        except DatabaseUnavailable:
+            raise
+        except Unavailable:  # The statement took too long.
+            return None
+
+    def read(part: Callable[[Tx], Part]) -> Part | None:
+        def run(timeout: float) -> Part:
+            with store.read(timeout=timeout) as tx:
+                return part(tx)
+
+        return ask(run)
+
+    groups = read(lambda tx: tx.groups.measure(MEASURED_MAX))
+    event_types = read(lambda tx: tx.registry.measure(MEASURED_MAX))
+    parked = read(lambda tx: tx.subscriptions.measure_parked(MEASURED_MAX))
+    sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
+    space = ask(lambda timeout: store.measure_space(timeout=timeout))
     return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, space)
-
-
-def _read(store: Store, ask: Callable[[Tx], Part]) -> Part | None:
-    def read() -> Part:
-        with store.read(timeout=STATEMENT_TIMEOUT) as tx:
-            return ask(tx)
-
-    return _ask(read)
-
-
-def _ask(ask: Callable[[], Part]) -> Part | None:
-    try:
-        return ask()
-    except DatabaseUnavailable:
-        raise
-    except Unavailable:  # The statement took too long.
-        return None
