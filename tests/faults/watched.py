@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -34,8 +35,10 @@ def play(
             publishing = Publishing(urls, EVENTS_A_SECOND)
             publishing.begin()
             done = disturb(hubs, consumers, chance, seconds, pauses=pauses)
+            _until(lambda: publishing.published > 0, "events are published")
+            _until(lambda: story_of(consumers.logs).counts["opened"] > CONSUMERS, "others have opened streams")
             publishing.end()
-            _drain(urls[0], subscription)
+            _until(lambda: unconsumed_events(urls[0], subscription) == 0, "all events are committed")
         finally:
             consumers.kill_all()
         heads = heads_of(urls[0])
@@ -46,15 +49,14 @@ def play(
     assert repeated_batches(story) == []
     assert unordered_batches(story) == []
     assert overlapping_batches(story) == []
-    assert sum(heads.values()) >= publishing.published > 0
-    assert story.counts["opened"] > CONSUMERS
+    assert sum(heads.values()) >= publishing.published
     assert all(done.counts.values())
     told = f"{sum(heads.values())} events, {len(story.commits)} commits, {done.counts}, {dict(story.counts)}"
     print(told)  # noqa: T201 - shown by pytest, with -s
 
 
-def _drain(hub: str, subscription: str) -> None:
-    until = time.monotonic() + DRAIN_SECONDS_MAX
-    while left := unconsumed_events(hub, subscription):
-        assert time.monotonic() < until, f"{left} events are not committed"
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DRAIN_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, f"after {DRAIN_SECONDS_MAX:g} s it does not hold that {what}"
         time.sleep(0.2)

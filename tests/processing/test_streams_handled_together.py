@@ -33,6 +33,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.connecting import connector
 from penstock.processing.engine.outcome import done_to
 from penstock.processing.runners import local
+from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span, Together, Transactional
 from tests.failing import has_code
 from tests.processing.office import until
@@ -125,8 +126,8 @@ def counter(source: MemorySource, database: str, handle: Any = write, rules: Rul
 
 def test_streams_of_one_call_have_their_own_outcomes(run: Run) -> None:
     source, found, sizes = MemorySource(), [], []
-    for number in range(5):
-        source.append(f"S{number}", [number, number])
+    # In one batch, so that a call may have several of them however slowly it is read.
+    source.deliver([StreamEvent(f"S{number}", index, "event", b"{}") for number in range(5) for index in range(2)])
 
     def handle(spans: Sequence[Span]) -> list[Any]:
         sizes.append(len(spans))

@@ -1,9 +1,11 @@
 """format("messagedb") reads categories of a MessageDB as a table and as a stream, each event once."""
 
 import datetime as dt
+import itertools
 import json
 import random
 import threading
+import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -210,8 +212,9 @@ def test_stream_has_every_event_once_beside_random_transactions(query: CategoryQ
     seed = seeded().getrandbits(32)
 
     def work(number: int) -> None:
-        chance = random.Random(f"{seed}-{number}")
-        for _ in range(40):
+        chance, latest = random.Random(f"{seed}-{number}"), time.monotonic() + 300
+        rounds = itertools.count()
+        while next(rounds) < 40 or (len(query.batches) <= 10 and time.monotonic() < latest):
             with categories.transaction() as connection:
                 # In one order, so that two transactions do not wait for each other.
                 for category in sorted(chance.sample(["account", "payment", "other"], chance.randint(1, 3))):
@@ -227,7 +230,7 @@ def test_stream_has_every_event_once_beside_random_transactions(query: CategoryQ
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(300)
+            worker.join(600)
         running.processAllAvailable()
     finally:
         running.stop()

@@ -110,9 +110,9 @@ def test_failing_stream_is_shown_in_metrics_view_log_and_consumer_group(
         wait_for(lambda: metric("scheduler_busy_seconds", kind="oldest", state="failing") > 1)
         assert metric("scheduler_exceptions_total", tag="ValueError") > 1
         assert metric("scheduler_handled_events_total") == metric("handler_counts_total", name="orders") == healthy
-        assert metric("scheduler_events", state="waiting") + metric("scheduler_events", state="active") == (
-            EVENTS - POISON
-        ), "events are counted, not spans"
+        events = running.snapshot.events  # Of one moment: meanwhile they go from one state to the other.
+        assert sum(events.values()) == EVENTS - POISON, "events are counted, not spans"
+        assert metric("scheduler_events", state="waiting") in (0, EVENTS - POISON)
         assert metric("feed_items_total", tranche=f"{case.feed}/0") == STREAMS * EVENTS
         assert metric("feed_position", tranche=f"{case.feed}/0") < STREAMS * EVENTS
         assert metric("feed_lag_seconds", tranche=f"{case.feed}/0") > 0
