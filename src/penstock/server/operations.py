@@ -58,7 +58,9 @@ async def metrics(request: Request) -> Response:
 
 async def openapi(request: Request) -> Response:
     """GET /openapi.json: describe this interface to programs (OpenAPI 3.1)."""
-    return json_response(describe(request.app.state.operations, __version__, server_url(request)))
+    authentication = state_of(request).authentication
+    methods = authentication.names if authentication is not None else ()
+    return json_response(describe(request.app.state.operations, __version__, server_url(request), methods))
 
 
 async def docs(request: Request) -> Response:

@@ -65,6 +65,12 @@ def publish(running: Running, data: bytes) -> None:
     running.hub.log.publish("order.placed", [NewEvent.of(data)])
 
 
+def test_description_of_the_interface_says_how_callers_authenticate(running: Running) -> None:
+    document = running.http.get("/openapi.json").json()
+
+    assert document["security"] == [{"bearer": []}]
+
+
 def test_stream_sends_no_event_after_the_key_of_its_token_is_withdrawn(running: Running) -> None:
     publish(running, b'{"id":1}')
     cursors = '[{"partition":"0","offset":"BEGIN"}]'

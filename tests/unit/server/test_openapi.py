@@ -42,3 +42,24 @@ def test_docstring_of_every_handler_names_its_route() -> None:
     for operation in ROUTES:
         said = (operation.handler.__doc__ or "").splitlines()[0]
         assert said.startswith(f"{operation.method} {operation.path}: ")
+
+
+def test_security_is_described_by_the_methods_of_authentication() -> None:
+    document = describe(ROUTES, "1", methods=["token", "jwt", "certificate"])
+
+    assert document["security"] == [{"bearer": []}, {"certificate": []}]
+    schemes = document["components"]["securitySchemes"]
+    assert {name: scheme["type"] for name, scheme in schemes.items()} == {"bearer": "http", "certificate": "mutualTLS"}
+    open_to_all = {
+        (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method, described in methods.items()
+        if described.get("security") == []
+    }
+    assert open_to_all == {(each.method, each.path) for each in ROUTES if each.needs is None}
+
+
+def test_proxy_that_authenticates_needs_nothing_of_the_request_itself() -> None:
+    assert describe(ROUTES, "1", methods=["token", "proxy"])["security"] == [{"bearer": []}, {}]
+    assert "security" not in describe(ROUTES, "1", methods=["proxy"])
+    assert "security" not in DOCUMENT

@@ -90,6 +90,11 @@ class Authentication:
         self._methods = methods
         self._failures = FailureLimiter()
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the methods, in the order in which they are asked."""
+        return [each.name for each in self._methods]
+
     def start(self, hub: Hub) -> None:
         """Begin to identify the callers of *hub*."""
         for each in self._methods:

@@ -8,18 +8,41 @@ from penstock.server.openapi.operation import IN_PATH, HttpOperation, SchemaObje
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
 
-def describe(operations: Sequence[HttpOperation], version: str, at: str = "/") -> dict[str, Any]:
-    """Return the OpenAPI document of *operations*, served at the path or URL *at*."""
+def describe(
+    operations: Sequence[HttpOperation], version: str, at: str = "/", methods: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the OpenAPI document of *operations*, served at the path or URL *at*.
+
+    *methods* are the names of those by which the hub authenticates callers, none if it does not. Those that OpenAPI
+    cannot describe, such as a proxy in front, need nothing of the request itself.
+    """
+    schemes = dict(_SCHEMES[each] for each in methods if each in _SCHEMES)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+        described = _operation(operation)
+        if schemes and operation.needs is None:
+            described["security"] = []
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    alternatives: list[dict[str, list[str]]] = [{name: []} for name in schemes]
+    if any(each not in _SCHEMES for each in methods):
+        alternatives.append({})
     return {
         "openapi": "3.1.0",
         "info": {"title": "Penstock", "version": version, "summary": "An event hub that lives in your own database."},
         "servers": [{"url": at}],
         "paths": paths,
-        "components": {"schemas": {"Problem": _PROBLEM}},
+        "components": {"schemas": {"Problem": _PROBLEM}} | ({"securitySchemes": schemes} if schemes else {}),
+        **({"security": alternatives} if schemes else {}),
     }
+
+
+_BEARER: Final = {"type": "http", "scheme": "bearer", "description": "A token of the hub, or a JSON Web Token."}
+_SCHEMES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "token": ("bearer", _BEARER),
+    "jwt": ("bearer", _BEARER),
+    "certificate": ("certificate", {"type": "mutualTLS", "description": "A client certificate."}),
+}
+"""By method of authentication: the name and the security scheme by which OpenAPI describes it."""
 
 
 _PROBLEM: Final = {
