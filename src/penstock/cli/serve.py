@@ -4,6 +4,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from penstock.cli.options import DATABASE, DatabaseOption, duration_parser
 if TYPE_CHECKING:
     from penstock.core.registry.definition import Limits
     from penstock.hub.hub import Hub
+    from penstock.server.limits import UsageLimits
 
 SWITCH_SECONDS: Final = 0.0005
 """A thread that waits for the interpreter gets it after this time. The committer waits for it a dozen times a
@@ -127,6 +129,29 @@ TrustedProxies = Annotated[
 ]
 
 
+def _limit(given: str) -> str:
+    from penstock.server.limits import UsageLimits
+
+    try:
+        UsageLimits().replace([given])
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return given
+
+
+UsageLimitOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        envvar="PENSTOCK_LIMITS",
+        metavar="NAME=VALUE",
+        parser=_limit,
+        help="How much a caller may use: connections, streams, and per second requests, bytes-in, bytes-out; with "
+        "total- before it all callers together. Repeatable.",
+    ),
+]
+
+
 def serve(
     *,
     database: DatabaseOption = DATABASE,
@@ -173,6 +198,7 @@ def serve(
     certificate_caller: authentication.CertificateCaller = "cn",
     proxy_header: authentication.ProxyHeader = None,
     proxy_caller_type: authentication.ProxyCallerType = "user",
+    limit: UsageLimitOptions = None,
     tls_cert: authentication.TlsCertificate = None,
     tls_key: authentication.TlsKey = None,
     tls_client_ca: authentication.TlsClientCa = None,
@@ -226,6 +252,7 @@ def serve(
                 administrators=admin or (),
                 default_access=default_access,
                 trusted_proxies=trusted_proxy or (),
+                limits=usage_limits(limit or (), is_open=not auth and is_loopback(host)),
                 access_log=log_access,
             ),
             listener,
@@ -284,6 +311,41 @@ def collect_garbage_less_often() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+
+
+OPEN_FILES_MAX: Final = 1 << 20
+FILES_KEPT: Final = 256
+"""So many open files are left for the database and the rest of the process."""
+
+
+def usage_limits(given: Sequence[str], *, is_open: bool) -> "UsageLimits":
+    """Return the limits of use: the defaults, with those that are *given* in place of some.
+
+    With *is_open* callers have no limits of their own by default. There are never more connections than the process
+    may have open files.
+    """
+    from penstock.server.limits import DEFAULT_LIMITS, OPEN_LIMITS
+
+    limits = (OPEN_LIMITS if is_open else DEFAULT_LIMITS).replace(given)
+    files = raise_open_files(limits.total.connections + FILES_KEPT)
+    connections = min(limits.total.connections, max(1, files - FILES_KEPT))
+    return limits._replace(total=limits.total._replace(connections=connections))
+
+
+def raise_open_files(wanted: float) -> float:
+    """Let the process have *wanted* open files, as far as the system allows it; return how many it may have."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit.
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    most = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_MAX)
+    if min(wanted, most) > soft:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (int(min(wanted, most)), hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def is_loopback(host: str) -> bool:

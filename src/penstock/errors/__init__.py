@@ -83,7 +83,8 @@
     │   ├── RetriesExhausted
     │   ├── Unreachable      nothing was sent
     │   ├── ConnectionLost   the answer is incomplete
-    │   └── HubUnavailable   the hub cannot do it now
+    │   ├── HubUnavailable   the hub cannot do it now
+    │   └── TooManyRequests  the caller has reached a limit
     ├── OutcomeUnknown       the request may have been carried out
     ├── ServerError          the answer of another server
     │   └── WrongAddress     neither a hub nor a feed

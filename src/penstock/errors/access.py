@@ -1,6 +1,6 @@
 """Errors of authentication and authorization."""
 
-from penstock.errors.root import Forbidden, NotFound, PenstockError
+from penstock.errors.root import Forbidden, NotFound, PenstockError, Unavailable
 
 
 class Unauthenticated(PenstockError):
@@ -24,6 +24,22 @@ class TooManyFailures(PenstockError):
     message = "too many invalid credentials have come from this address"
     hint = "Repeat the request after the seconds that Retry-After names, with a valid credential."
     retryable = True
+
+
+class TooManyRequests(Unavailable):
+    """The caller uses as much of the hub as its limit allows. Nothing was done."""
+
+    code = "too-many-requests"
+    message = "this caller has reached its limit: {limit}={allowed}"
+    hint = (
+        "Repeat the request after the seconds that Retry-After names. Operators change limits with "
+        "`penstock serve --limit`."
+    )
+
+    limit: str
+    """The name of the limit: connections, streams, requests, bytes-in or bytes-out."""
+    allowed: int
+    """Its value; of requests and bytes, per second."""
 
 
 class AccessDenied(Forbidden):

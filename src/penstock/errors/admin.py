@@ -51,6 +51,10 @@ class HubUnavailable(Unavailable):
             "the keys of the issuer of JSON Web Tokens could not be loaded, so the token could not be checked",
             "Repeat the request. If it still fails, the hub's log says why.",
         ),
+        "hub-busy": Case(
+            "the hub has reached its limit: {limit}={allowed}",
+            "Repeat the request after the seconds that Retry-After names, or at another hub.",
+        ),
         "deadline-passed": Case(
             "the hub did not start the batch before its deadline", "Send the same batch again, with the same numbers."
         ),
@@ -64,6 +68,10 @@ class HubUnavailable(Unavailable):
     """The subscription in `streams-in-the-way`."""
     streams: int | None
     """Number of streams in `streams-in-the-way`."""
+    limit: str | None
+    """The name of the limit in `hub-busy`, such as total-connections."""
+    allowed: int | None
+    """The value of that limit; of requests and bytes, per second."""
 
 
 class Blocked(Forbidden):

@@ -22,6 +22,7 @@ from penstock.server.authentication.authentication import Authentication, Method
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_arrival, read_body
+from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, UsageLimits
 from penstock.server.log.publish import PlainPublishes
 from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import ROUTES
@@ -55,6 +56,7 @@ class HubApp:
             (`open`), or its owner and administrators (`closed`).
         trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Links follow
             `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` where one of them says so.
+        limits: how much each caller may use, and all together.
         access_log: logs the line of each request; None: no line is logged.
 
     Raises:
@@ -74,14 +76,16 @@ class HubApp:
         administrators: Iterable[str] = (),
         default_access: DefaultAccess = "open",
         trusted_proxies: Iterable[str] = (),
+        limits: UsageLimits = OPEN_LIMITS,
         access_log: LogAccess | None = log_access,
     ) -> None:
-        limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
-        opens = database if callable(database) else lambda: _open(database, migrate, limits)
+        event_limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
+        opens = database if callable(database) else lambda: _open(database, migrate, event_limits)
         policy = AccessPolicy(frozenset(map(Attribute.parse, administrators)), default_access)
-        self._state = State(opens, Authentication(authentication) if authentication else None, policy)
-        self._publishes = PlainPublishes(self._state)
         self._proxies = TrustedProxies(trusted_proxies)
+        self._limiter = Limiter(limits, self._proxies.__contains__)
+        self._state = State(opens, Authentication(authentication) if authentication else None, policy, self._limiter)
+        self._publishes = PlainPublishes(self._state)
         self._log_access = access_log
         self._app = Starlette(
             routes=[Route(each.route, _make_endpoint(each), methods=[each.method]) for each in ROUTES],
@@ -113,6 +117,9 @@ class HubApp:
                 raise
             await self._refuse(_make_unfinished_error(scope["method"], access), access)(scope, receive, access.send)
         finally:
+            usage: RequestUsage | None = scope.get(USAGE)
+            if usage is not None:
+                usage.end()
             self._state.metrics.requests.add(access)
             if self._log_access is not None:
                 access.end()
@@ -161,6 +168,11 @@ class HubApp:
     def hub(self) -> Hub:
         """The hub. It must have started."""
         return self._state.hub
+
+    @property
+    def limiter(self) -> Limiter:
+        """Holds callers to their limits; a server asks it for each connection."""
+        return self._limiter
 
     def drain(self) -> None:
         """End all waits; each is answered with the events that it has."""

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from starlette.requests import Request
+from starlette.types import Scope
 
 from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission, Resource, Sender
-from penstock.errors import AccessDenied, Conflict
-from penstock.server.authentication.authentication import CALLER, address_of
-from penstock.server.state import state_of
+from penstock.errors import AccessDenied, Conflict, Unauthenticated
+from penstock.server.authentication.authentication import CALLER, Authentication, address_of
+from penstock.server.limits import USAGE, RequestUsage
+from penstock.server.state import State, state_of
 from penstock.server.telemetry import access_of
 
 
@@ -37,12 +39,13 @@ def resource_of(request: Request) -> Resource:
 
 
 async def admit(request: Request, permission: Permission, *resources: Resource) -> None:
-    """Find out who sends *request*, and check that it has *permission* for all of *resources*.
+    """Find out who sends *request*, and check its limits, and that it has *permission* for all of *resources*.
 
     A refusal is certain: it is given by what the database says now.
 
     Raises:
         Unauthenticated, TooManyFailures: see `Authentication.authenticate`.
+        TooManyRequests, HubUnavailable: a limit of use is reached.
         Blocked: an operator has blocked the application or an event type.
         AccessDenied: no list allows it.
         DatabaseUnavailable: the hub has not been able to read its settings for minutes.
@@ -54,8 +57,10 @@ async def admit(request: Request, permission: Permission, *resources: Resource) 
     if caller is None:
         caller = UNAUTHENTICATED
         if state.authentication is not None:
-            caller = await state.authentication.authenticate(scope)
+            caller = await _authenticate(state, state.authentication, scope)
             access_of(request).caller = caller
+    if state.limiter.has_rates and USAGE not in scope:
+        scope[USAGE] = state.limiter.begin(_user_of(scope))
     for resource in resources:
         if not permissions.is_allowed_again(caller, permission, resource):
             break
@@ -69,6 +74,37 @@ async def admit(request: Request, permission: Permission, *resources: Resource) 
     await state.run(permissions.refresh)
     for resource in resources:
         permissions.check(caller, permission, resource)
+
+
+async def _authenticate(state: State, authentication: Authentication, scope: Scope) -> Caller:
+    """Return the sender of a request. One that is not valid counts among those of its address."""
+    try:
+        return await authentication.authenticate(scope)
+    except Unauthenticated:
+        if state.limiter.has_rates:
+            state.limiter.begin(address_of(scope))
+        raise
+
+
+def _user_of(scope: Scope) -> Caller | str:
+    """Return whose limits hold for a request: its caller, or its address where callers are not authenticated."""
+    caller: Caller | None = scope.get(CALLER)
+    return address_of(scope) if caller is None else caller
+
+
+def count_stream(request: Request) -> None:
+    """Count an admitted *request* as a stream until it ends; repeated calls count once.
+
+    Whoever sends events as they come, or waits for them, calls it first.
+
+    Raises:
+        TooManyRequests, HubUnavailable: there are as many streams as may be.
+    """
+    scope = request.scope
+    usage: RequestUsage | None = scope.get(USAGE)
+    if usage is None:
+        usage = scope[USAGE] = state_of(request).limiter.find(_user_of(scope))
+    usage.open_stream()
 
 
 def authorize(request: Request, permission: Permission, *resources: Resource) -> None:

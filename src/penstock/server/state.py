@@ -25,6 +25,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
 from penstock.server.authentication.authentication import Authentication
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
+from penstock.server.limits import Limiter
 from penstock.server.metrics import DatabaseFigures, Metrics, count_outbox
 from penstock.server.refreshed import Refreshed
 from penstock.wire.query import make_printable
@@ -125,12 +126,18 @@ class State:
         open_hub: Callable[[], Hub],
         authentication: Authentication | None = None,
         policy: AccessPolicy = AccessPolicy(),  # noqa: B008 - it is immutable
+        limiter: Limiter | None = None,
     ) -> None:
-        """Take a function that opens the hub; with *authentication* callers are known, and *policy* holds."""
+        """Take a function that opens the hub; with *authentication* callers are known, and *policy* holds.
+
+        *limiter* holds callers to their limits; None: to those of a hub on loopback.
+        """
         self._open_hub = open_hub
         self.authentication = authentication
         """Finds out who sends a request; None: nobody is asked."""
         self._policy = policy
+        self.limiter = limiter or Limiter()
+        """Holds callers to their limits."""
         self._starting = asyncio.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._hub: Hub | None = None

@@ -1,5 +1,6 @@
 """Telemetry: the access line of each request, which the access log and the metrics are made of."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -10,6 +11,7 @@ from starlette.types import Message, Scope, Send
 
 from penstock.core.access import Caller
 from penstock.errors import PenstockError
+from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
 
 QUIET: Final = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
@@ -85,7 +87,10 @@ class AccessLine:
         scope[_KEY] = self
 
     async def send(self, event: Message) -> None:
-        """Send an ASGI event and count its bytes; add the flow id to the headers of the answer."""
+        """Send an ASGI event and count its bytes; add the flow id to the headers of the answer.
+
+        If the caller has reached its limit of bytes, it returns only when more of the answer may be sent.
+        """
         if event["type"] == "http.response.start":
             headers = [*event.get("headers", ()), (b"x-flow-id", self.flow_id.encode("ascii"))]
             if self._closes:
@@ -93,7 +98,11 @@ class AccessLine:
             event = {**event, "headers": headers}
         await self._send(event)
         if event["type"] == "http.response.body":
-            self.bytes_sent += len(event.get("body", b""))
+            size = len(event.get("body", b""))
+            self.bytes_sent += size
+            usage: RequestUsage | None = self._scope.get(USAGE)
+            if usage is not None and (pause := usage.send(size)) and event.get("more_body"):
+                await asyncio.sleep(pause)
         elif event["type"] == "http.response.start":
             self.status = event["status"]
             self.answered_at = time.perf_counter()

@@ -28,6 +28,7 @@ from uvicorn.server import ServerState
 from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge, RequestTooSlow
 from penstock.server.http.problems import status_of
 from penstock.server.http.tls import CLIENT_CERTIFICATE, client_certificate_of, has_all
+from penstock.server.limits import Limiter
 from penstock.wire.problem import MEDIA_TYPE, to_problem
 
 TARGET_BYTES_MAX: Final = 512 << 10
@@ -37,6 +38,8 @@ HEADER_TIMEOUT: Final = 30.0
 BODY_TIMEOUT: Final = 30.0
 BODY_BYTES_PER_SECOND_MIN: Final = 1024
 """A body gets its timeout, and a second more for each so many bytes that have arrived."""
+REFUSED_MAX: Final = 100
+"""So many connections that are refused have an answer at a time; others are closed at once."""
 LINGER_TIMEOUT: Final = 2.0
 """The time in which bytes of a refused client are discarded: a reset could destroy the answer on its way."""
 BUFFERED_BYTES_MAX: Final = 64 << 10
@@ -54,14 +57,15 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _log: Final = structlog.get_logger("penstock.http")
 
 
-def http1(header_timeout: float, body_timeout: float) -> type[asyncio.Protocol]:
+def http1(header_timeout: float, body_timeout: float, limiter: Limiter | None = None) -> type[asyncio.Protocol]:
     """Return a protocol class for uvicorn's option `http` with these timeouts, in seconds.
 
     *header_timeout* is the time that the head of a request may take, *body_timeout* the time that its body may take,
     plus a second for each `BODY_BYTES_PER_SECOND_MIN` bytes received. A request that takes longer is answered 408.
+    *limiter* is asked for each connection.
     """
-    timeouts = {"header_timeout": header_timeout, "body_timeout": body_timeout}
-    return cast("type[asyncio.Protocol]", type("Http1Protocol", (Http1Protocol,), timeouts))
+    members = {"header_timeout": header_timeout, "body_timeout": body_timeout, "limiter": limiter}
+    return cast("type[asyncio.Protocol]", type("Http1Protocol", (Http1Protocol,), members))
 
 
 class Http1Protocol(asyncio.Protocol):
@@ -72,6 +76,7 @@ class Http1Protocol(asyncio.Protocol):
 
     header_timeout = HEADER_TIMEOUT
     body_timeout = BODY_TIMEOUT
+    limiter: Limiter | None = None
 
     def __init__(
         self,
@@ -98,6 +103,8 @@ class Http1Protocol(asyncio.Protocol):
         """The request whose body is being received; it may have been answered already."""
         self._refusal: PenstockError | None = None
         self._refusal_waits = False
+        self._is_counted = False
+        """Whether the connection counts among those of its address."""
         self._stopping = False
         self._timer: asyncio.TimerHandle | None = None
         self._due_at = math.inf
@@ -120,15 +127,32 @@ class Http1Protocol(asyncio.Protocol):
         self.server_state.connections.add(self)  # type: ignore[arg-type]  # It names the protocols that it ships.
         self._server = get_local_addr(self.transport)
         self._client = get_remote_addr(self.transport)
+        self._address = self._client[0] if self._client else ""
         self._scheme = "https" if is_ssl(self.transport) else "http"
         certificate = client_certificate_of(transport.get_extra_info("ssl_object"))
         self._extensions = {CLIENT_CERTIFICATE: certificate} if certificate is not None else {}
         self.writable.set()
+        if self.limiter is not None and not self._count_connection(self.limiter):
+            return
         self._start_timer(self.header_timeout, self._on_slow_head, "head")
+
+    def _count_connection(self, limiter: Limiter) -> bool:
+        """Count the connection; return False if there are too many already, and it ends with an answer that says so."""
+        self._refusal = limiter.open_connection(self._address)
+        self._is_counted = self._refusal is None
+        if self._refusal is not None:
+            if len(self.server_state.connections) <= limiter.connections + REFUSED_MAX:
+                self._refuse()
+            else:
+                self.transport.abort()
+        return self._is_counted
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - So the transport calls it.
         """End, and tell the applications that still answer requests of this connection."""
         self.server_state.connections.discard(self)
+        if self._is_counted and self.limiter is not None:
+            self._is_counted = False
+            self.limiter.close_connection(self._address)
         self._parser = None
         self._stop_timer()
         if self._timer is not None:
@@ -445,6 +469,8 @@ class Http1Protocol(asyncio.Protocol):
             (b"cache-control", b"no-store"),
             (b"connection", b"close"),
         ]
+        if refusal.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % refusal.retry_after))
         lines = (b"%s: %s\r\n" % header for header in headers)
         self.transport.write(b"".join((_STATUS_LINES[status], *lines, b"\r\n", body)))
         self._linger()

@@ -43,6 +43,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.BatchFenced: 412,
     errors.Unauthenticated: 401,
     errors.TooManyFailures: 429,
+    errors.TooManyRequests: 429,
     errors.Forbidden: 403,
     errors.NotOffered: 501,
     errors.CursorExpired: 410,

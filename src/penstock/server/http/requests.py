@@ -5,6 +5,7 @@ Its body has a bounded size. Some media types are refused on every route. Truste
 origin the client has reached the hub.
 """
 
+import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -20,6 +21,7 @@ from penstock.errors import BadParameter, MalformedEvent, PenstockError, Request
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.server.http.encoding import decode_body
 from penstock.server.http.streaming import RunInThread
+from penstock.server.limits import count_received
 from penstock.wire.query import make_printable
 
 FLOW_ID_CHARS_MAX: Final = 128
@@ -128,6 +130,8 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     try:
         async for piece in request.stream():
             size += len(piece)
+            if pause := count_received(request.scope, len(piece)):
+                await asyncio.sleep(pause)
             if size > bytes_max:
                 raise RequestTooLarge.of("body-too-large", limit=bytes_max)
             pieces.append(piece)

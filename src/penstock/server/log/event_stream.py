@@ -23,7 +23,7 @@ from penstock.core.subscriptions.delivery import EventChunk
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusablePosition
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import PageReading, Track, WantedPartition, read_next_events
-from penstock.server.auth import authorize, event_type_named
+from penstock.server.auth import authorize, count_stream, event_type_named
 from penstock.server.http.encoding import choose_encoding
 from penstock.server.http.streaming import (
     Disconnect,
@@ -207,6 +207,8 @@ async def stream_events(request: Request) -> "FeedStreamResponse":
     access.n, access.partitions = feed.partition_count, ",".join(map(str, sorted(positions)))
     rules = _make_rules(asked, state.hub.limits.stream_bytes_max)
     encoding = choose_encoding(request.headers.get("accept-encoding"))
+    if request.method != "HEAD":
+        count_stream(request)
     pieces = StreamPieces(
         state.hub,
         feed,

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.core.events.event import derive_headers
 from penstock.hub.log.read import ChunkRows, ColumnChunk, PageReading, Reader, Track
 from penstock.schema.json_text import decode
-from penstock.server.auth import authorize, event_type_named
+from penstock.server.auth import authorize, count_stream, event_type_named
 from penstock.server.http.encoding import Encoder, choose_encoding, encoder
 from penstock.server.http.streaming import (
     Disconnect,
@@ -203,6 +203,7 @@ class PageResponse:
         self._wanted = wanted
         self._form = wanted.form
         self._encoding = choose_encoding(request.headers.get("accept-encoding"))
+        self._count_stream = partial(count_stream, request)
         self._authorize = partial(authorize, request, "read", event_type_named(wanted.event_type))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -235,6 +236,7 @@ class PageResponse:
         deadline = time.monotonic() + self._wanted.wait_seconds
         pieces, first = await self._begin(None, disconnect)
         while _is_empty(first) and (seconds := deadline - time.monotonic()) > 0:
+            self._count_stream()
             watch, offsets = self._state.hub.log.watch, pieces.reading.waits_at
             began = time.perf_counter()
             is_there = await wait_for_events(watch, offsets, seconds, disconnect, self._authorize)

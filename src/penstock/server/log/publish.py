@@ -39,6 +39,7 @@ from penstock.hub.log.publish import AppendResult
 from penstock.server.auth import admit, event_type_named
 from penstock.server.http.requests import AVRO, read_body, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response, warn
+from penstock.server.limits import count_received
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import AccessLine, access_of
 from penstock.wire.log import zeroeventhub
@@ -183,6 +184,7 @@ class PlainPublishes:
         if not events:
             return again
         access.received = length
+        count_received(scope, length)
         stored = await self._publish(name, flow_id, events, length)
         if stored is None:
             access.received = None

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream
-from penstock.server.auth import admit, authorize, event_type_named, subscription_with
+from penstock.server.auth import admit, authorize, count_stream, event_type_named, subscription_with
 from penstock.server.http.encoding import choose_encoding, choose_form
 from penstock.server.http.requests import read_body
 from penstock.server.http.streaming import (
@@ -88,6 +88,7 @@ async def _stream(request: Request, given: RawStreamParameters) -> Any:
     await admit(request, "read", *resources)
     if request.method == "HEAD":
         return Response(media_type=MEDIA_TYPE)
+    count_stream(request)
     may_read = partial(authorize, request, "read", *resources)
     stream = await _open_stream(
         state, lambda: hub.subscriptions.streams.open(subscription_id, asked.wants, asked.rules, may_read)

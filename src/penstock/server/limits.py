@@ -1,0 +1,338 @@
+"""Limits of use: connections, streams, requests and bytes per second, of each caller and of all together.
+
+A caller that has used up a limit is refused with 429; if the hub has used up one of its own, everybody is, with 503.
+Both answers say when to repeat the request. Answers and bodies under way are slowed down instead.
+
+This module computes and does not wait: whoever asks it sleeps.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
+from ipaddress import IPv6Address
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from penstock.core.access import Caller
+from penstock.errors import HubUnavailable, PenstockError, TooManyRequests
+
+BURST_SECONDS: Final = 2.0
+"""A caller that has paused may at once use what its limit allows in this time."""
+BUSY_SECONDS: Final = 5
+"""Retry-After of a refused connection or stream: when another one ends is not known."""
+PAUSE_SECONDS_MAX: Final = 5.0
+"""A piece of an answer waits no longer: consumers are given up after ten seconds."""
+CALLERS_MAX: Final = 10_000
+"""The use of so many callers is remembered; more only while they use something."""
+_LOOKED_AT: Final = 64
+_NETWORK_BITS: Final = 64
+_VALUE: Final = re.compile(r"(\d{1,15})(kB|MB|GB|)", re.ASCII)
+_UNITS: Final = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+TOTAL: Final = "total-"
+
+
+class Quota(NamedTuple):
+    """How much one caller may use, or all together; infinity: as much as there is."""
+
+    connections: float = math.inf
+    streams: float = math.inf
+    """Subscription streams, low-level streams, and reads that wait for events, at a time."""
+    requests: float = math.inf
+    """Per second."""
+    bytes_in: float = math.inf
+    """Of bodies, per second."""
+    bytes_out: float = math.inf
+    """Of answers, per second."""
+
+    @property
+    def has_rates(self) -> bool:
+        """Whether something is limited per second."""
+        return min(self.requests, self.bytes_in, self.bytes_out) < math.inf
+
+
+NAMES: Final = tuple(each.replace("_", "-") for each in Quota._fields)
+"""The names of the limits of each caller; those of all together begin with `TOTAL`."""
+
+
+class UsageLimits(NamedTuple):
+    """How much each caller may use, and all together."""
+
+    caller: Quota = Quota()
+    total: Quota = Quota()
+
+    def replace(self, given: Iterable[str]) -> "UsageLimits":
+        """Return these limits with others in place of some, which are written as `NAME=VALUE`.
+
+        Raises:
+            ValueError: one is not written so.
+
+        >>> limits = UsageLimits().replace(["requests=100", "bytes-in=5MB", "total-connections=none"])
+        >>> limits.caller.requests, limits.caller.bytes_in, limits.total.connections
+        (100, 5000000, inf)
+        """
+        changed: dict[bool, dict[str, float]] = {False: {}, True: {}}
+        for each in given:
+            name, value = _parse(each)
+            is_total = name.startswith(TOTAL)
+            changed[is_total][name.removeprefix(TOTAL).replace("-", "_")] = value
+        return UsageLimits(self.caller._replace(**changed[False]), self.total._replace(**changed[True]))
+
+
+OPEN_LIMITS: Final = UsageLimits(total=Quota(connections=10_000, streams=10_000))
+"""For a hub on loopback that does not authenticate callers: they all have one address."""
+DEFAULT_LIMITS: Final = UsageLimits(
+    Quota(connections=1_000, streams=1_000, requests=10_000, bytes_in=250 * 10**6, bytes_out=10**9), OPEN_LIMITS.total
+)
+
+
+def _parse(text: str) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    if not equals or name.removeprefix(TOTAL) not in NAMES:
+        raise ValueError(f"must have the form NAME=VALUE, not {text!r}; NAME is {', '.join(NAMES)}, or {TOTAL} and one")
+    if value == "none":
+        return name, math.inf
+    match = _VALUE.fullmatch(value)
+    if match is None or not int(match[1]) or (match[2] and "bytes" not in name):
+        allowed = "a number from 1 on, of bytes also with kB, MB or GB, or none"
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+    return name, int(match[1]) * _UNITS[match[2]]
+
+
+class TokenBucket:
+    """A rate, of which what is not used can be used within `BURST_SECONDS`.
+
+    It can be overdrawn, since the size of a body is known once it was sent; then it has to fill up again.
+    """
+
+    __slots__ = ("_full_at", "_seconds_each")
+
+    def __init__(self, rate: float) -> None:
+        """Allow *rate* a second."""
+        self._seconds_each = 1 / rate
+        self._full_at = -math.inf
+
+    def take(self, amount: float, now: float) -> None:
+        """Use *amount*, even if there is less."""
+        self._full_at = max(self._full_at, now) + amount * self._seconds_each
+
+    def seconds_left(self, now: float) -> float:
+        """Return how many seconds it takes until something may be used; 0 or less: now.
+
+        >>> bucket = TokenBucket(rate=10)
+        >>> bucket.take(50, now=100.0)
+        >>> bucket.seconds_left(now=100.0), bucket.seconds_left(now=103.0)
+        (3.0, 0.0)
+        """
+        return self._full_at - now - BURST_SECONDS
+
+
+class Usage:
+    """What one caller uses, or all together."""
+
+    __slots__ = ("bytes_in", "bytes_out", "requests", "streams")
+
+    def __init__(self, quota: Quota) -> None:
+        self.streams = 0
+        self.requests = TokenBucket(quota.requests)
+        self.bytes_in = TokenBucket(quota.bytes_in)
+        self.bytes_out = TokenBucket(quota.bytes_out)
+
+    def find_used_up(self, now: float) -> tuple[str, float] | None:
+        """Return the rate that is used up, and for how many seconds; None if there is none."""
+        seconds, name = max(
+            (self.requests.seconds_left(now), "requests"),
+            (self.bytes_in.seconds_left(now), "bytes-in"),
+            (self.bytes_out.seconds_left(now), "bytes-out"),
+        )
+        return (name, seconds) if seconds > 0 else None
+
+
+USAGE: Final = "penstock.usage"
+"""The scope's key for the `RequestUsage` of a request; not there if nothing limits it."""
+CallerKey = Caller | str
+"""A caller, or the address of one where callers are not authenticated."""
+
+
+class Limiter:
+    """Holds callers to their limits, and the hub to its own. It is used on one event loop."""
+
+    def __init__(
+        self,
+        limits: UsageLimits = OPEN_LIMITS,
+        proxies: Collection[str] | Callable[[str], bool] = (),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Hold to *limits*; addresses in *proxies* are those of many callers, and have none of their own."""
+        self._limits = limits
+        self._is_proxy = proxies if callable(proxies) else proxies.__contains__
+        self._monotonic = monotonic
+        self._total = Usage(limits.total)
+        self._usages: dict[CallerKey, Usage] = {}
+        self._connections: dict[str, int] = {}
+        self.connections = 0
+        """Open connections."""
+        self.has_rates = limits.caller.has_rates or limits.total.has_rates
+        """Whether a request has to `begin`."""
+
+    # Connections.
+
+    def open_connection(self, address: str) -> PenstockError | None:
+        """Count a connection of *address*; return the error that refuses it, which is not counted then."""
+        limits, key = self._limits, find_network(address)
+        if self.connections >= limits.total.connections:
+            return self._refuse_all("connections", BUSY_SECONDS)
+        count = self._connections.get(key, 0)
+        if count >= limits.caller.connections and not self._is_proxy(address):
+            return self._refuse("connections", BUSY_SECONDS)
+        self._connections[key] = count + 1
+        self.connections += 1
+        return None
+
+    def close_connection(self, address: str) -> None:
+        """Count a connection of *address* no longer."""
+        key = find_network(address)
+        self.connections -= 1
+        self._connections[key] -= 1
+        if not self._connections[key]:
+            del self._connections[key]
+
+    # Requests.
+
+    def begin(self, caller: CallerKey) -> "RequestUsage":
+        """Count a request of *caller*, or of an address.
+
+        Raises:
+            TooManyRequests: the caller has used up a limit.
+            HubUnavailable: the hub has.
+        """
+        use, now = self.find(caller), self._monotonic()
+        if (used_up := use.caller.find_used_up(now)) is not None:
+            raise self._refuse(*used_up)
+        if (used_up := self._total.find_used_up(now)) is not None:
+            raise self._refuse_all(*used_up)
+        use.caller.requests.take(1, now)
+        self._total.requests.take(1, now)
+        return use
+
+    def find(self, caller: CallerKey) -> "RequestUsage":
+        """Return the use of *caller* by a request that is not counted."""
+        if isinstance(caller, str):
+            if self._is_proxy(caller):
+                return RequestUsage(self, Usage(Quota()), is_proxy=True)
+            caller = find_network(caller)
+        usage = self._usages.get(caller)
+        if usage is None:
+            self._forget_idle()
+            usage = self._usages[caller] = Usage(self._limits.caller)
+        return RequestUsage(self, usage)
+
+    def _forget_idle(self) -> None:
+        """Make room for another caller, in the place of some that were first seen long ago."""
+        if len(self._usages) < CALLERS_MAX:
+            return
+        for key in list(islice(self._usages, _LOOKED_AT)):
+            usage = self._usages.pop(key)
+            if usage.streams:
+                self._usages[key] = usage
+
+    def open_stream(self, caller: Usage, *, is_proxy: bool) -> None:
+        """Count a stream of *caller*; raise as `begin` does."""
+        if self._total.streams >= self._limits.total.streams:
+            raise self._refuse_all("streams", BUSY_SECONDS)
+        if caller.streams >= self._limits.caller.streams and not is_proxy:
+            raise self._refuse("streams", BUSY_SECONDS)
+        caller.streams += 1
+        self._total.streams += 1
+
+    def close_stream(self, caller: Usage) -> None:
+        """Count a stream of *caller* no longer."""
+        caller.streams -= 1
+        self._total.streams -= 1
+
+    # Bytes.
+
+    def receive(self, caller: Usage, size: int) -> float:
+        """Count *size* bytes of a body; return how many seconds the rest of it has to wait."""
+        now = self._monotonic()
+        return self._take(caller.bytes_in, self._total.bytes_in, size, now)
+
+    def send(self, caller: Usage, size: int) -> float:
+        """Count *size* bytes of an answer; return how many seconds the rest of it has to wait."""
+        now = self._monotonic()
+        return self._take(caller.bytes_out, self._total.bytes_out, size, now)
+
+    @staticmethod
+    def _take(one: TokenBucket, total: TokenBucket, size: int, now: float) -> float:
+        one.take(size, now)
+        total.take(size, now)
+        return min(PAUSE_SECONDS_MAX, max(0.0, one.seconds_left(now), total.seconds_left(now)))
+
+    def _refuse(self, name: str, seconds: float) -> PenstockError:
+        allowed = getattr(self._limits.caller, name.replace("-", "_"))
+        return TooManyRequests(limit=name, allowed=allowed, retry_after=math.ceil(seconds))
+
+    def _refuse_all(self, name: str, seconds: float) -> PenstockError:
+        allowed = getattr(self._limits.total, name.replace("-", "_"))
+        return HubUnavailable.of("hub-busy", limit=TOTAL + name, allowed=allowed, retry_after=math.ceil(seconds))
+
+
+class RequestUsage:
+    """What one request uses of its caller's limits."""
+
+    __slots__ = ("_is_proxy", "_is_stream", "_limiter", "caller")
+
+    def __init__(self, limiter: Limiter, caller: Usage, *, is_proxy: bool = False) -> None:
+        self._limiter = limiter
+        self.caller = caller
+        self._is_proxy = is_proxy
+        self._is_stream = False
+
+    def open_stream(self) -> None:
+        """Count the request as a stream until it ends; once, though it be called again.
+
+        Raises:
+            TooManyRequests, HubUnavailable: there are too many already.
+        """
+        if not self._is_stream:
+            self._limiter.open_stream(self.caller, is_proxy=self._is_proxy)
+            self._is_stream = True
+
+    def receive(self, size: int) -> float:
+        """Count *size* bytes of the body; return how many seconds the rest of it has to wait."""
+        return self._limiter.receive(self.caller, size)
+
+    def send(self, size: int) -> float:
+        """Count *size* bytes of the answer; return how many seconds the rest of it has to wait."""
+        return self._limiter.send(self.caller, size)
+
+    def end(self) -> None:
+        """Note that the request has ended."""
+        if self._is_stream:
+            self._limiter.close_stream(self.caller)
+            self._is_stream = False
+
+
+@lru_cache(maxsize=CALLERS_MAX)
+def find_network(address: str) -> str:
+    """Return the address whose limits hold: of IPv6 the network of 64 bits, which belongs to one subscriber.
+
+    >>> find_network("192.0.2.7"), find_network("2001:db8::7"), find_network("::ffff:192.0.2.7"), find_network("")
+    ('192.0.2.7', '2001:db8::', '192.0.2.7', '')
+    """
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address)
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(IPv6Address(int(parsed) >> _NETWORK_BITS << _NETWORK_BITS))
+
+
+def count_received(scope: Mapping[str, Any], size: int) -> float:
+    """Count *size* bytes of a request's body; return how many seconds the rest of it has to wait."""
+    usage: RequestUsage | None = scope.get(USAGE)
+    return 0.0 if usage is None else usage.receive(size)

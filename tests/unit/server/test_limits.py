@@ -1,0 +1,181 @@
+"""Limits of use, by a clock that is moved by hand."""
+
+import math
+
+import pytest
+
+from penstock.core.access import Caller
+from penstock.errors import HubUnavailable, PenstockError, TooManyRequests
+from penstock.server import limits
+from penstock.server.limits import BURST_SECONDS, PAUSE_SECONDS_MAX, Limiter, Quota, UsageLimits
+
+GREEDY, MODEST = Caller("service", "greedy"), Caller("service", "modest")
+
+
+class Clock:
+    """Seconds that pass by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def limiter(clock: Clock, *given: str, proxies: tuple[str, ...] = ()) -> Limiter:
+    return Limiter(UsageLimits().replace(given), proxies, clock)
+
+
+def count_admitted(limiter: Limiter, caller: Caller, attempts: int = 100) -> int:
+    """Return how many of *attempts* requests at once are not refused."""
+    admitted = 0
+    for _ in range(attempts):
+        try:
+            limiter.begin(caller).end()
+        except TooManyRequests:
+            return admitted
+        admitted += 1
+    return admitted
+
+
+def test_caller_has_its_rate_and_no_other_pays_for_it(clock: Clock) -> None:
+    limited = limiter(clock, "requests=10")
+    burst = pytest.approx(10 * BURST_SECONDS, abs=1)
+
+    assert count_admitted(limited, GREEDY) == burst
+    assert count_admitted(limited, MODEST) == burst
+    clock.now += 1
+    assert count_admitted(limited, GREEDY) == 10
+    clock.now += 3_600
+    assert count_admitted(limited, GREEDY) == burst, "a pause earns no more than a burst"
+
+
+def test_refusal_names_the_limit_and_the_seconds_after_which_a_repeat_succeeds(clock: Clock) -> None:
+    limited = limiter(clock, "bytes-out=1MB")
+    limited.begin(GREEDY).send(5_500_000)
+
+    with pytest.raises(TooManyRequests) as caught:
+        limited.begin(GREEDY)
+
+    assert caught.value.fields == {"limit": "bytes-out", "allowed": 1_000_000, "retry_after": 4}
+    clock.now += caught.value.fields["retry_after"]
+    limited.begin(GREEDY)
+
+
+@pytest.mark.parametrize("limit", ["total-requests=1", "total-bytes-in=10kB"])
+def test_limit_of_all_together_refuses_everybody_as_unavailable(clock: Clock, limit: str) -> None:
+    limited = limiter(clock, limit)
+    for _ in range(3):
+        limited.begin(GREEDY).receive(10_000)
+
+    with pytest.raises(HubUnavailable, check=lambda error: error.code == "hub-busy") as caught:
+        limited.begin(MODEST)
+
+    assert caught.value.limit == limit.partition("=")[0]
+    clock.now += caught.value.fields["retry_after"]
+    limited.begin(MODEST)
+
+
+def test_bytes_beyond_the_limit_wait_for_as_long_as_they_take(clock: Clock) -> None:
+    usage = limiter(clock, "bytes-out=1MB").begin(GREEDY)
+
+    assert usage.send(2_000_000) == 0, "a burst"
+    assert usage.send(500_000) == pytest.approx(0.5)
+    clock.now += 0.5
+    assert usage.send(250_000) == pytest.approx(0.25)
+    assert usage.send(100_000_000) == PAUSE_SECONDS_MAX
+
+
+def test_streams_count_until_their_request_ends(clock: Clock) -> None:
+    limited = limiter(clock, "streams=2")
+    first, second, third = (limited.begin(GREEDY) for _ in range(3))
+    first.open_stream()
+    second.open_stream()
+    second.open_stream()
+
+    with pytest.raises(TooManyRequests, check=lambda error: error.fields["limit"] == "streams"):
+        third.open_stream()
+    limited.begin(MODEST).open_stream()
+    third.end()
+    second.end()
+    second.end()
+    limited.begin(GREEDY).open_stream()
+
+
+def test_connections_count_by_address_and_those_of_a_proxy_in_all(clock: Clock) -> None:
+    limited = limiter(clock, "connections=1", "total-connections=4", proxies=("10.0.0.7",))
+
+    def find_refused(address: str) -> str | None:
+        refusal: PenstockError | None = limited.open_connection(address)
+        return refusal and refusal.fields["limit"]
+
+    assert [find_refused("192.0.2.1") for _ in range(2)] == [None, "connections"]
+    assert [find_refused("10.0.0.7") for _ in range(3)] == [None, None, None]
+    assert find_refused("192.0.2.2") == "total-connections"
+    limited.close_connection("192.0.2.1")
+    assert [find_refused("192.0.2.2") for _ in range(2)] == [None, "total-connections"]
+    assert limited.connections == 4
+
+
+def test_addresses_of_one_ipv6_network_share_their_limits(clock: Clock) -> None:
+    limited = limiter(clock, "connections=1")
+
+    assert limited.open_connection("2001:db8::1") is None
+    assert limited.open_connection("2001:db8::2") is not None
+    assert limited.open_connection("2001:db8:0:1::1") is None
+
+
+def test_requests_of_a_trusted_proxy_have_no_limit_of_their_own(clock: Clock) -> None:
+    limited = limiter(clock, "requests=1", "streams=1", proxies=("10.0.0.7",))
+    for _ in range(10):
+        limited.begin("10.0.0.7").open_stream()
+
+    limited.begin("192.0.2.1").open_stream()
+    with pytest.raises(TooManyRequests):
+        limited.begin("192.0.2.1").open_stream()
+
+
+def test_memory_of_callers_is_bounded_and_keeps_those_with_streams(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CALLERS_MAX", 100)
+    limited = limiter(clock, "streams=1")
+    limited.begin(GREEDY).open_stream()
+    for number in range(1_000):
+        limited.begin(f"192.0.2.{number}")
+
+    assert len(limited._usages) <= 100
+    with pytest.raises(TooManyRequests):
+        limited.begin(GREEDY).open_stream()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "requests",
+        "requests=",
+        "requests=0",
+        "requests=-1",
+        "requests=1.5",
+        "requests=1MB",
+        "bytes-in=1mb",
+        "speed=1",
+    ],
+)
+def test_limit_that_is_not_written_as_one_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        UsageLimits().replace([given])
+
+
+def test_default_limits_can_be_lifted() -> None:
+    lifted = limits.DEFAULT_LIMITS.replace([f"{name}=none" for name in limits.NAMES])
+
+    assert lifted.caller == Quota()
+    assert not lifted.caller.has_rates
+    assert math.isfinite(lifted.total.connections)
