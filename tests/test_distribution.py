@@ -37,7 +37,7 @@ INSTALLS_A_STRANGER = re.compile(
     """,
     re.VERBOSE,
 )
-TEXTS = ("src", "docs", "examples", "tests", "bench", "scripts", ".ci")
+TEXTS = ("src", "docs", "deploy", "examples", "tests", "bench", "scripts", ".ci")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_wheel_holds_every_file_of_src_but_the_demo(wheel: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
     assert held == awaited
-    assert {Path(name).suffix for name in held} == {".py", ".sql", ".yml", ".template", ".typed"}
+    assert {Path(name).suffix for name in held} == {".json", ".py", ".sql", ".yml", ".template", ".typed"}
 
 
 def test_installed_wheel_runs_the_quick_start(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from penstock.storage.sqlite import SQLITE
 from penstock.testing.live_hub import LiveHub
 from tests.nakadi import EventType, Nakadi
 from tests.promises.scene import Remote, assert_dense, assert_outbox_is_empty, commit_to_outbox, rows_of, until
-from tests.served import client_of
+from tests.served import client_of, problem_of
 from tests.subscribing import Subscription, numbered, put, subscribe
 
 pytestmark = pytest.mark.exhaustive  # It needs the history of the repository.
@@ -169,6 +169,8 @@ def test_old_hub_serves_on_while_a_new_one_migrates_and_takes_over(
             load.go_on()
             assert rows_of(database_url, "SELECT max(number) FROM penstock_migration") == [(SQLITE.version,)]
 
+            problem_of(old_http.get("/health/ready"), 503, "schema-too-new")
+            assert old_http.get("/health/live").status_code == 200
             put(EventType(old_http, orders), *range(9, 15))
             consume(subscribed, found, 15)
             with client_of(new) as new_http:
