@@ -17,18 +17,6 @@ ALLOWED = {
         "server/http/http1.py",
     ),  # The text of an error; Arrow's own word for a part of its stream; what HTTP and ASGI call a request.
     "topic": ("kafka.py", "import_.py"),  # Kafka's own word for what it keeps records in.
-    "token": (
-        "feedapi.py",
-        "feeds.py",
-        "log/reader/",
-        "errors/log.py",
-        "subscriptions/tokens.py",
-        "subscriptions/commits.py",
-        "wire/subscriptions.py",
-        "storage/subscriptions.py",
-        "server/subscriptions/subscriptions.py",
-        "server/authentication/jwt.py",
-    ),  # FeedAPI's wire, and Nakadi's.
 }
 """By banned word: parts of the paths of files that may use it."""
 
@@ -43,7 +31,7 @@ def banned_words() -> set[str]:
 
 
 def test_glossary_bans_words() -> None:
-    assert {"topic", "message", "bookmark", "token", "util", "helper", "manager"} <= banned_words()
+    assert {"topic", "message", "bookmark", "util", "helper", "manager"} <= banned_words()
 
 
 def test_names_use_no_word_that_the_glossary_bans() -> None:

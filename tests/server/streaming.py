@@ -62,6 +62,6 @@ def streaming(feed: Served, *cursors: tuple[Any, Any], **arguments: Any) -> Iter
 def raw_request(feed: Served, *cursors: tuple[Any, Any], **arguments: Any) -> bytes:
     """Return the bytes that ask for a stream."""
     request = feed.http.build_request("GET", path(feed), params=arguments)
-    headers = {"Host": "hub", "Accept-Encoding": "identity"} | (header(*cursors) if cursors else {})
+    headers = {"Host": "localhost", "Accept-Encoding": "identity"} | (header(*cursors) if cursors else {})
     given = [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([f"GET {request.url.raw_path.decode()} HTTP/1.1", *given, "", ""]).encode()

@@ -25,7 +25,7 @@ from penstock.server.authentication.authentication import (
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.served import problem_of
+from tests.served import problem_of, until
 
 WAIT = 50
 """Seconds that readers wait for events: who ends earlier was ended."""
@@ -289,3 +289,19 @@ def test_valid_credential_is_not_slowed_down_by_failures_of_its_address(secured:
             assert guessing.get("/event-types", headers=headers).status_code == 401
 
     assert root.get("/settings/admins").status_code == 200
+
+
+def test_metrics_tell_when_the_last_token_of_a_caller_expires(secured: Secured, root: httpx2.Client) -> None:
+    for seconds in (100, 5000):
+        secured.direct.admin.tokens.create(Caller("service", "ends"), expires_in=seconds)
+    secured.direct.admin.tokens.create(Caller("service", "stays"), expires_in=100)
+    secured.create_token("stays")
+
+    def find() -> dict[str, float]:
+        lines = root.get("/metrics").text.splitlines()
+        shown = [each for each in lines if each.startswith("penstock_token_expires_seconds{")]
+        return {line.split('"')[1]: float(line.split()[1]) for line in shown}
+
+    until(lambda: "service:ends" in find())
+    assert 100 < find()["service:ends"] <= 5000
+    assert "service:stays" not in find()

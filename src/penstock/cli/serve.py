@@ -251,6 +251,7 @@ def serve(
                 authentication=methods,
                 administrators=admin or (),
                 default_access=default_access,
+                is_local=is_loopback(host) and not methods and not trusted_proxy,
                 trusted_proxies=trusted_proxy or (),
                 limits=usage_limits(limit or (), is_open=not auth and is_loopback(host)),
                 access_log=log_access,

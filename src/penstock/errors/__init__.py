@@ -57,6 +57,7 @@
     ├── TooManyFailures
     ├── Forbidden            the caller may not do it
     │   ├── AccessDenied
+    │   ├── CrossSite
     │   ├── NotOwner
     │   └── Blocked
     ├── RequestTooSlow

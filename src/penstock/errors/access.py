@@ -1,6 +1,8 @@
 """Errors of authentication and authorization."""
 
-from penstock.errors.root import Forbidden, NotFound, PenstockError, Unavailable
+from typing import ClassVar
+
+from penstock.errors.root import Case, Forbidden, NotFound, PenstockError, Unavailable
 
 
 class Unauthenticated(PenstockError):
@@ -53,6 +55,25 @@ class AccessDenied(Forbidden):
     """The permission that is missing, such as READ."""
     resource: str
     """The thing, such as event-type:order.placed."""
+
+
+class CrossSite(Forbidden):
+    """A browser has sent the request for a page of another origin, or under a name that is not the hub's."""
+
+    code = "cross-site"
+    message = "the request comes from a web page of another origin: {origin}"
+    hint = "Ask the hub from a program, or from a page that it serves itself."
+    cases: ClassVar = {
+        "foreign-host": Case(
+            "this hub listens on loopback, and {host!r} is not its name",
+            "Ask it as localhost or by its address. A hub with names of its own needs `penstock serve --auth`.",
+        ),
+    }
+
+    origin: str | None
+    """The origin of the page in `cross-site`, if the browser tells it."""
+    host: str | None
+    """The header Host in `foreign-host`."""
 
 
 class NotOwner(Forbidden):

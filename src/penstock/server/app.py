@@ -54,6 +54,8 @@ class HubApp:
         administrators: administrators of the hub, besides those in its settings; such as `service:deploy`.
         default_access: who may do what with an event type or a subscription that has no `authorization`: all callers
             (`open`), or its owner and administrators (`closed`).
+        is_local: answer only under names of this machine: addresses and `localhost`. Otherwise a page of others can reach
+            a hub that asks nobody, through a browser on this machine, by a name that leads here.
         trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Links follow
             `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` where one of them says so.
         limits: how much each caller may use, and all together.
@@ -75,6 +77,7 @@ class HubApp:
         authentication: Sequence[Method] = (),
         administrators: Iterable[str] = (),
         default_access: DefaultAccess = "open",
+        is_local: bool = False,
         trusted_proxies: Iterable[str] = (),
         limits: UsageLimits = OPEN_LIMITS,
         access_log: LogAccess | None = log_access,
@@ -82,6 +85,7 @@ class HubApp:
         event_limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
         opens = database if callable(database) else lambda: _open(database, migrate, event_limits)
         policy = AccessPolicy(frozenset(map(Attribute.parse, administrators)), default_access)
+        self._is_local = is_local
         self._proxies = TrustedProxies(trusted_proxies)
         self._limiter = Limiter(limits, self._proxies.__contains__)
         self._state = State(opens, Authentication(authentication) if authentication else None, policy, self._limiter)
@@ -104,7 +108,7 @@ class HubApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope))
+        scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope), is_local=self._is_local)
         scope[STATE] = self._state
         access = AccessLine(scope, send, flow_id, closes=closes)
         try:

@@ -64,3 +64,54 @@ def test_encoded_body_is_refused_for_methods_but_post(method: str, encoding: str
     assert refusal.detail == f"{method} method doesn't support {encoding} content encoding"
     assert check_arrival(a_scope(method="POST", content_encoding=encoding)).refusal is None
     assert check_arrival(a_scope(method=method, accept_encoding=encoding)).refusal is None
+
+
+FOREIGN = [
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+    {"origin": ""},
+    {"origin": "http://hub.example.evil.example:8080"},
+    {"origin": "http://hub.example"},
+    {"sec_fetch_site": "cross-site"},
+    {"sec_fetch_site": "same-site"},
+    {"sec_fetch_site": "same-origin", "origin": "https://evil.example"},
+]
+OWN = [
+    {},
+    {"origin": "http://hub.example:8080"},
+    {"origin": "http://HUB.example:8080", "sec_fetch_site": "same-origin"},
+    {"sec_fetch_site": "none"},
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_request_of_a_page_of_another_origin_is_refused(headers: dict[str, str], method: str) -> None:
+    refusal = check_arrival(a_scope("/feeds/a", method, host="hub.example:8080", **headers)).refusal
+    assert has_code("cross-site")(refusal)
+
+
+@pytest.mark.parametrize("headers", OWN)
+def test_request_of_a_program_or_of_an_own_page_passes(headers: dict[str, str]) -> None:
+    assert check_arrival(a_scope("/feeds/a", "POST", host="hub.example:8080", **headers)).refusal is None
+
+
+def test_pages_of_others_may_link_to_pages_for_people() -> None:
+    def follow(path: str, method: str = "GET") -> object:
+        return check_arrival(a_scope(path, method, host="hub", sec_fetch_site="cross-site")).refusal
+
+    assert follow("/docs") is follow("/") is None
+    assert follow("/feeds/a") is not None
+    assert follow("/docs", "POST") is not None
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "hub.localhost", "10.1.2.3"])
+def test_local_hub_answers_under_names_of_the_machine(host: str) -> None:
+    assert check_arrival(a_scope(host=host), is_local=True).refusal is None
+
+
+@pytest.mark.parametrize("host", ["evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "hub"])
+def test_local_hub_answers_under_no_other_name(host: str) -> None:
+    """Which a page of others can have lead here."""
+    assert has_code("foreign-host")(check_arrival(a_scope(host=host), is_local=True).refusal)
+    assert check_arrival(a_scope(host=host)).refusal is None

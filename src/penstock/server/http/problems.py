@@ -63,6 +63,7 @@ _STATUS_OF_CODE: Final[dict[str, int]] = {
     "storage-in-use": 403,
     "upload-incomplete": 422,
     "target-too-long": 414,
+    "foreign-host": 421,
     "headers-too-large": 431,
 }
 """The statuses of codes that differ from the status of their class."""

@@ -17,8 +17,9 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
-from penstock.errors import BadParameter, MalformedEvent, PenstockError, RequestTooLarge, UnsupportedFormat
+from penstock.errors import BadParameter, CrossSite, MalformedEvent, PenstockError, RequestTooLarge, UnsupportedFormat
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
+from penstock.server.http.browsers import PAGES, find_foreign_page, is_own_name
 from penstock.server.http.encoding import decode_body
 from penstock.server.http.streaming import RunInThread
 from penstock.server.limits import count_received
@@ -42,15 +43,26 @@ class Arrival(NamedTuple):
     upgrade as another request."""
 
 
-def check_arrival(scope: Scope) -> Arrival:
-    """Check a request by the rules that hold on every route, as Nakadi does."""
-    flow_id = encoding = None
+def check_arrival(scope: Scope, *, is_local: bool = False) -> Arrival:
+    """Check a request by the rules that hold on every route.
+
+    Those of paths and encodings are Nakadi's. A request that a browser has sent for a page of another origin is
+    refused: see `browsers`. A hub that *is_local* is asked under names of this machine alone.
+    """
+    flow_id = encoding = origin = site = None
+    host = b""
     offers_upgrade = has_body = False
     for name, value in scope["headers"]:
         if name == b"x-flow-id":
             flow_id = flow_id or value
         elif name == b"content-encoding":
             encoding = value
+        elif name == b"host":
+            host = value
+        elif name == b"origin":
+            origin = value
+        elif name == b"sec-fetch-site":
+            site = value
         elif name == b"upgrade":
             offers_upgrade = True
         elif name in (b"content-length", b"transfer-encoding"):
@@ -59,6 +71,11 @@ def check_arrival(scope: Scope) -> Arrival:
     if len(path) > 1 and path[-1] == "/" and len(path) > len(scope.get("root_path", "")) + 1:
         scope = {**scope, "path": path[:-1]}
     refusal = _find_refusal(scope["method"], path, encoding)
+    if refusal is None and (origin is not None or site is not None):
+        is_page = scope["method"] in ("GET", "HEAD") and route_path(scope) in PAGES
+        refusal = find_foreign_page(host=host, own_origin=scope.get(ORIGIN), origin=origin, site=site, is_page=is_page)
+    if is_local and refusal is None and ORIGIN not in scope and not is_own_name(host):
+        refusal = CrossSite.of("foreign-host", host=make_printable(host.decode("latin-1"))[:200])
     return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
 
 

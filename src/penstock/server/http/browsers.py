@@ -1,0 +1,59 @@
+"""Requests that web pages of others have a browser send, without the knowledge of who sits before it.
+
+A browser adds to them what it has of its user: its place in the network, the certificate of a client, the session at
+a proxy. So pages of other origins could read and publish as that user does. The hub sets no cookies and no CORS
+headers, and refuses such requests by the headers that browsers send and pages cannot change: `Origin` (RFC 6454) and
+`Sec-Fetch-Site` (W3C, Fetch Metadata Request Headers).
+"""
+
+from ipaddress import ip_address
+from typing import Final
+
+from penstock.errors import CrossSite
+
+PAGES: Final = frozenset({"/", "/docs"})
+"""Pages for people, to which others may link."""
+_OWN_SITES: Final = frozenset({b"same-origin", b"none"})
+
+
+def find_foreign_page(
+    *, host: bytes, own_origin: str | None, origin: bytes | None, site: bytes | None, is_page: bool
+) -> CrossSite | None:
+    """Return the error of a request that a page of another origin has sent; None if there was none.
+
+    Args:
+        host: The header `Host`.
+        own_origin: The hub's origin as clients see it, if a proxy has told it.
+        origin: The header `Origin`.
+        site: The header `Sec-Fetch-Site`.
+        is_page: Whether the request shows one of `PAGES`, so that following a link to it is harmless.
+    """
+    if origin is not None:
+        authority = origin.partition(b"://")[2]
+        own = (own_origin or "").partition("://")[2].encode("latin-1", "replace")
+        if authority.lower() not in (host.lower(), own.lower()) or not authority:
+            return CrossSite(origin=origin.decode("latin-1")[:200])
+    elif site is not None and site not in _OWN_SITES and not is_page:
+        return CrossSite(origin=None)
+    return None
+
+
+def is_own_name(host: bytes) -> bool:
+    """Return whether the header *host* names this machine by an address, or as `localhost`.
+
+    A page can have a name of its own lead here (DNS rebinding), which makes the hub one of its own origin.
+
+    >>> [is_own_name(each) for each in (b"127.0.0.1:8080", b"[::1]:8080", b"localhost", b"hub.localhost:80")]
+    [True, True, True, True]
+    >>> is_own_name(b"evil.example:8080"), is_own_name(b"localhost.evil.example"), is_own_name(b"")
+    (False, False, True)
+    """
+    text = host.decode("latin-1").lower()
+    name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+    if not name or name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
