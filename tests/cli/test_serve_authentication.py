@@ -110,7 +110,7 @@ def test_hub_with_idle_tls_connections_stops_at_once(penstock: Command, tmp_path
             socket.create_connection((url.host, url.port)) as silent,
             context.wrap_socket(socket.create_connection((url.host, url.port)), server_hostname="localhost") as idle,
         ):
-            idle.sendall(b"GET /version HTTP/1.1\r\nHost: hub\r\n\r\n")
+            idle.sendall(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
             serving.send_signal(signal.SIGTERM)
 

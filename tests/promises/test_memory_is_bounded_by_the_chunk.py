@@ -85,7 +85,7 @@ def _peak(hub: LiveHub) -> int:
 
 def _asking(hub: LiveHub, path: str) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", hub.port), timeout=60)
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: hub\r\nConnection: close\r\n\r\n".encode())
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     return connection
 
 

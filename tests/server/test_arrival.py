@@ -63,7 +63,7 @@ def test_trailing_slash_of_a_path_is_ignored(feed4: Served) -> None:
 @pytest.mark.parametrize("path", ["//", "//event-types", "/event-types//x", "/feeds/x//", "/event-types/%2F%2Fx"])
 def test_empty_segment_of_a_path_is_400(sqlite_hub: LiveHub, path: str) -> None:
     with socket.create_connection(("127.0.0.1", sqlite_hub.port), timeout=300) as connection:
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: hub\r\nConnection: close\r\n\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         head, _, body = b"".join(iter(lambda: connection.recv(65_536), b"")).partition(b"\r\n\r\n")
 
     assert head.startswith(b"HTTP/1.1 400 ")

@@ -42,7 +42,7 @@ def send_request(hub: LiveHub, path: str, *, buffer: int | None = None, accept: 
         if buffer:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         connection.connect(("127.0.0.1", hub.port))
-        headers = f"Host: hub\r\nAccept: {accept}\r\nAccept-Encoding: identity"
+        headers = f"Host: localhost\r\nAccept: {accept}\r\nAccept-Encoding: identity"
         connection.sendall(f"GET {path} HTTP/1.1\r\n{headers}\r\n\r\n".encode())
         yield connection
 
@@ -58,7 +58,7 @@ def page_path(feed: Served) -> str:
 def test_waits_that_come_and_go_leave_no_waiters_threads_or_files(hub: LiveHub) -> None:
     with client_of(hub) as http:
         feed = create(http)
-        leave_no_waits(hub, feed, f"GET {waiting_path(feed)} HTTP/1.1\r\nHost: hub\r\n\r\n".encode())
+        leave_no_waits(hub, feed, f"GET {waiting_path(feed)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
 
 @pytest.mark.parametrize("accept", ["*/*", ARROW])
@@ -141,7 +141,7 @@ def test_hundreds_of_waiters_are_woken_by_one_event(hub: LiveHub) -> None:
     with client_of(hub) as http, ExitStack() as stack:
         feed = create(http)
         before = Process(hub).memory()
-        request = f"GET {waiting_path(feed)} HTTP/1.1\r\nHost: hub\r\n\r\n".encode()
+        request = f"GET {waiting_path(feed)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         connections = [stack.enter_context(socket.create_connection(("127.0.0.1", hub.port))) for _ in range(count)]
         for connection in connections:
             connection.sendall(request)

@@ -86,7 +86,7 @@ Insecure = Annotated[
     typer.Option(
         "--insecure",
         envvar="PENSTOCK_INSECURE",
-        help="Listen on any address without authentication: whoever connects may do everything.",
+        help="Listen on any address, under any name, without authentication: whoever connects may do everything.",
     ),
 ]
 
@@ -251,7 +251,7 @@ def serve(
                 authentication=methods,
                 administrators=admin or (),
                 default_access=default_access,
-                is_local=is_loopback(host) and not methods and not trusted_proxy,
+                is_local=is_loopback(host) and not (methods or trusted_proxy or insecure),
                 trusted_proxies=trusted_proxy or (),
                 limits=usage_limits(limit or (), is_open=not auth and is_loopback(host)),
                 access_log=log_access,

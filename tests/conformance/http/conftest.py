@@ -18,7 +18,10 @@ FRONTS = ("direct", "nginx", "nginx piecewise")
 def direct(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """A hub for all cases. It has their event types for itself."""
     folder = tmp_path_factory.mktemp("front")
-    with live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log") as hub, client_of(hub) as client:
+    with (
+        live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log", options=["--insecure"]) as hub,
+        client_of(hub) as client,
+    ):
         yield Front(hub.port, client)
 
 
@@ -45,7 +48,7 @@ def impatient_front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]
     folder = tmp_path_factory.mktemp("impatient")
     limits = ["--header-timeout", str(HEADER_SECONDS), "--body-timeout", str(BODY_SECONDS)]
     with (
-        live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log", options=limits) as hub,
+        live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log", options=["--insecure", *limits]) as hub,
         client_of(hub) as client,
     ):
         yield Front(hub.port, client)

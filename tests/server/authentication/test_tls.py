@@ -103,7 +103,7 @@ class Client:
 
 
 def ask(connection: ssl.SSLSocket, path: str = "/") -> Any:
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: hub\r\n\r\n".encode())
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     answer = b""
     while b"]" not in answer:
         piece = connection.recv(65536)
@@ -185,7 +185,7 @@ def test_older_versions_of_tls_are_refused(port: int, authority: Authority) -> N
 
 def test_plain_http_gets_no_answer_and_harms_nobody(port: int, authority: Authority) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
-        plain.sendall(b"GET / HTTP/1.1\r\nHost: hub\r\n\r\n")
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with suppress(ConnectionResetError):
             assert not plain.recv(100).startswith(b"HTTP")
 
@@ -194,7 +194,7 @@ def test_plain_http_gets_no_answer_and_harms_nobody(port: int, authority: Author
 
 def test_refused_request_over_tls_has_a_whole_answer(port: int, authority: Authority) -> None:
     with Client(authority.certificate).connect(port) as connection:
-        connection.sendall(b"GET / HTTP/9.9\r\nHost: hub\r\n\r\n" + b"x" * 2_000_000)
+        connection.sendall(b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n" + b"x" * 2_000_000)
         answer = b""
         while not answer.endswith(b"}"):
             piece = connection.recv(65536)
