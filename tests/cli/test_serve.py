@@ -150,7 +150,8 @@ def test_request_in_progress_is_answered_after_sigterm(penstock: Command) -> Non
         body = b'{"data":{"n":1}}\n'
         with socket.create_connection((host, int(port)), timeout=300) as line:
             line.sendall(
-                b"POST /feeds/slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+                b"POST /feeds/slow HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+                % len(body)
             )
             line.sendall(body[:4])
             get(f"{url}/health/live")  # It has read what came before.

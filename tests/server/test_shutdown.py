@@ -90,7 +90,9 @@ def test_client_that_takes_nothing_is_cut_off_without_an_error_in_the_log(sqlite
             assert feed.post(b'{"data":{"text":"%b"}}\n' % (b"x" * 4_000) * 2_000).status_code == 200
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
         stuck.connect(("127.0.0.1", hub.port))
-        stuck.sendall(f"GET {feed.path}?n=1&cursor0=_first&pagesizehint=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        stuck.sendall(
+            f"GET {feed.path}?n=1&cursor0=_first&pagesizehint=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        )
         assert stuck.recv(1_000).startswith(b"HTTP/1.1 200")
         assert hub.stop() == 0
 

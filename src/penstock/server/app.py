@@ -54,7 +54,7 @@ class HubApp:
         administrators: administrators of the hub, besides those in its settings; such as `service:deploy`.
         default_access: who may do what with an event type or a subscription that has no `authorization`: all callers
             (`open`), or its owner and administrators (`closed`).
-        is_local: answer only under names of this machine: addresses and `localhost`. Otherwise a page of others can reach
+        is_local: answer only under names of this machine: addresses, `localhost`. Otherwise a page of others can reach
             a hub that asks nobody, through a browser on this machine, by a name that leads here.
         trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Links follow
             `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` where one of them says so.
