@@ -96,7 +96,7 @@ def test_wrong_kind_or_name_of_a_block_is_refused(http: httpx2.Client, path: str
         ("", "body"),
         ("[]", "body"),
         ("{}", "feature"),
-        ('{"feature":"audit_log_collection","enabled":true}', "feature"),
+        ('{"feature":"remote_tokeninfo","enabled":true}', "feature"),
         ('{"feature":["disable_event_type_creation"],"enabled":true}', "feature"),
         ('{"feature":"disable_event_type_creation"}', "enabled"),
         ('{"feature":"disable_event_type_creation","enabled":"true"}', "enabled"),

@@ -67,6 +67,15 @@ class Sender(NamedTuple):
     address: str
     """The address of the client; empty if it is not known."""
 
+    @property
+    def owner(self) -> str | None:
+        """The caller as the owner of what it creates; None where callers are not authenticated.
+
+        >>> Sender(Caller("user", "jane"), "::1").owner, Sender(UNAUTHENTICATED, "::1").owner
+        ('user:jane', None)
+        """
+        return None if self.caller == UNAUTHENTICATED else str(self.caller)
+
 
 class Claim(NamedTuple):
     """A caller who uses something that belongs to its first user, such as a consumer group."""

@@ -77,6 +77,10 @@ class PublishingRestricted(Conflict):
     message = "{event_type!r} accepts events only from the outbox and from idempotent producers"
     hint = "Publish with penstock.outbox inside your own transaction, or with an IdempotentProducer."
     cases: ClassVar = {
+        "events-of-the-hub": Case(
+            "{event_type!r} has events of the hub itself: nobody else publishes to it",
+            "Publish to an event type of your own.",
+        ),
         "undeletable-events": Case(
             "{event_type!r} is not compacted: its events cannot be deleted by key",
             "Delete by key needs the cleanup_policy compact or compact_and_delete.",

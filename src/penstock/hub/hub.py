@@ -64,7 +64,7 @@ class Hub:
         self.limits = limits
         self._clock = clock
         self._watch = Watch(store)
-        settings = Settings(store, self._watch.wake_all)
+        settings = Settings(store, self._watch.wake_all, clock=clock)
         sweeper = Sweeper(store, clock, expiry.check())
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)

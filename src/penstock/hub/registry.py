@@ -22,6 +22,8 @@ from penstock.errors import (
 )
 from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock, rfc3339
+from penstock.hub.changes import Change, find_feature, record_change, record_changes
+from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.subscriptions.slots import add_partitions, is_deleted_with_event_type, lock_readers
 from penstock.schema.evolution import NOTHING_CHANGES, EvolutionVerdict, describe_changes
 from penstock.schema.guidelines import check
@@ -86,13 +88,19 @@ class Registry:
         """
         self._check_creation()
         event_type = self._parse(definition)
+        if event_type.name in OWN_EVENT_TYPES:
+            raise InvalidEventType(field="name", reason=f"may not be {event_type.name!r}: the hub creates that itself")
         self._settings.check_changes()
         with self._store.write() as tx:
             now = self._clock()
-            tx.registry.insert(_set_created_at(event_type, now), now, None if by is None else str(by.caller))
+            created = _set_created_at(event_type, now)
+            tx.registry.insert(created, now, None if by is None else by.owner)
+            record_change(tx, Change("event_type", created.name, None, created.whole), by, now)
             tx.settings.note_access_change()
 
-    def replace(self, name: str, definition: Any, *, allow_reordering: bool = False) -> EvolutionVerdict | None:
+    def replace(
+        self, name: str, definition: Any, *, allow_reordering: bool = False, by: Sender | None = None
+    ) -> EvolutionVerdict | None:
         """Replace the definition of an event type; return the verdict on its schema, None if the schema stays.
 
         Changes that lose the order of the events of a key need *allow_reordering*: see `replaced`.
@@ -108,9 +116,9 @@ class Registry:
             return self._replace(old, definition, allow_reordering=allow_reordering)
 
         self._prepare_change(name)
-        return self._change(name, change).verdict
+        return self._change(name, change, by).verdict
 
-    def grow(self, name: str, count: Any) -> None:
+    def grow(self, name: str, count: Any, by: Sender | None = None) -> None:
         """Add partitions to an event type until it has *count*; harmless if it has that many.
 
         Keys may be assigned to other partitions from then on, so the order of a key's events is lost at this moment.
@@ -128,7 +136,7 @@ class Registry:
             return Replacement(EventType.of(old.definition | {"default_statistic": statistic}, count), None)
 
         self._prepare_change(name)
-        self._change(name, add_partitions)
+        self._change(name, add_partitions, by)
 
     def check(self, name: str, definition: Any, *, allow_reordering: bool = False) -> None:
         """Return if the event type *name* could become what *definition* says; nothing is changed.
@@ -165,28 +173,32 @@ class Registry:
         self._settings.check_changes()
         self._settle(name)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, by: Sender | None = None) -> None:
         """Drop the event type and all its events.
 
         Raises:
             EventTypeNotFound: there is none.
             EventTypeInUse: subscriptions read it, and the feature `delete_event_type_with_subscriptions` is off.
-            Forbidden, HubUnavailable: an operator has switched this off.
+            Forbidden, HubUnavailable: an operator has switched this off; or the hub publishes to it now.
         """
+        feature = find_feature(name)
+        if feature is not None and feature in self._settings.current().features:
+            raise Forbidden(f"{name!r} cannot be deleted while the feature {feature} is on")
         if self._settings.is_on("disable_event_type_deletion"):
             raise Forbidden("event types cannot be deleted here: the feature disable_event_type_deletion is on")
         self._settings.check_changes()
         with_subscriptions = self._settings.is_on("delete_event_type_with_subscriptions")
         self._known.pop(name, None)
-        while not self._try_delete(name, with_subscriptions=with_subscriptions):
+        while not self._try_delete(name, by, with_subscriptions=with_subscriptions):
             pass
         self._sweep()
 
-    def _try_delete(self, name: str, *, with_subscriptions: bool) -> bool:
+    def _try_delete(self, name: str, by: Sender | None, *, with_subscriptions: bool) -> bool:
         """Drop the event type; return False, having done nothing, if somebody has subscribed to it meanwhile."""
         with self._store.write() as tx:
             readers = lock_readers(tx, name)
-            if tx.registry.find(name, lock=True) is None:
+            feed = tx.registry.find(name, lock=True)
+            if feed is None:
                 raise EventTypeNotFound(event_type=name)
             if not readers.keys() >= set(tx.subscriptions.list_readers(name)):
                 return False
@@ -198,6 +210,8 @@ class Registry:
             for each in readers:
                 tx.groups.delete(each)
             tx.registry.delete(name)
+            gone = [Change("subscription", each.id, each.definition, None) for each in readers.values()]
+            record_changes(tx, [*gone, Change("event_type", name, feed.event_type.whole, None)], by, self._clock())
             tx.settings.note_access_change()
         return True
 
@@ -290,7 +304,7 @@ class Registry:
             seen += len(versions)
         raise SchemaVersionNotFound(f"no schema version of {name!r} says the same", event_type=name, version=None)
 
-    def add_schema(self, name: str, given: Any) -> EvolutionVerdict | None:
+    def add_schema(self, name: str, given: Any, by: Sender | None = None) -> EvolutionVerdict | None:
         """Replace the schema of an event type, with the same checks as `replace`.
 
         Raises:
@@ -305,7 +319,7 @@ class Registry:
             return self._replace(old, old.definition | {"schema": schema})
 
         self._prepare_change(name)
-        return self._change(name, change).verdict
+        return self._change(name, change, by).verdict
 
     def compare(self, name: str, version: str, given: Any) -> "Comparison":
         """Compare the schema *given*, `{"type": …, "schema": …}`, with the schema *version* of an event type.
@@ -381,7 +395,9 @@ class Registry:
                 "guidelines-broken", event_type=event_type.name, broken=[str(each) for each in broken]
             )
 
-    def _change(self, name: str, change: Callable[[EventType, StoredFeed], Replacement]) -> Replacement:
+    def _change(
+        self, name: str, change: Callable[[EventType, StoredFeed], Replacement], by: Sender | None
+    ) -> Replacement:
         """Replace an event type by the result of *change*.
 
         *change* runs before the transaction, because comparing schemas may take a second, and other writers wait for
@@ -403,6 +419,9 @@ class Registry:
                     if done.event_type != feed.event_type:
                         tx.registry.update(feed, done.event_type, now)
                         add_partitions(tx, feed, done.event_type.partition_count, now)
+                        record_change(
+                            tx, Change("event_type", name, feed.event_type.whole, done.event_type.whole), by, now
+                        )
                         if done.event_type.definition["authorization"] != feed.event_type.definition["authorization"]:
                             tx.settings.note_access_change()
                     break

@@ -17,6 +17,7 @@ from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
 from penstock.errors import BadParameter, StorageRefused
 from penstock.hub.admin.settings import FEATURES
 from penstock.hub.background import rfc3339
+from penstock.server.auth import sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
@@ -36,7 +37,8 @@ async def replace_administrators(request: Request) -> Response:
     """POST /settings/admins: replace all three lists."""
     state = state_of(request)
     body = await read_body(request, state.run, SETTING_BYTES_MAX)
-    await state.run(lambda: state.hub.admin.settings.replace_administrators(parse_json(body)))
+    by = sender_of(request)
+    await state.run(lambda: state.hub.admin.settings.replace_administrators(parse_json(body), by))
     return warn(Response(status_code=200), [] if state.hub.admin.permissions.is_enforced else [ADMINISTRATORS])
 
 
@@ -58,14 +60,14 @@ async def show_blacklist(request: Request) -> Response:
 async def block(request: Request) -> Response:
     """PUT /settings/blacklist/{type}/{name}: block an application or an event type, within about a second."""
     state, given = state_of(request), request.path_params
-    await state.run(lambda: state.hub.admin.settings.block(given["type"], given["name"]))
+    await state.run(lambda: state.hub.admin.settings.block(given["type"], given["name"], sender_of(request)))
     return Response(status_code=204)
 
 
 async def unblock(request: Request) -> Response:
     """DELETE /settings/blacklist/{type}/{name}: lift a block, if there is one."""
     state, given = state_of(request), request.path_params
-    await state.run(lambda: state.hub.admin.settings.unblock(given["type"], given["name"]))
+    await state.run(lambda: state.hub.admin.settings.unblock(given["type"], given["name"], sender_of(request)))
     return Response(status_code=204)
 
 
@@ -83,7 +85,7 @@ async def switch_feature(request: Request) -> Response:
 
     def switch() -> None:
         feature, on = _switch(parse_json(body))
-        state.hub.admin.settings.switch(feature, on=on)
+        state.hub.admin.settings.switch(feature, on=on, by=sender_of(request))
 
     await state.run(switch)
     return Response(status_code=204)

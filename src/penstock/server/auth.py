@@ -138,11 +138,9 @@ def authorize_now(request: Request, permission: Permission, *resources: Resource
         authorize(request, permission, *resources)
 
 
-def sender_of(request: Request) -> Sender | None:
-    """Return who sends an admitted *request*, and from where; None if the hub does not authenticate callers."""
-    if state_of(request).authentication is None:
-        return None
-    return Sender(request.scope[CALLER], address_of(request.scope))
+def sender_of(request: Request) -> Sender:
+    """Return who sends an admitted *request*, and from where; UNAUTHENTICATED if nobody has to say so."""
+    return Sender(request.scope.get(CALLER, UNAUTHENTICATED), address_of(request.scope))
 
 
 def claim_of(request: Request, event_types: Iterable[str] = ()) -> Claim | None:

@@ -71,7 +71,7 @@ async def replace_event_type(request: Request) -> Response:
 
     def replace() -> Response:
         definition = parse_json(body)
-        state.hub.registry.replace(name, definition, allow_reordering=allow_reordering)
+        state.hub.registry.replace(name, definition, allow_reordering=allow_reordering, by=sender_of(request))
         return _answer_change(state.hub, name, 200, definition)
 
     return await state.run(replace)
@@ -80,7 +80,7 @@ async def replace_event_type(request: Request) -> Response:
 async def delete_event_type(request: Request) -> Response:
     """DELETE /event-types/{event_type}: drop an event type with all its events."""
     state, name = state_of(request), event_type_of(request)
-    await state.run(lambda: state.hub.registry.delete(name))
+    await state.run(lambda: state.hub.registry.delete(name, sender_of(request)))
     return Response(status_code=200)
 
 
@@ -91,7 +91,8 @@ async def grow_event_type(request: Request) -> Response:
 
     def grow() -> None:
         given = parse_json(body)
-        state.hub.registry.grow(name, given.get("partition_count") if isinstance(given, dict) else None)
+        count = given.get("partition_count") if isinstance(given, dict) else None
+        state.hub.registry.grow(name, count, sender_of(request))
 
     await state.run(grow)
     return Response(status_code=204)
@@ -184,7 +185,7 @@ async def add_schema(request: Request) -> Response:
         given = parse_json(body)
         if fetch:
             return json_response(state.hub.registry.find_equal_schema(name, given))
-        state.hub.registry.add_schema(name, given)
+        state.hub.registry.add_schema(name, given, sender_of(request))
         return Response(status_code=200)
 
     return await state.run(add)

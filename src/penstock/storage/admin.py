@@ -11,6 +11,10 @@ from penstock.storage.statements import SqlRunner
 
 ACCESS: Final = "access"
 """The kind of the setting that every change of rights and tokens replaces."""
+FEATURE: Final = "feature"
+"""The kind of the settings that switch features."""
+ON: Final = "on"
+"""The value of settings that are switched on."""
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 

@@ -91,11 +91,12 @@ class Permissions:
         return self._policy is not None
 
     def enforce(self, policy: AccessPolicy) -> None:
-        """Have the lists hold from here on.
+        """Have the lists hold, and changes be recorded in the audit log, from here on.
 
         Raises:
             DatabaseUnavailable: the rights cannot be read.
         """
+        self._settings.switch_on_at_first("audit_log_collection")
         self._policy = policy
         self.refresh()
 

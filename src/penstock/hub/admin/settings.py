@@ -6,12 +6,12 @@ the process that makes it, and in others within `watch.REFRESH_INTERVAL` and two
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from penstock.core.access import LISTS, Attribute
+from penstock.core.access import LISTS, Attribute, Sender
 from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import (
     BadParameter,
@@ -20,17 +20,29 @@ from penstock.errors import (
     InvalidSetting,
     OutcomeUnknown,
 )
-from penstock.storage.admin import ACCESS, Setting
-from penstock.storage.store import Store
+from penstock.hub.background import Clock, system_clock
+from penstock.hub.changes import (
+    AUDIT_FEATURE,
+    Change,
+    ResourceType,
+    create_logs,
+    find_features,
+    lock_audit_log,
+    record_changes,
+)
+from penstock.storage.admin import ACCESS, FEATURE, ON, Setting
+from penstock.storage.store import Store, Tx
 
 BlockKind = Literal["CONSUMER_APP", "CONSUMER_ET", "PRODUCER_APP", "PRODUCER_ET"]
 """The kinds of blocks: an application or an event type, as consumer or as producer, in Nakadi's spelling."""
 Feature = Literal[
+    "audit_log_collection",
     "delete_event_type_with_subscriptions",
     "disable_db_write_operations",
     "disable_event_type_creation",
     "disable_event_type_deletion",
     "disable_subscription_creation",
+    "kpi_collection",
     "return_body_on_create_update_event_type",
 ]
 """The features of Nakadi (section 7 of its manual) that have a meaning here."""
@@ -43,8 +55,7 @@ REFRESH_INTERVAL: Final = 0.5
 KEPT_SECONDS_MAX: Final = 300.0
 """Settings stay valid this long while the database is unavailable."""
 _ADMINISTRATION: Final = "administration"
-_FEATURE: Final = "feature"
-_ON: Final = "on"
+_OFF: Final = "off"
 
 
 Administration = Mapping[str, tuple[Attribute, ...]]
@@ -63,14 +74,14 @@ class SettingsSnapshot(NamedTuple):
     """A text that every change of rights and tokens replaces."""
 
     @classmethod
-    def of(cls, settings: Collection[Setting]) -> "SettingsSnapshot":
+    def of(cls, settings: Sequence[Setting]) -> "SettingsSnapshot":
         """Decode stored settings; skip those of other versions."""
         lists = {each.name: each.value for each in settings if each.kind == _ADMINISTRATION}
         decode = msgspec.json.Decoder(tuple[Attribute, ...]).decode
         return cls(
             administration={name: decode(lists[name]) if name in lists else () for name in LISTS},
             blocked=frozenset((each.kind, each.name) for each in settings if each.kind in BLOCK_KINDS),
-            features=frozenset(each.name for each in settings if each.kind == _FEATURE and each.name in FEATURES),
+            features=find_features(settings) & frozenset(FEATURES),
             access_revision=next((each.value for each in settings if each.kind == ACCESS), ""),
         )
 
@@ -82,12 +93,17 @@ class Settings:
     """
 
     def __init__(
-        self, store: Store, changed: Callable[[], Any], monotonic: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        changed: Callable[[], Any],
+        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock = system_clock,
     ) -> None:
         """*changed* is called, from any thread, when a refresh has found changes."""
         self._store = store
         self._changed = changed
         self._monotonic = monotonic
+        self._clock = clock
         self._refreshing = threading.Lock()
         self._snapshot: SettingsSnapshot | None = None
         self._refreshed_at = self._seen_at = float("-inf")
@@ -147,7 +163,7 @@ class Settings:
         if self.is_on("disable_db_write_operations"):
             raise HubUnavailable.of("changes-switched-off", retry_after=30)
 
-    def block(self, kind: str, name: str) -> None:
+    def block(self, kind: str, name: str, by: Sender | None = None) -> None:
         """Block an application or an event type, which need not exist; harmless when repeated.
 
         Raises:
@@ -157,15 +173,15 @@ class Settings:
         """
         _check_block(kind, name)
         self.check_changes()
-        self._change([Setting(kind, name, _ON)])
+        self._change([(kind, name, ON)], _make_block(kind, name), by)
 
-    def unblock(self, kind: str, name: str) -> None:
+    def unblock(self, kind: str, name: str, by: Sender | None = None) -> None:
         """Remove a block, if there is one; raise the same errors as `block`."""
         _check_block(kind, name)
         self.check_changes()
-        self._change([], without=[(kind, name)])
+        self._change([(kind, name, None)], _make_block(kind, name), by)
 
-    def replace_administrators(self, lists: Any) -> None:
+    def replace_administrators(self, lists: Any, by: Sender | None = None) -> None:
         """Replace the lists of administrators by *lists*, in the JSON shape of the wire.
 
         Raises:
@@ -175,10 +191,9 @@ class Settings:
         """
         given = _parse_lists(lists)
         self.check_changes()
-        encode = msgspec.json.encode
-        self._change([Setting(_ADMINISTRATION, name, encode(given[name]).decode()) for name in LISTS])
+        self._change([_put_list(name, given[name]) for name in LISTS], _ADMINISTRATORS, by)
 
-    def add_administrator(self, member: Attribute) -> None:
+    def add_administrator(self, member: Attribute, by: Sender | None = None) -> None:
         """Make a caller an administrator of the hub, besides those that there are.
 
         Raises:
@@ -187,9 +202,9 @@ class Settings:
         with self._store.write() as tx:
             listed = SettingsSnapshot.of(tx.settings.list()).administration["admins"]
             members = tuple(dict.fromkeys([*listed, member]))
-            tx.settings.put(_ADMINISTRATION, "admins", msgspec.json.encode(members).decode())
+            self._put(tx, [_put_list("admins", members)], _ADMINISTRATORS, by)
 
-    def switch(self, feature: str, *, on: bool) -> None:
+    def switch(self, feature: str, *, on: bool, by: Sender | None = None) -> None:
         """Switch a feature on or off; harmless when repeated.
 
         Raises:
@@ -199,20 +214,70 @@ class Settings:
         if feature not in FEATURES:
             raise BadParameter(parameter="feature", value=feature, allowed=", ".join(FEATURES))
         if on:
-            self._change([Setting(_FEATURE, feature, _ON)])
-        else:
-            self._change([], without=[(_FEATURE, feature)])
+            create_logs(self._store, feature, self._clock())
+        value = ON if on else _OFF if feature == AUDIT_FEATURE else None
+        self._change([(FEATURE, feature, value)], _make_switch(feature), by)
 
-    def _change(self, settings: Sequence[Setting], without: Sequence[tuple[str, str]] = ()) -> None:
+    def switch_on_at_first(self, feature: Feature) -> None:
+        """Switch a feature on, unless an operator has ever switched it.
+
+        Raises:
+            DatabaseUnavailable: it may have been done all the same.
+        """
+        with self._store.read() as tx:
+            if any((each.kind, each.name) == (FEATURE, feature) for each in tx.settings.list()):
+                return
+        self.switch(feature, on=True)
+
+    def _change(self, puts: Sequence["_Put"], thing: "_Thing", by: Sender | None) -> None:
         try:
             with self._store.write() as tx:
-                for each in settings:
-                    tx.settings.put(*each)
-                for kind, name in without:
-                    tx.settings.put(kind, name, None)
+                self._put(tx, puts, thing, by)
         except OutcomeUnknown as error:  # Repeating it does no harm.
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         self.refresh()
+
+    def _put(self, tx: Tx, puts: Sequence["_Put"], thing: "_Thing", by: Sender | None) -> None:
+        """Put settings, and record how they change *thing*, also if they end or begin the recording."""
+        settings = lock_audit_log(tx, self._clock())
+        for kind, name, value in puts:
+            tx.settings.put(kind, name, value)
+        changed = tx.settings.list()
+        before, after = (thing.describe(SettingsSnapshot.of(each)) for each in (settings, changed))
+        if before != after:
+            features = find_features(settings) | find_features(changed)
+            change = Change(thing.resource_type, thing.resource_id, before, after)
+            record_changes(tx, [change], by, self._clock(), features=features)
+
+
+_Put = tuple[str, str, str | None]
+"""The kind, the name and the value of a setting; None deletes it."""
+
+
+class _Thing(NamedTuple):
+    """What settings are about, as the audit log names and describes it."""
+
+    resource_type: ResourceType
+    resource_id: str
+    describe: Callable[[SettingsSnapshot], Mapping[str, Any] | None]
+
+
+_ADMINISTRATORS: Final = _Thing("admins", "admins", lambda snapshot: snapshot.administration)
+
+
+def _make_block(kind: str, name: str) -> _Thing:
+    shown = {"type": kind, "name": name}
+    return _Thing(
+        "blacklist_entry", f"{kind}:{name}", lambda snapshot: shown if (kind, name) in snapshot.blocked else None
+    )
+
+
+def _make_switch(feature: str) -> _Thing:
+    return _Thing("feature", feature, lambda snapshot: {"feature": feature, "enabled": feature in snapshot.features})
+
+
+def _put_list(name: str, members: Sequence[Attribute]) -> _Put:
+    return _ADMINISTRATION, name, msgspec.json.encode(members).decode()
 
 
 def _check_block(kind: str, name: str) -> None:

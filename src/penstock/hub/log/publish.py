@@ -56,9 +56,22 @@ class NewEvents(NamedTuple):
     """The number of partitions when theirs were chosen; None for the current number."""
     validated: bool = False
     """Whether they were validated when they were uploaded, so that validation is skipped."""
+    is_own: bool = False
+    """Whether the hub publishes them itself."""
 
 
 NOTHING: Final = NewEvents()
+OWN_EVENT_TYPES: Final = frozenset(
+    [
+        "nakadi.access.log",
+        "nakadi.audit.log",
+        "nakadi.batch.published",
+        "nakadi.data.streamed",
+        "nakadi.event.type.log",
+        "nakadi.subscription.log",
+    ]
+)
+"""Event types whose events come from the hub alone."""
 
 
 class PublishOptions(TypedDict, total=False):
@@ -117,8 +130,10 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
         InvalidEvent, EventTooLarge: an event is not valid; or it has no partition or no key, or belongs to another
             partition than the requested one.
         PartitionNotFound: there is no such partition.
-        PublishingRestricted: the event type is not compacted, so it takes no tombstones.
+        PublishingRestricted: the event type is not compacted, so it takes no tombstones; or its events come from the
+            hub alone.
     """
+    _check_source(feed, handed)
     if handed.partition is not None and handed.partition >= feed.partition_count:
         fields = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
         raise PartitionNotFound(**fields)
@@ -147,6 +162,12 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
     return Prepared(feed, len(datas), _group_by_partition(partitions, rows), partitions)
 
 
+def _check_source(feed: StoredFeed, handed: NewEvents) -> None:
+    """Raise PublishingRestricted for events of others in an event type of the hub's own."""
+    if feed.name in OWN_EVENT_TYPES and not handed.is_own:
+        raise PublishingRestricted.of("events-of-the-hub", event_type=feed.name)
+
+
 def _check_metadata(feed: StoredFeed, batch: ParsedBatch) -> None:
     """Raise InvalidEvent for an event without metadata, validated while its event type required none."""
     for event, line in zip(batch.decoded, batch.lines, strict=True):
@@ -164,7 +185,9 @@ def prepare_or_refuse(
 
     Raises:
         MalformedEvent: an event cannot be parsed.
+        PublishingRestricted: the events of the event type come from the hub alone.
     """
+    _check_source(feed, handed)
     try:
         if not exact:
             check_plain(feed)

@@ -7,7 +7,6 @@ The identity of a subscription is Nakadi's: owning application, event types and 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +24,7 @@ from penstock.core.subscriptions.definition import (
 )
 from penstock.errors import InvalidSubscription
 from penstock.hub.background import Clock
+from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.log.read import Reader
 from penstock.hub.log.watch import Watch
 from penstock.hub.subscriptions.commits import CursorCommitter
@@ -123,12 +123,10 @@ class SubscriptionServices:
         identity = _identity(definition)
         self._provide_dead_letters(definition)
         with self._store.write() as tx:
-            for feed in sorted(self._find_sources(tx, definition), key=attrgetter("id")):
-                tx.registry.find(
-                    feed.name, lock=True
-                )  # None can be deleted from here on. Appends lock in the same order.
+            for feed in sorted(self._find_sources(tx, definition), key=_lock_order):
+                tx.registry.find(feed.name, lock=True)  # None can be deleted from here on.
             feeds = self._find_sources(tx, definition)
-            owner = None if by is None else str(by.caller)
+            owner = None if by is None else by.owner
             if not tx.subscriptions.insert(subscription, identity, [feed.id for feed in feeds], owner):
                 existing = tx.subscriptions.find(identity=identity)
                 assert existing is not None
@@ -223,6 +221,12 @@ class SubscriptionServices:
             detail = f"total partition count for subscription is {count}, but the maximum partition count is {most}"
             raise InvalidSubscription(detail, field="event_types", reason=f"have more than {most} partitions in all")
         return feeds
+
+
+def _lock_order(feed: StoredFeed) -> tuple[bool, str, int]:
+    """Sort feeds as other transactions lock them: in the order of appends, and the hub's own last, by name."""
+    is_own = feed.name in OWN_EVENT_TYPES
+    return is_own, feed.name if is_own else "", feed.id
 
 
 def _identity(definition: Definition) -> str:

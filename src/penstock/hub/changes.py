@@ -1,0 +1,216 @@
+"""Records changes that callers make, as events of the hub's own event types, in the transaction of the change.
+
+`nakadi.audit.log` has all changes: who made them, from where, before and after. `nakadi.event.type.log` and
+`nakadi.subscription.log` have those of event types and subscriptions in brief. Operators switch them on by features:
+Nakadi's, whose events these are (https://nakadi.io/manual.html).
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from penstock.core.access import UNAUTHENTICATED, Sender
+from penstock.core.events.event import EVENT_BYTES_MAX
+from penstock.core.registry.definition import PENSTOCK
+from penstock.errors import Invalid, TooLarge
+from penstock.hub.own_events import Event, OwnEventType, append_own, create_own, lock_own
+from penstock.storage.admin import FEATURE, ON, Setting
+from penstock.storage.store import Store, Tx
+
+ResourceType = Literal[
+    "admins", "batches", "blacklist_entry", "cursors", "event_type", "feature", "group", "parked_key", "producer",
+    "subscription", "token",
+]  # fmt: skip
+Action = Literal["created", "updated", "deleted"]
+
+AUDIT_FEATURE: Final = "audit_log_collection"
+KPI_FEATURE: Final = "kpi_collection"
+AUDIT_BYTES_MAX: Final = EVENT_BYTES_MAX - 1_000
+"""An event of the audit log has no more bytes before its metadata is complete."""
+
+AUDIT_LOG: Final = OwnEventType(
+    "nakadi.audit.log",
+    '{"type":"object","required":["resource_type","resource_id","action","user","user_type","user_hash","address"],'
+    '"properties":{"resource_type":{"type":"string"},"resource_id":{"type":"string"},'
+    '"action":{"type":"string","enum":["created","updated","deleted"]},'
+    '"previous_object":{"type":"object"},"previous_text":{"type":"string"},'
+    '"new_object":{"type":"object"},"new_text":{"type":"string"},'
+    '"user":{"type":"string"},"user_type":{"type":"string"},"user_hash":{"type":"string"},'
+    '"address":{"type":"string"},"reason":{"type":"string"}}}',
+    key_field="resource_id",
+    is_private=True,
+)
+EVENT_TYPE_LOG: Final = OwnEventType(
+    "nakadi.event.type.log",
+    '{"type":"object","required":["event_type","status","category","authz","compatibility_mode"],'
+    '"properties":{"event_type":{"type":"string"},"status":{"type":"string"},"category":{"type":"string"},'
+    '"authz":{"type":"string"},"compatibility_mode":{"type":"string"}}}',
+    is_private=True,
+)
+SUBSCRIPTION_LOG: Final = OwnEventType(
+    "nakadi.subscription.log",
+    '{"type":"object","required":["subscription_id","status"],'
+    '"properties":{"subscription_id":{"type":"string"},"status":{"type":"string"}}}',
+    is_private=True,
+)
+
+
+class Change(NamedTuple):
+    """A change that a caller makes."""
+
+    resource_type: ResourceType
+    resource_id: str
+    before: Mapping[str, Any] | None
+    """The thing before; None: it is created."""
+    after: Mapping[str, Any] | None
+    """The thing afterwards; None: it is deleted."""
+    reason: str | None = None
+    """Why, if the caller has said it."""
+
+    @property
+    def action(self) -> Action:
+        """What is done with it."""
+        if self.before is None:
+            return "created"
+        return "deleted" if self.after is None else "updated"
+
+    def abridge(self) -> "Change":
+        """Return the change with what identifies the thing, for one that no event can hold."""
+        return self._replace(before=_abridge(self.before), after=_abridge(self.after))
+
+
+def record_change(tx: Tx, change: Change, by: Sender | None, now: int) -> None:
+    """Publish what *change* is in the transaction of the caller, if a feature that is on says so.
+
+    A transaction calls it after it has taken all other locks, and before `note_access_change`.
+
+    Raises:
+        DatabaseUnavailable: an event type of the hub's own was deleted meanwhile.
+    """
+    record_changes(tx, [change], by, now)
+
+
+def record_changes(
+    tx: Tx, changes: Sequence[Change], by: Sender | None, now: int, *, features: Collection[str] | None = None
+) -> None:
+    """Publish what several changes of one transaction are: see `record_change`.
+
+    *features* are those that are on; None: the database says so.
+    """
+    on = find_features(tx.settings.list()) if features is None else features
+    found = [each for feature in sorted(on) for each in _PUBLISHED_FOR.get(feature, ())]
+    chosen = {which: [each for each in changes if which.takes(each)] for which in found}
+    locked = {
+        which: lock_own(tx, which.event_type, now)
+        for which in sorted(found, key=lambda which: which.event_type.name)
+        if chosen[which]
+    }
+    if any(is_new for _, is_new in locked.values()):
+        tx.settings.note_access_change()
+    for which, (feed, _) in locked.items():
+        try:
+            append_own(tx, feed, [which.make(each, by) for each in chosen[which]], now)
+        except (Invalid, TooLarge):  # Such as one that is nested too deeply.
+            append_own(tx, feed, [which.make(each.abridge(), by) for each in chosen[which]], now)
+
+
+def lock_audit_log(tx: Tx, now: int) -> Sequence[Setting]:
+    """Return all settings, and if changes are recorded, let other transactions record theirs after this one."""
+    settings = tx.settings.list()
+    if AUDIT_FEATURE not in find_features(settings):
+        return settings
+    lock_own(tx, AUDIT_LOG, now)
+    return tx.settings.list()
+
+
+def find_features(settings: Sequence[Setting]) -> frozenset[str]:
+    """Return the features that are on."""
+    return frozenset(each.name for each in settings if each.kind == FEATURE and each.value == ON)
+
+
+def create_logs(store: Store, feature: str, now: int) -> None:
+    """Create the event types that *feature* switches on, so that consumers can subscribe to them."""
+    for each in _PUBLISHED_FOR.get(feature, ()):
+        create_own(store, each.event_type, PENSTOCK, now)
+
+
+def find_feature(event_type: str) -> str | None:
+    """Return the feature that has the hub publish to an event type; None if none does."""
+    return next(
+        (
+            feature
+            for feature, found in _PUBLISHED_FOR.items()
+            if event_type in [each.event_type.name for each in found]
+        ),
+        None,
+    )
+
+
+def _make_audit_event(change: Change, by: Sender | None) -> Event:
+    caller, address = by if by is not None else Sender(UNAUTHENTICATED, "")
+    event: dict[str, Any] = {
+        "resource_type": change.resource_type,
+        "resource_id": change.resource_id,
+        "action": change.action,
+        "user": caller.value,
+        "user_type": caller.data_type,
+        "user_hash": hashlib.sha256(caller.value.encode()).hexdigest(),
+        "address": address,
+    }
+    if change.reason is not None:
+        event["reason"] = change.reason
+    for given in (change, change.abridge()):
+        sides = {name: side for name, side in (("previous", given.before), ("new", given.after)) if side is not None}
+        objects = {f"{name}_object": side for name, side in sides.items()}
+        texts = {f"{name}_text": msgspec.json.encode(side).decode() for name, side in sides.items()}
+        for made in (event | objects | texts, event | objects):
+            if len(msgspec.json.encode(made)) <= AUDIT_BYTES_MAX:
+                return made
+    raise AssertionError("an event without its objects is small")
+
+
+def _abridge(side: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if side is None:
+        return None
+    text = msgspec.json.encode(side)
+    return {"too_large": True, "bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+
+
+def _make_event_type_event(change: Change, _: Sender | None) -> Event:
+    definition = change.after or change.before
+    assert definition is not None
+    return {
+        "event_type": change.resource_id,
+        "status": change.action,
+        "category": definition["category"],
+        "authz": "disabled" if definition["authorization"] is None else "enabled",
+        "compatibility_mode": definition["compatibility_mode"],
+    }
+
+
+def _make_subscription_event(change: Change, _: Sender | None) -> Event:
+    return {"subscription_id": change.resource_id, "status": change.action}
+
+
+class _Log(NamedTuple):
+    """An event type of changes."""
+
+    event_type: OwnEventType
+    make: Callable[[Change, Sender | None], Event]
+    only: ResourceType | None = None
+    """The type of the resources whose changes it has; None: all."""
+
+    def takes(self, change: Change) -> bool:
+        return self.only in (None, change.resource_type)
+
+
+_PUBLISHED_FOR: Final[Mapping[str, tuple[_Log, ...]]] = {
+    AUDIT_FEATURE: (_Log(AUDIT_LOG, _make_audit_event),),
+    KPI_FEATURE: (
+        _Log(EVENT_TYPE_LOG, _make_event_type_event, "event_type"),
+        _Log(SUBSCRIPTION_LOG, _make_subscription_event, "subscription"),
+    ),
+}
+"""The logs that each feature switches on."""

@@ -1,0 +1,109 @@
+"""The audit log over HTTP: who made a change, and from where."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from penstock.core.access import Caller
+from penstock.hub.hub import Hub
+from penstock.server import HubApp
+from penstock.server.authentication.tokens import TokenMethod
+from penstock.storage import open_store
+from penstock.testing.factories import an_event_type
+
+NAME, AUDIT = "order.placed", "nakadi.audit.log"
+ADDRESS = "10.0.0.7"
+
+
+class Scene:
+    """A hub, and a client for each caller."""
+
+    def __init__(self, url: str, *, authenticates: bool) -> None:
+        store = open_store(url)
+        store.migrate()
+        self.hub = Hub(store)
+        methods = [TokenMethod()] if authenticates else []
+        self.app = HubApp(lambda: self.hub, authentication=methods, administrators=["service:root"])
+
+    def http(self, name: str) -> TestClient:
+        token = self.hub.admin.tokens.create(Caller("service", name)).secret
+        headers = {"Authorization": f"Bearer {token}"}
+        return TestClient(self.app, client=(ADDRESS, 1), headers=headers)
+
+
+@pytest.fixture
+def secured(migrated_url: str) -> Iterator[Scene]:
+    scene = Scene(migrated_url, authenticates=True)
+    lifespan = scene.app.lifespan()
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(lifespan.__aenter__())
+    yield scene
+    loop.run_until_complete(lifespan.__aexit__(None, None, None))
+    loop.close()
+
+
+def read_audit(http: TestClient) -> list[dict[str, Any]]:
+    """Return the events of the audit log, but the switches that began it."""
+    answer = http.get(f"/feeds/{AUDIT}?n=1&cursor0=_first")
+    assert answer.status_code == 200, answer.text
+    events = [json.loads(line)["data"] for line in answer.text.splitlines() if "data" in json.loads(line)]
+    return [each for each in events if each["resource_type"] not in ("feature", "token")]
+
+
+def test_audit_log_names_the_caller_and_its_address(secured: Scene) -> None:
+    shop, root = secured.http("shop"), secured.http("root")
+
+    assert shop.post("/event-types", json=an_event_type(NAME, partition_count=1)).status_code == 201
+    assert root.put(f"/event-types/{NAME}/partition-count", json={"partition_count": 2}).status_code == 204
+    assert root.put("/settings/blacklist/CONSUMER_ET/x").status_code == 204
+    assert shop.delete(f"/event-types/{NAME}").status_code == 200
+
+    events = read_audit(root)
+    assert [(each["user"], each["resource_type"], each["action"]) for each in events] == [
+        ("shop", "event_type", "created"),
+        ("root", "event_type", "updated"),
+        ("root", "blacklist_entry", "created"),
+        ("shop", "event_type", "deleted"),
+    ]
+    assert {(each["user_type"], each["address"]) for each in events} == {("service", ADDRESS)}
+
+
+def test_audit_log_is_hidden_from_those_who_may_not_read_it(secured: Scene) -> None:
+    shop, root = secured.http("shop"), secured.http("root")
+
+    assert shop.get(f"/feeds/{AUDIT}?n=1&cursor0=_first").status_code == 403
+    assert shop.get(f"/event-types/{AUDIT}").status_code == 403
+    given = {"owning_application": "shop", "event_types": [AUDIT], "read_from": "begin"}
+    assert shop.post("/subscriptions", json=given).status_code == 403
+    assert AUDIT not in [each["name"] for each in shop.get("/event-types").json()]
+    assert AUDIT in [each["name"] for each in root.get("/event-types").json()]
+
+
+def test_audit_log_of_an_open_hub_has_addresses_without_callers(migrated_url: str) -> None:
+    scene = Scene(migrated_url, authenticates=False)
+    with TestClient(scene.app, client=(ADDRESS, 1)) as http:
+        assert http.get(f"/event-types/{AUDIT}").status_code == 404
+        assert http.post("/settings/features", json={"feature": "audit_log_collection", "enabled": True}).is_success
+        assert http.post("/event-types", json=an_event_type(NAME)).status_code == 201
+
+        [event] = read_audit(http)
+    assert (event["user"], event["user_type"], event["address"]) == ("unauthenticated", "service", ADDRESS)
+
+
+def test_events_of_others_are_refused_in_the_audit_log(secured: Scene) -> None:
+    root = secured.http("root")
+    metadata = {"eid": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f", "occurred_at": "2026-11-29T00:00:00Z"}
+    event = {"metadata": metadata, "resource_id": "x"}
+
+    answers = [
+        root.post(f"/feeds/{AUDIT}", content=json.dumps({"data": event})),
+        root.post(f"/event-types/{AUDIT}/events", json=[event]),
+    ]
+
+    assert [each.status_code for each in answers] == [409, 422], [each.text for each in answers]
+    assert answers[0].json()["type"] == "urn:penstock:problem:events-of-the-hub"
+    assert read_audit(root) == []

@@ -1,0 +1,210 @@
+"""Changes are events of the audit log, committed with the change: who made them, from where, before and after."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.core.access import Attribute, Caller, Resource, Sender
+from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
+from penstock.errors import AccessDenied, EventTypeExists, Forbidden, InvalidEventType, PublishingRestricted
+from penstock.hub.admin.permissions import AccessPolicy
+from penstock.hub.admin.settings import Feature
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import an_event_type
+from tests.failing import has_code
+from tests.unit.hub.feeds import read_data
+
+NAME = "order.placed"
+AUDIT, OF_EVENT_TYPES, OF_SUBSCRIPTIONS = "nakadi.audit.log", "nakadi.event.type.log", "nakadi.subscription.log"
+JANE = Sender(Caller("user", "jane"), "10.0.0.7")
+WHO = {"user": "jane", "user_type": "user", "address": "10.0.0.7"}
+ADA = {"data_type": "user", "value": "ada"}
+
+
+@pytest.fixture
+def hub(migrated_url: str, clock: VirtualClock) -> Iterator[Hub]:
+    store = open_store(migrated_url)
+    store.migrate()
+    found = Hub(store, clock=clock)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def audited(hub: Hub) -> Hub:
+    """A hub that records changes."""
+    hub.admin.settings.switch("audit_log_collection", on=True)
+    return hub
+
+
+def read_log(hub: Hub, name: str = AUDIT) -> list[dict[str, Any]]:
+    """Return the events of a log without their metadata, and without the switches that began it."""
+    feed = hub.registry.load(name)
+    events = [json.loads(line) for each in feed.partition_ids for line in read_data(hub.store, each)]
+    return [
+        {key: value for key, value in each.items() if key != "metadata"}
+        for each in events
+        if each.get("resource_type") != "feature"
+    ]
+
+
+def describe(event: dict[str, Any]) -> tuple[str, str, str]:
+    return event["resource_type"], event["resource_id"], event["action"]
+
+
+def test_nothing_is_recorded_until_a_feature_says_so(hub: Hub) -> None:
+    hub.registry.create(an_event_type(NAME), JANE)
+
+    assert [feed.name for feed in hub.registry.list()] == [NAME]
+
+
+def test_each_change_of_an_event_type_is_recorded_with_its_definition_before_and_after(audited: Hub) -> None:
+    definition = an_event_type(NAME, partition_count=1)
+    audited.registry.create(definition, JANE)
+    created = audited.registry.load(NAME).event_type.whole
+    audited.registry.replace(NAME, definition | {"owning_application": "other"}, by=JANE)
+    audited.registry.replace(NAME, definition | {"owning_application": "other"}, by=JANE)  # It changes nothing.
+    audited.registry.grow(NAME, 2, JANE)
+    grown = audited.registry.load(NAME).event_type.whole
+    audited.registry.delete(NAME, JANE)
+
+    events = read_log(audited)
+
+    assert [describe(each) for each in events] == [
+        ("event_type", NAME, action) for action in ("created", "updated", "updated", "deleted")
+    ]
+    assert all(each.items() >= WHO.items() and len(each["user_hash"]) == 64 for each in events)
+    assert "previous_object" not in events[0]
+    assert events[0]["new_object"] == events[1]["previous_object"] == created
+    assert events[1]["new_object"]["owning_application"] == "other"
+    assert [each["new_object"]["partition_count"] for each in events[:3]] == [1, 1, 2]
+    assert events[3]["previous_object"] == grown
+    assert "new_object" not in events[3]
+    for event in events:
+        for side in ("previous", "new"):
+            assert (f"{side}_text" in event) == (f"{side}_object" in event)
+            if f"{side}_text" in event:
+                assert json.loads(event[f"{side}_text"]) == event[f"{side}_object"]
+
+
+def test_change_that_is_refused_is_not_recorded(audited: Hub) -> None:
+    audited.registry.create(an_event_type(NAME), JANE)
+    with pytest.raises(EventTypeExists):
+        audited.registry.create(an_event_type(NAME), JANE)
+
+    assert len(read_log(audited)) == 1
+
+
+def test_each_change_of_settings_is_recorded_once(audited: Hub) -> None:
+    settings = audited.admin.settings
+    for _ in range(2):
+        settings.block("CONSUMER_APP", "billing", JANE)
+    settings.unblock("CONSUMER_APP", "billing", JANE)
+    settings.replace_administrators({key: [ADA] for key in ("admins", "readers", "writers")}, JANE)
+    settings.add_administrator(Attribute("service", "deploy"), JANE)
+
+    events = read_log(audited)
+
+    assert [describe(each) for each in events] == [
+        ("blacklist_entry", "CONSUMER_APP:billing", "created"),
+        ("blacklist_entry", "CONSUMER_APP:billing", "deleted"),
+        ("admins", "admins", "updated"),
+        ("admins", "admins", "updated"),
+    ]
+    assert events[2]["previous_object"] == {"admins": [], "readers": [], "writers": []}
+    assert events[2]["new_object"] == events[3]["previous_object"] == {
+        "admins": [ADA], "readers": [ADA], "writers": [ADA]
+    }  # fmt: skip
+    assert events[3]["new_object"]["admins"] == [ADA, {"data_type": "service", "value": "deploy"}]
+
+
+def test_beginning_and_end_of_the_audit_log_are_in_it(hub: Hub) -> None:
+    for on in (True, False):
+        hub.admin.settings.switch("audit_log_collection", on=on, by=JANE)
+    hub.registry.create(an_event_type(NAME), JANE)
+
+    found = [json.loads(line) for each in hub.registry.load(AUDIT).partition_ids for line in read_data(hub.store, each)]
+    assert [each["new_object"]["enabled"] for each in found] == [True, False]
+    assert found[0]["metadata"]["event_type"] == AUDIT
+
+
+def test_definition_that_no_event_can_hold_is_recorded_by_its_digest(audited: Hub) -> None:
+    schema = json.dumps({"type": "object", "description": "x" * EVENT_BYTES_MAX})
+    for size in (300_000, EVENT_BYTES_MAX):
+        cut = json.dumps({"type": "object", "description": "x" * (size - 100)}) if size < EVENT_BYTES_MAX else schema
+        audited.registry.create(an_event_type(f"t.{size}", schema={"type": "json_schema", "schema": cut}), JANE)
+
+    with_object, abridged = read_log(audited)
+
+    assert with_object["new_object"]["name"] == "t.300000"
+    assert abridged["new_object"]["too_large"] is True
+    assert abridged["new_object"]["bytes"] > EVENT_BYTES_MAX
+    assert "new_text" in abridged
+
+
+def test_hub_that_authenticates_records_changes_unless_an_operator_has_switched_it_off(
+    hub: Hub, migrated_url: str
+) -> None:
+    hub.admin.permissions.enforce(AccessPolicy())
+    assert hub.admin.settings.is_on("audit_log_collection")
+
+    hub.admin.settings.switch("audit_log_collection", on=False)
+    again = Hub(open_store(migrated_url))
+    again.admin.permissions.enforce(AccessPolicy())
+    assert not again.admin.settings.is_on("audit_log_collection")
+    again.stop()
+
+
+def test_audit_log_is_for_administrators_of_the_hub_and_readers_of_all_data(hub: Hub) -> None:
+    root, auditor, stranger = (Caller("service", name) for name in ("root", "auditor", "stranger"))
+    hub.admin.permissions.enforce(AccessPolicy(frozenset([root]), "open"))
+    lists = {"admins": [ADA], "readers": [{"data_type": "service", "value": "auditor"}], "writers": [ADA]}
+    hub.admin.settings.replace_administrators(lists)
+
+    log = Resource("event_type", AUDIT)
+    for caller in (root, auditor):
+        hub.admin.permissions.check(caller, "read", log)
+    with pytest.raises(AccessDenied):
+        hub.admin.permissions.check(stranger, "read", log)
+    with pytest.raises(AccessDenied):
+        hub.admin.permissions.check(auditor, "admin", log)
+
+
+def test_nobody_but_the_hub_publishes_to_its_logs_or_creates_them(audited: Hub) -> None:
+    event = NewEvent.of(
+        b'{"metadata":{"eid":"038fc871-1d2c-4e2e-aa29-1579e8f2e71f","occurred_at":"2026-11-29T00:00:00Z"}}'
+    )
+    with pytest.raises(PublishingRestricted, check=has_code("events-of-the-hub")):
+        audited.log.publish(AUDIT, [event])
+    with pytest.raises(InvalidEventType, match="creates that itself"):
+        audited.registry.create(an_event_type("nakadi.access.log"), JANE)
+
+
+@pytest.mark.parametrize(
+    ("feature", "name"),
+    [("audit_log_collection", AUDIT), ("kpi_collection", OF_EVENT_TYPES), ("kpi_collection", OF_SUBSCRIPTIONS)],
+)
+def test_log_is_deleted_only_when_nothing_is_recorded_in_it(hub: Hub, feature: Feature, name: str) -> None:
+    hub.admin.settings.switch(feature, on=True)
+    with pytest.raises(Forbidden, match=feature):
+        hub.registry.delete(name)
+
+    hub.admin.settings.switch(feature, on=False)
+    hub.registry.delete(name)
+
+
+def test_event_type_log_has_each_change_in_brief(hub: Hub) -> None:
+    hub.admin.settings.switch("kpi_collection", on=True)
+    lists = {each: [ADA] for each in ("admins", "readers", "writers")}
+    hub.registry.create(an_event_type(NAME, authorization=lists), JANE)
+    hub.registry.delete(NAME, JANE)
+
+    event = {"event_type": NAME, "category": "undefined", "authz": "enabled", "compatibility_mode": "forward"}
+    assert [each | {"compatibility_mode": "forward"} for each in read_log(hub, OF_EVENT_TYPES)] == [
+        event | {"status": "created"},
+        event | {"status": "deleted"},
+    ]
