@@ -1,5 +1,6 @@
 """`penstock backup` makes a whole file or none, and says what prevents it."""
 
+import shutil
 import signal
 import sqlite3
 import stat
@@ -142,6 +143,41 @@ def test_database_on_postgresql_is_told_what_to_do_instead(penstock: Command) ->
     assert said[0] == "penstock: `penstock backup` is for SQLite; PostgreSQL has backups of its own"
     assert "pg_basebackup" in said[1]
     assert "docs/guides/backup.md" in said[1]
+
+
+def test_restored_database_with_the_log_of_the_lost_one_is_refused(penstock: Command, shop: Path) -> None:
+    """SQLite alone would apply the log of the lost database to the backup, and so undo the restore."""
+    assert penstock("backup", "copy.db", "--database", "sqlite:///shop.db").status == 0
+    with closing(sqlite3.connect(shop)) as connection:
+        connection.execute("CREATE TABLE later (n INTEGER)")
+        connection.commit()
+        shutil.copy(penstock.directory / "shop.db-wal", penstock.directory / "kept")  # As after a crash.
+    shutil.move(penstock.directory / "copy.db", shop)
+    shutil.move(penstock.directory / "kept", penstock.directory / "shop.db-wal")
+
+    for command in ("restored", "migrate", "serve"):
+        failed = penstock(command, "--database", "sqlite:///shop.db")
+        assert failed.status == 1
+        assert f"{shop}-wal is the write-ahead log of the file before it" in failed.err
+    assert penstock("doctor", "--database", "sqlite:///shop.db").status == 1
+    (penstock.directory / "shop.db-wal").unlink()
+
+    assert penstock("restored", "--database", "sqlite:///shop.db").status == 0
+    with closing(sqlite3.connect(shop)) as connection:
+        assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'later'").fetchall() == []
+
+
+def test_doctor_says_that_a_backup_is_not_announced(penstock: Command, shop: Path) -> None:
+    penstock("backup", "copy.db", "--database", "sqlite:///shop.db")
+
+    before = penstock("doctor", "--database", "sqlite:///copy.db", "-o", "json").json["checks"]
+    penstock("restored", "--database", "sqlite:///copy.db")
+    after = penstock("doctor", "--database", "sqlite:///copy.db", "-o", "json").json["checks"]
+
+    [finding] = [each for each in before if each["name"] == "backup"]
+    assert finding["verdict"] == "wrong"
+    assert "penstock restored" in finding["says"]
+    assert [each for each in after if each["name"] == "backup"] == []
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -71,12 +71,21 @@ def _check_file(file: Path, *, create: bool) -> None:
     if file.is_dir():
         raise Failure(f"{place} is a directory", "Correct --database: it names a file, sqlite:///FILE.")
     if not _is_missing(file):
+        _check_log(place)
         return
     if _is_missing(file.parent):
         raise Failure(f"there is no directory {place.parent}", "Create it, or correct --database.")
     if not create:
         hint = f"Correct --database, or create the file: `penstock migrate --database {SQLITE}{file}`."
         raise Failure(f"there is no file {place}", hint)
+
+
+def _check_log(place: Path) -> None:
+    from penstock.storage.sqlite.backup import has_log_of_another_file
+
+    if has_log_of_another_file(place):
+        hint = f"Remove {place}-wal and {place}-shm: SQLite would apply them to the backup and undo the restore."
+        raise Failure(f"{place} is a backup, and {place}-wal is the write-ahead log of the file before it", hint)
 
 
 def _is_missing(file: Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import DatabaseUnavailable
-from penstock.storage.sqlite.connection import BUSY_TIMEOUT, connect, translate_errors
+from penstock.storage.sqlite.connection import BUSY_TIMEOUT, connect, log_of, translate_errors
 
 STEP_PAGES: Final = 256
 """Pages that are copied at a time: 4 MiB of a file that a hub has created."""
@@ -77,16 +77,31 @@ def find_mark(connection: sqlite3.Connection) -> str | None:
     return str(made_at)
 
 
+def has_log_of_another_file(path: Path) -> bool:
+    """Return whether a write-ahead log lies beside a backup that was put back: that of the file that it replaces.
+
+    SQLite would apply that log to the backup, which would restore the lost database, or a damaged one. Nothing writes
+    to a backup before it is announced, but for migrations, and these leave no log behind.
+    """
+    log = log_of(path)
+    if not (log.exists() and log.stat().st_size):
+        return False
+    try:
+        with closing(sqlite3.connect(_address_without_log(path), uri=True)) as connection:
+            return find_mark(connection) is not None
+    except sqlite3.DatabaseError:  # Others write to the file, so it is no such backup.
+        return False
+
+
 def check_copy(copy: Path) -> None:
     """Check every page, row and index of the file *copy*, which nobody else uses.
 
     Raises:
         DatabaseUnavailable: the copy is damaged; says where.
     """
-    address = f"{copy.absolute().as_uri()}?mode=ro&immutable=1"
     with (
         translate_errors(),
-        closing(sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)) as connection,
+        closing(sqlite3.connect(_address_without_log(copy), uri=True, check_same_thread=False)) as connection,
         ThreadPoolExecutor(1) as threads,
     ):
         checking = threads.submit(lambda: connection.execute("PRAGMA integrity_check(3)").fetchall())
@@ -97,3 +112,8 @@ def check_copy(copy: Path) -> None:
             raise
     if found != [("ok",)]:
         raise DatabaseUnavailable(reason="; ".join(text for (text,) in found), retry_after=60)
+
+
+def _address_without_log(path: Path) -> str:
+    """Return the URI that opens *path* without locks and without its write-ahead log."""
+    return f"{path.absolute().as_uri()}?mode=ro&immutable=1"

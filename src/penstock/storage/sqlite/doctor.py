@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.storage.sqlite.backup import find_mark
 from penstock.storage.sqlite.connection import translate_errors
 from penstock.storage.store import DoctorFinding, check_outbox, check_rejected
 
@@ -37,7 +38,11 @@ def diagnose(path: Path, wanted: int, long_transaction_seconds: float) -> Sequen
             DoctorFinding("database", True, f"sqlite:///{path}, SQLite {sqlite3.sqlite_version}"),
             DoctorFinding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
         ]
-        if found:
+        if (made_at := find_mark(connection)) is not None:
+            says = f"the file is a backup of {made_at}: run `penstock restored` before a hub serves it"
+            findings.append(DoctorFinding("backup", False, says))
+            findings.append(DoctorFinding("durability", True, "the hub that serves the backup sets WAL mode"))
+        elif found:
             findings.append(_durability(one("PRAGMA journal_mode")))
         findings.append(_long_transactions(connection, path, long_transaction_seconds))
         if _is_table(connection, "penstock_outbox"):
