@@ -16,6 +16,7 @@ from tests.server.all_metrics import collect_every_metric
 
 RULES: Final = [rule for group in yaml.safe_load(alert_rules())["groups"] for rule in group["rules"]]
 SERIES: Final = Path(__file__).with_name("alert_series.yml")
+GUIDE: Final = Path(__file__).parents[2] / "docs" / "guides" / "watching-a-hub.md"
 SCRAPED: Final = {"job", "instance"}
 """Labels that Prometheus adds."""
 PROCESS: Final = {"process_resident_memory_bytes": set[str](), "process_cpu_seconds_total": set[str]()}
@@ -81,6 +82,11 @@ def test_dashboard_asks_for_existing_metrics_and_labels(metrics: dict[str, set[s
             assert shown <= known, panel["title"]
     asked = {name for panel in panels for target in panel["targets"] for name in names_in(target["expr"], metrics)}
     assert len(asked) > 30
+
+
+def test_guide_names_existing_metrics_and_labels(metrics: dict[str, set[str]]) -> None:
+    for code in re.findall(r"`([^`\n]*penstock_[a-z_]+[^`\n]*)`", GUIDE.read_text(encoding="utf-8")):
+        check_expression(code, metrics)
 
 
 def test_dashboard_has_a_data_source_to_choose_and_places_its_panels_beside_each_other() -> None:
