@@ -135,7 +135,9 @@ def test_slow_reader_over_tls_gets_its_whole_answer_from_a_hub_that_stops(pensto
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.connect((url.host, url.port))
         with context.wrap_socket(raw, server_hostname="localhost") as slow:
-            slow.sendall(b"GET /feeds/order.placed?n=1&cursor0=_first&pagesizehint=10000 HTTP/1.1\r\nHost: hub\r\n\r\n")
+            slow.sendall(
+                b"GET /feeds/order.placed?n=1&cursor0=_first&pagesizehint=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            )
             answer = slow.recv(1000)
             serving.send_signal(signal.SIGTERM)
             for line in serving.stderr or ():
