@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -44,7 +45,9 @@ def test_unknown_token_is_refused_by_name(penstock: Command) -> None:
         assert "there is no token 'nosuch'" in refused.err
 
 
-def test_hub_takes_tokens_that_are_valid_and_refuses_all_others_alike(penstock: Command, database_url: str) -> None:
+def test_hub_takes_tokens_that_are_valid_and_refuses_all_others_alike(
+    penstock: Command, database_url: str, tmp_path: Path
+) -> None:
     penstock("migrate", "--database", database_url)
     at = ("--database", database_url)
     admin, billing = create(penstock, "ops", "--admin", *at), create(penstock, "billing", *at)
@@ -68,6 +71,15 @@ def test_hub_takes_tokens_that_are_valid_and_refuses_all_others_alike(penstock: 
         assert {each.status_code for each in refused} == {401}
         assert {each.headers["www-authenticate"] for each in refused} == {'Bearer realm="penstock"'}
         assert len({each.text for each in refused}) == 1
+        named = ("event-type", "list", "--url", said["url"])
+        assert "--token-file" in penstock(*named).err
+        assert penstock(*named, PENSTOCK_TOKEN=admin["token"]).status == 0
+        (tmp_path / "ops.token").write_text(admin["token"] + "\n")
+        assert penstock(*named, "--token-file", tmp_path / "ops.token").status == 0
+        assert penstock(*named, PENSTOCK_TOKEN_FILE=str(tmp_path / "ops.token")).status == 0
+        missing = penstock(*named, "--token-file", tmp_path / "nosuch")
+        assert missing.status == 2
+        assert "cannot be read" in missing.err
         rotated = json.loads(penstock("token", "rotate", admin["id"], *at, "--output", "json").out)
         until(lambda: ask(rotated["token"]).status_code == 200)
         assert ask(admin["token"]).status_code == 200

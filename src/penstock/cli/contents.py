@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import typer
 
 from penstock.cli.helping import examples, prose
+from penstock.cli.hub import add_token_file
 
 HUB: Final = "Hub"
 EVENTS: Final = "Events"
@@ -152,6 +153,7 @@ def loaded(name: str) -> Any:
     found = getattr(import_module(module), attribute)
     whole: Any = typer.main.get_group(found) if isinstance(found, typer.Typer) else _whole(found, entry.usage)
     whole.name = name
+    add_token_file(whole)
     return whole
 
 

@@ -25,6 +25,10 @@ _OFFSETS: Final = "`penstock event-type show NAME` has the offsets that there ar
 _HINTS: Final[dict[str, str]] = {
     errors.Unreachable.code: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
     "proxy-unreachable": "Correct or unset {variable}, or name the hub's host in NO_PROXY to ask it directly.",
+    errors.Unauthenticated.code: (
+        "Name a file with a token by --token-file, or set PENSTOCK_TOKEN. `penstock token create` makes one, where the "
+        "hub's database is."
+    ),
     errors.DatabaseUnavailable.code: "The hub is there, its database is not: run `penstock doctor` where the hub runs.",
     errors.EventTypeNotFound.code: "`penstock event-type list` has all; `penstock event-type create NAME` makes one.",
     "unusable-cursor": _OFFSETS,

@@ -226,9 +226,9 @@ def print_groups(found: "Iterable[ConsumerGroup]") -> None:
 
 
 def _client(url: str) -> "Client":
-    from penstock.client import Client
+    from penstock.cli.hub import open_client
 
-    return Client(url, retry_timeout=0)  # Whoever sits before it rather tries again than waits.
+    return open_client(url, retry_timeout=0)  # Whoever sits before it rather tries again than waits.
 
 
 def _asked(client: "Client", name: str, ask: "Callable[[str], Answer]") -> "tuple[str, Answer]":

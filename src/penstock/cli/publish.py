@@ -77,17 +77,17 @@ def publish(
     With --producer-group the hub knows which events it has: give the same command again, and it goes on behind them.
     """
     from penstock.cli.failures import unwind_on_sigterm
+    from penstock.cli.hub import open_client
     from penstock.cli.lines import Lines
-    from penstock.client import Client
 
     _check(file)
     if producer_group is not None:
         _check_group(producer_group, from_line)
-    with Client(url, retry_timeout=0) as client:
+    with open_client(url, retry_timeout=0) as client:
         client.event_type(event_type)  # Fails at once where publishing would try for a while.
     started = time.monotonic()
     unwind_on_sigterm()
-    with _opened(file) as stream, Client(url) as client:
+    with _opened(file) as stream, open_client(url) as client:
         given = Lines(stream, lines, key_field, from_line)
         name = "standard input" if str(file) == "-" else str(file)
         sending = _sending(client, event_type, given, name, producer_group)

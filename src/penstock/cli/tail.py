@@ -44,7 +44,7 @@ def tail(
     For people a line holds partition, time, key and event. For programs it is a feed line, which `publish` and
     POST /feeds take as they are; with --headers it keeps keys and kinds. Lost connections are made again.
     """
-    from penstock.client import Client
+    from penstock.cli.hub import open_client
     from penstock.core.log.cursor import FIRST, LAST
 
     if start == "first" and last:
@@ -55,7 +55,7 @@ def tail(
     if headers or key or output == "text":
         wish["headers"] = "_all"
     _note_reconnects()
-    with Client(url, retry_timeout=0) as client:
+    with open_client(url, retry_timeout=0) as client:
         cursors = _last(client, event_type, last) if last else None
         feed = client.feed(event_type)
         numbers = [each.id for each in feed.discover().partitions]

@@ -7,6 +7,7 @@ from penstock.lazy_exports import export_lazily
 if TYPE_CHECKING:
     from penstock.client.async_client import AsyncClient
     from penstock.client.client import Client
+    from penstock.client.credentials import BearerToken, TokenFile
     from penstock.client.http.exchanges import RetryPolicy
     from penstock.client.log.async_cursor_table import AsyncCursorTable
     from penstock.client.log.async_feed import AsyncFeed, AsyncFollow
@@ -54,6 +55,7 @@ else:
         {
             "client.async_client": ["AsyncClient"],
             "client.client": ["Client"],
+            "client.credentials": ["BearerToken", "TokenFile"],
             "client.http.exchanges": ["RetryPolicy"],
             "client.log.async_cursor_table": ["AsyncCursorTable"],
             "client.log.async_feed": ["AsyncFeed", "AsyncFollow"],
@@ -121,6 +123,7 @@ __all__ = [
     "AsyncSubscriptionStream",
     "AsyncSubscriptions",
     "AsyncUncommittedBatch",
+    "BearerToken",
     "Client",
     "CloseReport",
     "CommittedPosition",
@@ -163,6 +166,7 @@ __all__ = [
     "SubscriptionCursor",
     "SubscriptionStream",
     "Subscriptions",
+    "TokenFile",
     "UncommittedBatch",
     "share",
 ]

@@ -56,6 +56,8 @@ class Client(Closing):
         url: The hub's address, such as `http://localhost:8080`.
         http: An `httpx2.Client` with its own authentication, proxies and timeouts. It is not closed with this
             client.
+        auth: The credential that it sends: a token as a text, `TokenFile(path)`, which follows a file, or what httpx
+            takes as `auth`: an `httpx2.Auth`, a pair of user and password, or a function that changes a request.
         retry_timeout: Seconds for which a call retries failures that are temporary and safe to retry; 0 disables
             retries.
 
@@ -63,9 +65,9 @@ class Client(Closing):
         BadParameter: *url* is not an address. All methods raise WrongAddress if the server at *url* is not a hub.
     """
 
-    def __init__(self, url: str, *, http: Any = None, retry_timeout: float = RETRY_TIMEOUT) -> None:
+    def __init__(self, url: str, *, http: Any = None, auth: Any = None, retry_timeout: float = RETRY_TIMEOUT) -> None:
         self._protocol = HubProtocol(check_address(url, relative=http is not None), retry_timeout)
-        self._transport = Transport(http)
+        self._transport = Transport(http, auth=auth)
         self._subscriptions = Subscriptions(self._protocol.subscriptions, self._transport)
 
     def create_event_type(self, name: str, **traits: Unpack[EventTypeOptions]) -> None:

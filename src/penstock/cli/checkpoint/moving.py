@@ -209,9 +209,9 @@ def _places_of(kept: Keeper, processor: str, tranches: Sequence[str] | None) -> 
 
 def _places(tranches: Sequence[str], url: str, asked: Mapping[str, Any]) -> dict[str, int | str]:
     from penstock.cli.checkpoint.places import Places
-    from penstock.client import Client
+    from penstock.cli.hub import open_client
 
-    with Client(url, retry_timeout=0) as client:
+    with open_client(url, retry_timeout=0) as client:
         places = Places(client, url, asked)
         return {each: places.of(each) for each in tranches}
 

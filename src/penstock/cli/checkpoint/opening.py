@@ -22,12 +22,12 @@ def keeper(database: str | None, table: str = TABLE, url: str = URL, *, gaps_at:
     Raises:
         Failure: the database cannot be used; says why.
     """
-    from penstock.client import Client
+    from penstock.cli.hub import open_client
 
     if database is None:
         from penstock.cli.checkpoint.hub_keeper import HubKeeper
 
-        with Client(url, retry_timeout=0) as client:  # Whoever sits before it rather tries again than waits.
+        with open_client(url, retry_timeout=0) as client:  # Whoever sits before it rather tries again than waits.
             yield HubKeeper(client)
         return
     from penstock.cli.checkpoint.database_keeper import DatabaseKeeper
@@ -44,7 +44,7 @@ def keeper(database: str | None, table: str = TABLE, url: str = URL, *, gaps_at:
             return
         from penstock.cli.checkpoint.gaps import Gaps
 
-        with Client(gaps_at, retry_timeout=0) as client:
+        with open_client(gaps_at, retry_timeout=0) as client:
             yield DatabaseKeeper(database, table, Gaps(client, gaps_at))
 
 

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from penstock.cli.failures import MISUSED, Failure
+from penstock.cli.hub import open_client
 from penstock.cli.output import tell
 from penstock.client import Client
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
@@ -98,7 +99,7 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
     except BadParameter:
         return checked_position(given, before)
     try:
-        with Client(url, retry_timeout=0) as client:
+        with open_client(url, retry_timeout=0) as client:
             found = {each.partition: each for each in client.partitions(event_type)}
     except EventTypeNotFound:
         if _epoch(given) is None:  # Other sources have tranches with a slash, too.

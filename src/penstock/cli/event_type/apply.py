@@ -43,11 +43,11 @@ def apply(
     is deleted.
     """
     from penstock.cli.event_type.against import against
+    from penstock.cli.hub import open_client
     from penstock.cli.output import print_json
-    from penstock.client import Client
 
     definitions = _valid(files, dry_run=dry_run)
-    with Client(url, retry_timeout=0) as client:
+    with open_client(url, retry_timeout=0) as client:
         plans = [against(url, client, each.value, allow_reordering=allow_reordering) for each in definitions]
         if not dry_run:
             _refuse(plans)

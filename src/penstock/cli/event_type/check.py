@@ -57,11 +57,11 @@ def check(
 def _with_what_is_registered(url: str, definitions: "list[Checked]") -> "list[Checked]":
     from penstock.cli.event_type.against import against
     from penstock.cli.failures import Failure
-    from penstock.client import Client
+    from penstock.cli.hub import open_client
     from penstock.errors import Unreachable
 
     try:
-        with Client(url, retry_timeout=0) as client:
+        with open_client(url, retry_timeout=0) as client:
             return [
                 each if each.faults else replace(each, against=against(url, client, each.definition.value))
                 for each in definitions

@@ -184,9 +184,9 @@ def _check_key_fields(definition: Given) -> None:
 
 
 def _client(url: str) -> "Client":
-    from penstock.client import Client
+    from penstock.cli.hub import open_client
 
-    return Client(url, retry_timeout=0)  # Whoever sits before it rather tries again than waits.
+    return open_client(url, retry_timeout=0)  # Whoever sits before it rather tries again than waits.
 
 
 def _read(file: Path) -> Given:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Failure, unwind_on_sigterm
+from penstock.cli.hub import open_client
 from penstock.cli.spark.chatter import kept_if_it_fails
 from penstock.cli.spark.process import local_spark, remote_spark
 from penstock.cli.spark.settings import pairs
-from penstock.client import Client
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.laptop import REMOTE
 from penstock.spark.options import parse_options
@@ -33,7 +33,7 @@ def check_source(source: Mapping[str, str]) -> None:
 
 def check_event_types(url: str, event_types: Sequence[str]) -> None:
     """Raise EventTypeNotFound where the hub at *url* has not all *event_types*; Unreachable where there is no hub."""
-    with Client(url, retry_timeout=0) as client:
+    with open_client(url, retry_timeout=0) as client:
         for event_type in event_types:
             client.event_type(event_type)
 

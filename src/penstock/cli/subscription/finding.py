@@ -20,9 +20,9 @@ IdArgument = Annotated[
 
 def hub_at(url: str) -> "Client":
     """Return a client of the hub there; whoever sits before a command rather tries again than waits."""
-    from penstock.client import Client
+    from penstock.cli.hub import open_client
 
-    return Client(url, retry_timeout=0)
+    return open_client(url, retry_timeout=0)
 
 
 def found(client: "Client", given: str) -> "Subscription":

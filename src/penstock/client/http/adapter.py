@@ -12,7 +12,7 @@ import httpx2
 from penstock import __version__
 from penstock.client.http.proxies import Proxy, connection_failure
 from penstock.client.http.proxy_transport import PROXY
-from penstock.errors import ConnectionLost, PenstockError, Unavailable
+from penstock.errors import BadParameter, ConnectionLost, PenstockError, Unavailable
 from penstock.wire.http import Exchange, HttpRequest, Pause, ResponseHead, T
 
 SETTINGS: Final[dict[str, Any]] = {
@@ -32,6 +32,13 @@ _UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "Pr
 _FAILED: Final = frozenset({"TransportError", "DecodingError"})
 _MISUSED: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError"})
 _log: Final = logging.getLogger("penstock.client")
+
+
+def check_auth(http: Any, auth: Any) -> None:
+    """Raise BadParameter if there are a client and a credential: a client has its own."""
+    if http is not None and auth is not None:
+        detail = "auth goes without http: give the credential to the HTTP client, httpx2.Client(auth=...)"
+        raise BadParameter(detail, parameter="auth", allowed="either http or auth")
 
 
 def build_request(http: Any, request: HttpRequest) -> Any:

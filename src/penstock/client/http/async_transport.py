@@ -13,6 +13,7 @@ from penstock.client.concurrency import (
     async_sleep,
     async_take,
 )
+from penstock.client.credentials import make_auth
 from penstock.client.http import adapter
 from penstock.client.http.adapter import ExchangeSteps
 from penstock.client.http.proxy_transport import AsyncProxyTransport
@@ -25,16 +26,20 @@ class AsyncTransport:
 
     Args:
         http: The user's client; None creates one, which `aclose` closes.
+        auth: The credential that the created client sends: see `AsyncClient`.
         log: Called with each pause.
     """
 
-    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
+    def __init__(self, http: Any = None, *, auth: Any = None, log: Callable[[Pause], None] = adapter.log_pause) -> None:
         if http is not None and not callable(getattr(http, "build_request", None)):
             raise BadParameter(parameter="http", value=http, allowed="an httpx2.AsyncClient")
+        adapter.check_auth(http, auth)
         self._log = log
         self._own: httpx2.AsyncClient | None = None
         if http is None:
-            self._own = httpx2.AsyncClient(**adapter.SETTINGS, transport=AsyncProxyTransport(adapter.LIMITS))
+            self._own = httpx2.AsyncClient(
+                **adapter.SETTINGS, auth=make_auth(auth), transport=AsyncProxyTransport(adapter.LIMITS)
+            )
         self.http: Any = http if self._own is None else self._own
 
     async def carry_out(self, exchange: Exchange[T], events: AsyncEvents = ()) -> T:

@@ -14,6 +14,7 @@ from penstock.client.concurrency import (
     sleep,
     take,
 )
+from penstock.client.credentials import make_auth
 from penstock.client.http import adapter
 from penstock.client.http.adapter import ExchangeSteps
 from penstock.client.http.proxy_transport import ProxyTransport
@@ -26,16 +27,20 @@ class Transport:
 
     Args:
         http: The user's client; None creates one, which `close` closes.
+        auth: The credential that the created client sends: see `Client`.
         log: Called with each pause.
     """
 
-    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
+    def __init__(self, http: Any = None, *, auth: Any = None, log: Callable[[Pause], None] = adapter.log_pause) -> None:
         if http is not None and not callable(getattr(http, "build_request", None)):
             raise BadParameter(parameter="http", value=http, allowed="an httpx2.Client")
+        adapter.check_auth(http, auth)
         self._log = log
         self._own: httpx2.Client | None = None
         if http is None:
-            self._own = httpx2.Client(**adapter.SETTINGS, transport=ProxyTransport(adapter.LIMITS))
+            self._own = httpx2.Client(
+                **adapter.SETTINGS, auth=make_auth(auth), transport=ProxyTransport(adapter.LIMITS)
+            )
         self.http: Any = http if self._own is None else self._own
 
     def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:

@@ -32,6 +32,7 @@ class Feed(Closing, Generic[Data]):
             partitions.
         http: An `httpx2.Client` with its own authentication, proxies and timeouts. It is not closed with this
             feed.
+        auth: The credential that it sends: see `Client`.
         retry_timeout: Seconds for which a call retries temporary failures. `follow` retries without limit.
         type: Type of `data` of each event: a msgspec Struct, a dataclass or a pydantic model of the whole event, a
             union of these, or `DataChange[Order]` for data change events. Unknown members are ignored. None decodes
@@ -53,6 +54,7 @@ class Feed(Closing, Generic[Data]):
         version: int | None = None,
         merged: bool = False,
         http: Any = None,
+        auth: Any = None,
         retry_timeout: float = RETRY_TIMEOUT,
         type: type[Data] | UnionType | None = None,
     ) -> None:
@@ -65,7 +67,7 @@ class Feed(Closing, Generic[Data]):
             clock=time.monotonic,
             kind=type,
         )
-        self._transport = Transport(http)
+        self._transport = Transport(http, auth=auth)
 
     @property
     def url(self) -> str:
