@@ -1,6 +1,8 @@
 """The roles of docs/guides/production.md can do what their work needs, on PostgreSQL, and no more."""
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,8 +15,9 @@ from penstock.cli.restored import restored
 from penstock.cli.token import create
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.postgres import PostgresCluster
 from tests.nakadi import Nakadi
-from tests.promises.scene import NAME, Remote, until
+from tests.promises.scene import NAME, Remote, rows_of, until
 from tests.served import client_of
 from tests.subscribing import filled
 
@@ -148,3 +151,39 @@ def test_reader_role_examines_the_database_and_changes_nothing(roles_url: str) -
         "DELETE FROM penstock_event",
         "SELECT digest FROM penstock_token",
     )
+
+
+class Standby(PostgresCluster):
+    """A hot standby of another cluster."""
+
+    def __init__(self, primary: PostgresCluster) -> None:
+        self._primary = primary
+        super().__init__()
+
+    def _init(self) -> None:
+        if user := self._identity.get("user"):
+            shutil.chown(self._directory, user, user)
+        program, url = str(self._programs / "pg_basebackup"), self._primary.url()
+        command = [program, "--dbname", url, "--pgdata", str(self._data), "--checkpoint=fast", "--write-recovery-conf"]
+        subprocess.run(command, check=True, cwd="/", **self._identity)
+
+
+def test_reader_role_reads_a_standby_while_the_hub_finds_the_primary(
+    roles_url: str, postgres_cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    with Standby(postgres_cluster) as standby:
+        both = f"127.0.0.1:{standby.port},127.0.0.1:{postgres_cluster.port}/{roles_url.rpartition('/')[2]}"
+        hub_url = f"postgresql://penstock_hub@{both}?target_session_attrs=read-write"
+        with live_hub(hub_url, options=["--no-migrate"]) as hub, closing(Remote(hub.port)) as remote:
+            remote.create()
+            assert remote.publish({"n": 0})[0] == 200
+            assert remote.all() == [{"n": 0}]
+        standby_url = standby.url(roles_url.rpartition("/")[2])
+        reader = as_role(standby_url, "penstock_reader")
+        until(lambda: rows_of(reader, "SELECT count(*) FROM penstock_event") == [(1,)], "the standby has the event")
+        with closing(open_store(reader)) as store:
+            assert all(each.ok for each in store.doctor())
+
+        log = tmp_path / "log"
+        with pytest.raises(RuntimeError, match="read-only"), live_hub(as_role(standby_url, "penstock_hub"), log=log):
+            pass
