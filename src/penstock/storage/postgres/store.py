@@ -36,6 +36,8 @@ _DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
 """TCP settings that detect a dead network within half a minute, unless the URL sets others; the system's defaults take
 from a quarter of an hour to two hours."""
 _sql: Final = POSTGRES.statement
+_LIMITED: Final = "BEGIN READ ONLY; SET LOCAL jit = off"
+"""A statement with a time limit looks at much, so PostgreSQL would compile it, which takes longer than to run it."""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -131,7 +133,7 @@ class PostgresStore:
             if timeout is None:
                 yield PostgresTx(connection, self._looks)
                 return
-            connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {int(timeout * 1000)}")
+            connection.execute(f"{_LIMITED}; SET LOCAL statement_timeout = {max(1, int(timeout * 1000))}")
             try:
                 yield PostgresTx(connection, self._looks)
             except psycopg.errors.QueryCanceled as error:
