@@ -110,6 +110,7 @@ class HubApp:
             return
         scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope), is_local=self._is_local)
         scope[STATE] = self._state
+        self._state.metrics.stalls.notice()
         access = AccessLine(scope, send, flow_id, closes=closes)
         try:
             if refusal is None:

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from penstock.hub.admin.measuring import MEASURED_MAX, Measurement
 from penstock.hub.committer import OTHERS, VOLUMES_MAX
 from penstock.hub.hub import Hub
+from penstock.server.stalls import StallWatch
 from penstock.server.telemetry import NO_ROUTE, AccessLine
 from penstock.storage.admin import StoredToken
 from penstock.storage.groups import GroupMeasurement
@@ -171,6 +172,7 @@ class Metrics:
         self.published = EventCounter("penstock_events_published", "Events stored on request.")
         self.served = EventCounter("penstock_feed_events_served", "Events sent to readers.")
         self.requests = RequestTimes()
+        self.stalls = StallWatch()
         self.keys_age: Callable[[], float | None] = lambda: None
         """Returns how long ago keys of an issuer of JSON Web Tokens were loaded; None: none are needed."""
         self.certificate_seconds_left: Callable[[], float] | None = None
@@ -214,6 +216,11 @@ class Metrics:
         """Return the metrics of the process's hub for Prometheus' library."""
         hub = self._hub()
         yield GaugeMetricFamily("penstock_waiters", "Readers waiting for events.", hub.log.watch.waiting if hub else 0)
+        yield GaugeMetricFamily(
+            "penstock_event_loop_stall_seconds_max",
+            "The longest time, as processor time, that the event loop has kept requests waiting since the start.",
+            self.stalls.seconds_max,
+        )
         keys_age = self.keys_age()
         if keys_age is not None:
             yield GaugeMetricFamily(

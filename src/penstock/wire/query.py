@@ -10,6 +10,9 @@ from penstock.core.events.event import lower_kind
 from penstock.errors import BadCursor, BadParameter
 
 TEXT_CHARS_MAX: Final = 8_192
+PARAMETERS_MAX: Final = 16_384
+"""Twice as many as a feed can have partitions, for each a cursor and its end, and the rest."""
+ESCAPES_MAX: Final = 65_536
 WHOLE_NUMBER_MAX: Final = 10**18 - 1
 SHOWN_CHARS: Final = 80
 UNTIL_ELSEWHERE: Final = "until only of GET /feeds: stream_limit and stream_timeout end a stream"
@@ -30,10 +33,20 @@ class Query:
     """The query parameters of one request."""
 
     def __init__(self, raw: bytes) -> None:
-        """Parse the raw query string. Bytes that are not UTF-8 are kept, and refused when they are used."""
+        """Parse the raw query string. Bytes that are not UTF-8 are kept, and refused when they are used.
+
+        Raises:
+            BadParameter: There are more parameters, or percent-encoded bytes, than any request needs.
+        """
+        if raw.count(b"&") >= PARAMETERS_MAX or raw.count(b"%") > ESCAPES_MAX:
+            allowed = f"at most {PARAMETERS_MAX} parameters and {ESCAPES_MAX} percent-encoded bytes"
+            raise BadParameter(f"the query is too long; allowed: {allowed}", parameter="query", allowed=allowed)
         self._pairs = parse_qsl(
             raw.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape"
         )
+        self._values: dict[str, list[str]] = {}
+        for name, value in self._pairs:
+            self._values.setdefault(name, []).append(value)
 
     def __bool__(self) -> bool:
         return bool(self._pairs)
@@ -55,7 +68,7 @@ class Query:
 
     def find_texts(self, name: str) -> list[str]:
         """Return all values of *name* in their order."""
-        return [value for given, value in self._pairs if given == name]
+        return self._values.get(name, [])
 
     def read_integer(self, name: str, default: int | None, *, low: int, high: int) -> int:
         """Return the integer *name*, or *default* if it is missing; without a default it is required.

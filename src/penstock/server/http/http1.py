@@ -33,6 +33,8 @@ from penstock.wire.problem import MEDIA_TYPE, to_problem
 
 TARGET_BYTES_MAX: Final = 512 << 10
 """The longest request target: the largest `n` of a feed with a cursor for each partition fits."""
+PATH_BYTES_MAX: Final = 64 << 10
+"""The longest path; it is looked at for each route."""
 HEADERS_BYTES_MAX: Final = 64 << 10
 HEADER_TIMEOUT: Final = 30.0
 BODY_TIMEOUT: Final = 30.0
@@ -353,6 +355,9 @@ class Http1Protocol(asyncio.Protocol):
             ends = [at for at in (target.find(b"/"), target.find(b"?")) if at >= 0]
             target = target[min(ends) :] if ends else b"/"
         path, _, query = target.partition(b"?")
+        if len(path) > PATH_BYTES_MAX:
+            limit = PATH_BYTES_MAX
+            self._stop(RequestTooLarge.of("target-too-long", f"the path is longer than {limit} bytes", limit=limit))
         return path or b"/", query
 
     # Exchanges.

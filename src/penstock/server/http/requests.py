@@ -129,6 +129,8 @@ def media_type_of(request: Request) -> str:
 
 
 BODY_BYTES_MAX: Final = 50 * 1024 * 1024
+JOINED_BYTES_MAX: Final = 1 << 20
+"""The pieces of larger bodies are joined in a worker thread."""
 _DIGITS_MAX: Final = 18
 """Digits of a length that are read; Python itself refuses more than some thousand."""
 
@@ -160,7 +162,10 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     if not size and "transfer-encoding" in request.headers and "upgrade" in request.headers:
         detail = "the body did not arrive, as it can happen to a request with the header Upgrade; nothing was done"
         raise BadParameter(detail, parameter="body", allowed="a request without the header Upgrade")
-    body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    if len(pieces) == 1:
+        body = pieces[0]
+    else:
+        body = await run(lambda: b"".join(pieces)) if size > JOINED_BYTES_MAX else b"".join(pieces)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("identity", ""):
         return body
