@@ -48,6 +48,9 @@ BUFFERED_BYTES_MAX: Final = 64 << 10
 """Reading pauses while the application has more of a body before it."""
 FLUSH_INTERVAL: Final = 0.05
 """Seconds between two looks whether a TLS client has received its last answer."""
+SLICE_BYTES: Final = 32 << 10
+"""So much is parsed at once; what takes longer than `TURN_SECONDS` waits for the next turn of the event loop."""
+TURN_SECONDS: Final = 0.005
 JOINED_BYTES_MAX: Final = 64 << 10
 """Chunks up to this size are copied into one piece with their frame; larger ones are written as they are."""
 
@@ -114,6 +117,8 @@ class Http1Protocol(asyncio.Protocol):
         self._on_time: Callable[[], None] = lambda: None
         self._timed: Literal["head", "body"] | None = None
         self._reads = True
+        self._unread = b""
+        """The bytes that have come and wait for another turn of the event loop."""
         self.writable = asyncio.Event()
         self._in_head = True
         """True where the next byte belongs to a head, or comes before one."""
@@ -156,6 +161,7 @@ class Http1Protocol(asyncio.Protocol):
             self._is_counted = False
             self.limiter.close_connection(self._address)
         self._parser = None
+        self._unread = b""
         self._stop_timer()
         if self._timer is not None:
             self._timer.cancel()
@@ -166,6 +172,9 @@ class Http1Protocol(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Answer the requests that are complete, then close; requests that wait take the client for disconnected."""
+        if self._unread:
+            unread, self._unread = self._unread, b""
+            self._read(unread)
         self._parser = None
         self._stop_timer()
         if self._reading is not None and self._exchanges and self._exchanges[-1] is self._reading:
@@ -184,7 +193,35 @@ class Http1Protocol(asyncio.Protocol):
         self.writable.set()
 
     def data_received(self, data: bytes) -> None:
-        """Read as many requests as *data* has."""
+        """Read as many requests as *data* has.
+
+        Tiny chunks and requests that are pipelined take long: other connections have a turn meanwhile.
+        """
+        if self._unread:
+            self._unread += data
+        elif len(data) <= SLICE_BYTES:
+            self._read(data)
+        else:
+            self._unread = data
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Read what is unread for up to `TURN_SECONDS`, and the rest in another turn of the event loop."""
+        until = self.loop.time() + TURN_SECONDS
+        unread, at = self._unread, 0
+        while self._parser is not None and at < len(unread):
+            if at and self.loop.time() > until:
+                self._unread = unread[at:]
+                self.pause_reading()
+                self.loop.call_soon(self._read_on)
+                return
+            self._read(unread[at : at + SLICE_BYTES])
+            at += SLICE_BYTES
+        self._unread = b""
+        if self._reading is None or not self._reading.has_much:
+            self.resume_reading()
+
+    def _read(self, data: bytes) -> None:
         if self._parser is None:
             return
         if self._in_head:
@@ -436,7 +473,7 @@ class Http1Protocol(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         """Take more from the client, unless a request of it waits already."""
-        if not self._reads and len(self._exchanges) <= 1 and not self.transport.is_closing():
+        if not self._reads and not self._unread and len(self._exchanges) <= 1 and not self.transport.is_closing():
             self._reads = True
             self.transport.resume_reading()
 
@@ -587,9 +624,14 @@ class HttpExchange:
         if self._is_answered or self._is_gone:
             return
         self._body += body
-        if len(self._body) > BUFFERED_BYTES_MAX:
+        if self.has_much:
             self._protocol.pause_reading()
         self._changed.set()
+
+    @property
+    def has_much(self) -> bool:
+        """Whether the application has so much of the body before it that no more should be read."""
+        return len(self._body) > BUFFERED_BYTES_MAX
 
     def end_body(self) -> None:
         """Note that the request is whole."""
