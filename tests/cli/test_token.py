@@ -1,14 +1,19 @@
 """`penstock token`: tokens are made, listed, rotated and revoked, and a hub takes those that are valid."""
 
+import getpass
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from penstock.hub.admin.settings import Settings
+from penstock.storage import open_store
 from tests.cli.command import Command
 from tests.served import until
+from tests.unit.hub.feeds import read_data
 
 
 def create(penstock: Command, *arguments: str) -> dict[str, Any]:
@@ -83,3 +88,21 @@ def test_hub_takes_tokens_that_are_valid_and_refuses_all_others_alike(
         rotated = json.loads(penstock("token", "rotate", admin["id"], *at, "--output", "json").out)
         until(lambda: ask(rotated["token"]).status_code == 200)
         assert ask(admin["token"]).status_code == 200
+
+
+def test_audit_log_names_the_user_of_the_command_line(penstock: Command, database_url: str) -> None:
+    at = ("--database", database_url)
+    penstock("migrate", *at)
+    with closing(open_store(database_url)) as store:
+        Settings(store, lambda: None).switch("audit_log_collection", on=True)
+        created = create(penstock, "billing", "--admin", *at)
+        penstock("token", "revoke", created["id"], *at)
+
+        with store.read() as tx:
+            [partition] = tx.registry.get("nakadi.audit.log").partition_ids
+        events = [json.loads(line) for line in read_data(store, partition)][1:]
+    assert [(each["resource_type"], each["action"]) for each in events] == [
+        ("admins", "updated"), ("token", "created"), ("token", "deleted")
+    ]  # fmt: skip
+    assert {(each["user"], each["user_type"], each["address"]) for each in events} == {(getpass.getuser(), "user", "")}
+    assert created["token"] not in json.dumps(events)

@@ -284,9 +284,23 @@ def subscribes(work: Work) -> None:
     did: Counter[str] = Counter()
     with hub_on(work.database) as hub:
         for _ in work.ids("subscribes"):
-            consume(hub, KEPT + CHANGING, work.chance, did)
+            consume(hub, [*KEPT, *CHANGING, "nakadi.audit.log"], work.chance, did)
             work.said["COMMIT", 200] += did.pop("committed", 0)
             time.sleep(0.1)  # Else this process does nothing else.
+
+
+def changes_settings(work: Work) -> None:
+    """Blocks and unblocks an application that nobody is, and adds partitions to the logs of changes."""
+    logs = ("nakadi.audit.log", "nakadi.event.type.log", "nakadi.subscription.log")
+    with closing(Remote(work.hub.port)) as remote:
+        for _ in work.ids("settings"):
+            method = work.chance.choice(["PUT", "DELETE"])
+            work.tell(remote, method, "/settings/blacklist/PRODUCER_APP/nobody", may=(204,))
+            if work.chance.random() < 0.2:
+                body = json.dumps({"partition_count": work.chance.randint(1, PARTITIONS)}).encode()
+                path = f"/event-types/{work.chance.choice(logs)}/partition-count"
+                work.tell(remote, "PUT", path, body, may=(204, 422))
+            time.sleep(0.1)
 
 
 def grows_the_dead_letters(work: Work) -> None:
@@ -304,6 +318,7 @@ def grows_the_dead_letters(work: Work) -> None:
 WORKERS: list[tuple[Callable[[Work], None], int]] = [
     (publishes, 4), (commits_to_the_outbox, 2), (keeps_cursors, 2), (changes_event_types, 2), (restores, 1),
     (publishes_numbered, 3), (shares_a_group, 4), (sweeps, 2), (subscribes, 2), (grows_the_dead_letters, 1),
+    (changes_settings, 2),
     (stages, 2), (directs, 4),
 ]  # fmt: skip
 
@@ -326,6 +341,9 @@ def test_writers_of_all_kinds_at_once_never_deadlock(
         with closing(Remote(first.port)) as remote:
             for name in KEPT + CHANGING:
                 assert remote.ask("POST", "/event-types", definition(name))[0] == 201
+            for feature in ("audit_log_collection", "kpi_collection"):
+                switch = json.dumps({"feature": feature, "enabled": True}).encode()
+                assert remote.ask("POST", "/settings/features", switch)[0] == 204
         tasks = [task for task, count in WORKERS for _ in range(count)]
         with deadlocks_in(postgres_cluster.log) as deadlocks, ThreadPoolExecutor(len(tasks)) as threads:
             doing = [

@@ -1,6 +1,8 @@
 """Opens the database that a command works on, and says in one sentence why that fails."""
 
+import getpass
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,10 +10,20 @@ from typing import Final
 
 from penstock.cli.database_url import SQLITE, file_of, shown
 from penstock.cli.failures import Failure
+from penstock.core.access import Caller, Sender
 from penstock.errors import DatabaseUnavailable, PenstockError, SchemaError, SchemaMissing
 from penstock.storage import Store, open_store
 
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
+
+
+def find_operator() -> Sender:
+    """Return who runs a command, for the audit log: the user of the system."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # A container's user may have no name.
+        name = str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+    return Sender(Caller("user", name), "")
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def create(
 
     A hub that authenticates callers by tokens (`penstock serve --auth token`) takes it within a second.
     """
-    from penstock.cli.database import opened
+    from penstock.cli.database import find_operator, opened
     from penstock.core.access import Attribute, Caller, is_caller_name
     from penstock.hub.admin.settings import Settings
     from penstock.hub.admin.tokens import Tokens
@@ -43,12 +43,12 @@ def create(
 
     if not is_caller_name(application):
         raise typer.BadParameter("NAME is printable text without spaces around it, such as billing, and not *")
-    caller = Caller(kind, application)
+    caller, by = Caller(kind, application), find_operator()
     with opened(database) as store:
         store.check()
         if admin:
-            Settings(store, lambda: None).add_administrator(Attribute(kind, application))
-        _show_new(Tokens(store, system_clock).create(caller, expires_in=expires_in), output)
+            Settings(store, lambda: None).add_administrator(Attribute(kind, application), by)
+        _show_new(Tokens(store, system_clock).create(caller, expires_in=expires_in, by=by), output)
 
 
 @app.command("list", epilog=examples("penstock token list", "penstock token list --output json"))
@@ -89,26 +89,26 @@ def rotate(
     output: OutputOption = "text",
 ) -> None:
     """Create another token for the same caller and print it; the old one expires after the overlap."""
-    from penstock.cli.database import opened
+    from penstock.cli.database import find_operator, opened
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
 
     with opened(database) as store:
         store.check()
-        _show_new(Tokens(store, system_clock).rotate(token, overlap=overlap), output)
+        _show_new(Tokens(store, system_clock).rotate(token, overlap=overlap, by=find_operator()), output)
 
 
 @app.command(epilog=examples("penstock token revoke 3f9a01b2c4d5"))
 def revoke(token: IdArgument, *, database: DatabaseOption = DATABASE, output: OutputOption = "text") -> None:
     """Delete a token: every hub refuses it within seconds, and ends what its caller is reading."""
-    from penstock.cli.database import opened
+    from penstock.cli.database import find_operator, opened
     from penstock.cli.output import print_json, say
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
 
     with opened(database) as store:
         store.check()
-        Tokens(store, system_clock).revoke(token)
+        Tokens(store, system_clock).revoke(token, find_operator())
     if output == "json":
         print_json({"revoked": token})
     else:

@@ -15,6 +15,7 @@ from penstock.core.access import UNAUTHENTICATED, Sender
 from penstock.core.events.event import EVENT_BYTES_MAX
 from penstock.core.registry.definition import PENSTOCK
 from penstock.errors import Invalid, TooLarge
+from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.own_events import Event, OwnEventType, append_own, create_own, lock_own
 from penstock.storage.admin import FEATURE, ON, Setting
 from penstock.storage.store import Store, Tx
@@ -123,6 +124,19 @@ def lock_audit_log(tx: Tx, now: int) -> Sequence[Setting]:
         return settings
     lock_own(tx, AUDIT_LOG, now)
     return tx.settings.list()
+
+
+def lock_logs_before(tx: Tx, event_type: str, now: int) -> None:
+    """Lock the logs that a change of *event_type* is recorded in, as far as they are locked before it.
+
+    That concerns changes of the hub's own event types, which are locked by name.
+    """
+    if event_type not in OWN_EVENT_TYPES:
+        return
+    on = find_features(tx.settings.list())
+    for feature, which in ((AUDIT_FEATURE, AUDIT_LOG), (KPI_FEATURE, EVENT_TYPE_LOG)):
+        if feature in on and which.name < event_type:
+            lock_own(tx, which, now)
 
 
 def find_features(settings: Sequence[Setting]) -> frozenset[str]:

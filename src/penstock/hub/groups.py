@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from penstock.core.access import Claim
+from penstock.core.access import Claim, Sender
 from penstock.core.groups import (
     CURSOR_SET,
     PATH_NAME_ALLOWED,
@@ -38,6 +38,7 @@ from penstock.errors import (
     UnusablePosition,
 )
 from penstock.hub.background import Clock
+from penstock.hub.changes import Change, record_change
 from penstock.storage.groups import GroupFilter, GroupOwnership, GroupSummary, Position, PositionChange
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
@@ -281,6 +282,24 @@ def _make_intervention(moved: MovedPosition, reason: str | None, at: int) -> Pos
     return PositionChange(source, part, tranche, RESET, epoch, moved.came_from, offset, reason, at)
 
 
+def _describe_moves(changes: Sequence[PositionChange]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return positions before and after a reset, for the audit log."""
+    places = [{"event_type": each.source, "slice": each.slice, "partition": str(each.tranche)} for each in changes]
+    return (
+        {"items": [place | {"offset": each.came_from} for place, each in zip(places, changes, strict=True)]},
+        {"items": [place | {"offset": each.went_to} for place, each in zip(places, changes, strict=True)]},
+    )
+
+
+def _describe_group(group: GroupOwnership, standings: Sequence[GroupProgress]) -> Mapping[str, Any]:
+    """Return a group with its positions, for the audit log."""
+    items = [
+        {"event_type": each.source, "slice": each.slice, "partition": str(each.tranche), "offset": each.offset}
+        for each in standings
+    ]
+    return {"kind": group.kind, "owner": group.owner, "items": items}
+
+
 class GroupLag(NamedTuple):
     """A consumer group and its lag."""
 
@@ -436,8 +455,11 @@ class Groups:
         *,
         dry_run: bool,
         by: Claim | None = None,
+        sender: Sender | None = None,
     ) -> Sequence[MovedPosition]:
         """Reset positions, all or none, and record it; return the reset positions, sorted. A dry run changes nothing.
+
+        The audit log names the *sender*.
 
         Raises:
             GroupNotFound: there is no such group.
@@ -461,6 +483,8 @@ class Groups:
             if not dry_run:
                 changes = [_make_intervention(each, reason, now) for each in moved]
                 tx.groups.put(group, [each.place for each in moved], now, changes)
+                before, after = _describe_moves(changes)
+                record_change(tx, Change("group", group, before, after, reason), sender, now)
         return moved
 
     def list_interventions(self, name: str, *, before: int | None, limit: int) -> Sequence[PositionChange]:
@@ -473,8 +497,8 @@ class Groups:
         with self._store.read() as tx:
             return tx.groups.list_changes(name, before=before, limit=limit)
 
-    def delete(self, name: str, by: Claim | None = None) -> None:
-        """Delete a group with its positions.
+    def delete(self, name: str, by: Claim | None = None, sender: Sender | None = None) -> None:
+        """Delete a group with its positions; the audit log names the *sender*.
 
         Raises:
             GroupNotFound: there is no such group.
@@ -489,7 +513,10 @@ class Groups:
             _check_owner(name, held, by)
             if held.kind == SUBSCRIPTION:
                 raise GroupKindDiffers(group=name, kind=held.kind, reason=f"DELETE /subscriptions/{name} deletes it")
+            standings = tx.groups.list_standings([name])
             tx.groups.delete(name)
+            change = Change("group", name, _describe_group(held, standings), None)
+            record_change(tx, change, sender, self._clock())
 
 
 def _owner(by: Claim | None) -> str | None:

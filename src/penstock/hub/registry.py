@@ -22,7 +22,7 @@ from penstock.errors import (
 )
 from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock, rfc3339
-from penstock.hub.changes import Change, find_feature, record_change, record_changes
+from penstock.hub.changes import Change, find_feature, lock_logs_before, record_change, record_changes
 from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.subscriptions.slots import add_partitions, is_deleted_with_event_type, lock_readers
 from penstock.schema.evolution import NOTHING_CHANGES, EvolutionVerdict, describe_changes
@@ -197,6 +197,7 @@ class Registry:
         """Drop the event type; return False, having done nothing, if somebody has subscribed to it meanwhile."""
         with self._store.write() as tx:
             readers = lock_readers(tx, name)
+            lock_logs_before(tx, name, self._clock())
             feed = tx.registry.find(name, lock=True)
             if feed is None:
                 raise EventTypeNotFound(event_type=name)
@@ -412,6 +413,7 @@ class Registry:
             with self._store.write() as tx:
                 grows = done.event_type.partition_count > feed.partition_count
                 readers = lock_readers(tx, name) if grows else {}
+                lock_logs_before(tx, name, now)
                 locked = tx.registry.find(name, lock=True)
                 if grows and not readers.keys() >= set(tx.subscriptions.list_readers(name)):
                     continue  # A new subscription can no longer be locked in the right order: start again.

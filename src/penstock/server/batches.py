@@ -11,7 +11,7 @@ from penstock.hub.admin.sweeping import UPLOAD_SECONDS
 from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
 from penstock.hub.log.publish import BatchName, NewEvents
-from penstock.server.auth import check_producer
+from penstock.server.auth import check_producer, sender_of
 from penstock.server.http.requests import media_type_of, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import event_type_of, state_of
@@ -153,7 +153,8 @@ async def forget_batches(request: Request) -> Response:
     unfinished = Query(request.scope["query_string"]).read_flag("unfinished")
 
     def forget() -> Response:
-        return json_response(wire.ForgottenBatches(state.hub.batches.forget(event_type, group, unfinished=unfinished)))
+        count = state.hub.batches.forget(event_type, group, unfinished=unfinished, by=sender_of(request))
+        return json_response(wire.ForgottenBatches(count))
 
     return await state.run(forget)
 

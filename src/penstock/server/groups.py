@@ -12,7 +12,7 @@ from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.background import rfc3339
 from penstock.hub.groups import GroupLag, MovedPosition
-from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, sees
+from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, sees, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import Pairs, json_response, page_links
 from penstock.server.state import state_of
@@ -89,7 +89,9 @@ async def reset_positions(request: Request) -> Response:
 
     def reset() -> Response:
         claim = claim_of(request, group.sources)
-        moved = state.hub.groups.reset(name, given.resets, given.reason, dry_run=given.dry_run, by=claim)
+        moved = state.hub.groups.reset(
+            name, given.resets, given.reason, dry_run=given.dry_run, by=claim, sender=sender_of(request)
+        )
         return json_response({"items": [_reset_object(each) for each in moved], "dry_run": given.dry_run})
 
     return await state.run_settled(sorted(named) or group.sources, reset)
@@ -118,7 +120,7 @@ async def forget_group(request: Request) -> Response:
 
     def delete() -> None:
         group = _find_seen(request, name)
-        state.hub.groups.delete(name, claim_of(request, group.sources))
+        state.hub.groups.delete(name, claim_of(request, group.sources), sender_of(request))
 
     await state.run(delete)
     return Response(status_code=204)

@@ -19,7 +19,7 @@ from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, ProducerName, ProducerResult, PublishOptions
 from penstock.hub.producers.producers import ProducerStatus, new_group
-from penstock.server.auth import check_producer
+from penstock.server.auth import check_producer, sender_of
 from penstock.server.http.requests import media_type_of, read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, page_links
 from penstock.server.log.publish import FLOW_ID, INLINE_BYTES, cursors_after, submit_events
@@ -91,7 +91,7 @@ async def allocate_producer(request: Request) -> Response:
 async def forget_producer(request: Request) -> Response:
     """DELETE /event-types/{event_type}/partitions/{partition}/producers/{group}: let a producer expire now."""
     state, who = await _read_producer(request)
-    await state.run(lambda: state.hub.producers.forget(who))
+    await state.run(lambda: state.hub.producers.forget(who, sender_of(request)))
     return Response(status_code=204)
 
 

@@ -1,6 +1,7 @@
 """Changes are events of the audit log, committed with the change: who made them, from where, before and after."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,10 +9,14 @@ import pytest
 
 from penstock.core.access import Attribute, Caller, Resource, Sender
 from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
+from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
+from penstock.core.producers import EpochClaim
+from penstock.core.subscriptions.definition import complete_subscription
 from penstock.errors import AccessDenied, EventTypeExists, Forbidden, InvalidEventType, PublishingRestricted
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.admin.settings import Feature
 from penstock.hub.hub import Hub
+from penstock.hub.log.publish import ProducerName
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import an_event_type
@@ -208,3 +213,100 @@ def test_event_type_log_has_each_change_in_brief(hub: Hub) -> None:
         event | {"status": "created"},
         event | {"status": "deleted"},
     ]
+
+
+def test_each_change_of_a_subscription_is_recorded(hub: Hub) -> None:
+    for feature in ("audit_log_collection", "kpi_collection"):
+        hub.admin.settings.switch(feature, on=True)
+    hub.registry.create(an_event_type(NAME, partition_count=2))
+    given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
+    definition = complete_subscription(given)
+    found, _ = hub.subscriptions.create(definition, by=JANE)
+    hub.subscriptions.create(definition, by=JANE)  # It is found.
+    hub.subscriptions.replace(found.id, given | {"labels": {"team": "x"}}, by=JANE)
+    hub.subscriptions.replace(found.id, given | {"labels": {"team": "x"}}, by=JANE)  # It changes nothing.
+    hub.subscriptions.delete(found.id, JANE)
+
+    events = [each for each in read_log(hub) if each["resource_type"] == "subscription"]
+
+    assert [describe(each) for each in events] == [
+        ("subscription", found.id, action) for action in ("created", "updated", "deleted")
+    ]
+    assert all(each.items() >= WHO.items() for each in events)
+    assert events[0]["new_object"] == events[1]["previous_object"] == definition
+    assert events[1]["new_object"] == events[2]["previous_object"]
+    assert events[2]["previous_object"]["labels"] == {"team": "x"}
+    assert [each["status"] for each in read_log(hub, OF_SUBSCRIPTIONS)] == ["created", "updated", "deleted"]
+
+
+def test_reset_of_a_subscription_is_recorded_with_its_positions(audited: Hub) -> None:
+    audited.registry.create(an_event_type(NAME, partition_count=1))
+    audited.log.publish(NAME, [NewEvent.of(b"{}")] * 3)
+    given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
+    found = audited.subscriptions.create(complete_subscription(given))[0].id
+    assert audited.subscriptions.resets.begin(found, {(NAME, 0): 2})
+    assert audited.subscriptions.resets.finish(found, {(NAME, 0): 2}, "a wrong price", by=JANE)
+
+    event = read_log(audited)[-1]
+
+    assert describe(event) == ("cursors", found, "updated")
+    assert event.items() >= WHO.items()
+    assert event["reason"] == "a wrong price"
+    place = {"event_type": NAME, "partition": "0"}
+    assert event["previous_object"] == {"items": [place | {"offset": 0}]}
+    assert event["new_object"] == {"items": [place | {"offset": 2}]}
+
+
+def test_reset_and_deletion_of_a_group_are_recorded_and_commits_are_not(audited: Hub) -> None:
+    audited.registry.create(an_event_type(NAME, partition_count=1))
+    audited.log.publish(NAME, [NewEvent.of(b"{}")] * 3)
+    epoch = audited.registry.load(NAME).epoch
+    commit = PositionCommit(NAME, 0, 2, epoch=epoch)
+    audited.groups.commit("mail", "processor", [commit])
+    for dry_run in (True, False):
+        audited.groups.reset("mail", [GroupReset(ResetTarget("begin"), NAME)], "again", dry_run=dry_run, sender=JANE)
+    audited.groups.delete("mail", sender=JANE)
+
+    moved, deleted = (each for each in read_log(audited) if each["resource_type"] == "group")
+
+    assert (describe(moved), describe(deleted)) == (("group", "mail", "updated"), ("group", "mail", "deleted"))
+    place = {"event_type": NAME, "slice": "", "partition": "0"}
+    assert moved["previous_object"] == {"items": [place | {"offset": 2}]}
+    assert moved["new_object"] == {"items": [place | {"offset": 0}]}
+    assert deleted["previous_object"] == {"kind": "processor", "owner": None, "items": [place | {"offset": 0}]}
+
+
+def test_tokens_are_recorded_without_anything_by_which_a_secret_could_be_found(audited: Hub) -> None:
+    tokens = audited.admin.tokens
+    first = tokens.create(Caller("service", "billing"), expires_in=60, by=JANE)
+    second = tokens.rotate(first.token.id, overlap=10, by=JANE)
+    tokens.revoke(first.token.id, JANE)
+
+    events = read_log(audited)
+
+    assert [describe(each) for each in events] == [
+        ("token", first.token.id, "created"),
+        ("token", second.token.id, "created"),
+        ("token", first.token.id, "updated"),
+        ("token", first.token.id, "deleted"),
+    ]
+    assert events[2]["previous_object"]["expires_at"] > events[2]["new_object"]["expires_at"]
+    assert all(each["new_object"]["caller"] == "service:billing" for each in events[:3])
+    said = json.dumps(events)
+    for each in (first, second):
+        assert each.secret not in said
+        assert each.token.digest.hex() not in said
+        assert b64encode(each.token.digest).decode() not in said
+
+
+def test_end_of_a_producer_is_recorded_once(audited: Hub) -> None:
+    audited.registry.create(an_event_type(NAME, partition_count=1))
+    who = ProducerName(NAME, 0, "shop")
+    audited.producers.claim(who, EpochClaim())
+    for _ in range(2):
+        audited.producers.forget(who, JANE)
+
+    [event] = [each for each in read_log(audited) if each["resource_type"] == "producer"]
+
+    assert describe(event) == ("producer", "shop", "deleted")
+    assert event["previous_object"] == {"event_type": NAME, "partition": "0", "group": "shop", "epoch": 0}

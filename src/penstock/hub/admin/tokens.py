@@ -2,13 +2,14 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex, token_urlsafe
 from typing import Final, NamedTuple
 
-from penstock.core.access import Caller
+from penstock.core.access import Caller, Sender
 from penstock.errors import TokenNotFound
-from penstock.hub.background import Clock
+from penstock.hub.background import Clock, rfc3339
+from penstock.hub.changes import Change, record_change, record_changes
 from penstock.storage.admin import StoredToken
 from penstock.storage.store import Store
 
@@ -40,7 +41,7 @@ class Tokens:
         self._uses: dict[str, int] = {}
         self._noted_at = time.monotonic()
 
-    def create(self, caller: Caller, *, expires_in: float | None = None) -> NewToken:
+    def create(self, caller: Caller, *, expires_in: float | None = None, by: Sender | None = None) -> NewToken:
         """Create a token for *caller*, which expires in so many seconds, if at all.
 
         Raises:
@@ -51,10 +52,11 @@ class Tokens:
             expires_at = None if expires_in is None else now + round(expires_in * 1_000_000)
             created = _make_token(caller, now, expires_at)
             tx.access.insert_token(created.token)
+            record_change(tx, Change("token", created.token.id, None, _describe(created.token)), by, now)
             tx.settings.note_access_change()
         return created
 
-    def rotate(self, id: str, *, overlap: float) -> NewToken:
+    def rotate(self, id: str, *, overlap: float, by: Sender | None = None) -> NewToken:
         """Create a token for the caller of another one, which expires in *overlap* seconds. It lives as long again.
 
         Raises:
@@ -68,19 +70,28 @@ class Tokens:
             expires_at = None if old.expires_at is None else now + max(0, old.expires_at - old.created_at)
             created = _make_token(old.caller, now, expires_at)
             tx.access.insert_token(created.token)
-            tx.access.expire_token(id, now + round(overlap * 1_000_000))
+            ends_at = now + round(overlap * 1_000_000)
+            tx.access.expire_token(id, ends_at)
+            expiring = old._replace(expires_at=ends_at if old.expires_at is None else min(old.expires_at, ends_at))
+            changes = [
+                Change("token", created.token.id, None, _describe(created.token)),
+                Change("token", id, _describe(old), _describe(expiring)),
+            ]
+            record_changes(tx, changes, by, now)
             tx.settings.note_access_change()
         return created
 
-    def revoke(self, id: str) -> None:
+    def revoke(self, id: str, by: Sender | None = None) -> None:
         """Delete a token; every hub refuses it within seconds.
 
         Raises:
             TokenNotFound: there is no such token.
         """
         with self._store.write() as tx:
-            if not tx.access.delete_token(id):
+            old = next((each for each in tx.access.list_tokens() if each.id == id), None)
+            if old is None or not tx.access.delete_token(id):
                 raise TokenNotFound(token=id)
+            record_change(tx, Change("token", id, _describe(old), None), by, self._clock())
             tx.settings.note_access_change()
 
     def list(self) -> Sequence[StoredToken]:
@@ -127,6 +138,16 @@ class Tokens:
         except BaseException:
             self._uses = uses | self._uses
             raise
+
+
+def _describe(token: StoredToken) -> Mapping[str, str | None]:
+    """Return what anybody may know of a token: nothing that its secret could be found by."""
+    return {
+        "id": token.id,
+        "caller": str(token.caller),
+        "created_at": rfc3339(token.created_at),
+        "expires_at": None if token.expires_at is None else rfc3339(token.expires_at),
+    }
 
 
 def _make_token(caller: Caller, now: int, expires_at: int | None) -> NewToken:

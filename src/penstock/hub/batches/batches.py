@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import msgspec
 
+from penstock.core.access import Sender
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
@@ -39,6 +40,7 @@ from penstock.errors import (
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.batches.direct import DirectBatches
 from penstock.hub.batches.ledger import find_batch, key_of, require_batch
+from penstock.hub.changes import Change, record_change
 from penstock.hub.log.publish import (
     AppendResult,
     BatchName,
@@ -252,7 +254,7 @@ class Batches:
         with self._store.read() as tx:
             return tx.batches.list(feed.id, group, limit)
 
-    def forget(self, event_type: str, group: str, *, unfinished: bool = False) -> int:
+    def forget(self, event_type: str, group: str, *, unfinished: bool = False, by: Sender | None = None) -> int:
         """Delete the published batches of a group, so that another query may use the group; return their number.
 
         With *unfinished*, also delete a direct batch that tasks have published in part. Its events stay in the feed,
@@ -263,7 +265,11 @@ class Batches:
         """
         feed = self._load(event_type)
         with self._store.write() as tx:
-            return tx.batches.delete(feed.id, group, unfinished=unfinished)
+            count = tx.batches.delete(feed.id, group, unfinished=unfinished)
+            if count:
+                shown = {"event_type": event_type, "group": group, "batches": count, "unfinished": unfinished}
+                record_change(tx, Change("batches", group, shown, None), by, self._clock())
+        return count
 
     def _find_upload(self, event_type: str, name: str) -> StagedUpload:
         with self._store.read() as tx:

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol, Unpack
 
+from penstock.core.access import Sender
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import (
     ClaimDenied,
@@ -33,6 +34,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Clock
+from penstock.hub.changes import Change, record_change
 from penstock.hub.log.publish import (
     AppendResult,
     NewEvents,
@@ -214,7 +216,7 @@ class Producers:
                 return self._make_status(found)
         raise Unavailable(f"others keep claiming {who.group!r}", retry_after=1)
 
-    def forget(self, who: ProducerName) -> None:
+    def forget(self, who: ProducerName, by: Sender | None = None) -> None:
         """Expire a producer now: batches of its epoch are refused from then on.
 
         Raises:
@@ -225,6 +227,9 @@ class Producers:
             producer = _require(who, tx.producers.find([key], lock=[key[0]]).get(key))
             if not producer.state.is_expired:
                 tx.producers.update(expire(producer, self._clock()))
+                shown = {"event_type": who.event_type, "partition": str(who.partition), "group": who.group}
+                change = Change("producer", who.group, shown | {"epoch": producer.state.epoch}, None)
+                record_change(tx, change, by, self._clock())
 
     def _claim(self, tx: Tx, who: ProducerName, claim: EpochClaim) -> Producer | None:
         """Return the producer with its epoch; None if another claim came first, and the call has to be repeated."""

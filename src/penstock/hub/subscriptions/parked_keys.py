@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Final
 
+from penstock.core.access import Sender
 from penstock.errors import ParkedNotFound
 from penstock.hub.background import Clock
+from penstock.hub.changes import Change, record_changes
 from penstock.hub.subscriptions.poison_events import SKIPPED
 from penstock.hub.subscriptions.slots import get_subscription
 from penstock.storage.groups import PositionChange
@@ -59,7 +61,7 @@ class ParkedKeys:
             columns = [tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets]
         return [(offset, each.data) for offset, each in zip(offsets, columns, strict=True) if each.rows]
 
-    def retry(self, id: str, parked_id: int | None = None) -> int:
+    def retry(self, id: str, parked_id: int | None = None, by: Sender | None = None) -> int:
         """Resend the events of a parked key, or of all, to the owner of the partition; return the number of keys.
 
         Raises:
@@ -69,10 +71,12 @@ class ParkedKeys:
             keys = self._lock(tx, id, parked_id)
             tx.subscriptions.mark_parked([each.id for each in keys], retried=True)
             tx.subscriptions.revise(id)
+            changes = [_describe_change(id, each, "retrying") for each in keys]
+            record_changes(tx, changes, by, self._clock())
         self._notify_changed(id)
         return len(keys)
 
-    def skip(self, id: str, parked_id: int, reason: str) -> None:
+    def skip(self, id: str, parked_id: int, reason: str, by: Sender | None = None) -> None:
         """Skip the parked events of a key that lie below the position of its partition.
 
         They stay in the log, and are not sent again. Parked events above the position are resent once it has passed
@@ -93,6 +97,7 @@ class ParkedKeys:
             change = PositionChange(name, "", number, SKIPPED, slot.epoch, parked.first, end, note, self._clock())
             tx.groups.put(id, [slot._replace(offset=position).position], self._clock(), [change])
             tx.subscriptions.revise(id)
+            record_changes(tx, [_describe_change(id, parked, "skipped", reason)], by, self._clock())
         self._notify_changed(id)
 
     def park(self, id: str, session_id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
@@ -157,6 +162,20 @@ def _find_position(tx: Tx, id: str, slot: StoredSlot) -> int:
         for at in tx.subscriptions.list_parked_offsets(each, after=slot.offset - 1, limit=PASSED_MAX)
     }
     return next(offset for offset in count(slot.offset) if offset not in parked_offsets)
+
+
+def _describe_change(id: str, parked: StoredParkedKey, state: str, reason: str | None = None) -> Change:
+    """Return what becomes of a parked key, for the audit log."""
+    (name, number), before = parked.place, "retrying" if parked.is_retried else "parked"
+    shown = {
+        "subscription_id": id,
+        "event_type": name,
+        "partition": str(number),
+        "key": parked.key,
+        "first_offset": parked.first,
+        "last_offset": parked.last,
+    }
+    return Change("parked_key", str(parked.id), shown | {"state": before}, shown | {"state": state}, reason)
 
 
 def _select(id: str, parked_id: int, keys: Sequence[StoredParkedKey]) -> StoredParkedKey:

@@ -5,11 +5,13 @@ session has ended; the caller repeats it until then, since streams of other hubs
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+from penstock.core.access import Sender
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import HubUnavailable, SubscriptionBusy
 from penstock.hub.background import Clock
+from penstock.hub.changes import Change, record_change
 from penstock.hub.subscriptions.sessions import check_partitions, is_ending, is_live
 from penstock.hub.subscriptions.slots import begin_subscription, get_subscription, make_slots
 from penstock.storage.groups import PositionChange
@@ -70,7 +72,14 @@ class CursorResets:
             if subscription is not None:
                 tx.subscriptions.update(subscription._replace(resetting_until=None))
 
-    def finish(self, id: str, offsets: Mapping[FeedPartition, int], reason: str | None = None) -> bool:
+    def finish(
+        self,
+        id: str,
+        offsets: Mapping[FeedPartition, int],
+        reason: str | None = None,
+        *,
+        by: Sender | None = None,
+    ) -> bool:
         """Set the offsets once all streams have ended; return False if some have not: call again.
 
         The partitions lose their failures and parked keys.
@@ -89,12 +98,18 @@ class CursorResets:
                     return False
                 raise HubUnavailable.of("streams-in-the-way", subscription=id, streams=len(live), retry_after=1)
             tx.subscriptions.delete_sessions([each.id for each in sessions])
-            self._set(tx, id, offsets, reason)
+            before = self._set(tx, id, offsets, reason)
             tx.subscriptions.update(subscription._replace(resetting_until=None))
             tx.subscriptions.revise(id)
+            if offsets:
+                change = Change("cursors", id, _describe(before), _describe(offsets), reason)
+                record_change(tx, change, by, self._clock())
         return True
 
-    def _set(self, tx: Tx, id: str, offsets: Mapping[FeedPartition, int], reason: str | None) -> None:
+    def _set(
+        self, tx: Tx, id: str, offsets: Mapping[FeedPartition, int], reason: str | None
+    ) -> Mapping[FeedPartition, int]:
+        """Set the offsets, and return those before."""
         slots, now = {slot.place: slot for slot in tx.subscriptions.list_slots(id)}, self._clock()
         tx.subscriptions.put_slots(id, [_clear(slot, is_reset=slot.place in offsets) for slot in slots.values()])
         if offsets:
@@ -106,6 +121,16 @@ class CursorResets:
         ]
         moved = [slots[place]._replace(offset=offset).position for place, offset in offsets.items()]
         tx.groups.put(id, moved, now, changes)
+        return {place: slots[place].offset for place in offsets}
+
+
+def _describe(offsets: Mapping[FeedPartition, int]) -> Mapping[str, Any]:
+    """Return offsets for the audit log."""
+    items = [
+        {"event_type": name, "partition": str(number), "offset": offset}
+        for (name, number), offset in sorted(offsets.items())
+    ]
+    return {"items": items}
 
 
 def _check(

@@ -24,6 +24,7 @@ from penstock.core.subscriptions.definition import (
 )
 from penstock.errors import InvalidSubscription
 from penstock.hub.background import Clock
+from penstock.hub.changes import Change, record_change
 from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.log.read import Reader
 from penstock.hub.log.watch import Watch
@@ -134,6 +135,7 @@ class SubscriptionServices:
             if starts is not None:
                 epochs = {feed.name: feed.epoch for feed in feeds}
                 put_slots(tx, subscription.id, [make_slot(*each, epochs) for each in starts.items()], at)
+            record_change(tx, Change("subscription", subscription.id, None, definition), by, at)
             tx.settings.note_access_change()
         return subscription, True
 
@@ -156,7 +158,9 @@ class SubscriptionServices:
         with self._store.read() as tx:
             return tx.subscriptions.list(search, after=id, limit=limit)
 
-    def replace(self, id: str, given: Any, check: Callable[[], None] = lambda: None) -> None:
+    def replace(
+        self, id: str, given: Any, check: Callable[[], None] = lambda: None, *, by: Sender | None = None
+    ) -> None:
         """Replace the definition of a subscription; *check* is called before anything is written, and may raise.
 
         A new policy for events that cannot be processed applies to streams that begin afterwards.
@@ -171,6 +175,8 @@ class SubscriptionServices:
             check()
             updated_at = max(self._clock(), subscription.updated_at + 1)
             tx.subscriptions.update(subscription._replace(definition=definition, updated_at=updated_at))
+            if definition != subscription.definition:
+                record_change(tx, Change("subscription", id, subscription.definition, definition), by, updated_at)
             tx.settings.note_access_change()
         self._provide_dead_letters(definition)
 
@@ -181,15 +187,16 @@ class SubscriptionServices:
         now = self._clock()
         return {partition_id: max(0, now - at) for partition_id, at in received.items()}
 
-    def delete(self, id: str) -> None:
+    def delete(self, id: str, by: Sender | None = None) -> None:
         """Delete a subscription with its positions and parked keys; its streams end.
 
         Raises:
             SubscriptionNotFound: there is no such subscription.
         """
         with self._store.write() as tx:
-            get_subscription(tx, id, lock=True)
+            subscription = get_subscription(tx, id, lock=True)
             tx.groups.delete(id)
+            record_change(tx, Change("subscription", id, subscription.definition, None), by, self._clock())
             tx.settings.note_access_change()
         self.local_streams.notify_changed(id)
 

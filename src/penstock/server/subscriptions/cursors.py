@@ -27,7 +27,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.commits import CursorCommit
-from penstock.server.auth import admit, event_type_named
+from penstock.server.auth import admit, event_type_named, sender_of
 from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
@@ -107,7 +107,8 @@ async def reset_cursors(request: Request) -> Response:
 
     offsets = await state.run(begin)
     if offsets:
-        set_all = partial(hub.subscriptions.resets.finish, subscription_id, offsets, given.reason)
+        by = sender_of(request)
+        set_all = partial(hub.subscriptions.resets.finish, subscription_id, offsets, given.reason, by=by)
         try:
             while not await state.run(set_all):  # noqa: ASYNC110 - they may be streams of other hubs
                 await asyncio.sleep(POLL_INTERVAL)

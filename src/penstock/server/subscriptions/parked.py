@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from penstock.errors import BadParameter, ParkedNotFound
 from penstock.hub.background import rfc3339
+from penstock.server.auth import sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
@@ -52,7 +53,7 @@ async def retry_parked(request: Request) -> Response:
     parked_id = _parse_parked_id(request, subscription_id)
 
     def retry() -> None:
-        state.hub.subscriptions.parked_keys.retry(subscription_id, parked_id)
+        state.hub.subscriptions.parked_keys.retry(subscription_id, parked_id, sender_of(request))
 
     await state.run(retry)
     return Response(status_code=204)
@@ -63,7 +64,7 @@ async def retry_all_parked(request: Request) -> Response:
     state, subscription_id = state_of(request), subscription_of(request)
 
     def retry() -> Response:
-        count = state.hub.subscriptions.parked_keys.retry(subscription_id)
+        count = state.hub.subscriptions.parked_keys.retry(subscription_id, by=sender_of(request))
         return json_response({"retried": count})
 
     return await state.run(retry)
@@ -81,7 +82,7 @@ async def skip_parked(request: Request) -> Response:
         if not isinstance(reason, str) or not reason.strip():
             raise BadParameter(_WHY, parameter="reason", value=None, allowed="a text that says why")
         check_reason(reason)
-        state.hub.subscriptions.parked_keys.skip(subscription_id, parked_id, reason)
+        state.hub.subscriptions.parked_keys.skip(subscription_id, parked_id, reason, sender_of(request))
 
     await state.run(skip)
     return Response(status_code=204)

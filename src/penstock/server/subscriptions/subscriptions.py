@@ -193,7 +193,8 @@ async def replace_subscription(request: Request) -> Response:
 
     def replace() -> Response:
         given = parse_json(body)
-        state.hub.subscriptions.replace(subscription_id, given, state.hub.admin.settings.check_changes)
+        check = state.hub.admin.settings.check_changes
+        state.hub.subscriptions.replace(subscription_id, given, check, by=sender_of(request))
         authenticates = state.hub.admin.permissions.is_enforced
         answer = Response(status_code=204)
         return warn_of_no_effect(answer, f"subscription {subscription_id}", given, authenticates=authenticates)
@@ -207,7 +208,7 @@ async def delete_subscription(request: Request) -> Response:
 
     def delete() -> None:
         state.hub.admin.settings.check_changes()
-        state.hub.subscriptions.delete(subscription_id)
+        state.hub.subscriptions.delete(subscription_id, sender_of(request))
 
     await state.run(delete)
     return Response(status_code=204)

@@ -21,6 +21,7 @@ class PostgresRegistry(RegistryRepository):
     def raise_epochs(self) -> int:
         """Give every feed a new epoch."""
         self._run("lock_subscriptions")
+        self._run("lock_epochs")
         self._run("lock_event_types")
         return super().raise_epochs()
 

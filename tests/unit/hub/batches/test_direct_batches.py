@@ -26,6 +26,7 @@ from penstock.storage import Store
 from penstock.storage.batches import LedgerBatch
 from penstock.testing.factories import an_event_type
 from tests.failing import has_code
+from tests.unit.hub.feeds import read_data
 
 NAME = "order.placed"
 FIRST = BatchName(NAME, "g", 0)
@@ -180,8 +181,13 @@ def test_batch_is_published_to_its_end_in_the_mode_in_which_it_was_begun(hub: Hu
 def test_unfinished_batch_is_forgotten_on_demand_and_begins_again_in_the_next_epoch(either_hub: Hub) -> None:
     begun = either_hub.batches.direct.begin(FIRST, "q")
     send(either_hub, begun, 0, range(3))
+    either_hub.admin.settings.switch("audit_log_collection", on=True)
     assert either_hub.batches.forget(NAME, "g") == 0
     assert either_hub.batches.forget(NAME, "g", unfinished=True) == 1
+    log = either_hub.registry.load("nakadi.audit.log")
+    _, deletion = [json.loads(line) for each in log.partition_ids for line in read_data(either_hub.store, each)]
+    assert (deletion["resource_type"], deletion["resource_id"], deletion["action"]) == ("batches", "g", "deleted")
+    assert deletion["previous_object"].items() >= {"event_type": NAME, "batches": 1}.items()
 
     again = either_hub.batches.direct.begin(FIRST, "q")
     assert again.epoch == 1

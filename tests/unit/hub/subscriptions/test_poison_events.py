@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.core.access import Caller, Sender
 from penstock.core.events.event import NewEvent
 from penstock.core.subscriptions.definition import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import DatabaseUnavailable
+from penstock.hub.admin.settings import Settings
 from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
@@ -282,3 +284,21 @@ def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_lett
         assert [each.result(300) for each in answers] == [[True], [True]]
         assert len(read_letters(store)) == 2
         hub.stop()
+
+
+def test_retry_and_skip_of_a_parked_key_are_in_the_audit_log(hub: Played, store: Store) -> None:
+    sub = subscribed(store, partitions=1, annotations=PARK)
+    hub.publish(1, 2, 3, keys="aba")
+    fail(hub, sub, 5)
+    Settings(store, lambda: None).switch("audit_log_collection", on=True)
+    [parked] = hub.parked_keys.list(sub)
+    by = Sender(Caller("user", "jane"), "10.0.0.7")
+    hub.parked_keys.retry(sub, parked.id, by)
+    hub.parked_keys.skip(sub, parked.id, "a wrong price", by)
+
+    feed = find_feed(store, "nakadi.audit.log")
+    _, retried, skipped = [json.loads(line) for each in feed.partition_ids for line in read_data(store, each)]
+    assert [each["resource_id"] for each in (retried, skipped)] == [str(parked.id)] * 2
+    assert [each["new_object"]["state"] for each in (retried, skipped)] == ["retrying", "skipped"]
+    assert skipped["previous_object"].items() >= {"subscription_id": sub, "key": "b", "state": "retrying"}.items()
+    assert (skipped["user"], skipped["address"], skipped["reason"]) == ("jane", "10.0.0.7", "a wrong price")
