@@ -191,6 +191,63 @@ def test_lists_show_what_the_caller_may_see(secured: Secured, root: httpx2.Clien
         assert viewer.get(f"/groups?event_type={theirs}").status_code == 403
 
 
+def test_pages_of_groups_leave_nobody_out_and_name_none_that_is_hidden(secured: Secured, root: httpx2.Client) -> None:
+    mine, theirs = create(root, readers=a_list("pager")), create(root)
+    prefix = f"page-{uuid.uuid4().hex}"
+    for number in range(6):
+        items = [{"event_type": theirs if number % 3 else mine, "partition": 0, "offset": 1, "epoch": 1}]
+        assert root.post(f"/groups/{prefix}-{number}/positions", json={"kind": "processor", "items": items}).is_success
+    with secured.http("pager") as pager:
+        shown, page = [], f"/groups?limit=1&after={prefix}"
+        while page:
+            answer = pager.get(page).json()
+            shown += [each["name"] for each in answer["items"]]
+            page = (answer["_links"].get("next") or {}).get("href", "")
+            assert not any(f"{prefix}-{number}" in page for number in (1, 2, 4, 5))
+
+    assert [each for each in shown if each.startswith(prefix)] == [f"{prefix}-0", f"{prefix}-3"]
+
+
+def test_group_of_several_event_types_shows_those_that_the_caller_may_see(
+    secured: Secured, root: httpx2.Client
+) -> None:
+    mine, theirs = create(root, readers=a_list("half")), create(root)
+    items = [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1} for name in (mine, theirs)]
+    group = f"half-{uuid.uuid4().hex}"
+    assert root.post(f"/groups/{group}/positions", json={"kind": "processor", "items": items}).is_success
+    with secured.http("half") as half:
+        found = half.get(f"/groups/{group}").json()
+
+    assert found["event_types"] == [mine]
+    assert {each["event_type"] for each in found["positions"]} == {mine}
+
+
+def test_dead_letters_are_read_by_administrators_alone(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, readers=a_list("consumer"))
+    given = {"owning_application": "shop", "event_types": [name], "consumer_group": uuid.uuid4().hex}
+    policy = {
+        "nakadi.zalando.org/subscription-unprocessable-event-policy": "DEAD_LETTER_QUEUE",
+        "nakadi.zalando.org/subscription-max-event-send-count": "2",
+    }
+    path = "/feeds/nakadi.dead.letter.queue?n=1&cursor0=_first"
+    with secured.http("consumer") as consumer:
+        made = consumer.post("/subscriptions", json=given | {"annotations": policy})
+        assert made.is_success, made.text
+
+        assert root.get(path).status_code == 200
+        problem_of(consumer.get(path), 403, "access-denied")
+
+
+def test_existing_subscription_is_shown_to_those_alone_who_may_see_it(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, readers=a_list("one", "two"))
+    lists = {"admins": a_list("one"), "readers": a_list("one")}
+    given = {"owning_application": "shop", "event_types": [name], "authorization": lists}
+    with secured.http("one") as one, secured.http("two", 1) as two:
+        assert one.post("/subscriptions", json=given).status_code == 201
+        assert one.post("/subscriptions", json=given).status_code == 200
+        problem_of(two.post("/subscriptions", json=given), 403, "access-denied")
+
+
 # Groups, cursor sets and producers belong to their first user.
 
 
@@ -205,6 +262,9 @@ def test_consumer_group_belongs_to_its_first_user(secured: Secured, root: httpx2
         problem_of(two.request("PATCH", path, json=reset), 403, "not-owner")
         problem_of(two.delete(f"/groups/group-{name}"), 403, "not-owner")
         assert one.post(path, json=commit).status_code == 200
+        own = create(two, readers=a_list("two"), writers=a_list("two"), admins=a_list("two"))
+        items = [{"event_type": own, "partition": 0, "offset": 1, "epoch": 1}]
+        problem_of(two.post(path, json={"items": items}), 403, "not-owner")
         assert boss.delete(f"/groups/group-{name}").status_code == 204
         assert two.post(path, json=commit).status_code == 200
 

@@ -143,16 +143,18 @@ def sender_of(request: Request) -> Sender:
     return Sender(request.scope.get(CALLER, UNAUTHENTICATED), address_of(request.scope))
 
 
-def claim_of(request: Request, event_types: Iterable[str] = ()) -> Claim | None:
+def claim_of(request: Request, event_types: Iterable[str] = (), *, overrides: bool = True) -> Claim | None:
     """Return the claim of an admitted *request* to what belongs to its first user; None without authentication.
 
-    Administrators of all *event_types* of the thing, and of the hub, may use it whoever owns it.
+    With *overrides*, administrators of all *event_types* of the thing, and of the hub, may use it whoever owns it.
     """
     state = state_of(request)
     if state.authentication is None:
         return None
     permissions = state.hub.admin.permissions
     caller: Caller = request.scope[CALLER]
+    if not overrides:
+        return Claim(caller)
     resources = [event_type_named(each) for each in event_types]
     try:
         for resource in resources:

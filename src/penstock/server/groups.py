@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
-from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
+from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound, NotOwner
 from penstock.hub.background import rfc3339
 from penstock.hub.groups import GroupLag, MovedPosition
 from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, sees, sender_of
@@ -36,13 +36,12 @@ async def list_groups(request: Request) -> Response:
     which = GroupFilter(event_type, wire.parse_kind(query), wire.parse_after(query))
     if event_type is not None:
         await admit(request, "view", event_type_named(event_type))
-    found = await state.run(lambda: state.hub.groups.list(which, limit + 1))
+    found = await state.run(lambda: _list_seen(request, which, limit + 1))
     sources = sorted({source for each in found[:limit] for source in each.sources})
     await state.settle_some(sources)
 
     def list_page() -> Response:
-        seen = [each for each in found[:limit] if _sees(request, each)]
-        items = [_group_object(each) for each in state.hub.groups.measure(seen)]
+        items = [_group_object(request, each) for each in state.hub.groups.measure(found[:limit])]
         asked = {"event_type": event_type, "kind": which.kind, "after": found[limit - 1].name} if found[limit:] else {}
         return json_response({"items": items, "_links": page_links(request, "/groups", _next_page(asked, limit))})
 
@@ -56,8 +55,9 @@ async def show_group(request: Request) -> Response:
 
     def show() -> Response:
         [known] = state.hub.groups.measure([group])
-        positions = [_position_object(each, known.at) for each in known.standings]
-        shown = {field: getattr(_group_object(known), field) for field in wire.ConsumerGroup.__struct_fields__}
+        seen = [each for each in known.standings if sees(request, event_type_named(each.source))]
+        positions = [_position_object(each, known.at) for each in seen]
+        shown = {field: getattr(_group_object(request, known), field) for field in wire.ConsumerGroup.__struct_fields__}
         return json_response(wire.ConsumerGroupDetails(**shown, positions=positions))
 
     return await state.run_settled(group.sources, show)
@@ -73,7 +73,12 @@ async def commit_positions(request: Request) -> Response:
         given = wire.parse_commit(parse_json(body))
         event_types = sorted({each.event_type for each in given.commits})
         authorize_now(request, "read", *map(event_type_named, event_types))
-        places = state.hub.groups.commit(name, given.kind, given.commits, claim_of(request, event_types))
+        claim = claim_of(request, overrides=False)
+        try:
+            places = state.hub.groups.commit(name, given.kind, given.commits, claim)
+        except NotOwner:
+            claim = claim_of(request, {*event_types, *state.hub.groups.find(name).sources})
+            places = state.hub.groups.commit(name, given.kind, given.commits, claim)
         return json_response({"items": [_committed_object(each) for each in places]})
 
     return await state.run(commit)
@@ -139,6 +144,18 @@ def _find_seen(request: Request, name: str) -> GroupSummary:
     return group
 
 
+def _list_seen(request: Request, which: GroupFilter, limit: int) -> list[GroupSummary]:
+    """Return up to *limit* groups that the sender may look at, sorted by name."""
+    seen: list[GroupSummary] = []
+    while len(seen) < limit:
+        found = state_of(request).hub.groups.list(which, limit)
+        seen += [each for each in found if _sees(request, each)]
+        if len(found) < limit:
+            break
+        which = which._replace(after=found[-1].name)
+    return seen[:limit]
+
+
 def _sees(request: Request, group: GroupSummary) -> bool:
     return not group.sources or any(sees(request, event_type_named(each)) for each in group.sources)
 
@@ -160,13 +177,13 @@ def _next_page(asked: Mapping[str, str | None], limit: int) -> dict[str, Pairs]:
     return {"next": [*given, ("limit", limit)]} if given else {}
 
 
-def _group_object(known: GroupLag) -> wire.ConsumerGroup:
+def _group_object(request: Request, known: GroupLag) -> wire.ConsumerGroup:
     group, behind = known.listed, known.behind
     definition = group.definition or {}
     return wire.ConsumerGroup(
         name=group.name,
         kind=group.kind,
-        event_types=list(group.sources),
+        event_types=[each for each in group.sources if sees(request, event_type_named(each))],
         gap=behind.gap if behind else None,
         lag_seconds=_seconds(behind.lag) if behind else None,
         owning_application=definition.get("owning_application"),

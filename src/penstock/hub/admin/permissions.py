@@ -40,6 +40,8 @@ _OF_HUB: Final = frozenset({"administer", "monitor"})
 """Permissions that concern the hub, whatever the path of a request names."""
 
 
+OWN_PREFIX: Final = "nakadi."
+"""The names of the hub's own event types begin so."""
 ALLOWED_MAX: Final = 100_000
 """So many verdicts are remembered."""
 
@@ -50,6 +52,17 @@ class _Known(NamedTuple):
     revision: str
     event_types: Mapping[str, Rights]
     subscriptions: Mapping[str, Rights]
+
+
+def is_own(resource: Resource) -> bool:
+    """Return whether a thing is an event type of the hub's own, which may hold what others may not read.
+
+    Dead letters have events of every event type. Without lists of their own only administrators may use them.
+
+    >>> is_own(Resource("event_type", "nakadi.dead.letter.queue")), is_own(Resource("event_type", "order.placed"))
+    (True, False)
+    """
+    return resource.kind == "event_type" and resource.name.startswith(OWN_PREFIX)
 
 
 class _Allowed(NamedTuple):
@@ -201,7 +214,7 @@ class Permissions:
             if rights is None:
                 if resource.kind != "hub":
                     return True  # It does not exist, or is a group, which belongs to its owner: see `Groups`.
-            elif rights.allow(caller, permission, is_open=policy.default_access == "open"):
+            elif rights.allow(caller, permission, is_open=policy.default_access == "open" and not is_own(resource)):
                 return True
         lists = self._settings.current().administration
         return self.is_administrator(caller) or any(

@@ -50,7 +50,7 @@ async def read_feed(request: Request) -> PageResponse:
     access.consumer, access.n = asked.cursorset or "-", asked.n
     access.partitions = ",".join(map(str, sorted({*asked.cursors, *(asked.resume or ())})))
     cursors = dict(asked.cursors)
-    claim = claim_of(request)
+    claim = claim_of(request, overrides=False)
     if asked.resume:
         assert asked.cursorset is not None
         cursorset, resume = asked.cursorset, asked.resume

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from penstock.errors import BadParameter, ParkedNotFound
 from penstock.hub.background import rfc3339
-from penstock.server.auth import sender_of
+from penstock.server.auth import authorize_now, event_type_named, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
@@ -40,6 +40,7 @@ async def show_parked(request: Request) -> Response:
 
     def show() -> Response:
         parked = state.hub.subscriptions.parked_keys.find(subscription_id, parked_id)
+        authorize_now(request, "read", event_type_named(parked.place[0]))
         events = state.hub.subscriptions.parked_keys.read_events(parked, limit)
         items = [{"offset": str(offset), "event": msgspec.Raw(data)} for offset, data in events]
         return json_response(_parked_object(parked) | {"items": items})

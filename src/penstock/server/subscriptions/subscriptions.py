@@ -140,6 +140,8 @@ async def create_subscription(request: Request) -> Response:
             _check_creation(hub)
             hub.subscriptions.load_sources(definition)
             found, created = hub.subscriptions.create(definition, _find_starts(hub, definition), by=sender_of(request))
+        if not created:
+            authorize_now(request, "view", subscription_with(found.id))
         answer = json_response(subscription_object(found), 201 if created else 200)
         place = link(request, f"/subscriptions/{found.id}")
         answer.headers["Location"] = place
