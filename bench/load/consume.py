@@ -36,7 +36,7 @@ class Stream:
         """What has come last."""
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.sendall(
-            f"GET /subscriptions/{subscription}/events?{query} HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
+            f"GET /subscriptions/{subscription}/events?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         )
         self._buffer = bytearray(BUFFER_BYTES)
         head = self._socket.recv(1 << 16)
@@ -150,7 +150,7 @@ def commit(connection: Connection, stream: Stream, cursors: list[bytes]) -> None
     """Commit cursors of a stream."""
     body = b'{"items":[%b]}' % b",".join(cursors)
     head = (
-        f"POST /subscriptions/{stream.subscription}/cursors HTTP/1.1\r\nHost: bench\r\n"
+        f"POST /subscriptions/{stream.subscription}/cursors HTTP/1.1\r\nHost: localhost\r\n"
         f"X-Nakadi-StreamId: {stream.id}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )

@@ -20,7 +20,7 @@ def make(port: int, feed: str) -> Run:
 
     def page(cursor: str, options: str) -> bytes:
         path = f"/feeds/{feed}?n=1&cursor0={cursor}{options}"
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         received = b""
         while not received.endswith(_END):
             more = connection.recv(1 << 16)

@@ -68,15 +68,17 @@ def header(head: bytes, name: bytes) -> bytes | None:
     return head[start : head.index(b"\r\n", start)].strip()
 
 
-def get(path: str, accept: str = "*/*") -> bytes:
-    """Return the bytes of a GET."""
-    return f"GET {path} HTTP/1.1\r\nHost: bench\r\nAccept: {accept}\r\n\r\n".encode()
+def get(path: str, accept: str = "*/*", token: str = "") -> bytes:
+    """Return the bytes of a GET, which sends *token* if there is one."""
+    credential = f"Authorization: Bearer {token}\r\n" if token else ""
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{credential}Accept: {accept}\r\n\r\n".encode()
 
 
-def post(path: str, body: bytes) -> bytes:
-    """Return the bytes of a POST of lines."""
-    length = f"Content-Length: {len(body)}\r\nContent-Type: application/x-ndjson"
-    return f"POST {path} HTTP/1.1\r\nHost: bench\r\n{length}\r\n\r\n".encode() + body
+def post(path: str, body: bytes, token: str = "") -> bytes:
+    """Return the bytes of a POST of lines, which sends *token* if there is one."""
+    credential = f"Authorization: Bearer {token}\r\n" if token else ""
+    length = f"{credential}Content-Length: {len(body)}\r\nContent-Type: application/x-ndjson"
+    return f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode() + body
 
 
 def cursor_in(answer: Answer) -> str:

@@ -15,7 +15,7 @@ def make(port: int, feed: str, batch: int) -> Run:
     body = "".join(map(line, range(batch))).encode()
     group, sent = uuid4().hex, 0
     head = (
-        f"POST /event-types/{feed}/partitions/0/events HTTP/1.1\r\nHost: bench\r\n"
+        f"POST /event-types/{feed}/partitions/0/events HTTP/1.1\r\nHost: localhost\r\n"
         f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n"
         f"Producer-Group: {group}\r\nProducer-Epoch: 0\r\nProducer-Sequence: "
     ).encode()

@@ -55,11 +55,11 @@ def _itself(publisher: Publisher) -> Publisher:
     return publisher
 
 
-def make(port: int, feed: str, connections: int) -> Run:
-    """Publish over that many *connections*."""
+def make(port: int, feed: str, connections: int, token: str = "") -> Run:
+    """Publish over that many *connections*, with *token* if there is one."""
     loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
-    publishers = [Publisher(post(f"/feeds/{feed}", line(number).encode())) for number in range(connections)]
+    publishers = [Publisher(post(f"/feeds/{feed}", line(number).encode(), token)) for number in range(connections)]
     for publisher in publishers:
         loop.run_until_complete(loop.create_connection(partial(_itself, publisher), "127.0.0.1", port))
 

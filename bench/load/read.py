@@ -13,7 +13,8 @@ ARROW = "application/vnd.apache.arrow.stream"
 class Pages:
     """The pages of a feed in their order, in one of the forms in which they can be had."""
 
-    def __init__(self, form: str, feed: str, page: int, first: str) -> None:
+    def __init__(self, form: str, feed: str, page: int, first: str, token: str = "") -> None:
+        self._token = token
         self._accept = ARROW if form == "arrow" else "*/*"
         self._form = form
         self._first = self._cursor = first
@@ -29,7 +30,7 @@ class Pages:
         self._cursor = self._first
 
     def request(self) -> bytes:
-        return get(self._path + self._cursor, self._accept)
+        return get(self._path + self._cursor, self._accept, self._token)
 
     def advance(self, answer: Answer) -> None:
         if self._form == "plain":
@@ -42,10 +43,10 @@ class Pages:
             self._cursor = cursor_in(answer)
 
 
-def make(*, port: int, feed: str, form: str, page: int, events: int, first: str) -> Run:
-    """Read *events* events from *first* on by pages of *page*, then begin again."""
+def make(*, port: int, feed: str, form: str, page: int, events: int, first: str, token: str = "") -> Run:
+    """Read *events* events from *first* on by pages of *page*, then begin again; with *token* if there is one."""
     connection = Connection(port)
-    pages = Pages(form, feed, page, first)
+    pages = Pages(form, feed, page, first, token)
 
     def run(seconds: float) -> dict[str, Any]:
         times, count, started = [], 0, time.perf_counter()

@@ -66,7 +66,7 @@ class CrossSite(Forbidden):
     cases: ClassVar = {
         "foreign-host": Case(
             "this hub listens on loopback, and {host!r} is not its name",
-            "Ask it as localhost or by its address. A hub with names of its own needs `penstock serve --auth`.",
+            "Ask it as localhost or by its address. Behind a proxy serve it with --trusted-proxy, else with --auth.",
         ),
     }
 

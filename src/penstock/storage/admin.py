@@ -98,6 +98,10 @@ class AccessRepository:
         """Delete a token; return whether there was one."""
         return self._run("token_delete", id=id).rowcount > 0
 
+    def sweep_tokens(self, before: int) -> int:
+        """Delete tokens that expired before a time, and return how many."""
+        return self._run("tokens_sweep", before=before).rowcount
+
     def note_uses(self, uses: Mapping[str, int]) -> None:
         """Record when tokens were last used, by their id."""
         self._run_each("token_used", [(at, token, at) for token, at in sorted(uses.items())])

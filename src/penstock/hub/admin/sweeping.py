@@ -15,6 +15,8 @@ SWEEP_UPLOADS: Final = 500
 SWEEP_CHUNKS: Final = 50
 UPLOAD_SECONDS: Final = 86_400.0
 """An upload expires after this long without a publish or another chunk."""
+TOKENS_KEPT_SECONDS: Final = 90 * 86_400.0
+"""A token is listed for so long after it has expired."""
 STAGED_KEPT: Final = 100
 """The number of published batches of a producer group that stay known; a query repeats only its last one."""
 SWEEP_INTERVAL: Final = 600.0
@@ -75,6 +77,7 @@ class Sweeper:
                     chunks=SWEEP_CHUNKS,
                     batches=SWEEP_ROWS,
                 )
+                tx.access.sweep_tokens(self._compute_cutoff(TOKENS_KEPT_SECONDS))
                 return removed + tx.registry.sweep(SWEEP_ROWS) > 0
         except Exception as error:  # noqa: BLE001 - if this thread ended, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))

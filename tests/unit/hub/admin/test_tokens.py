@@ -8,6 +8,7 @@ import pytest
 from penstock.core.access import Caller
 from penstock.errors import TokenNotFound
 from penstock.hub.admin.permissions import AccessPolicy
+from penstock.hub.admin.sweeping import TOKENS_KEPT_SECONDS
 from penstock.hub.admin.tokens import TOKEN_CHARS, USE_INTERVAL, Tokens
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
@@ -111,3 +112,15 @@ def test_last_use_is_recorded_within_a_minute(hub: Hub, tokens: Tokens, clock: V
     tokens.note_uses(lambda: float("-inf"))
 
     assert [each.used_at for each in tokens.list()] == [first]
+
+
+def test_token_that_has_expired_is_deleted_in_the_end(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
+    tokens.create(BILLING, expires_in=10)
+    tokens.create(BILLING)
+    clock.advance(seconds=TOKENS_KEPT_SECONDS)
+    hub.admin.sweeper._remove_some()
+    assert len(tokens.list()) == 2
+    clock.advance(seconds=11)
+    hub.admin.sweeper._remove_some()
+
+    assert [each.expires_at for each in tokens.list()] == [None]

@@ -1,0 +1,2 @@
+-- Delete tokens that expired before :before.
+DELETE FROM penstock_token WHERE expires_at < :before
