@@ -185,5 +185,7 @@ def test_reader_role_reads_a_standby_while_the_hub_finds_the_primary(
             assert all(each.ok for each in store.doctor())
 
         log = tmp_path / "log"
-        with pytest.raises(RuntimeError, match="read-only"), live_hub(as_role(standby_url, "penstock_hub"), log=log):
-            pass
+        for option, said in (("--migrate", "read-only"), ("--no-migrate", "it is a standby")):
+            hub = LiveHub(as_role(standby_url, "penstock_hub"), log=log, options=[option])
+            with pytest.raises(RuntimeError, match=said):
+                hub.start()

@@ -177,11 +177,19 @@ class PostgresStore:
         return done
 
     def check(self, *, restoring: bool = False) -> None:  # noqa: ARG002 - PostgreSQL's backups are not marked.
-        """Check the version of the tables: see `Store.check`."""
+        """Check the version of the tables: see `Store.check`.
+
+        Raises:
+            DatabaseUnavailable: it is a standby. Its readers would not see what has just been published.
+        """
         with self._lend() as connection:
             found = _found(connection)
+            (is_standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
         if POSTGRES.pending(found):
             raise SchemaMissing(found=found, wanted=POSTGRES.version)
+        if is_standby:
+            reason = "it is a standby; name the primary, or all hosts with target_session_attrs=read-write"
+            raise DatabaseUnavailable(reason=reason, retry_after=5)
 
     def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
         """Check the database: see `Store.doctor`."""
