@@ -143,6 +143,12 @@ def sender_of(request: Request) -> Sender:
     return Sender(request.scope.get(CALLER, UNAUTHENTICATED), address_of(request.scope))
 
 
+def publisher_of(scope: Scope) -> str:
+    """Return the name of the caller who publishes by the admitted request of *scope*, for the metadata of events."""
+    caller: Caller = scope.get(CALLER, UNAUTHENTICATED)
+    return caller.value
+
+
 def claim_of(request: Request, event_types: Iterable[str] = (), *, overrides: bool = True) -> Claim | None:
     """Return the claim of an admitted *request* to what belongs to its first user; None without authentication.
 

@@ -11,7 +11,7 @@ from penstock.hub.admin.sweeping import UPLOAD_SECONDS
 from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
 from penstock.hub.log.publish import BatchName, NewEvents
-from penstock.server.auth import check_producer, sender_of
+from penstock.server.auth import check_producer, publisher_of, sender_of
 from penstock.server.http.requests import media_type_of, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import event_type_of, state_of
@@ -63,7 +63,7 @@ async def put_chunk(request: Request) -> Response:
         if len(events) > wire.CHUNK_EVENTS_MAX:
             raise RequestTooLarge.of("too-many-events", limit=wire.CHUNK_EVENTS_MAX)
         digest = digest_of(body)
-        handed = NewEvents(events, lines)
+        handed = NewEvents(events, lines, published_by=publisher_of(request.scope))
         try:
             kept, rejected = state.hub.batches.add(event_type, upload, number, handed, digest, rejects=rejects)
         except MalformedEvent as error:

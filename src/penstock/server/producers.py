@@ -19,7 +19,7 @@ from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, ProducerName, ProducerResult, PublishOptions
 from penstock.hub.producers.producers import ProducerStatus, new_group
-from penstock.server.auth import check_producer, sender_of
+from penstock.server.auth import check_producer, publisher_of, sender_of
 from penstock.server.http.requests import media_type_of, read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, page_links
 from penstock.server.log.publish import FLOW_ID, INLINE_BYTES, cursors_after, submit_events
@@ -178,7 +178,12 @@ async def publish_to_partition(request: Request) -> Response:
         batch = _parse_body(body, media_type, by)
         if batch.by is not None:
             check_producer(request, name, batch.by.group, asks=rechecks)
-        how = PublishOptions(flow_id=flow_id, strict=batch.lines is None, partition=partition)
+        how = PublishOptions(
+            flow_id=flow_id,
+            strict=batch.lines is None,
+            partition=partition,
+            published_by=publisher_of(request.scope),
+        )
         return _submit(state.hub, name, batch, how, rechecks=rechecks)
 
     try:

@@ -19,7 +19,7 @@ PUBLISHER: Final = "unauthenticated"
 """Value of `published_by` while requests are not authenticated."""
 WRITTEN_BYTES_MAX: Final = 640
 """Upper bound of the bytes that a hub writes into the metadata: the event type's name has up to 255 characters, the
-flow id 128, the rest is short."""
+flow id 128, the rest is short. A longer name than `PUBLISHER` adds to it: see `count_extra_bytes`."""
 
 _DROPPED: Final = SERVER_MEMBERS - {"partition"}
 _MAYBE_WRITTEN: Final = SERVER_MEMBERS | {"flow_id"}
@@ -99,12 +99,14 @@ _open: Final = msgspec.json.Decoder(_EventEnvelope).decode
 class Enrichment:
     """Completes the metadata of events that are published together, like Nakadi's enrichment."""
 
-    def __init__(self, *, event_type: str, version: str, received_at: str, flow_id: str | None) -> None:
+    def __init__(
+        self, *, event_type: str, version: str, received_at: str, flow_id: str | None, published_by: str = PUBLISHER
+    ) -> None:
         """Prepare the members that all events get; *flow_id* is for events that have none."""
         self._same = {
             "event_type": event_type,
             "received_at": received_at,
-            "published_by": PUBLISHER,
+            "published_by": published_by,
             "version": version,
         }
         self._flow_id = flow_id
@@ -142,6 +144,15 @@ class Enrichment:
                 written["flow_id"] = self._flow_id
             self._ends[key] = b"," + _encode(written)[1:]
         return self._ends[key]
+
+
+def count_extra_bytes(published_by: str) -> int:
+    """Return how many bytes a publisher's name takes beyond those in `WRITTEN_BYTES_MAX`.
+
+    >>> count_extra_bytes("billing"), count_extra_bytes("the billing service")
+    (0, 4)
+    """
+    return max(0, len(_encode(published_by)) - len(PUBLISHER) - 2)
 
 
 def drop_server_members(events: list[dict[str, Any]]) -> None:

@@ -165,17 +165,18 @@ def check_line_sizes(
     keys: Sequence[str | None],
     kinds: Sequence[str | None],
     lines: Sequence[int],
+    extra_bytes: int = 0,
 ) -> None:
     """Raise EventTooLarge for the first of *events* whose line can be longer than its event type allows.
 
     *decoded* are the same events, decoded; *keys* and *kinds* are those that the log will store; *lines* are their
-    numbers in errors.
+    numbers in errors. The hub writes up to *extra_bytes* more into each than `line_bytes` counts.
     """
     limit = event_type.max_event_bytes
     if limit is None:
         return
     for new, event, key, kind, line in zip(events, decoded, keys, kinds, lines, strict=True):
-        size = line_bytes(event_type, new, event, key=key, kind=kind)
+        size = line_bytes(event_type, new, event, key=key, kind=kind) + extra_bytes
         if size > limit:
             detail = f"line {line}: the event takes up to {size} bytes as a line of the feed with its headers"
             more = f"more than the max_event_bytes of {event_type.name!r}, {limit}"
@@ -244,6 +245,7 @@ def accept(
     strict: bool = False,
     validated: bool = False,
     explains: bool = True,
+    extra_bytes: int = 0,
 ) -> AcceptedEvents:
     """Check all events of *batch*, and return the values that the log stores beside them; accept all events, or raise.
 
@@ -258,6 +260,7 @@ def accept(
         validated: the events were validated before; skip the schema and the sizes.
         explains: explain which part of an event the schema does not allow. Explaining can take much longer than
             validating.
+        extra_bytes: the hub writes so many bytes more into the metadata than it usually does.
 
     Raises:
         InvalidEvent, EventTooLarge: an event is not valid.
@@ -270,7 +273,9 @@ def accept(
     partitions, keys = assign_partitions(event_type, batch, partitioner)
     kinds, headers = _describe_events(event_type, batch)
     if not validated:
-        check_line_sizes(event_type, batch.events, batch.decoded, keys=keys, kinds=kinds, lines=batch.lines)
+        check_line_sizes(
+            event_type, batch.events, batch.decoded, keys=keys, kinds=kinds, lines=batch.lines, extra_bytes=extra_bytes
+        )
     return AcceptedEvents(partitions, keys, kinds, headers)
 
 

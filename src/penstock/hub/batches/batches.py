@@ -22,8 +22,9 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.core.access import Sender
+from penstock.core.access import Attribute, Sender
 from penstock.core.events.event import NewEvent
+from penstock.core.events.metadata import PUBLISHER
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     BatchNotFound,
@@ -297,7 +298,7 @@ class Batches:
         feed = self._load(name.event_type)
         with self._store.read() as tx:
             current = require_batch(tx.batches.find(feed.id, name.group, name.number), name)
-            request = None if current.done > batch.done else self._plan_request(tx, feed, current)
+            request = None if current.done > batch.done else self._plan_request(tx, feed, name.group, current)
         if request is None:
             return BatchOutcome(current, 0)
         published = None
@@ -305,13 +306,19 @@ class Batches:
             published = self._submit(request).result()
         return BatchOutcome(self.get_batch(name), published.events if published else 0)
 
-    def _plan_request(self, tx: Tx, feed: StoredFeed, batch: LedgerBatch) -> PublishRequest | None:
+    def _plan_request(self, tx: Tx, feed: StoredFeed, group: str, batch: LedgerBatch) -> PublishRequest | None:
         """Return a request for the next piece of a batch; None if another publisher has appended it meanwhile."""
         chunks = tx.batches.read_chunks(batch.id, limit=CHUNKS_LOOKED_AT, events_max=self._store.batch_events_max)
-        return _make_request(feed, batch, chunks, self._clock()) if chunks else None
+        if not chunks:
+            return None
+        owner = tx.producers.find_owner(feed.name, group)
+        published_by = PUBLISHER if owner is None else Attribute.parse(owner).value
+        return _make_request(feed, batch, chunks, self._clock(), published_by)
 
 
-def _make_request(feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBody], now: int) -> PublishRequest:
+def _make_request(
+    feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBody], now: int, published_by: str
+) -> PublishRequest:
     events: list[NewEvent] = []
     rejected: list[tuple[OutboxRow, str]] = []
     for chunk in chunks:
@@ -321,7 +328,7 @@ def _make_request(feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBo
         ]
         rejects = _rejects(chunk.rejected) if chunk.rejected else ()
         rejected += [(_make_rejected_row(feed, each, batch), each.reason) for each in rejects]
-    handed = NewEvents(events, validated=True)
+    handed = NewEvents(events, validated=True, published_by=published_by)
     prepared = prepare_or_refuse(feed, handed, now, exact=True) if events else Prepared(feed, 0, {}, ())
     return PublishRequest(
         feed.name, handed, prepared, piece=BatchPiece(batch, [chunk.key for chunk in chunks], rejected)

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 import msgspec
 
 from penstock.core.events.event import NewEvent, Row, check_sizes, remove_all_line_breaks
-from penstock.core.events.metadata import Enrichment
+from penstock.core.events.metadata import PUBLISHER, Enrichment, count_extra_bytes
 from penstock.core.log.acceptance import ParsedBatch, Partitioner, accept, assign_partitions
 from penstock.core.producers import DIGEST_BYTES, OffsetRange, ProducerStamp
 from penstock.core.registry.event_type import StoredFeed
@@ -56,6 +56,8 @@ class NewEvents(NamedTuple):
     """The number of partitions when theirs were chosen; None for the current number."""
     validated: bool = False
     """Whether they were validated when they were uploaded, so that validation is skipped."""
+    published_by: str = PUBLISHER
+    """The name of the caller, for the metadata of events that have some."""
     is_own: bool = False
     """Whether the hub publishes them itself."""
 
@@ -81,6 +83,7 @@ class PublishOptions(TypedDict, total=False):
     strict: bool
     deletes: bool
     partition: int | None
+    published_by: str
 
 
 class Prepared(NamedTuple):
@@ -143,12 +146,19 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
     )
     if handed.deletes:
         return _prepare_deletions(feed, batch, partitioner)
+    has_metadata = feed.event_type.category != "undefined"
     accepted = accept(
-        feed.event_type, batch, partitioner, strict=handed.strict, validated=handed.validated, explains=explains
+        feed.event_type,
+        batch,
+        partitioner,
+        strict=handed.strict,
+        validated=handed.validated,
+        explains=explains,
+        extra_bytes=count_extra_bytes(handed.published_by) if has_metadata else 0,
     )
     partitions = accepted.partitions
     datas = remove_all_line_breaks(batch.raws)
-    if feed.event_type.category != "undefined":
+    if has_metadata:
         if handed.validated:
             _check_metadata(feed, batch)
         enrichment = Enrichment(
@@ -156,6 +166,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
             version=feed.event_type.schema_version,
             received_at=rfc3339(now),
             flow_id=handed.flow_id,
+            published_by=handed.published_by,
         )
         datas = list(map(enrichment.complete, datas, batch.decoded, partitions))
     rows = zip(accepted.keys, accepted.kinds, accepted.headers, datas, strict=True)

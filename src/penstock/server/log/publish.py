@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
 from penstock.core.events.event import NewEvent
+from penstock.core.events.metadata import PUBLISHER
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.core.registry.event_type import DELETIONS
 from penstock.errors import (
@@ -35,8 +36,8 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.log.publish import AppendResult
-from penstock.server.auth import admit, event_type_named
+from penstock.hub.log.publish import AppendResult, PublishOptions
+from penstock.server.auth import admit, event_type_named, publisher_of
 from penstock.server.http.requests import AVRO, read_body, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response, warn
 from penstock.server.limits import count_received
@@ -88,7 +89,9 @@ async def publish_lines(request: Request) -> Response:
     flow_id = (
         access.flow_id if FLOW_ID in request.headers else None
     )  # A flow id made up by the hub would lengthen each line.
-    parts = _LineParts(state.hub, name, body, chunk, flow_id)
+    parts = _LineParts(
+        state.hub, name, body, chunk, PublishOptions(flow_id=flow_id, published_by=publisher_of(request.scope))
+    )
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
     try:
         while more:
@@ -124,9 +127,9 @@ _HEADERS: Final = ((b"content-type", b"application/json"), (b"vary", b"Accept-En
 class PlainPublishes:
     """The short way of what busy producers send: small bodies of lines that are whole when they arrive.
 
-    Bodies that arrive in one turn of the event loop, for one event type, are joined to one request of the log, because
-    preparing and queueing a request takes longer than all else that is done for a single event. Each is answered as if
-    it had come alone; one that is refused takes the long way.
+    Bodies that arrive in one turn of the event loop, of one caller for one event type, are joined to one request of the
+    log, because preparing and queueing a request takes longer than all else that is done for a single event. Each is
+    answered as if it had come alone; one that is refused takes the long way.
     """
 
     def __init__(self, state: State) -> None:
@@ -151,7 +154,8 @@ class PlainPublishes:
         """
         state = self._state
         name = route_path(scope).removeprefix(_FEEDS)
-        if not state.has_started or state.hub.registry.find_remembered(name) is None:
+        feed = state.hub.registry.find_remembered(name) if state.has_started else None
+        if feed is None:
             return receive
         length, flow_id = -1, None
         for header, value in scope["headers"]:
@@ -185,7 +189,9 @@ class PlainPublishes:
             return again
         access.received = length
         count_received(scope, length)
-        stored = await self._publish(name, flow_id, events, length)
+        has_metadata = feed.event_type.category != "undefined"
+        source = _Source(name, flow_id, publisher_of(scope) if has_metadata else PUBLISHER)
+        stored = await self._publish(source, events, length)
         if stored is None:
             access.received = None
             return again
@@ -198,7 +204,7 @@ class PlainPublishes:
         return None
 
     def _publish(
-        self, name: str, flow_id: str | None, events: Sequence[NewEvent], size: int
+        self, source: "_Source", events: Sequence[NewEvent], size: int
     ) -> "asyncio.Future[AppendResult | None]":
         """Publish *events* with those that arrive together; a result of None: the long way has to answer."""
         loop = asyncio.get_running_loop()
@@ -206,18 +212,18 @@ class PlainPublishes:
             self._arriving = _Arriving(loop, {})
             loop.call_soon(self._submit_all, self._arriving)
         publish = _SmallPublish(events, size, loop.create_future())
-        self._arriving.publishes.setdefault((name, flow_id), []).append(publish)
+        self._arriving.publishes.setdefault(source, []).append(publish)
         return publish.stored
 
     def _submit_all(self, arrived: "_Arriving") -> None:
         if self._arriving is arrived:
             self._arriving = None
-        for (name, flow_id), publishes in arrived.publishes.items():
+        for source, publishes in arrived.publishes.items():
             for joined in _join([each for each in publishes if not each.stored.done()]):
-                self._submit(name, flow_id, joined)
+                self._submit(source, joined)
 
     def _submit(
-        self, name: str, flow_id: str | None, publishes: "Sequence[_SmallPublish]", refusals_max: int = REFUSALS_MAX
+        self, source: "_Source", publishes: "Sequence[_SmallPublish]", refusals_max: int = REFUSALS_MAX
     ) -> None:
         """Queue *publishes* as one request.
 
@@ -225,43 +231,42 @@ class PlainPublishes:
         *refusals_max* were refused. So none concerns another.
         """
         try:
-            queued = self._queue(name, flow_id, publishes)
+            queued = self._queue(source, publishes)
         except Exception as error:  # noqa: BLE001 - It is answered.
             refused = publishes[0] if len(publishes) == 1 else _find_refused(publishes, error)
             if refused is None or not refusals_max:
-                self._submit_each(name, flow_id, publishes)
+                self._submit_each(source, publishes)
                 return
             if isinstance(error, PenstockError):
                 refused.end(None)
             else:
                 refused.fail(error)
             if rest := [each for each in publishes if each is not refused]:
-                self._submit(name, flow_id, rest, refusals_max - 1)
+                self._submit(source, rest, refusals_max - 1)
             return
         if queued is not None:
-            self._state.wait(queued).add_done_callback(partial(self._deliver, name, publishes))
+            self._state.wait(queued).add_done_callback(partial(self._deliver, source.event_type, publishes))
         elif len(publishes) == 1:
             publishes[0].end(None)
         else:
-            self._submit_each(name, flow_id, publishes)
+            self._submit_each(source, publishes)
 
-    def _submit_each(self, name: str, flow_id: str | None, publishes: "Sequence[_SmallPublish]") -> None:
+    def _submit_each(self, source: "_Source", publishes: "Sequence[_SmallPublish]") -> None:
         for each in publishes:
-            self._submit(name, flow_id, [each], 1)
+            self._submit(source, [each], 1)
 
-    def _queue(
-        self, name: str, flow_id: str | None, publishes: "Sequence[_SmallPublish]"
-    ) -> "Future[AppendResult | None] | None":
+    def _queue(self, source: "_Source", publishes: "Sequence[_SmallPublish]") -> "Future[AppendResult | None] | None":
         """Queue the events of *publishes*; return None if an event loop may not prepare so much of them.
 
         Raises:
             PenstockError: some are refused; nothing was queued.
         """
+        name, flow_id, published_by = source
         size = sum(each.size for each in publishes)
         if not self._state.has_started or not self._state.hub.registry.is_light(name, size):
             return None
         events = [event for each in publishes for event in each.events]
-        return self._state.hub.log.submit(name, events, rechecks=False, flow_id=flow_id)
+        return self._state.hub.log.submit(name, events, rechecks=False, flow_id=flow_id, published_by=published_by)
 
     def _deliver(
         self,
@@ -286,11 +291,19 @@ class PlainPublishes:
                 each.fail(error)
 
 
+class _Source(NamedTuple):
+    """What small publishes have in common that are joined."""
+
+    event_type: str
+    flow_id: str | None
+    published_by: str
+
+
 class _Arriving(NamedTuple):
-    """The publishes that arrive in one turn of an event loop, by event type and flow id."""
+    """The publishes that arrive in one turn of an event loop, by what those have in common that are joined."""
 
     loop: asyncio.AbstractEventLoop
-    publishes: "dict[tuple[str, str | None], list[_SmallPublish]]"
+    publishes: "dict[_Source, list[_SmallPublish]]"
 
 
 class _SmallPublish(NamedTuple):
@@ -343,12 +356,12 @@ def _replay(received: list[Message], receive: Receive) -> Receive:
 class _LineParts:
     """The lines of a body, submitted as one part or chunk by chunk."""
 
-    def __init__(self, hub: Hub, name: str, body: bytes, chunk: int, flow_id: str | None) -> None:
+    def __init__(self, hub: Hub, name: str, body: bytes, chunk: int, options: PublishOptions) -> None:
         self._hub = hub
         self._name = name
         self._body = body
         self._chunk = chunk
-        self._flow_id = flow_id
+        self._options = options
         self._read: tuple[Sequence[NewEvent], Sequence[int]] | None = None
         self._at = 0
 
@@ -358,7 +371,7 @@ class _LineParts:
         if not events:
             return None, False
         part = slice(self._at, self._at + (self._chunk or len(events)))
-        future = self._hub.log.submit(self._name, events[part], lines[part], rechecks=rechecks, flow_id=self._flow_id)
+        future = self._hub.log.submit(self._name, events[part], lines[part], rechecks=rechecks, **self._options)
         self._at = part.stop
         return future, part.stop < len(events)
 
@@ -401,7 +414,13 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         if not events:
             return None
         return state.hub.log.submit(
-            name, events, rechecks=rechecks, flow_id=access.flow_id, strict=True, deletes=deletes
+            name,
+            events,
+            rechecks=rechecks,
+            flow_id=access.flow_id,
+            strict=True,
+            deletes=deletes,
+            published_by=publisher_of(request.scope),
         )
 
     try:
