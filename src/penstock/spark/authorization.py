@@ -1,23 +1,69 @@
-"""By which right a query asks: the bearer token of a file."""
+"""Credentials of queries: a bearer token, given as an option or read from a file."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from penstock.errors import BadParameter
-from penstock.spark.options import bad_option
+from penstock.errors import BadParameter, Unauthenticated
 
-_ALLOWED: Final = "a file that can be read, with a token of printable ASCII in one line"
+FILE_ALLOWED: Final = "a file that can be read, with a token of printable ASCII in one line"
+Result = TypeVar("Result")
 
 
-def checked_file(name: str, text: str) -> str:
-    """Return the option *name*, a file with a token.
+@dataclass(frozen=True)
+class Credential:
+    """The token with which a query asks a hub. Holds plain values: it is sent to executors. No `repr` shows the token.
 
-    Raises:
-        BadParameter: it is empty.
+    >>> Credential(token="pst_secret")
+    Credential(file=None)
     """
-    if not text.strip():
-        raise bad_option(name, text, _ALLOWED)
-    return text.strip()
+
+    token: str | None = field(default=None, repr=False)
+    file: str | None = None
+    """A file with the token, read anew for each request; for executors, at the same path on each machine."""
+
+    def send(self, attempt: Callable[[dict[str, str]], Result]) -> Result:
+        """Return what *attempt* returns, called with the headers to send.
+
+        It is called again if the token was refused, and the file has another one by then.
+
+        Raises:
+            Unauthenticated: the token is refused; says what to do, and does not show it.
+            BadParameter: the file has no token.
+        """
+        headers = self.headers()
+        try:
+            return attempt(headers)
+        except Unauthenticated as error:
+            again = self.headers()
+            if again == headers:
+                raise self._refusal() from error
+        try:
+            return attempt(again)
+        except Unauthenticated as error:
+            raise self._refusal() from error
+
+    def headers(self) -> dict[str, str]:
+        """Return the header for the token.
+
+        Raises:
+            BadParameter: the file has no token.
+        """
+        return authorization(self.file) if self.token is None else _header(self.token)
+
+    def _refusal(self) -> Unauthenticated:
+        if self.file is not None:
+            return Unauthenticated(
+                f"the hub refuses the token in {self.file} (option tokenFile): write a valid one into the file"
+            )
+        if self.token is not None:
+            return Unauthenticated("the hub refuses the token of the option token: give the query a valid one")
+        return Unauthenticated("the hub needs a token: give the query the option tokenFile, a file with a token")
+
+
+ANONYMOUS: Final = Credential()
+"""Sends no token."""
 
 
 def authorization(authorization_file: str | None) -> dict[str, str]:
@@ -32,11 +78,22 @@ def authorization(authorization_file: str | None) -> dict[str, str]:
         secret = Path(authorization_file).read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not ASCII"
-        raise _refused(authorization_file, str(reason)) from None
-    if not secret or not secret.isprintable() or " " in secret:
-        raise _refused(authorization_file, "there is none in it" if not secret else "it has spaces or several lines")
-    return {"Authorization": f"Bearer {secret}"}
+        raise _unusable(authorization_file, str(reason)) from None
+    if not is_token(secret):
+        raise _unusable(authorization_file, "there is none in it" if not secret else "it has spaces or several lines")
+    return _header(secret)
 
 
-def _refused(authorization_file: str, reason: str) -> BadParameter:
-    return bad_option("tokenFile", authorization_file, f"{_ALLOWED}: {reason}")
+def is_token(text: str) -> bool:
+    """Return whether *text* can stand in a header as a token."""
+    return bool(text) and all("!" <= each <= "~" for each in text)
+
+
+def _header(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _unusable(file: str, reason: str) -> BadParameter:
+    allowed = f"{FILE_ALLOWED}: {reason}"
+    detail = f"option tokenFile is {file!r}; allowed: {allowed}"
+    return BadParameter(detail, parameter="tokenFile", value=file, allowed=allowed)

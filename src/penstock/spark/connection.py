@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -12,6 +13,7 @@ import pyarrow as pa
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.errors import GroupNotFound, MalformedAnswer
 from penstock.schema.traversal import Schema
+from penstock.spark.authorization import ANONYMOUS, Credential
 from penstock.spark.heads import Heads, parse_heads
 from penstock.spark.http import asked, opened
 from penstock.spark.mirror import Reset
@@ -47,6 +49,7 @@ class RemoteHub:
     url: str
     retry_timeout: float
     """So long it is asked again, while it does not answer."""
+    credential: Credential = ANONYMOUS
 
     def heads(self, event_type: str) -> Heads:
         """Return what the feed has to offer now, what was committed to its outbox included.
@@ -100,7 +103,11 @@ class RemoteHub:
         if with_headers:
             query["headers"] = "_all"
         address = f"{self.url}/feeds/{quote(wanted.event_type, safe='')}/events?{urlencode(query)}"
-        with opened(address, ARROW) as answer, pa.ipc.open_stream(answer) as stream:
+        with ExitStack() as exits:
+            answer = self.credential.send(
+                lambda headers: exits.enter_context(opened(address, ARROW, headers=headers)),
+            )
+            stream = exits.enter_context(pa.ipc.open_stream(answer))
             if LEFT_OUT_HEADER in answer.headers:
                 left_out, cursor = answer.headers[LEFT_OUT_HEADER], answer.headers.get(CURSOR_HEADER, "")
                 yield from sifted(list(stream), wanted, left_out, cursor)
@@ -142,17 +149,20 @@ class RemoteHub:
             for event_type, place in places.items()
             for partition, offset in enumerate(place.offsets)
         ]
-        self._patiently(lambda: asked(address, {"kind": SPARK, "items": items}))
+        self._patiently(lambda: self._asked(address, {"kind": SPARK, "items": items}))
 
     def _of(self, event_type: str) -> str:
         return f"{self.url}/event-types/{quote(event_type, safe='')}"
 
     def _told(self, address: str, read: Callable[[Any], Result]) -> Result:
-        told = asked(address)
+        told = self._asked(address)
         try:
             return read(told)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise MalformedAnswer(url=address, reason=f"not what was asked for: {str(told)[:200]}") from error
+
+    def _asked(self, address: str, body: Any = None) -> Any:
+        return self.credential.send(lambda headers: asked(address, body, headers=headers))
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:
         return patiently(self.retry_timeout, attempt)

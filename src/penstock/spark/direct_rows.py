@@ -41,7 +41,7 @@ def direct(
     orders = [name.strip() for name in orderBy.split(",")] if isinstance(orderBy, str) and orderBy else list(orderBy)
     laid = laid_schema(rows.schema, orders)
     ours = [field for field in rows.schema.fields if field.name in EVENT_COLUMNS or field.name not in orders]
-    hub = HubBatches(chosen.url, chosen.retry_timeout)
+    hub = HubBatches(chosen.url, chosen.retry_timeout, chosen.credential)
     event_type = hub.event_type(chosen.event_type)
     as_text = decimals_as_text(StructType(ours), lambda: event_type)
     events = EventRows(StructType(ours), chosen.event_type, rejects=False, as_text=as_text)

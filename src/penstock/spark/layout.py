@@ -48,7 +48,8 @@ class Layout:
         count: int | None = None
         for batch in batches:
             if count is None:
-                begun = HubBatches(self.options.url, self.options.retry_timeout).begin(batch_of(self.options))
+                hub = HubBatches(self.options.url, self.options.retry_timeout, self.options.credential)
+                begun = hub.begin(batch_of(self.options))
                 if begun.state == "published":
                     return
                 count = begun.partitions

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from penstock.core.durations import EXAMPLES, parse_duration
 from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter
+from penstock.spark.authorization import ANONYMOUS, FILE_ALLOWED, Credential, is_token
 from penstock.spark.offsets import MARKS
 from penstock.wire.http import EXAMPLE, is_address, suggest_address
 from penstock.wire.log.nakadi import parse_time
@@ -17,6 +18,8 @@ Choice = TypeVar("Choice")
 EARLIEST: Final = -2
 LATEST: Final = -1
 """In the JSON of startingOffsets and endingOffsets, as with Spark's own Kafka source."""
+_SECRET_NAME: Final = re.compile(r"secret|password|token|credential", re.IGNORECASE)
+_HIDDEN: Final = "(not shown)"
 _SECRET: Final = re.compile(r"^([\w+.-]+://)[^@]*:[^@]*@")
 
 NAMES: Final = (
@@ -36,6 +39,8 @@ NAMES: Final = (
     "schemaEvolution",
     "consumerGroup",
     "retryTimeout",
+    "token",
+    "tokenFile",
 )
 _OF_SPARK: Final = {"path", "paths"}
 _OFFSETS_FORM: Final = (
@@ -104,6 +109,8 @@ class SourceOptions:
     """Under which name the hub shows how far a stream has come."""
     retry_timeout: float = 120.0
     """How long a read waits, without getting one event further, for a hub that cannot be reached; 0: not at all."""
+    credential: Credential = ANONYMOUS
+    """The token that the hub is sent."""
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
@@ -121,7 +128,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     for name, attribute, parse_by_type in _PARSERS_BY_TYPE:
         if name in values:
             chosen[attribute] = parse_by_type(name, values[name], event_types)
-    options = SourceOptions(url=hub_url(values), event_types=event_types, **chosen)
+    options = SourceOptions(url=hub_url(values), event_types=event_types, credential=credential_of(values), **chosen)
     _refuse_contradictions(options, values)
     return options
 
@@ -140,8 +147,9 @@ def known_options(given: Mapping[str, str], names: Iterable[str]) -> dict[str, s
         elif name.lower() not in _OF_SPARK and "." not in name and not name.startswith("__"):
             # Settings with dots and names with underlines are Spark's own business.
             allowed = ", ".join(known.values())
-            detail = f"there is no option {name!r} (given: {value!r}); allowed: {allowed}"
-            raise BadParameter(detail, parameter=name, value=value, allowed=allowed)
+            shown = _HIDDEN if _SECRET_NAME.search(name) else value
+            detail = f"there is no option {name!r} (given: {shown!r}); allowed: {allowed}"
+            raise BadParameter(detail, parameter=name, value=shown, allowed=allowed)
     return values
 
 
@@ -187,10 +195,36 @@ def hub_url(values: Mapping[str, str], called: str = "the hub's address") -> str
     if not text:
         raise bad_option("url", values.get("url"), allowed)
     if "@" in text:
-        raise bad_option("url", "(not shown)", f"{called}, such as {EXAMPLE}, without a user name or a password")
+        raise bad_option("url", _HIDDEN, f"{called}, such as {EXAMPLE}, without a user name or a password")
     if not is_address(text) or "?" in text or "#" in text:
         raise bad_option("url", text, allowed)
     return text.rstrip("/")
+
+
+def credential_of(values: Mapping[str, str]) -> Credential:
+    """Return what the options token and tokenFile say; no error shows a token.
+
+    Raises:
+        BadParameter: a token is none, the name of a file is empty, or both are given.
+    """
+    if "token" not in values:
+        return Credential(file=token_file("tokenFile", values["tokenFile"])) if "tokenFile" in values else ANONYMOUS
+    if "tokenFile" in values:
+        raise bad_option("token", _HIDDEN, "without tokenFile: give one of the two")
+    if not is_token(values["token"]):
+        raise bad_option("token", _HIDDEN, "one word of visible ASCII characters, as `penstock token create` prints it")
+    return Credential(values["token"])
+
+
+def token_file(name: str, text: str) -> str:
+    """Return the option *name*, a file with a token.
+
+    Raises:
+        BadParameter: it is empty.
+    """
+    if not text.strip():
+        raise bad_option(name, text, FILE_ALLOWED)
+    return text.strip()
 
 
 def event_types_of(values: Mapping[str, str]) -> tuple[str, ...]:

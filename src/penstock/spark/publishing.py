@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from penstock.errors import BatchNotFound, MalformedAnswer
+from penstock.spark.authorization import ANONYMOUS, Credential
 from penstock.spark.http import asked
 from penstock.spark.patience import patiently
 from penstock.wire.batches import (
@@ -52,6 +53,7 @@ class HubBatches:
     url: str
     retry_timeout: float
     """So long it is asked again, while it does not answer."""
+    credential: Credential = ANONYMOUS
 
     def event_type(self, name: str) -> dict[str, Any]:
         """Return an event type as the hub tells of it.
@@ -60,7 +62,7 @@ class HubBatches:
             EventTypeNotFound: there is none of that name.
             PenstockError: what else the hub answers, or that it has not answered for too long.
         """
-        told: dict[str, Any] = self._patiently(partial(asked, self._of(name)))
+        told: dict[str, Any] = self._patiently(partial(self._asked, self._of(name)))
         return told
 
     def open(self, batch: QueryBatch) -> str | None:
@@ -70,7 +72,7 @@ class HubBatches:
             PenstockError: the hub does not take the batch, or has not answered for too long.
         """
         wanted = OpenUpload(batch.group, batch.number, batch.query)
-        told = self._patiently(partial(asked, self._uploads(batch.event_type), msgspec.to_builtins(wanted)))
+        told = self._patiently(partial(self._asked, self._uploads(batch.event_type), msgspec.to_builtins(wanted)))
         return self._read(told, OpenedUpload).upload if "upload" in told else None
 
     def put(self, event_type: str, upload: str, number: int, body: bytes, *, rejects: bool) -> AcceptedChunk:
@@ -81,7 +83,7 @@ class HubBatches:
             PenstockError: what else the hub answers, or that it has not answered for too long.
         """
         address = f"{self._uploads(event_type)}/{upload}/chunks/{number}{'?reject_invalid=true' if rejects else ''}"
-        put = partial(asked, address, body, method="PUT", media_type=NDJSON)
+        put = partial(self._asked, address, body, method="PUT", media_type=NDJSON)
         return self._read(self._patiently(put), AcceptedChunk)
 
     def publish(self, batch: QueryBatch, parts: Sequence[UploadPart]) -> BatchStatus:
@@ -116,7 +118,7 @@ class HubBatches:
             "Producer-Sequence": str(place.number),
             "Producer-Overlap": "trim",
         }
-        self._patiently(partial(asked, address, lines, media_type=NDJSON, headers=headers))
+        self._patiently(partial(self._asked, address, lines, media_type=NDJSON, headers=headers))
 
     def complete(self, batch: QueryBatch, counts: Mapping[int, int]) -> BatchStatus:
         """Let a batch be published, of which the tasks have counted so many events by partition, and return it.
@@ -135,7 +137,7 @@ class HubBatches:
             PenstockError: the hub has not answered for too long.
         """
         try:
-            asked(f"{self._uploads(event_type)}/{upload}", method="DELETE")
+            self._asked(f"{self._uploads(event_type)}/{upload}", method="DELETE")
         except BatchNotFound:
             return
 
@@ -150,7 +152,7 @@ class HubBatches:
 
     def _put(self, address: str, wanted: msgspec.Struct) -> BatchStatus:
         body = msgspec.to_builtins(wanted)
-        return self._read(self._patiently(partial(asked, address, body, method="PUT")), BatchStatus)
+        return self._read(self._patiently(partial(self._asked, address, body, method="PUT")), BatchStatus)
 
     def _read(self, told: Any, kind: type[Result]) -> Result:
         try:
@@ -158,6 +160,9 @@ class HubBatches:
         except msgspec.ValidationError as error:
             reason = f"not what was asked for ({error}): {str(told)[:200]}"
             raise MalformedAnswer(url=self.url, reason=reason) from error
+
+    def _asked(self, address: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **how: Any) -> Any:
+        return self.credential.send(lambda sent: asked(address, body, headers={**(headers or {}), **sent}, **how))
 
     def _patiently(self, attempt: Callable[[], Any]) -> Any:
         return patiently(self.retry_timeout, attempt)

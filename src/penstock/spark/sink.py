@@ -35,7 +35,7 @@ class _Sink:
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         self._rejects = options.on_invalid == "reject"
-        self._hub = HubBatches(options.url, options.retry_timeout)
+        self._hub = HubBatches(options.url, options.retry_timeout, options.credential)
         as_text = decimals_as_text(schema, lambda: self._hub.event_type(options.event_type))
         self._rows = EventRows(schema, options.event_type, rejects=self._rejects, as_text=as_text)
 
@@ -106,7 +106,7 @@ class _DirectSink:
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_laid(schema)
         self._options = options
-        self._hub = HubBatches(options.url, options.retry_timeout)
+        self._hub = HubBatches(options.url, options.retry_timeout, options.credential)
 
     def _complete(self, told: Told) -> None:
         if done := [each for each in told if isinstance(each, Sent)]:

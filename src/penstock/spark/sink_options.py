@@ -7,10 +7,21 @@ from typing import Final, Literal, TypeAlias
 
 from penstock.core.durations import format_duration
 from penstock.errors import BadParameter
-from penstock.spark.options import bad_option, hub_url, known_options, one_of, seconds_of
+from penstock.spark.authorization import ANONYMOUS, Credential
+from penstock.spark.options import bad_option, credential_of, hub_url, known_options, one_of, seconds_of
 from penstock.wire.producers import NUMBER_MAX, check_group
 
-SINK_NAMES: Final = ("url", "eventType", "mode", "producerGroup", "batchId", "onInvalid", "retryTimeout")
+SINK_NAMES: Final = (
+    "url",
+    "eventType",
+    "mode",
+    "producerGroup",
+    "batchId",
+    "onInvalid",
+    "retryTimeout",
+    "token",
+    "tokenFile",
+)
 OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
 """What Spark hands on that is not ours."""
 SINK_ONLY: Final = frozenset(["mode", "producergroup", "batchid", "oninvalid"]) | OF_STREAMS
@@ -39,6 +50,8 @@ class SinkOptions:
     """What becomes of rows that are no valid events: they fail the query, or are kept among the rejected."""
     retry_timeout: float = 120.0
     """How long a request is tried again, for a hub that cannot be reached; 0: not at all."""
+    credential: Credential = ANONYMOUS
+    """The token that the hub is sent."""
 
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
@@ -67,6 +80,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         batch_id=batch_id,
         on_invalid=on_invalid,
         retry_timeout=seconds_of("retryTimeout", values["retryTimeout"]) if "retryTimeout" in values else 120.0,
+        credential=credential_of(values),
     )
 
 
@@ -80,6 +94,8 @@ def as_given(options: SinkOptions) -> dict[str, str]:
         "batchId": options.batch_id,
         "onInvalid": options.on_invalid,
         "retryTimeout": format_duration(options.retry_timeout),
+        "token": options.credential.token,
+        "tokenFile": options.credential.file,
     }
     return {name: str(value) for name, value in values.items() if value is not None}
 

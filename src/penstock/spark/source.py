@@ -55,9 +55,8 @@ class PenstockDataSource(DataSource):
         from penstock.spark.connection import RemoteHub
         from penstock.spark.registry import typed_events
 
-        return source_schema(
-            self._chosen, typed_events(RemoteHub(self._chosen.url, self._chosen.retry_timeout), self._chosen)
-        )
+        hub = RemoteHub(self._chosen.url, self._chosen.retry_timeout, self._chosen.credential)
+        return source_schema(self._chosen, typed_events(hub, self._chosen))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads a batch."""

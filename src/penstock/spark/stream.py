@@ -31,7 +31,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._columns = columns
         self._versions = dict(versions)
-        self._hub = RemoteHub(options.url, options.retry_timeout)
+        self._hub = RemoteHub(options.url, options.retry_timeout, options.credential)
         self._mirror = (
             None if options.consumer_group is None else Mirror(MirroredGroup(self._hub, options.consumer_group))
         )

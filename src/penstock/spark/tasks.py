@@ -24,7 +24,7 @@ def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
         EventsLost: they name events that are gone, and that is to fail.
         PenstockError: what the hub answers, or that it has not answered for too long.
     """
-    hub = RemoteHub(options.url, options.retry_timeout)
+    hub = RemoteHub(options.url, options.retry_timeout, options.credential)
     heads = {event_type: hub.heads(event_type) for event_type in options.event_types}
     first, last = (
         at_offsets(asked, options.event_types, hub.since)
@@ -48,7 +48,7 @@ def read_task(
     Raises:
         PenstockError: see `read_range`.
     """
-    hub = RemoteHub(options.url, options.retry_timeout)
+    hub = RemoteHub(options.url, options.retry_timeout, options.credential)
     shape = Shape(columns)
     for wanted in ranges:
         patience = Patience(options.retry_timeout)

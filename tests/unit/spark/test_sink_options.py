@@ -33,7 +33,12 @@ def test_sink_options_may_be_in_any_case() -> None:
 
 
 def test_options_are_given_again_as_they_were_read() -> None:
-    for given in ({}, {"mode": "Direct", "producerGroup": "g", "batchId": "7", "retryTimeout": "0"}):
+    for given in (
+        {},
+        {"mode": "Direct", "producerGroup": "g", "batchId": "7", "retryTimeout": "0"},
+        {"token": "t"},
+        {"tokenFile": "/t"},
+    ):
         options = parse_with(**given)
         assert parse_sink_options(as_given(options)) == options
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.spark.authorization import checked_file
 from penstock.spark.options import (
     bad_option,
     event_types_of,
@@ -14,6 +13,7 @@ from penstock.spark.options import (
     one_of,
     seconds_of,
     shown_location,
+    token_file,
     whole_number,
     whole_seconds,
 )
@@ -143,7 +143,7 @@ _PARSERS: Final = (
     ("maxEventsPerTrigger", "max_events_per_trigger", whole_number),
     ("batchLimit", "batch_limit", whole_number),
     ("commitTimeout", "commit_timeout", whole_seconds),
-    ("tokenFile", "authorization_file", checked_file),
+    ("tokenFile", "authorization_file", token_file),
     ("failOnDataLoss", "fail_on_data_loss", flag_of),
     ("retryTimeout", "retry_timeout", seconds_of),
 )

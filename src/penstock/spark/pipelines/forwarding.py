@@ -84,7 +84,7 @@ def _grouped(events: "DataFrame", layout: Any, index: str | None, source: dict[s
     from penstock.spark.pipelines.spans import Spans
 
     options = parse_options(source)
-    hub = HubBatches(options.url, options.retry_timeout)
+    hub = HubBatches(options.url, options.retry_timeout, options.credential)
     strategies = {each: hub.event_type(each)["partition_strategy"] for each in options.event_types}
     hashed = frozenset(each for each, strategy in strategies.items() if strategy == "hash")
     spans = Spans(layout, hashed, tuple(index.split(".")) if index else ())

@@ -7,8 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import BadParameter
-from penstock.spark.authorization import checked_file
-from penstock.spark.options import bad_option, flag_of, known_options, seconds_of, whole_number
+from penstock.spark.options import bad_option, flag_of, known_options, seconds_of, token_file, whole_number
 from penstock.wire.http import is_address, suggest_address
 from penstock.wire.log.reader.partitions import PARTITION_MAX
 from penstock.wire.log.reader.protocol import ALL_HEADERS, ReadParameters
@@ -174,7 +173,7 @@ _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "eventTypes": ("event_types", _names),
     "includeHeaders": ("include_headers", flag_of),
     "headers": ("headers", _names),
-    "tokenFile": ("authorization_file", checked_file),
+    "tokenFile": ("authorization_file", token_file),
     "failOnDataLoss": ("fail_on_data_loss", flag_of),
     "retryTimeout": ("retry_timeout", seconds_of),
 }

@@ -1,0 +1,149 @@
+"""Queries send tokens to a hub that asks for them, follow a token file, and show no token."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
+
+from penstock.client import Client
+from penstock.core.access import Caller
+from penstock.hub.admin.tokens import NewToken
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
+from penstock.testing.live_hub import LiveHub, live_hub
+from tests.served import until
+
+SHOP = Caller("service", "shop")
+
+
+@pytest.fixture(scope="module")
+def closed_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    """A hub that asks for tokens."""
+    folder = tmp_path_factory.mktemp("tokens")
+    with live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log", options=["--auth", "token"]) as running:
+        yield running
+
+
+@pytest.fixture
+def direct(closed_hub: LiveHub) -> Iterator[Hub]:
+    found = Hub(open_store(closed_hub.database))
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def token(direct: Hub) -> NewToken:
+    return direct.admin.tokens.create(SHOP)
+
+
+@pytest.fixture
+def shop(closed_hub: LiveHub, direct: Hub) -> Iterator[Client]:
+    """A client of the same caller, with a token of its own."""
+    with Client(closed_hub.url, auth=direct.admin.tokens.create(SHOP).secret) as client:
+        yield client
+
+
+@contextmanager
+def event_log(spark: SparkSession, folder: Path) -> Iterator[None]:
+    """Have Spark write its event log, of which its history and UI are made, into *folder* meanwhile."""
+    jvm: Any = spark._jvm
+    context: Any = spark.sparkContext._jsc.sc()
+    conf = context.conf().clone().set("spark.eventLog.compress", "false")
+    empty, place = jvm.scala.Option.empty(), jvm.java.net.URI(folder.as_uri())
+    log = jvm.org.apache.spark.scheduler.EventLoggingListener(
+        "tokens", empty, place, conf, context.hadoopConfiguration()
+    )
+    log.start()
+    context.addSparkListener(log)
+    try:
+        yield
+    finally:
+        context.listenerBus().waitUntilEmpty()
+        context.removeSparkListener(log)
+        log.stop()
+
+
+def explained(rows: Any) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        rows.explain(extended=True)
+    return out.getvalue()
+
+
+def copy(spark: SparkSession, source: dict[str, str], sink: dict[str, str], folder: Path) -> Any:
+    """Start a stream from a feed to another one, which goes on until it is stopped."""
+    rows = spark.readStream.format("penstock").options(**source).load().select("data")
+    writer = rows.writeStream.format("penstock").options(**sink)
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(processingTime="0 seconds").start()
+
+
+def read_all(client: Client, event_type: str) -> list[Any]:
+    with client.feed(event_type) as feed:
+        return [event.data["n"] for event in feed.read(feed.cursors()).events]
+
+
+def test_token_of_a_query_is_in_no_plan_event_log_or_checkpoint(
+    spark: SparkSession, closed_hub: LiveHub, shop: Client, token: NewToken, tmp_path: Path
+) -> None:
+    for name in ("taken", "copied"):
+        shop.create_event_type(name, partition_count=1)
+    shop.publish("taken", [{"n": 1}, {"n": 2}])
+    asked = {"url": closed_hub.url, "token": token.secret}
+    log = tmp_path / "log"
+    log.mkdir()
+
+    with event_log(spark, log):
+        rows = spark.read.format("penstock").options(eventType="taken", **asked).load()
+        assert rows.count() == 2
+        rows.select("data").write.format("penstock").mode("append").options(eventType="copied", **asked).save()
+        query = copy(spark, asked | {"eventType": "taken"}, asked | {"eventType": "copied"}, tmp_path)
+        query.processAllAvailable()
+        progress = query.lastProgress.json
+        query.stop()
+
+    assert sorted(read_all(shop, "copied")) == [1, 1, 2, 2]
+    places = [*log.rglob("*"), *(tmp_path / "checkpoint").rglob("*")]
+    written = [each.read_bytes() for each in places if each.is_file()]
+    assert len(written) > 5
+    assert b"SparkListenerSQLExecutionStart" in b"".join(written)
+    assert token.secret.encode() not in b"".join(written)
+    assert token.secret not in explained(rows) + progress
+
+
+def test_running_stream_survives_a_rotated_token_and_says_what_to_do_when_it_is_revoked(
+    spark: SparkSession, closed_hub: LiveHub, direct: Hub, shop: Client, tmp_path: Path
+) -> None:
+    for name in ("rotated", "survived"):
+        shop.create_event_type(name, partition_count=1)
+    shop.publish("rotated", [{"n": 1}])
+    file, token = tmp_path / "token", direct.admin.tokens.create(SHOP)
+    file.write_text(token.secret)
+    asked = {"url": closed_hub.url, "tokenFile": str(file)}
+    query = copy(spark, asked | {"eventType": "rotated"}, asked | {"eventType": "survived"}, tmp_path)
+    try:
+        query.processAllAvailable()
+
+        successor = direct.admin.tokens.rotate(token.token.id, overlap=60)
+        file.write_text(successor.secret)
+        direct.admin.tokens.revoke(token.token.id)
+        shop.publish("rotated", [{"n": 2}])
+        until(lambda: read_all(shop, "survived") == [1, 2])
+        assert query.isActive
+
+        direct.admin.tokens.revoke(successor.token.id)
+        with pytest.raises(StreamingQueryException, match="write a valid one into the file") as failed:
+            query.awaitTermination(60)
+        assert successor.secret not in str(failed.value)
+    finally:
+        query.stop()
+
+
+def test_batch_without_a_token_fails_with_advice(spark: SparkSession, closed_hub: LiveHub, shop: Client) -> None:
+    shop.create_event_type("unread", partition_count=1)
+    with pytest.raises(PySparkException, match="give the query the option tokenFile"):
+        spark.read.format("penstock").options(url=closed_hub.url, eventType="unread").load().count()
