@@ -1,6 +1,7 @@
 """How commands reach a hub: with the credential that the environment or `--token-file` names."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -45,6 +46,14 @@ def find_credential() -> Any:
     if token := os.environ.get(TOKEN):
         return BearerToken(token.strip())
     return None
+
+
+def find_spark_options() -> dict[str, str]:
+    """Return the credential of the command as options of `format("penstock")`."""
+    if "token_file" in _given:
+        return {"tokenFile": str(Path(_given["token_file"]).absolute())}
+    token = os.environ.get(TOKEN, "").strip()
+    return {"token": token} if token else {}
 
 
 def add_token_file(command: Any) -> None:

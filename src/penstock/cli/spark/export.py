@@ -38,6 +38,7 @@ def export(
     output: OutputOption = "text",
 ) -> None:
     """Write what feeds have between two places into files, once."""
+    from penstock.cli.hub import find_spark_options
     from penstock.cli.output import age, number, print_json, say
     from penstock.cli.spark.counting import counting_tasks
     from penstock.cli.spark.running import check_source, running
@@ -45,7 +46,7 @@ def export(
 
     source = {
         "url": url, "eventType": ",".join(event_types), "payload": payload, "startingOffsets": start,
-        "endingOffsets": until, **pairs(option, "--option"),
+        "endingOffsets": until, **find_spark_options(), **pairs(option, "--option"),
     }  # fmt: skip
     check_source(source)
     advice = "If something is there already, --overwrite replaces it."

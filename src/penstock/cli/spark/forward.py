@@ -68,6 +68,7 @@ def forward(
     Another hub has each event once. Kafka and Nakadi have it at least once: headers say which feed, partition and
     offset it is from, so that a repeat is recognised. It goes on where it was, whatever has ended it.
     """
+    from penstock.cli.hub import find_spark_options
     from penstock.cli.spark.following import follow as following
     from penstock.cli.spark.following import lag_of
     from penstock.cli.spark.running import check_event_types, check_source, kafka_settings, running
@@ -75,15 +76,17 @@ def forward(
     from penstock.spark.pipelines.forwarding import check_forwarding
 
     where = only({"--kafka": kafka, "--hub": hub, "--nakadi": nakadi})
-    target = _target(*where, name, event_types, pairs(target_option, "--target-option"))
+    target_options = pairs(target_option, "--target-option")
+    target = _target(*where, name, event_types, target_options)
     source = {
         "url": url, "eventType": ",".join(event_types), "startingOffsets": start,
-        "consumerGroup": consumer_group or f"forward:{Path(checkpoint).name}", **pairs(option, "--option"),
+        "consumerGroup": consumer_group or f"forward:{Path(checkpoint).name}",
+        **find_spark_options(), **pairs(option, "--option"),
     }  # fmt: skip
     check_source(source)
     check_forwarding(target, source)
     if hub is not None:
-        check_event_types(hub, [name or event_types[0]])
+        check_event_types(hub, [name or event_types[0]], target_options)
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
     defaults = kafka_settings(conf) if kafka else {}
     with (

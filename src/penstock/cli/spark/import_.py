@@ -53,6 +53,7 @@ def import_(
     It goes on where it was, whatever has ended it: what has come since is published the next time. Headers say which
     topic, partition and offset, or which file, an event is from.
     """
+    from penstock.cli.hub import find_spark_options
     from penstock.cli.spark.following import follow as following
     from penstock.cli.spark.running import check_event_types, kafka_settings, running
     from penstock.spark import pipelines
@@ -67,8 +68,9 @@ def import_(
         if kind == "--kafka"
         else pipelines.Files(absolute(place), format, given)
     )
-    to = pipelines.Feed(url, event_type, {"onInvalid": on_invalid})
-    check_event_types(url, [event_type])
+    credential = find_spark_options()
+    to = pipelines.Feed(url, event_type, {"onInvalid": on_invalid, **credential})
+    check_event_types(url, [event_type], credential)
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
     defaults = kafka_settings(conf) if kafka else {}
     with running("import", master=master, conf=conf, log=log, defaults=defaults) as spark:

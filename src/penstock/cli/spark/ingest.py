@@ -55,6 +55,7 @@ def ingest(
     It goes on where it was, whatever has ended it. Without --follow it ends when it has what there is now. With it,
     events wait until there are 100 000, or for --freshness, so that files are not small.
     """
+    from penstock.cli.hub import find_spark_options
     from penstock.cli.spark.following import follow as following
     from penstock.cli.spark.following import lag_of
     from penstock.cli.spark.running import check_source, running
@@ -65,7 +66,7 @@ def ingest(
     group = consumer_group or f"lake:{Path(path).name}"
     source = {
         "url": url, "eventType": ",".join(event_types), "payload": payload, "startingOffsets": start,
-        "maxTriggerDelay": freshness, "consumerGroup": group, **pairs(option, "--option"),
+        "maxTriggerDelay": freshness, "consumerGroup": group, **find_spark_options(), **pairs(option, "--option"),
     }  # fmt: skip
     seconds_of("--freshness", freshness)
     check_source(source)

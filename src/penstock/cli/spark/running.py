@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Failure, unwind_on_sigterm
-from penstock.cli.hub import open_client
 from penstock.cli.spark.chatter import kept_if_it_fails
 from penstock.cli.spark.process import local_spark, remote_spark
 from penstock.cli.spark.settings import pairs
+from penstock.client import Client, TokenFile
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.laptop import REMOTE
-from penstock.spark.options import parse_options
+from penstock.spark.options import credential_of, parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,12 +28,20 @@ def check_source(source: Mapping[str, str]) -> None:
         Unreachable: there is no hub.
     """
     chosen = parse_options(source)
-    check_event_types(chosen.url, chosen.event_types)
+    check_event_types(chosen.url, chosen.event_types, source)
 
 
-def check_event_types(url: str, event_types: Sequence[str]) -> None:
-    """Raise EventTypeNotFound where the hub at *url* has not all *event_types*; Unreachable where there is no hub."""
-    with open_client(url, retry_timeout=0) as client:
+def check_event_types(url: str, event_types: Sequence[str], options: Mapping[str, str]) -> None:
+    """Check that the hub at *url* has all *event_types*. It is sent the token of *options*, those of the query.
+
+    Raises:
+        EventTypeNotFound: it has not.
+        Unreachable: there is no hub.
+    """
+    names = {name.lower(): name for name in ("token", "tokenFile")}
+    credential = credential_of({names[name.lower()]: value for name, value in options.items() if name.lower() in names})
+    auth = TokenFile(credential.file) if credential.file is not None else credential.token
+    with Client(url, auth=auth, retry_timeout=0) as client:
         for event_type in event_types:
             client.event_type(event_type)
 
