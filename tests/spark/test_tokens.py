@@ -10,13 +10,17 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from penstock.client import Client
+from penstock.client import Client, TokenFile
 from penstock.core.access import Caller
+from penstock.errors import BadParameter
 from penstock.hub.admin.tokens import NewToken
 from penstock.hub.hub import Hub
+from penstock.spark.processors.processor import SparkProcessor
+from penstock.spark.processors.sources.feeds import SparkFeedSource
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import until
+from tests.spark.recording import RecordingHandler
 
 SHOP = Caller("service", "shop")
 
@@ -145,5 +149,22 @@ def test_running_stream_survives_a_rotated_token_and_says_what_to_do_when_it_is_
 
 def test_batch_without_a_token_fails_with_advice(spark: SparkSession, closed_hub: LiveHub, shop: Client) -> None:
     shop.create_event_type("unread", partition_count=1)
-    with pytest.raises(PySparkException, match="give the query the option tokenFile"):
+    with pytest.raises(PySparkException, match="name a file with one in the option tokenFile"):
         spark.read.format("penstock").options(url=closed_hub.url, eventType="unread").load().count()
+
+
+def test_processor_on_executors_sends_the_token_of_a_file(
+    spark: SparkSession, closed_hub: LiveHub, shop: Client, token: NewToken, tmp_path: Path
+) -> None:
+    shop.create_event_type("handled", partition_count=1)
+    shop.publish("handled", [{"n": 1}, {"n": 2}])
+    file, handler = tmp_path / "token", RecordingHandler(tmp_path / "seen")
+    file.write_text(token.secret)
+
+    source = SparkFeedSource(closed_hub.url, "handled", auth=TokenFile(file))
+    with SparkProcessor(spark, handler, source) as running:
+        running.wait_until_caught_up(60)
+
+    assert sorted(number for numbers in handler.numbers().values() for number in numbers) == [1, 2]
+    with pytest.raises(BadParameter, match="executors send no other credentials"):
+        SparkFeedSource(closed_hub.url, "handled", auth=("user", "geheim"))  # type: ignore[arg-type]

@@ -47,13 +47,14 @@ class TokenFile(httpx2.Auth):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Raise BadParameter if the file cannot be read or has no token."""
-        self._path = Path(path)
+        self.path: Final = Path(path)
+        """The file."""
         self._seen: tuple[int, int, int] | None = None
         self._token = ""
         self.read()
 
     def __repr__(self) -> str:
-        return f"TokenFile({str(self._path)!r})"
+        return f"TokenFile({str(self.path)!r})"
 
     def read(self) -> str:
         """Return the token that the file has now.
@@ -62,16 +63,16 @@ class TokenFile(httpx2.Auth):
             BadParameter: the file cannot be read, or has no token; the last token is kept for requests.
         """
         try:
-            status = self._path.stat()
+            status = self.path.stat()
             seen = (status.st_mtime_ns, status.st_ino, status.st_size)
             if seen != self._seen:
-                with self._path.open("rb") as file:
+                with self.path.open("rb") as file:
                     text = file.read(TOKEN_BYTES_MAX + 1)
-                self._token = check_token(text.decode("ascii", "replace").strip(), str(self._path))
+                self._token = check_token(text.decode("ascii", "replace").strip(), str(self.path))
                 self._seen = seen
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise BadParameter(f"the token file {self._path} cannot be read: {reason}", parameter="auth") from None
+            raise BadParameter(f"the token file {self.path} cannot be read: {reason}", parameter="auth") from None
         return self._token
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:

@@ -54,12 +54,12 @@ class Credential:
 
     def _refusal(self) -> Unauthenticated:
         if self.file is not None:
-            return Unauthenticated(
-                f"the hub refuses the token in {self.file} (option tokenFile): write a valid one into the file"
-            )
+            return Unauthenticated(f"the hub refuses the token in {self.file}: write a valid one into the file")
         if self.token is not None:
-            return Unauthenticated("the hub refuses the token of the option token: give the query a valid one")
-        return Unauthenticated("the hub needs a token: give the query the option tokenFile, a file with a token")
+            return Unauthenticated("the hub refuses the token that the query was given: give it a valid one")
+        return Unauthenticated(
+            "the hub needs a token: name a file with one in the option tokenFile, or in auth of a source"
+        )
 
 
 ANONYMOUS: Final = Credential()

@@ -78,8 +78,8 @@ def test_refused_request_is_sent_again_once_with_the_new_token_of_the_file(tmp_p
 @pytest.mark.parametrize(
     ("credential", "requests", "advice"),
     [
-        (Credential("geheim"), 1, "the hub refuses the token of the option token: give the query a valid one"),
-        (ANONYMOUS, 1, "the hub needs a token: give the query the option tokenFile"),
+        (Credential("geheim"), 1, "the hub refuses the token that the query was given: give it a valid one"),
+        (ANONYMOUS, 1, "the hub needs a token: name a file with one in the option tokenFile"),
     ],
 )
 def test_refused_token_is_not_sent_again_and_not_shown(credential: Credential, requests: int, advice: str) -> None:
@@ -95,7 +95,9 @@ def test_refused_token_of_a_file_names_the_file(tmp_path: Path) -> None:
     file, asked = tmp_path / "token", list[str]()
     file.write_text("geheim")
 
-    with pytest.raises(Unauthenticated, match=r"the hub refuses the token in .*/token \(option tokenFile\)") as refused:
+    with pytest.raises(
+        Unauthenticated, match=r"the hub refuses the token in .*/token: write a valid one into the file"
+    ) as refused:
         Credential(file=str(file)).send(hub_that_takes(asked=asked))
 
     assert asked == ["Bearer geheim"]

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from penstock.client.client import Client
+from penstock.client.credentials import make_auth
+from penstock.client.http import adapter
 from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter, CheckpointMoved, GroupKindDiffers, GroupNotFound, PositionMoved
 from penstock.processing.checkpoints.checkpoint import Advance, Request
@@ -24,6 +26,7 @@ class HubCheckpoints:
         url: The hub's address.
         group: The name of the group.
         http: An `httpx2.Client` of your own; it stays yours to close.
+        auth: Instead of *http*, the credential that is sent: see `Client`.
 
     Raises:
         BadParameter: the address or the name is none.
@@ -31,14 +34,16 @@ class HubCheckpoints:
 
     keeps_parked = False
 
-    def __init__(self, url: str, group: str, *, http: Any = None) -> None:
+    def __init__(self, url: str, group: str, *, http: Any = None, auth: Any = None) -> None:
         check_name("group", group)
         if not is_path_name(group):
             raise BadParameter(parameter="group", value=group, allowed=PATH_NAME_ALLOWED)
         self._url = check_address(url, relative=http is not None)
         self.name = group
         self._group = group
+        adapter.check_auth(http, auth)
         self._http = http
+        self._auth = make_auth(auth)
 
     def positions(self) -> Mapping[str, Position]:
         """Return where the processor has come to, by partition.
@@ -90,4 +95,4 @@ class HubCheckpoints:
 
     def _client(self) -> Client:
         # One for each call: calls are seconds apart, and nobody has to close anything.
-        return Client(self._url, http=self._http, retry_timeout=0)
+        return Client(self._url, http=self._http, auth=self._auth, retry_timeout=0)

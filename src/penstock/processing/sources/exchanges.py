@@ -6,6 +6,7 @@ import time
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
+from penstock.client.credentials import make_auth
 from penstock.client.http import adapter
 from penstock.client.http.async_transport import AsyncTransport
 from penstock.errors import Unavailable
@@ -21,10 +22,16 @@ class Exchanges:
 
     Args:
         http: An `httpx2.AsyncClient` of the user's, which stays his to close; None for one of our own.
+        auth: The credential that our own sends: see `Client`.
+
+    Raises:
+        BadParameter: there are both.
     """
 
-    def __init__(self, http: Any = None) -> None:
+    def __init__(self, http: Any = None, auth: Any = None) -> None:
+        adapter.check_auth(http, auth)
         self._http = http
+        self._auth = make_auth(auth)
         self._transport: AsyncTransport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -73,7 +80,7 @@ class Exchanges:
 
     async def _carried_out(self, exchange: Exchange[R]) -> R:
         if self._transport is None:
-            self._transport = AsyncTransport(self._http, log=self._log)
+            self._transport = AsyncTransport(self._http, auth=self._auth, log=self._log)
         return await self._transport.carry_out(exchange)
 
     def _log(self, pause: Pause) -> None:

@@ -61,6 +61,8 @@ class FeedSource(Closing):
         fail_on_loss: Whether it is an error that events are gone which were not read; else it goes on without them,
             and says in the log how many there were.
         http: An `httpx2.AsyncClient` of your own, with its authentication and proxies; it stays yours to close.
+        auth: Instead of *http*, the credential that is sent: a token, `TokenFile(path)`, which follows a file, or what
+            httpx takes: see `Client`.
 
     Raises:
         BadParameter: there is no event type, what names one is no text, or *start* is none of these.
@@ -75,7 +77,13 @@ class FeedSource(Closing):
     is_replayable = True
 
     def __init__(
-        self, url: str, *event_types: str, start: Start = "earliest", fail_on_loss: bool = True, http: Any = None
+        self,
+        url: str,
+        *event_types: str,
+        start: Start = "earliest",
+        fail_on_loss: bool = True,
+        http: Any = None,
+        auth: Any = None,
     ) -> None:
         if not event_types:
             raise BadParameter(parameter="event_types", value=(), allowed="the name of one event type at least")
@@ -85,7 +93,7 @@ class FeedSource(Closing):
         check_flag("fail_on_loss", fail_on_loss)
         pyarrow()
         address = check_address(url, relative=http is not None)
-        self._exchanges = Exchanges(http)
+        self._exchanges = Exchanges(http, auth)
         self._feeds = {
             name: _Feed(name, address, start, fail_on_loss=fail_on_loss) for name in dict.fromkeys(event_types)
         }

@@ -60,6 +60,7 @@ class SubscriptionSource(Closing):
             event type in its name; or a function from the decoded event to the name.
         kind: What kind it is of, likewise; without it, its event type.
         http: An `httpx2.Client` of your own; it stays yours to close.
+        auth: Instead of *http*, the credential that is sent: see `Client`.
         options: Those of `Client.subscription`: batch_limit (1000), max_uncommitted_events (50 000), commit_timeout
             (60), batch_flush_timeout (1), partitions …
 
@@ -81,10 +82,11 @@ class SubscriptionSource(Closing):
         stream: Fields | None = None,
         kind: Fields | None = None,
         http: Any = None,
+        auth: Any = None,
         **options: Unpack[StreamOptions],
     ) -> None:
-        self._client = Client(url, http=http, retry_timeout=RETRY_TIMEOUT)
-        self._impatient = Client(url, http=http, retry_timeout=0.0)
+        self._client = Client(url, http=http, auth=auth, retry_timeout=RETRY_TIMEOUT)
+        self._impatient = Client(url, http=http, auth=auth, retry_timeout=0.0)
         given: StreamOptions = {"batch_limit": BATCH_LIMIT, "max_uncommitted_events": UNCOMMITTED_MAX}
         given.update(options)
         self._options, self._subscription = given, subscription

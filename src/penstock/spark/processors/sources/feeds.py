@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from penstock.client.credentials import TokenFile
 from penstock.errors import BadParameter, PenstockError, Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_members
@@ -19,6 +20,7 @@ from penstock.processing.sources.feed_position import (
     encode_tranche,
     numbering_of,
 )
+from penstock.spark.authorization import Credential
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
@@ -40,14 +42,23 @@ class SparkFeedSource(FeedSource):
         event_types: Which feeds, at least one.
         start: As for `FeedSource`.
         fail_on_loss: As for `FeedSource`.
+        auth: The credential that the driver and executors send: a token, or `TokenFile(path)` with a file that is at
+            the same path on each machine, and that each follows.
 
     Raises:
-        BadParameter: there is no event type, or *start* is none.
+        BadParameter: there is no event type, *start* is none, or *auth* is another credential.
     """
 
-    def __init__(self, url: str, *event_types: str, start: Start = "earliest", fail_on_loss: bool = True) -> None:
-        super().__init__(url, *event_types, start=start, fail_on_loss=fail_on_loss)
-        self._hub = RemoteHub(url, RETRY_TIMEOUT)
+    def __init__(
+        self,
+        url: str,
+        *event_types: str,
+        start: Start = "earliest",
+        fail_on_loss: bool = True,
+        auth: str | TokenFile | None = None,
+    ) -> None:
+        super().__init__(url, *event_types, start=start, fail_on_loss=fail_on_loss, auth=auth)
+        self._hub = RemoteHub(url, RETRY_TIMEOUT, _credential_of(auth))
         self._closed = threading.Event()
         self._event_types = tuple(dict.fromkeys(event_types))
         self._fails = fail_on_loss
@@ -82,6 +93,15 @@ class SparkFeedSource(FeedSource):
             except PenstockError as error:
                 patience.endure(error)
         raise Unavailable(reason="the source is closed")
+
+
+def _credential_of(auth: Any) -> Credential:
+    if isinstance(auth, TokenFile):
+        return Credential(file=str(auth.path.absolute()))
+    if auth is None or isinstance(auth, str):
+        return Credential(auth)
+    allowed = "a token, or TokenFile(path): executors send no other credentials"
+    raise BadParameter(parameter="auth", value=type(auth).__name__, allowed=allowed)
 
 
 @dataclass(frozen=True)
