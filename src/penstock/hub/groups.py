@@ -312,6 +312,19 @@ class GroupLag(NamedTuple):
     """The time of measurement, in microseconds since 1970, UTC."""
 
 
+CONSUMERS_MAX: Final = 1_000
+
+
+class Consumer(NamedTuple):
+    """A consumer group that reads an event type."""
+
+    group: GroupSummary
+    owner: str | None
+    """The caller to whom it belongs, as `DATA_TYPE:VALUE`; None: nobody."""
+    committed_at: int | None
+    """When its positions in the event type were last stored; None: never."""
+
+
 class Groups:
     """The consumer groups of one store, and their positions."""
 
@@ -393,6 +406,25 @@ class Groups:
             if which.source is not None:
                 tx.registry.get(which.source)
             return tx.groups.list(which, limit)
+
+    def list_consumers(self, event_type: str) -> Sequence[Consumer]:
+        """Return up to `CONSUMERS_MAX` groups that read an event type, sorted by name.
+
+        Raises:
+            EventTypeNotFound: there is no such event type.
+        """
+        with self._store.read() as tx:
+            tx.registry.get(event_type)
+            found = tx.groups.list(GroupFilter(event_type), CONSUMERS_MAX)
+            commits: dict[str, int] = {}
+            for each in tx.groups.list_standings([each.name for each in found]):
+                if each.source == event_type:
+                    commits[each.group] = max(each.updated_at, commits.get(each.group, 0))
+            owners = {each.name: tx.groups.find(each.name) for each in found}
+        return [
+            Consumer(each, None if (group := owners[each.name]) is None else group.owner, commits.get(each.name))
+            for each in found
+        ]
 
     def find(self, name: str) -> GroupSummary:
         """Return the group of that name.

@@ -8,6 +8,7 @@ from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.hub.admin.admin import Admin
 from penstock.hub.admin.measuring import Measurement, measure
 from penstock.hub.admin.permissions import Permissions
+from penstock.hub.admin.publishers import Publishers
 from penstock.hub.admin.settings import Settings
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.admin.tokens import Tokens
@@ -68,7 +69,7 @@ class Hub:
         sweeper = Sweeper(store, clock, expiry.check())
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
-        self.admin = Admin(settings, permissions, tokens, sweeper)
+        self.admin = Admin(settings, permissions, tokens, Publishers(store, clock), sweeper)
         self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
         self._committer = Committer(
             store,
@@ -113,6 +114,11 @@ class Hub:
         """Move the outbox of *name* for the registry, which the log needs first."""
         self.log.settle(name)
 
+    def _refresh(self) -> None:
+        """Read settings and rights again, and record who has published."""
+        self.admin.permissions.refresh()
+        self.admin.publishers.record()
+
     def start(self) -> None:
         """Check the tables and start the background threads; harmless when repeated.
 
@@ -122,9 +128,7 @@ class Hub:
         """
         self.store.check()
         self.admin.settings.start()
-        self._watch.start(
-            PollerTasks(self.log.move, self.admin.permissions.refresh, self.subscriptions.local_streams.poll)
-        )
+        self._watch.start(PollerTasks(self.log.move, self._refresh, self.subscriptions.local_streams.poll))
         self.admin.sweeper.start()
 
     def drain(self) -> None:

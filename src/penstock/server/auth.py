@@ -15,7 +15,7 @@ from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission
 from penstock.errors import AccessDenied, Conflict, Unauthenticated
 from penstock.server.authentication.authentication import CALLER, Authentication, address_of
 from penstock.server.limits import USAGE, RequestUsage
-from penstock.server.state import State, state_of
+from penstock.server.state import STATE, State, state_of
 from penstock.server.telemetry import access_of
 
 
@@ -147,6 +147,14 @@ def publisher_of(scope: Scope) -> str:
     """Return the name of the caller who publishes by the admitted request of *scope*, for the metadata of events."""
     caller: Caller = scope.get(CALLER, UNAUTHENTICATED)
     return caller.value
+
+
+def note_publisher(scope: Scope, event_type: str) -> None:
+    """Remember that the caller of the admitted request of *scope* has published to *event_type*, if it is known."""
+    caller: Caller | None = scope.get(CALLER)
+    if caller is not None:
+        state: State = scope[STATE]
+        state.hub.admin.publishers.note(event_type, caller)
 
 
 def claim_of(request: Request, event_types: Iterable[str] = (), *, overrides: bool = True) -> Claim | None:

@@ -11,7 +11,7 @@ from penstock.hub.admin.sweeping import UPLOAD_SECONDS
 from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
 from penstock.hub.log.publish import BatchName, NewEvents
-from penstock.server.auth import check_producer, publisher_of, sender_of
+from penstock.server.auth import check_producer, note_publisher, publisher_of, sender_of
 from penstock.server.http.requests import media_type_of, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import event_type_of, state_of
@@ -96,6 +96,7 @@ async def publish_uploads(request: Request) -> Response:
         done = state.hub.batches.publish(batch, wanted.query, parts)
         access.events = done.appended
         state.metrics.published.add(name, done.appended)
+        note_publisher(request.scope, name)
         return json_response(_batch_object(batch.group, done.batch))
 
     return await state.run(publish)

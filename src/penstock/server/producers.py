@@ -19,7 +19,7 @@ from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, ProducerName, ProducerResult, PublishOptions
 from penstock.hub.producers.producers import ProducerStatus, new_group
-from penstock.server.auth import check_producer, publisher_of, sender_of
+from penstock.server.auth import check_producer, note_publisher, publisher_of, sender_of
 from penstock.server.http.requests import media_type_of, read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, page_links
 from penstock.server.log.publish import FLOW_ID, INLINE_BYTES, cursors_after, submit_events
@@ -193,6 +193,7 @@ async def publish_to_partition(request: Request) -> Response:
     assert found is not None
     access.events = found.events
     state.metrics.published.add(name, found.events)
+    note_publisher(request.scope, name)
     if found.produced is None:
         return json_response(publish_response(found.events, cursors_after(found)))
     return _answer_published(found.produced)

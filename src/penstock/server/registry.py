@@ -15,6 +15,7 @@ from starlette.responses import Response
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BadParameter
 from penstock.hub.background import rfc3339
+from penstock.hub.groups import Consumer
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
@@ -61,6 +62,39 @@ async def show_event_type(request: Request) -> Response:
     """GET /event-types/{event_type}: show an event type."""
     state, name = state_of(request), event_type_of(request)
     return await state.run(lambda: json_response(_event_type_object(state.hub.registry.load(name))))
+
+
+async def list_event_type_producers(request: Request) -> Response:
+    """GET /event-types/{event_type}/producers: list the callers that have published in the last 30 days."""
+    state, name = state_of(request), event_type_of(request)
+
+    def list_all() -> Response:
+        found = state.hub.admin.publishers.list(name)
+        return json_response({"items": [{"caller": each, "last_seen": rfc3339(at)} for each, at in found.items()]})
+
+    return await state.run(list_all)
+
+
+async def list_event_type_consumers(request: Request) -> Response:
+    """GET /event-types/{event_type}/consumers: list the consumer groups that read an event type."""
+    state, name = state_of(request), event_type_of(request)
+
+    def list_all() -> Response:
+        return json_response({"items": [_consumer_object(each) for each in state.hub.groups.list_consumers(name)]})
+
+    return await state.run(list_all)
+
+
+def _consumer_object(consumer: Consumer) -> dict[str, Any]:
+    group, at = consumer.group, consumer.committed_at
+    application = None if group.definition is None else group.definition["owning_application"]
+    return {
+        "group": group.name,
+        "kind": group.kind,
+        "owning_application": application,
+        "owner": consumer.owner,
+        "last_commit": None if at is None else rfc3339(at),
+    }
 
 
 async def replace_event_type(request: Request) -> Response:

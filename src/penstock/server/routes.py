@@ -235,6 +235,8 @@ _REGISTRY: Final[Sequence[HttpOperation]] = (
         registry_shapes.NEW_EVENT_TYPE,
     ),
     DELETE(_EVENT_TYPE, "admin", registry.delete_event_type, registry_shapes.DELETED),
+    GET(f"{_EVENT_TYPE}/producers", "view", registry.list_event_type_producers, registry_shapes.EVENT_TYPE_PRODUCERS),
+    GET(f"{_EVENT_TYPE}/consumers", "view", registry.list_event_type_consumers, registry_shapes.EVENT_TYPE_CONSUMERS),
     PUT(
         f"{_EVENT_TYPE}/partition-count",
         "admin",

@@ -106,6 +106,16 @@ class AccessRepository:
         """Record when tokens were last used, by their id."""
         self._run_each("token_used", [(at, token, at) for token, at in sorted(uses.items())])
 
+    def note_publishers(self, uses: Mapping[tuple[str, str], int], forget_before: int) -> None:
+        """Record when callers have last published, by event type and caller; forget those who have not for long."""
+        self._run("publishers_forget", before=forget_before)
+        self._run_each("publisher_seen", [(*which, at) for which, at in sorted(uses.items())])
+
+    def list_publishers(self, event_type: str, since: int) -> Mapping[str, int]:
+        """Return who has published to an event type, and when last, by caller."""
+        rows = self._run("publishers_list", name=event_type, since=since).fetchall()
+        return dict(rows)
+
     def list_rights_of_event_types(self) -> Mapping[str, Rights]:
         """Return the rights to each event type, by name."""
         return {row[0]: _read_rights(row) for row in self._run("rights_of_event_types").fetchall()}

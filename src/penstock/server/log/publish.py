@@ -37,7 +37,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, PublishOptions
-from penstock.server.auth import admit, event_type_named, publisher_of
+from penstock.server.auth import admit, event_type_named, note_publisher, publisher_of
 from penstock.server.http.requests import AVRO, read_body, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response, warn
 from penstock.server.limits import count_received
@@ -101,6 +101,7 @@ async def publish_lines(request: Request) -> Response:
             part = await state.wait(future)
             assert part is not None
             state.metrics.published.add(name, part.events)
+            note_publisher(request.scope, name)
             stored += part.events
             cursors |= cursors_after(part)
             access.events, access.partitions = stored, ",".join(map(str, sorted(cursors)))
@@ -195,12 +196,8 @@ class PlainPublishes:
         if stored is None:
             access.received = None
             return again
-        cursors = cursors_after(stored)
-        access.events, access.partitions = stored.events, ",".join(map(str, sorted(cursors)))
-        answer = msgspec.json.encode(zeroeventhub.publish_response(stored.events, cursors))
-        headers = [(b"content-length", b"%d" % len(answer)), *_HEADERS]
-        await access.send({"type": "http.response.start", "status": 200, "headers": headers})
-        await access.send({"type": "http.response.body", "body": answer})
+        note_publisher(scope, name)
+        await _answer_stored(access, stored)
         return None
 
     def _publish(
@@ -289,6 +286,15 @@ class PlainPublishes:
         else:
             for each in publishes:
                 each.fail(error)
+
+
+async def _answer_stored(access: AccessLine, stored: AppendResult) -> None:
+    cursors = cursors_after(stored)
+    access.events, access.partitions = stored.events, ",".join(map(str, sorted(cursors)))
+    answer = msgspec.json.encode(zeroeventhub.publish_response(stored.events, cursors))
+    headers = [(b"content-length", b"%d" % len(answer)), *_HEADERS]
+    await access.send({"type": "http.response.start", "status": 200, "headers": headers})
+    await access.send({"type": "http.response.body", "body": answer})
 
 
 class _Source(NamedTuple):
@@ -438,6 +444,8 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         return await state.run(partial(_answer_refused, events, error))  # It can have a million events.
     access.events = len(events)
     state.metrics.published.add(name, len(events))
+    if events:
+        note_publisher(request.scope, name)
     return warn(Response(status_code=200), [DELETIONS] if deletes else [])
 
 

@@ -3,6 +3,7 @@
 from typing import Final, get_args
 
 from penstock.core.events.event import EVENT_BYTES_MAX
+from penstock.core.groups import KINDS
 from penstock.core.registry.definition import (
     AUDIENCES,
     PENSTOCK,
@@ -118,6 +119,23 @@ CREATED: Final = answer_of("It exists now.", {}, 201)
 DELETED: Final = answer_of("It is gone, with all its events.", {})
 EVENT_TYPES: Final = answer_of("All event types.", {JSON: list_of(_EVENT_TYPE_SHOWN)})
 EVENT_TYPE: Final = answer_of("As its owner gave it, with the defaults filled in.", {JSON: _EVENT_TYPE_SHOWN})
+
+EVENT_TYPE_PRODUCERS: Final = answer_of(
+    "Who has published, and when last, to within minutes; nobody where callers are not authenticated.",
+    {JSON: object_of("items", items=list_of(object_of("caller last_seen", caller=_STRING, last_seen=_TIME)))},
+)
+_MAYBE_TEXT: Final = {"type": ["string", "null"]}
+_CONSUMER: Final = object_of(
+    "group kind owning_application owner last_commit",
+    group=_STRING,
+    kind={"enum": list(KINDS)},
+    owning_application={**_MAYBE_TEXT, "description": "Of a subscription."},
+    owner={**_MAYBE_TEXT, "description": "The caller to whom it belongs; null: nobody."},
+    last_commit={"type": ["string", "null"], "format": "date-time", "description": "null: there is no position yet."},
+)
+EVENT_TYPE_CONSUMERS: Final = answer_of(
+    "Its consumer groups, sorted by name; 1000 at most.", {JSON: object_of("items", items=list_of(_CONSUMER))}
+)
 
 OF_LIST: Final = (
     Parameter("owning_application", "Only those of this owner.", _STRING),

@@ -1,0 +1,67 @@
+"""Publishers: remembers who has published to which event type, to within minutes, for the last 30 days."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from penstock.core.access import Caller
+from penstock.hub.background import Clock
+from penstock.storage.store import Store
+
+KEPT_US: Final = 30 * 86_400 * 1_000_000
+"""Who has not published for so long is forgotten."""
+NOTE_INTERVAL: Final = 60.0
+"""Seconds between two records; a process that is killed loses so much."""
+WAITING_MAX: Final = 10_000
+"""So many callers and event types are remembered between two records."""
+
+
+class Publishers:
+    """Who publishes to the event types of one store. Safe to use from many threads.
+
+    `note` only remembers; the hub's watch has it recorded in the background, so that no publish waits for it.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._seen: dict[tuple[str, str], int] = {}
+        self._noted_at = time.monotonic()
+
+    def note(self, event_type: str, caller: Caller) -> None:
+        """Remember that *caller* publishes now."""
+        if len(self._seen) < WAITING_MAX:
+            self._seen[event_type, str(caller)] = self._clock()
+
+    def list(self, event_type: str) -> Mapping[str, int]:
+        """Return who has published in the last 30 days, and when last, by caller.
+
+        What other processes have not recorded yet is missing.
+
+        Raises:
+            EventTypeNotFound: there is no such event type.
+        """
+        with self._store.read() as tx:
+            created_at = tx.registry.get(event_type).created_at
+            found = dict(tx.access.list_publishers(event_type, self._clock() - KEPT_US))
+        for (name, caller), at in list(self._seen.items()):
+            if name == event_type and at >= created_at:
+                found[caller] = max(at, found.get(caller, 0))
+        return dict(sorted(found.items()))
+
+    def record(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Record what was noted since the last record, if that is `NOTE_INTERVAL` ago.
+
+        Raises:
+            DatabaseUnavailable: it is recorded next time.
+        """
+        if not self._seen or monotonic() - self._noted_at < NOTE_INTERVAL:
+            return
+        self._noted_at = monotonic()
+        seen, self._seen = self._seen, {}
+        try:
+            with self._store.write() as tx:
+                tx.access.note_publishers(seen, self._clock() - KEPT_US)
+        except BaseException:
+            self._seen = seen | self._seen
+            raise

@@ -1,0 +1,102 @@
+"""An event type tells who has published to it in the last 30 days, and which consumer groups read it."""
+
+import asyncio
+from typing import Any
+
+import httpx2
+
+from penstock.core.access import Caller
+from penstock.core.groups import PositionCommit
+from penstock.core.subscriptions.definition import complete_subscription
+from penstock.hub.admin.publishers import KEPT_US, NOTE_INTERVAL
+from penstock.hub.hub import Hub
+from penstock.server import HubApp
+from penstock.server.authentication.tokens import TokenMethod
+from penstock.storage import open_store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import an_event_type
+
+NAME = "order.placed"
+
+
+def read(app: HubApp, token: str, *paths: str, publishes: bool = False) -> list[Any]:
+    async def main() -> list[Any]:
+        async with app.lifespan():
+            headers = {"Authorization": f"Bearer {token}"}
+            transport = httpx2.ASGITransport(app=app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://hub", headers=headers) as http:
+                if publishes:
+                    answer = await http.post(f"/feeds/{NAME}", content=b'{"data":{"id":1}}')
+                    assert answer.status_code == 200
+                    refused = await http.post(f"/feeds/{NAME}", content=b'{"data":7}')
+                    assert refused.status_code == 422
+                answers = [await http.get(path) for path in paths]
+                return [each.json()["items"] if each.is_success else each.status_code for each in answers]
+
+    return asyncio.run(main())
+
+
+def test_event_type_tells_its_producers_and_consumers(migrated_url: str) -> None:
+    store = open_store(migrated_url)
+    store.migrate()
+    hub = Hub(store)
+    app = HubApp(lambda: hub, authentication=[TokenMethod()])
+    token = hub.admin.tokens.create(Caller("service", "shop")).secret
+    hub.registry.create(an_event_type(NAME, partition_count=1))
+    subscription = {"owning_application": "mail", "event_types": [NAME]}
+    found, _ = hub.subscriptions.create(complete_subscription(subscription))
+    hub.groups.commit("reports", "processor", [PositionCommit(NAME, 0, 0)])
+
+    producers, consumers, unknown = read(
+        app,
+        token,
+        f"/event-types/{NAME}/producers",
+        f"/event-types/{NAME}/consumers",
+        "/event-types/no.such/producers",
+        publishes=True,
+    )
+
+    assert [each["caller"] for each in producers] == ["service:shop"]
+    assert producers[0]["last_seen"] > "2026"
+    group, sub = sorted(consumers, key=lambda each: each["kind"])
+    assert (group["group"], group["kind"], group["owner"]) == ("reports", "processor", None)
+    assert group["last_commit"] is not None
+    assert (sub["group"], sub["owning_application"], sub["last_commit"]) == (found.id, "mail", None)
+    assert unknown == 404
+
+
+def test_producers_are_recorded_in_the_background_and_forgotten_after_30_days(
+    migrated_url: str,
+) -> None:
+    clock = VirtualClock()
+    hub, other = (Hub(open_store(migrated_url), clock=clock) for _ in range(2))
+    hub.store.migrate()
+    hub.registry.create(an_event_type(NAME))
+    publishers, caller = hub.admin.publishers, Caller("service", "shop")
+    publishers.note(NAME, caller)
+    publishers.record()
+    assert (list(publishers.list(NAME)), list(other.admin.publishers.list(NAME))) == (["service:shop"], [])
+
+    publishers.record(lambda: 1e12)
+    assert list(other.admin.publishers.list(NAME)) == ["service:shop"]
+
+    clock.advance(seconds=KEPT_US / 1_000_000 + 1)
+    assert list(other.admin.publishers.list(NAME)) == []
+    publishers.note(NAME, Caller("service", "billing"))
+    publishers.record(lambda: 1e12 + 2 * NOTE_INTERVAL)
+    assert list(other.admin.publishers.list(NAME)) == ["service:billing"]
+    hub.registry.delete(NAME)
+    clock.advance(seconds=1)
+    hub.registry.create(an_event_type(NAME))
+    assert list(other.admin.publishers.list(NAME)) == []
+    for each in (hub, other):
+        each.stop()
+
+
+def test_event_types_of_an_open_hub_have_no_known_producers(migrated_url: str) -> None:
+    store = open_store(migrated_url)
+    store.migrate()
+    hub = Hub(store)
+    hub.registry.create(an_event_type(NAME))
+
+    assert read(HubApp(lambda: hub), "", f"/event-types/{NAME}/producers", publishes=True) == [[]]
