@@ -144,6 +144,7 @@ def test_unusable_options_of_ingest_are_refused_before_spark_starts(at_hub: Comm
         (events, "--to", "lake", "--from", "nonsense"): (1, "penstock: option startingOffsets is 'nonsense'; allowed:"),
         (events, "--to", "lake", "--option", "nonsense"): (2, "'nonsense' is not NAME=VALUE"),
         (events, "--to", "lake", "--option", "some=thing"): (1, "some"),
+        (events, "--to", "lake", "--option", "Token=secret"): (2, "would show in the list of processes"),
         (events,): (2, "Missing option '--to'"),
     }
     for words, (status, said) in cases.items():

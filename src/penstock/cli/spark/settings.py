@@ -62,7 +62,7 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
     """Return NAME=VALUE pairs as a mapping.
 
     Raises:
-        BadParameter: one is none.
+        BadParameter: one is none, or is a token, which the machine's list of processes would show.
 
     >>> pairs(["spark.ui.enabled=true", "a=b=c"], "--conf")
     {'spark.ui.enabled': 'true', 'a': 'b=c'}
@@ -72,6 +72,9 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
         name, separator, value = each.partition("=")
         if not (name and separator):
             raise typer.BadParameter(f"{each!r} is not NAME=VALUE", param_hint=option)
+        if name.strip().lower() == "token":
+            advice = "a token here would show in the list of processes: use tokenFile=FILE, or --token-file for --url"
+            raise typer.BadParameter(advice, param_hint=option)
         found[name.strip()] = value
     return found
 
