@@ -24,11 +24,11 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
     """Make the first call of the method *name* of the resets fail, as if the database were away."""
     real, calls = getattr(hub.subscriptions.resets, name), []
 
-    def fail(*given: Any) -> Any:
+    def fail(*given: Any, **named: Any) -> Any:
         calls.append(given)
         if len(calls) == 1:
             raise DatabaseUnavailable(reason=f"away at {name}", retry_after=1)
-        return real(*given)
+        return real(*given, **named)
 
     monkeypatch.setattr(hub.subscriptions.resets, name, fail)
 
