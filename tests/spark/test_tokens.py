@@ -1,6 +1,7 @@
 """Queries send tokens to a hub that asks for them, follow a token file, and show no token."""
 
 import io
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -132,10 +133,10 @@ def test_running_stream_survives_a_rotated_token_and_says_what_to_do_when_it_is_
     try:
         query.processAllAvailable()
 
-        successor = direct.admin.tokens.rotate(token.token.id, overlap=60)
-        file.write_text(successor.secret)
-        direct.admin.tokens.revoke(token.token.id)
+        successor = direct.admin.tokens.rotate(token.token.id, overlap=0)
         shop.publish("rotated", [{"n": 2}])
+        time.sleep(1)  # The query is refused meanwhile.
+        file.write_text(successor.secret)
         until(lambda: read_all(shop, "survived") == [1, 2])
         assert query.isActive
 
@@ -151,6 +152,26 @@ def test_batch_without_a_token_fails_with_advice(spark: SparkSession, closed_hub
     shop.create_event_type("unread", partition_count=1)
     with pytest.raises(PySparkException, match="name a file with one in the option tokenFile"):
         spark.read.format("penstock").options(url=closed_hub.url, eventType="unread").load().count()
+
+
+def test_running_stream_fails_at_once_when_its_caller_loses_the_right_to_read(
+    spark: SparkSession, closed_hub: LiveHub, direct: Hub, shop: Client, tmp_path: Path
+) -> None:
+    ours, both = ({"data_type": SHOP.data_type, "value": name} for name in ("shop", "reader"))
+    lists = {"admins": [ours], "readers": [ours, both], "writers": [ours]}
+    shop.create_event_type("kept", partition_count=1, authorization=lists)
+    file = tmp_path / "token"
+    file.write_text(direct.admin.tokens.create(Caller("service", "reader")).secret)
+    rows = spark.readStream.format("penstock").options(url=closed_hub.url, eventType="kept", tokenFile=str(file))
+    query = rows.load().writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        query.processAllAvailable()
+
+        shop.replace_event_type(shop.event_type("kept") | {"authorization": lists | {"readers": [ours]}})
+        with pytest.raises(StreamingQueryException, match="Access on VIEW event-type:kept denied"):
+            query.awaitTermination(30)
+    finally:
+        query.stop()
 
 
 def test_processor_on_executors_sends_the_token_of_a_file(

@@ -1,5 +1,7 @@
 """Credentials of queries: a bearer token, given as an option or read from a file."""
 
+import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +10,12 @@ from typing import Final, TypeVar
 from penstock.errors import BadParameter, Unauthenticated
 
 FILE_ALLOWED: Final = "a file that can be read, with a token of printable ASCII in one line"
+ROTATION_SECONDS_MAX: Final = 15.0
+"""So long a query waits for another token in its file, after the hub has refused the one that was there."""
+WRITING_SECONDS_MAX: Final = 1.0
+LOOK_SECONDS: Final = 0.1
 Result = TypeVar("Result")
+_log: Final = logging.getLogger("penstock.spark")
 
 
 @dataclass(frozen=True)
@@ -26,31 +33,54 @@ class Credential:
     def send(self, attempt: Callable[[dict[str, str]], Result]) -> Result:
         """Return what *attempt* returns, called with the headers to send.
 
-        It is called again if the token was refused, and the file has another one by then.
+        If the token of a file is refused, it may be being rotated: *attempt* is called again as soon as the file has
+        another token, for up to `ROTATION_SECONDS_MAX`.
 
         Raises:
             Unauthenticated: the token is refused; says what to do, and does not show it.
             BadParameter: the file has no token.
         """
-        headers = self.headers()
-        try:
-            return attempt(headers)
-        except Unauthenticated as error:
-            again = self.headers()
-            if again == headers:
-                raise self._refusal() from error
-        try:
-            return attempt(again)
-        except Unauthenticated as error:
-            raise self._refusal() from error
+        headers, deadline = self.headers(), None
+        while True:
+            try:
+                return attempt(headers)
+            except Unauthenticated as error:
+                deadline = deadline or time.monotonic() + ROTATION_SECONDS_MAX
+                renewed = self._wait_for_another(headers, deadline)
+                if renewed is None:
+                    raise self._refusal() from error
+                headers = renewed
 
     def headers(self) -> dict[str, str]:
-        """Return the header for the token.
+        """Return the header for the token. A file without one is read again for a second: somebody may be writing it.
 
         Raises:
             BadParameter: the file has no token.
         """
-        return authorization(self.file) if self.token is None else _header(self.token)
+        if self.token is not None:
+            return _header(self.token)
+        deadline = time.monotonic() + WRITING_SECONDS_MAX
+        while True:
+            try:
+                return authorization(self.file)
+            except BadParameter:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(LOOK_SECONDS)
+
+    def _wait_for_another(self, refused: dict[str, str], deadline: float) -> dict[str, str] | None:
+        """Return the header for a token other than the *refused* one; None if the file has none by the deadline."""
+        if self.file is None:
+            return None
+        is_told = False
+        while (headers := self.headers()) == refused:
+            if time.monotonic() >= deadline:
+                return None
+            if not is_told:
+                is_told = True
+                _log.warning("the hub refuses the token in %s; waiting for another one", self.file)
+            time.sleep(LOOK_SECONDS)
+        return headers
 
     def _refusal(self) -> Unauthenticated:
         if self.file is not None:

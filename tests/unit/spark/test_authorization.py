@@ -1,10 +1,12 @@
 import pickle
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import BadParameter, Unauthenticated
+from penstock.spark import authorization as authorizing
 from penstock.spark.authorization import ANONYMOUS, Credential, authorization
 from penstock.spark.nakadi.options import NAMES as NAKADI_NAMES
 from penstock.spark.options import known_options, parse_options
@@ -91,7 +93,27 @@ def test_refused_token_is_not_sent_again_and_not_shown(credential: Credential, r
     assert "geheim" not in str(refused.value) + repr(refused.value)
 
 
-def test_refused_token_of_a_file_names_the_file(tmp_path: Path) -> None:
+def test_refused_request_waits_for_the_new_token_while_the_file_is_being_rotated(tmp_path: Path) -> None:
+    file, asked = tmp_path / "token", list[str]()
+    file.write_text("old")
+    steps = [threading.Timer(0.3, file.unlink), threading.Timer(0.6, file.write_text, ["new"])]
+    for step in steps:
+        step.start()
+
+    assert Credential(file=str(file)).send(hub_that_takes("new", asked=asked)) == "answered"
+    assert asked == ["Bearer old", "Bearer new"]
+
+
+def test_token_file_that_is_being_written_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("")
+    threading.Timer(0.3, file.write_text, ["new"]).start()
+
+    assert Credential(file=str(file)).headers() == {"Authorization": "Bearer new"}
+
+
+def test_refused_token_of_a_file_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authorizing, "ROTATION_SECONDS_MAX", 0.3)
     file, asked = tmp_path / "token", list[str]()
     file.write_text("geheim")
 
