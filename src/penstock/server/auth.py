@@ -5,8 +5,9 @@ path of the request. A handler asks again, here too, about what only a query or 
 has its permission checked while it waits.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -17,6 +18,8 @@ from penstock.server.authentication.authentication import CALLER, Authentication
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.server.state import STATE, State, state_of
 from penstock.server.telemetry import access_of
+
+Found = TypeVar("Found")
 
 
 def event_type_named(name: str) -> Resource:
@@ -161,6 +164,7 @@ def claim_of(request: Request, event_types: Iterable[str] = (), *, overrides: bo
     """Return the claim of an admitted *request* to what belongs to its first user; None without authentication.
 
     With *overrides*, administrators of all *event_types* of the thing, and of the hub, may use it whoever owns it.
+    Nobody administers an event type that was dropped, or that is not known here: see `know`.
     """
     state = state_of(request)
     if state.authentication is None:
@@ -175,7 +179,8 @@ def claim_of(request: Request, event_types: Iterable[str] = (), *, overrides: bo
             permissions.check(caller, "admin", resource)
     except AccessDenied:
         return Claim(caller)
-    return Claim(caller, overrides=bool(resources) or permissions.is_administrator(caller))
+    administers = bool(resources) and all(map(permissions.knows, resources))
+    return Claim(caller, overrides=administers or permissions.is_administrator(caller))
 
 
 def check_producer(request: Request, event_type: str, group: str, *, asks: bool = True) -> None:
@@ -196,6 +201,23 @@ def check_producer(request: Request, event_type: str, group: str, *, asks: bool 
     if not asks:
         raise Conflict("the owner of the producer group is not known yet")
     owners.check(event_type, group, claim)
+
+
+def keep_seen(request: Request, found: Iterable[Found], resource_of: Callable[[Found], Resource]) -> list[Found]:
+    """Return those of *found* that the sender of an admitted *request* may look at, in a worker thread.
+
+    The rights to things that another hub has just created are read first.
+    """
+    pairs = [(each, resource_of(each)) for each in found]
+    know(request, [resource for _, resource in pairs])
+    return [each for each, resource in pairs if sees(request, resource)]
+
+
+def know(request: Request, resources: Iterable[Resource]) -> None:
+    """Read the rights again, in a worker thread, if those to some of *resources* are not known here."""
+    permissions = state_of(request).hub.admin.permissions
+    if not all(map(permissions.knows, resources)):
+        permissions.refresh()
 
 
 def sees(request: Request, resource: Resource) -> bool:

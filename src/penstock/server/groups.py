@@ -1,6 +1,6 @@
 """The routes of consumer groups: their positions, lag, resets, and history."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
-from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound, NotOwner
+from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, NotOwner
 from penstock.hub.background import rfc3339
 from penstock.hub.groups import GroupLag, MovedPosition
-from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, sees, sender_of
+from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, keep_seen, know, sees, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import Pairs, json_response, page_links
 from penstock.server.state import state_of
@@ -93,6 +93,7 @@ async def reset_positions(request: Request) -> Response:
     named = {each.event_type for each in given.resets if each.event_type is not None and is_name(each.event_type)}
 
     def reset() -> Response:
+        _authorize_reset(request, named)
         claim = claim_of(request, group.sources)
         moved = state.hub.groups.reset(
             name, given.resets, given.reason, dry_run=given.dry_run, by=claim, sender=sender_of(request)
@@ -100,6 +101,15 @@ async def reset_positions(request: Request) -> Response:
         return json_response({"items": [_reset_object(each) for each in moved], "dry_run": given.dry_run})
 
     return await state.run_settled(sorted(named) or group.sources, reset)
+
+
+def _authorize_reset(request: Request, event_types: Iterable[str]) -> None:
+    """Raise AccessDenied unless the sender may read, or administers, each event type in which a group is to move."""
+    for each in map(event_type_named, sorted(event_types)):
+        try:
+            authorize_now(request, "admin", each)
+        except AccessDenied:
+            authorize_now(request, "read", each)
 
 
 async def show_history(request: Request) -> Response:
@@ -112,9 +122,10 @@ async def show_history(request: Request) -> Response:
     def list_page() -> Response:
         _find_seen(request, name)
         found = state.hub.groups.list_interventions(name, before=after, limit=limit + 1)
+        seen = keep_seen(request, found[:limit], lambda each: event_type_named(each.source))
         asked = {"after": str(found[limit - 1].id)} if found[limit:] else {}
         links = page_links(request, f"/groups/{quote(name, safe='')}/history", _next_page(asked, limit))
-        return json_response({"items": [_intervention_object(each) for each in found[:limit]], "_links": links})
+        return json_response({"items": list(map(_intervention_object, seen)), "_links": links})
 
     return await state.run(list_page)
 
@@ -139,6 +150,7 @@ def _find_seen(request: Request, name: str) -> GroupSummary:
         AccessDenied: the sender may look at none of its event types.
     """
     group = state_of(request).hub.groups.find(name)
+    know(request, map(event_type_named, group.sources))
     if not _sees(request, group):
         authorize_now(request, "view", *map(event_type_named, group.sources))
     return group
@@ -149,6 +161,7 @@ def _list_seen(request: Request, which: GroupFilter, limit: int) -> list[GroupSu
     seen: list[GroupSummary] = []
     while len(seen) < limit:
         found = state_of(request).hub.groups.list(which, limit)
+        know(request, [event_type_named(source) for each in found for source in each.sources])
         seen += [each for each in found if _sees(request, each)]
         if len(found) < limit:
             break

@@ -12,14 +12,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.core.access import HUB
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BadParameter
+from penstock.hub.admin.permissions import is_own
 from penstock.hub.background import rfc3339
 from penstock.hub.groups import Consumer
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
-from penstock.server.auth import event_type_named, sees, sender_of
+from penstock.server.auth import authorize_now, event_type_named, keep_seen, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, page_links, warn, warn_of_no_effect
 from penstock.server.state import event_type_of, state_of
@@ -40,7 +42,9 @@ async def list_event_types(request: Request) -> Response:
 
     def list_page() -> Response:
         feeds = [feed for feed in state.hub.registry.list() if _matches(feed, writer, owner)]
-        return json_response([_event_type_object(feed) for feed in feeds if sees(request, event_type_named(feed.name))])
+        return json_response(
+            list(map(_event_type_object, keep_seen(request, feeds, lambda feed: event_type_named(feed.name))))
+        )
 
     return await state.run(list_page)  # Thousands of event types would block the event loop.
 
@@ -52,6 +56,11 @@ async def create_event_type(request: Request) -> Response:
 
     def create() -> Response:
         definition = parse_json(body)
+        name = definition.get("name") if isinstance(definition, dict) else None
+        if isinstance(name, str) and is_own(
+            event_type_named(name)
+        ):  # The hub would write there what others may not read.
+            authorize_now(request, "administer", HUB)
         state.hub.registry.create(definition, sender_of(request))
         return _answer_change(state.hub, definition["name"], 201, definition)
 

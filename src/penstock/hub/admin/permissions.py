@@ -57,7 +57,7 @@ class _Known(NamedTuple):
 def is_own(resource: Resource) -> bool:
     """Return whether a thing is an event type of the hub's own, which may hold what others may not read.
 
-    Dead letters have events of every event type. Without lists of their own only administrators may use them.
+    Dead letters have events of every event type. Administrators alone may create one, and use one without lists.
 
     >>> is_own(Resource("event_type", "nakadi.dead.letter.queue")), is_own(Resource("event_type", "order.placed"))
     (True, False)

@@ -18,7 +18,7 @@ from penstock.errors import BadParameter, HubUnavailable, InvalidSubscription, U
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
-from penstock.server.auth import authorize_now, event_type_named, sees, sender_of, subscription_with
+from penstock.server.auth import authorize_now, event_type_named, keep_seen, sender_of, subscription_with
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, link, page_links, warn_of_no_effect
 from penstock.server.state import state_of, subscription_of
@@ -171,7 +171,7 @@ async def list_subscriptions(request: Request) -> Response:
             found = hub.subscriptions.list_newest(search, limit=limit, offset=offset)
         else:
             found = hub.subscriptions.list_after(search, id="" if token == NEW else token, limit=limit)
-        seen = [each for each in found if sees(request, subscription_with(each.id))]
+        seen = keep_seen(request, found, lambda each: subscription_with(each.id))
         items = list(map(subscription_object, seen))
         if shows:
             items = [item | status for item, status in zip(items, list_statuses(hub, seen), strict=True)]
