@@ -9,6 +9,7 @@ from penstock.errors import AccessDenied, Blocked
 from penstock.hub.admin.settings import BlockKind, Settings, SettingsSnapshot
 from penstock.hub.admin.tokens import Tokens
 from penstock.hub.background import Clock
+from penstock.storage.admin import DecodedLists
 from penstock.storage.store import Store
 
 DefaultAccess = Literal["open", "closed"]
@@ -94,6 +95,7 @@ class Permissions:
         self._changed = changed
         self._policy: AccessPolicy | None = None
         self._known: _Known | None = None
+        self._decoded = DecodedLists()
         self._refreshing = threading.Lock()
         self._looked_at = 0
         self._allowed = _Allowed(None, None, set())
@@ -125,10 +127,14 @@ class Permissions:
         with self._refreshing:
             revision, before, now = self._settings.current().access_revision, self._known, self._clock()
             if before is None or before.revision != revision:
+                decoded = DecodedLists(self._decoded)
                 with self._store.read() as tx:
-                    rights = tx.access.list_rights_of_event_types(), tx.access.list_rights_of_subscriptions()
+                    event_types = tx.access.list_rights_of_event_types(decoded)
+                    subscriptions = tx.access.list_rights_of_subscriptions(decoded)
                     self._tokens.replace_known(tx.access.list_tokens())
-                self._known = _Known(revision, *rights)
+                decoded.forget_unused()
+                self._decoded = decoded
+                self._known = _Known(revision, event_types, subscriptions)
             has_changed = self._known is not before or self._has_expired(now)
             self._looked_at = now
         if has_changed and before is not None:

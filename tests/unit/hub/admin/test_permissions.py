@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any, get_args
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from penstock.core.access import (
     Caller,
     Permission,
     Resource,
+    Rights,
     Sender,
 )
 from penstock.core.subscriptions.definition import complete_subscription
@@ -316,3 +318,18 @@ def test_rights_cost_no_query(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None
 
     hub.admin.permissions.check(READER, "read", EVENT_TYPE)
     assert hub.admin.tokens.find(secret) == READER
+
+
+def test_lists_that_have_not_changed_are_not_decoded_again(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    enforce(hub)
+    hub.registry.create(an_event_type(NAME, authorization=AUTHORIZATION))
+    hub.admin.permissions.refresh()
+    decode = Mock(wraps=Rights.of)
+    monkeypatch.setattr(Rights, "of", decode)
+    others = AUTHORIZATION | {"readers": a_list(STRANGER)}
+    hub.registry.create(an_event_type(OTHER.name, authorization=others))
+    hub.admin.permissions.refresh()
+
+    assert decode.call_count == 1
+    assert find_allowed(hub, READER) >= {"view", "read"}
+    assert find_allowed(hub, STRANGER, OTHER) >= {"view", "read"}
