@@ -319,6 +319,16 @@ def test_reset_tells_nothing_of_an_event_type_that_the_caller_may_not_read(
         assert hidden not in one.get(f"{path}/history").text
 
 
+def test_reset_of_a_subscription_tells_nothing_of_other_event_types(secured: Secured, root: httpx2.Client) -> None:
+    hidden, mine = create(root), create(root, readers=a_list("one"))
+    with secured.http("one") as one:
+        made = one.post("/subscriptions", json={"owning_application": mine, "event_types": [mine]}).json()
+        items = [{"event_type": hidden, "partition": "0", "offset": "000000000000000099"}]
+        for given in ({"items": items, "dry_run": True}, {"items": items}):
+            answer = one.patch(f"/subscriptions/{made['id']}/cursors", json=given)
+            assert problem_of(answer, 403, "access-denied")["resource"] == f"event-type:{hidden}"
+
+
 def test_consumer_group_without_an_owner_is_adopted_by_its_first_user(secured: Secured, root: httpx2.Client) -> None:
     name = create(root, readers=a_list("one", "two"))
     group = f"old-{name}"

@@ -27,7 +27,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.commits import CursorCommit
-from penstock.server.auth import admit, event_type_named, sender_of
+from penstock.server.auth import admit, authorize_now, event_type_named, sender_of
 from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
@@ -97,10 +97,10 @@ async def reset_cursors(request: Request) -> Response:
     body = await read_body(request, state.run, BODY_BYTES_MAX)
     given = parse_subscription_reset(body, strict=hub.limits.strict)
     if given.dry_run:
-        return await state.run(lambda: json_response(_dry_run(hub, subscription_id, given)))
+        return await state.run(lambda: json_response(_dry_run(request, subscription_id, given)))
 
     def begin() -> Mapping[FeedPartition, int]:
-        hub.subscriptions.find(subscription_id)
+        _check_named(request, subscription_id, given)
         offsets = _find_targets(hub, given)
         hub.subscriptions.resets.begin(subscription_id, offsets)
         return offsets
@@ -119,9 +119,20 @@ async def reset_cursors(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _dry_run(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
+def _check_named(request: Request, subscription_id: str, given: GivenReset) -> None:
+    """Check that the sender may look at the event types that a reset names and that are none of the subscription's.
+
+    The reset is refused anyway, but why tells where they begin and end.
+    """
+    definition = state_of(request).hub.subscriptions.find(subscription_id).definition
+    named = {each.event_type or "" for each in given.items or () if each is not None}
+    authorize_now(request, "view", *map(event_type_named, sorted(named.difference(definition["event_types"]))))
+
+
+def _dry_run(request: Request, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
     """Return the positions that a reset would set, or raise the error that it would raise."""
-    hub.subscriptions.find(subscription_id)
+    hub = state_of(request).hub
+    _check_named(request, subscription_id, given)
     offsets = _find_targets(hub, given)
     epochs = hub.subscriptions.resets.dry_run(subscription_id, offsets)
     items = [position_object(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
