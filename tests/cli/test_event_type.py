@@ -54,7 +54,7 @@ def test_event_size_limit_is_shown_and_enforced_and_member_without_effect_is_rep
     refused = at_hub("publish", "short", stdin=json.dumps({"text": "x" * 65_536}))
 
     assert (created.status, shown.status, refused.status) == (0, 0, 1)
-    assert "short: options.retention_time has no effect yet" in created.err
+    assert "short: options.retention_time has no effect" in created.err
     assert "lines of its feed have at most 65536 bytes" in shown.out
     assert "line 1 of standard input: the event takes up to " in refused.err
     assert "more than the max_event_bytes of 'short', 65536\n" in refused.err

@@ -22,7 +22,7 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import Served, client_of, create, problem_of, until
 
 NAME = "order.placed"
-GET = b"GET /version HTTP/1.1\r\nHost: hub\r\n\r\n"
+GET = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def send(hub: LiveHub, request: bytes) -> None:
 
 
 def get(hub: LiveHub, target: str) -> None:
-    send(hub, f"GET {target} HTTP/1.1\r\nHost: hub\r\n\r\n".encode())
+    send(hub, f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
 
 @attack
@@ -118,7 +118,9 @@ def many_headers(hub: LiveHub, feed: Served) -> None:
         lines = b"".join(b"%s: a;q=0.%d,b\r\n" % (name, number) for number in range(count))
         send(
             hub,
-            b"GET %s?n=1&cursor0=_first HTTP/1.1\r\nHost: hub\r\n" % feed.path.encode() + lines[:60_000] + b"\r\n\r\n",
+            b"GET %s?n=1&cursor0=_first HTTP/1.1\r\nHost: localhost\r\n" % feed.path.encode()
+            + lines[:60_000]
+            + b"\r\n\r\n",
         )
 
 
@@ -133,13 +135,13 @@ def head_in_tiny_segments(hub: LiveHub, _: Served) -> None:
 
 @attack
 def body_in_tiny_chunks(hub: LiveHub, feed: Served) -> None:
-    head = b"POST %s HTTP/1.1\r\nHost: hub\r\nTransfer-Encoding: chunked\r\n\r\n" % feed.path.encode()
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" % feed.path.encode()
     send(hub, head + b"1\r\n\n\r\n" * 1_000_000 + b"0\r\n\r\n")
 
 
 @attack
 def pipelined_requests(hub: LiveHub, _: Served) -> None:
-    send(hub, b"GET /version HTTP/1.1\r\nHost: hub\r\n\r\n" * 5_000)
+    send(hub, b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5_000)
 
 
 @attack

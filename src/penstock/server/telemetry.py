@@ -129,7 +129,7 @@ class AccessLine:
     @property
     def _agent(self) -> str:
         """The header User-Agent, cut at `AGENT_CHARS_MAX`; - if there is none."""
-        for name, value in self._scope["headers"]:
+        for name, value in self._scope.get("headers", ()):
             if name == b"user-agent":
                 return make_printable(value[:AGENT_CHARS_MAX].decode("latin-1"))
         return "-"
