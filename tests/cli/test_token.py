@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from penstock.hub.admin.settings import Settings
 from penstock.storage import open_store
@@ -39,6 +40,13 @@ def test_database_without_tokens_says_how_to_make_one(penstock: Command) -> None
     penstock("migrate")
 
     assert "penstock token create" in penstock("token", "list").out
+
+
+@pytest.mark.parametrize("name", ["*", "unauthenticated", " billing", "two\nlines"])
+def test_name_that_means_everybody_or_is_no_name_is_refused(penstock: Command, name: str) -> None:
+    penstock("migrate")
+
+    assert penstock("token", "create", name).status == 2
 
 
 def test_unknown_token_is_refused_by_name(penstock: Command) -> None:

@@ -42,7 +42,7 @@ def create(
     from penstock.hub.background import system_clock
 
     if not is_caller_name(application):
-        raise typer.BadParameter("NAME is printable text without spaces around it, such as billing, and not *")
+        raise typer.BadParameter("NAME is printable text, such as billing; * and unauthenticated mean everybody")
     caller, by = Caller(kind, application), find_operator()
     with opened(database) as store:
         store.check()

@@ -48,12 +48,15 @@ CALLER_CHARS_MAX: Final = 255
 
 
 def is_caller_name(value: str) -> bool:
-    """Return whether *value* can name a caller; `*` means everybody, and control characters would spoil the log.
+    """Return whether *value* can name a caller.
 
-    >>> is_caller_name("billing"), is_caller_name("*"), is_caller_name(""), is_caller_name(" billing")
-    (True, False, False, False)
+    `*` and `unauthenticated` mean everybody, and control characters would spoil the log.
+
+    >>> [is_caller_name(each) for each in ("billing", "*", "unauthenticated", "", " billing")]
+    [True, False, False, False, False]
     """
-    return 0 < len(value) <= CALLER_CHARS_MAX and value.isprintable() and value.strip() == value and value != "*"
+    is_whole = 0 < len(value) <= CALLER_CHARS_MAX and value.isprintable() and value.strip() == value
+    return is_whole and value not in (WILDCARD, UNAUTHENTICATED.value)
 
 
 UNAUTHENTICATED: Final = Caller("service", "unauthenticated")

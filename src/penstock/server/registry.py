@@ -15,7 +15,7 @@ from starlette.responses import Response
 from penstock.core.access import HUB
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BadParameter
-from penstock.hub.admin.permissions import is_own
+from penstock.hub.admin.permissions import is_reserved
 from penstock.hub.background import rfc3339
 from penstock.hub.groups import Consumer
 from penstock.hub.hub import Hub
@@ -57,9 +57,8 @@ async def create_event_type(request: Request) -> Response:
     def create() -> Response:
         definition = parse_json(body)
         name = definition.get("name") if isinstance(definition, dict) else None
-        if isinstance(name, str) and is_own(
-            event_type_named(name)
-        ):  # The hub would write there what others may not read.
+        if isinstance(name, str) and is_reserved(event_type_named(name)):
+            # The hub would write there what others may not read.
             authorize_now(request, "administer", HUB)
         state.hub.registry.create(definition, sender_of(request))
         return _answer_change(state.hub, definition["name"], 201, definition)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.hub.hub import Hub
 from penstock.storage import Store, open_store
 from penstock.testing.clock import VirtualClock
 from tests.unit.hub.committing import Log
@@ -51,6 +52,14 @@ def either_store(migrated_url: str) -> Iterator[Store]:
     store.migrate()
     yield store
     store.close()
+
+
+@pytest.fixture
+def hub(either_store: Store, clock: VirtualClock) -> Iterator[Hub]:
+    """A hub that was not started, on SQLite and on PostgreSQL in turn."""
+    found = Hub(either_store, clock=clock)
+    yield found
+    found.stop()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from penstock.hub.admin.settings import Feature
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import ProducerName
 from penstock.storage import open_store
-from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import an_event_type
 from tests.failing import has_code
 from tests.unit.hub.feeds import read_data
@@ -28,15 +26,6 @@ AUDIT, OF_EVENT_TYPES, OF_SUBSCRIPTIONS = "nakadi.audit.log", "nakadi.event.type
 JANE = Sender(Caller("user", "jane"), "10.0.0.7")
 WHO = {"user": "jane", "user_type": "user", "address": "10.0.0.7"}
 ADA = {"data_type": "user", "value": "ada"}
-
-
-@pytest.fixture
-def hub(migrated_url: str, clock: VirtualClock) -> Iterator[Hub]:
-    store = open_store(migrated_url)
-    store.migrate()
-    found = Hub(store, clock=clock)
-    yield found
-    found.stop()
 
 
 @pytest.fixture

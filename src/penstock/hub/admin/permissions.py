@@ -41,8 +41,8 @@ _OF_HUB: Final = frozenset({"administer", "monitor"})
 """Permissions that concern the hub, whatever the path of a request names."""
 
 
-OWN_PREFIX: Final = "nakadi."
-"""The names of the hub's own event types begin so."""
+RESERVED_PREFIX: Final = "nakadi."
+"""Names of event types that begin so are reserved: those of the hub's own do."""
 ALLOWED_MAX: Final = 100_000
 """So many verdicts are remembered."""
 
@@ -55,15 +55,15 @@ class _Known(NamedTuple):
     subscriptions: Mapping[str, Rights]
 
 
-def is_own(resource: Resource) -> bool:
-    """Return whether a thing is an event type of the hub's own, which may hold what others may not read.
+def is_reserved(resource: Resource) -> bool:
+    """Return whether a thing is an event type with a reserved name, which may hold what others may not read.
 
     Dead letters have events of every event type. Administrators alone may create one, and use one without lists.
 
-    >>> is_own(Resource("event_type", "nakadi.dead.letter.queue")), is_own(Resource("event_type", "order.placed"))
-    (True, False)
+    >>> [is_reserved(Resource("event_type", name)) for name in ("nakadi.dead.letter.queue", "order.placed")]
+    [True, False]
     """
-    return resource.kind == "event_type" and resource.name.startswith(OWN_PREFIX)
+    return resource.kind == "event_type" and resource.name.startswith(RESERVED_PREFIX)
 
 
 class _Allowed(NamedTuple):
@@ -220,7 +220,9 @@ class Permissions:
             if rights is None:
                 if resource.kind != "hub":
                     return True  # It does not exist, or is a group, which belongs to its owner: see `Groups`.
-            elif rights.allow(caller, permission, is_open=policy.default_access == "open" and not is_own(resource)):
+            elif rights.allow(
+                caller, permission, is_open=policy.default_access == "open" and not is_reserved(resource)
+            ):
                 return True
         lists = self._settings.current().administration
         return self.is_administrator(caller) or any(

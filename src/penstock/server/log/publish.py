@@ -189,13 +189,13 @@ class PlainPublishes:
         if not events:
             return again
         access.received = length
-        count_received(scope, length)
         has_metadata = feed.event_type.category != "undefined"
         source = _Source(name, flow_id, publisher_of(scope) if has_metadata else PUBLISHER)
         stored = await self._publish(source, events, length)
         if stored is None:
             access.received = None
             return again
+        count_received(scope, length)
         note_publisher(scope, name)
         await _answer_stored(access, stored)
         return None

@@ -40,15 +40,6 @@ AUTHORIZATION = {"admins": a_list(ADMIN), "readers": a_list(READER), "writers": 
 
 
 @pytest.fixture
-def hub(migrated_url: str, clock: VirtualClock) -> Iterator[Hub]:
-    store = open_store(migrated_url)
-    store.migrate()
-    found = Hub(store, clock=clock)
-    yield found
-    found.stop()
-
-
-@pytest.fixture
 def elsewhere(hub: Hub, migrated_url: str, clock: VirtualClock) -> Iterator[Hub]:
     """Another hub over the same database."""
     found = Hub(open_store(migrated_url), clock=clock)

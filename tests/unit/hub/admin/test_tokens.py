@@ -1,7 +1,6 @@
 """Tokens: created once, kept as digests, found from memory, expired, rotated, revoked."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +10,6 @@ from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.admin.sweeping import TOKENS_KEPT_SECONDS
 from penstock.hub.admin.tokens import TOKEN_CHARS, USE_INTERVAL, Tokens
 from penstock.hub.hub import Hub
-from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 
 BILLING = Caller("service", "billing")
@@ -19,13 +17,10 @@ ONE_SECOND = 1_000_000
 
 
 @pytest.fixture
-def hub(migrated_url: str, clock: VirtualClock) -> Iterator[Hub]:
-    store = open_store(migrated_url)
-    store.migrate()
-    found = Hub(store, clock=clock)
-    found.admin.permissions.enforce(AccessPolicy())
-    yield found
-    found.stop()
+def hub(hub: Hub) -> Hub:
+    """A hub that authenticates callers."""
+    hub.admin.permissions.enforce(AccessPolicy())
+    return hub
 
 
 @pytest.fixture
