@@ -106,16 +106,18 @@ class TokenBucket:
     It can be overdrawn, since the size of a body is known once it was sent; then it has to fill up again.
     """
 
-    __slots__ = ("_full_at", "_seconds_each")
+    __slots__ = ("_seconds_each", "full_at")
 
     def __init__(self, rate: float) -> None:
         """Allow *rate* a second."""
         self._seconds_each = 1 / rate
-        self._full_at = -math.inf
+        self.full_at = -math.inf
+        """When it is full again."""
 
     def take(self, amount: float, now: float) -> None:
         """Use *amount*, even if there is less."""
-        self._full_at = max(self._full_at, now) + amount * self._seconds_each
+        full_at = self.full_at
+        self.full_at = (max(now, full_at)) + amount * self._seconds_each
 
     def seconds_left(self, now: float) -> float:
         """Return how many seconds it takes until something may be used; 0 or less: now.
@@ -125,7 +127,7 @@ class TokenBucket:
         >>> bucket.seconds_left(now=100.0), bucket.seconds_left(now=103.0)
         (3.0, 0.0)
         """
-        return self._full_at - now - BURST_SECONDS
+        return self.full_at - now - BURST_SECONDS
 
 
 class Usage:
@@ -141,12 +143,15 @@ class Usage:
 
     def find_used_up(self, now: float) -> tuple[str, float] | None:
         """Return the rate that is used up, and for how many seconds; None if there is none."""
+        latest = now + BURST_SECONDS
+        if self.requests.full_at <= latest and self.bytes_in.full_at <= latest and self.bytes_out.full_at <= latest:
+            return None
         seconds, name = max(
             (self.requests.seconds_left(now), "requests"),
             (self.bytes_in.seconds_left(now), "bytes-in"),
             (self.bytes_out.seconds_left(now), "bytes-out"),
         )
-        return (name, seconds) if seconds > 0 else None
+        return name, seconds
 
 
 USAGE: Final = "penstock.usage"
@@ -173,7 +178,8 @@ class Limiter:
         self._connections: dict[str, int] = {}
         self.connections = 0
         """Open connections."""
-        self.has_rates = limits.caller.has_rates or limits.total.has_rates
+        self._has_total_rates = limits.total.has_rates
+        self.has_rates = limits.caller.has_rates or self._has_total_rates
         """Whether a request has to `begin`."""
 
     # Connections.
@@ -210,10 +216,11 @@ class Limiter:
         use, now = self.find(caller), self._monotonic()
         if (used_up := use.caller.find_used_up(now)) is not None:
             raise self._refuse(*used_up)
-        if (used_up := self._total.find_used_up(now)) is not None:
-            raise self._refuse_all(*used_up)
+        if self._has_total_rates:
+            if (used_up := self._total.find_used_up(now)) is not None:
+                raise self._refuse_all(*used_up)
+            self._total.requests.take(1, now)
         use.caller.requests.take(1, now)
-        self._total.requests.take(1, now)
         return use
 
     def find(self, caller: CallerKey) -> "RequestUsage":
@@ -255,19 +262,20 @@ class Limiter:
 
     def receive(self, caller: Usage, size: int) -> float:
         """Count *size* bytes of a body; return how many seconds the rest of it has to wait."""
-        now = self._monotonic()
-        return self._take(caller.bytes_in, self._total.bytes_in, size, now)
+        return self._take(caller.bytes_in, self._total.bytes_in, size)
 
     def send(self, caller: Usage, size: int) -> float:
         """Count *size* bytes of an answer; return how many seconds the rest of it has to wait."""
-        now = self._monotonic()
-        return self._take(caller.bytes_out, self._total.bytes_out, size, now)
+        return self._take(caller.bytes_out, self._total.bytes_out, size)
 
-    @staticmethod
-    def _take(one: TokenBucket, total: TokenBucket, size: int, now: float) -> float:
+    def _take(self, one: TokenBucket, total: TokenBucket, size: int) -> float:
+        now = self._monotonic()
         one.take(size, now)
-        total.take(size, now)
-        return min(PAUSE_SECONDS_MAX, max(0.0, one.seconds_left(now), total.seconds_left(now)))
+        seconds = one.seconds_left(now)
+        if self._has_total_rates:
+            total.take(size, now)
+            seconds = max(seconds, total.seconds_left(now))
+        return min(PAUSE_SECONDS_MAX, seconds) if seconds > 0 else 0.0
 
     def _refuse(self, name: str, seconds: float) -> PenstockError:
         allowed = getattr(self._limits.caller, name.replace("-", "_"))

@@ -25,13 +25,13 @@ class Publishers:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._seen: dict[tuple[str, str], int] = {}
+        self._seen: dict[tuple[str, Caller], int] = {}
         self._noted_at = time.monotonic()
 
     def note(self, event_type: str, caller: Caller) -> None:
         """Remember that *caller* publishes now."""
         if len(self._seen) < WAITING_MAX:
-            self._seen[event_type, str(caller)] = self._clock()
+            self._seen[event_type, caller] = self._clock()
 
     def list(self, event_type: str) -> Mapping[str, int]:
         """Return who has published in the last 30 days, and when last, by caller.
@@ -46,7 +46,7 @@ class Publishers:
             found = dict(tx.access.list_publishers(event_type, self._clock() - KEPT_US))
         for (name, caller), at in list(self._seen.items()):
             if name == event_type and at >= created_at:
-                found[caller] = max(at, found.get(caller, 0))
+                found[str(caller)] = max(at, found.get(str(caller), 0))
         return dict(sorted(found.items()))
 
     def record(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -61,7 +61,9 @@ class Publishers:
         seen, self._seen = self._seen, {}
         try:
             with self._store.write() as tx:
-                tx.access.note_publishers(seen, self._clock() - KEPT_US)
+                tx.access.note_publishers(
+                    {(name, str(caller)): at for (name, caller), at in seen.items()}, self._clock() - KEPT_US
+                )
         except BaseException:
             self._seen = seen | self._seen
             raise
