@@ -220,7 +220,7 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
             resource = resource_of(request)
             if resource.kind == "event_type" and is_name(resource.name):
                 access.feed = resource.name
-            await admit(request, operation.needs, resource)
+            await admit(request.scope, operation.needs, resource)
             if changes_producer and state_of(request).authentication is not None:
                 name, group = resource.name, check_group(request.path_params["group"])
                 await state_of(request).run(lambda: check_producer(request, name, group))

@@ -17,7 +17,7 @@ from penstock.errors import AccessDenied, Conflict, Unauthenticated
 from penstock.server.authentication.authentication import CALLER, Authentication, address_of
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.server.state import STATE, State, state_of
-from penstock.server.telemetry import access_of
+from penstock.server.telemetry import access_in
 
 Found = TypeVar("Found")
 
@@ -41,8 +41,8 @@ def resource_of(request: Request) -> Resource:
     return HUB
 
 
-async def admit(request: Request, permission: Permission, *resources: Resource) -> None:
-    """Find out who sends *request*, and check its limits, and that it has *permission* for all of *resources*.
+async def admit(scope: Scope, permission: Permission, *resources: Resource) -> None:
+    """Find out who sends a request, and check its limits, and that it has *permission* for all of *resources*.
 
     A refusal is certain: it is given by what the database says now.
 
@@ -53,15 +53,14 @@ async def admit(request: Request, permission: Permission, *resources: Resource) 
         AccessDenied: no list allows it.
         DatabaseUnavailable: the hub has not been able to read its settings for minutes.
     """
-    scope = request.scope
-    state = state_of(request)
+    state: State = scope[STATE]
     permissions = state.hub.admin.permissions
     caller: Caller | None = scope.get(CALLER)
     if caller is None:
         caller = UNAUTHENTICATED
         if state.authentication is not None:
             caller = await _authenticate(state, state.authentication, scope)
-            access_of(request).caller = caller
+            access_in(scope).caller = caller
     if state.limiter.has_rates and USAGE not in scope:
         scope[USAGE] = state.limiter.begin(_user_of(scope))
     for resource in resources:

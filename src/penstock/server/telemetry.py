@@ -167,5 +167,10 @@ def log_access(line: AccessLine) -> None:
 
 def access_of(request: Request) -> AccessLine:
     """Return the access line of *request*."""
-    access: AccessLine = request.scope[_KEY]
+    return access_in(request.scope)
+
+
+def access_in(scope: Scope) -> AccessLine:
+    """Return the access line of the request of *scope*."""
+    access: AccessLine = scope[_KEY]
     return access

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from penstock.server.authentication.jwt import JwtMethod
+from penstock.server.http.requests import check_arrival
 from tests.answering import answering
 
 ISSUER = "https://login.example"
@@ -76,7 +77,8 @@ def scope_of(token: bytes | None, *, scheme: bytes = b"Bearer") -> dict[str, Any
     headers = [(b"host", b"hub"), (b"user-agent", b"tests"), (b"accept", b"*/*")]
     if token is not None:
         headers.append((b"authorization", scheme + b" " + token))
-    return {"type": "http", "headers": headers, "client": ("127.0.0.1", 1)}
+    given = {"type": "http", "method": "GET", "path": "/", "headers": headers, "client": ("127.0.0.1", 1)}
+    return dict(check_arrival(given).scope)
 
 
 def started(tokens: JwtMethod) -> JwtMethod:

@@ -21,6 +21,7 @@ from penstock.server.authentication import jwt as method
 from penstock.server.authentication.authentication import Authentication
 from penstock.server.authentication.issuer_keys import IssuerKeys, keys_of
 from penstock.server.authentication.jwt import LEEWAY_SECONDS, CallerClaims, JwtMethod
+from penstock.server.http.requests import CREDENTIAL
 from tests.server.authentication.issuer import (
     AUDIENCE,
     ISSUER,
@@ -469,7 +470,7 @@ def test_client_is_not_told_what_is_wrong_with_its_token(tokens: JwtMethod) -> N
     authentication = Authentication([tokens])
     scope = {**scope_of(sign()), "path": "/"}
     assert asyncio.run(authentication.authenticate(scope)) == authentication.identify_again(scope) == BILLING
-    scope["headers"] = scope_of(sign(exp=1))["headers"]
+    scope[CREDENTIAL] = scope_of(sign(exp=1))[CREDENTIAL]
 
     with pytest.raises(Unauthenticated) as at_first:
         asyncio.run(authentication.authenticate(scope))

@@ -38,6 +38,8 @@ class Tokens:
         self._store = store
         self._clock = clock
         self._known: dict[bytes, StoredToken] = {}
+        self._found: dict[bytes, StoredToken] = {}
+        """By secret: those of the known tokens that were looked up."""
         self._uses: dict[str, int] = {}
         self._noted_at = time.monotonic()
 
@@ -101,7 +103,8 @@ class Tokens:
 
     def replace_known(self, tokens: Sequence[StoredToken]) -> None:
         """Find *tokens* from here on, and no others."""
-        self._known = {each.digest: each for each in tokens}
+        self._known = known = {each.digest: each for each in tokens}
+        self._found = {secret: known[each.digest] for secret, each in list(self._found.items()) if each.digest in known}
 
     @property
     def known(self) -> Sequence[StoredToken]:
@@ -113,9 +116,13 @@ class Tokens:
 
         It is looked up by its digest: how long that takes says nothing about the secrets of other tokens.
         """
-        found = self._known.get(hashlib.sha256(secret).digest())
+        looked_up = self._found  # Before the known ones are: else a revoked one could be put among newer ones.
+        found = looked_up.get(secret)
         if found is None:
-            return None
+            found = self._known.get(hashlib.sha256(secret).digest())
+            if found is None:
+                return None
+            looked_up[secret] = found
         now = self._clock()
         if found.expires_at is not None and found.expires_at <= now:
             return None

@@ -12,6 +12,7 @@ from starlette.types import Scope
 from penstock.core.access import Caller
 from penstock.errors import TooManyFailures, Unauthenticated
 from penstock.hub.hub import Hub
+from penstock.server.http.requests import CREDENTIAL
 
 FREE_FAILURES: Final = 10
 """So many invalid credentials of one address are answered at once; later ones one after the other."""
@@ -59,15 +60,15 @@ class MethodWithKeys(Method, Protocol):
 
 
 def bearer_of(scope: Scope) -> bytes | None:
-    """Return the bearer token in the headers of a request (RFC 6750, 2.1); None if there is none.
+    """Return the bearer token of a request (RFC 6750, 2.1); None if there is none.
 
-    >>> bearer_of({"headers": [(b"authorization", b"Bearer pst_1")]})
+    >>> bearer_of({CREDENTIAL: b"Bearer pst_1"})
     b'pst_1'
     """
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            return value[len(_BEARER) :].strip() if value[: len(_BEARER)].lower() == _BEARER else None
-    return None
+    value: bytes | None = scope.get(CREDENTIAL)
+    if value is None or value[: len(_BEARER)].lower() != _BEARER:
+        return None
+    return value[len(_BEARER) :].strip()
 
 
 def address_of(scope: Scope) -> str:

@@ -25,6 +25,8 @@ from penstock.server.http.streaming import RunInThread
 from penstock.server.limits import count_received
 from penstock.wire.query import make_printable
 
+CREDENTIAL: Final = "penstock.credential"
+"""The scope's key for the header Authorization; not there if there is none."""
 FLOW_ID_CHARS_MAX: Final = 128
 _FLOW_ID: Final = re.compile(rb"[!-~](?:[ -~]{0,%d}[!-~])?" % (FLOW_ID_CHARS_MAX - 2))
 
@@ -57,6 +59,8 @@ def check_arrival(scope: Scope, *, is_local: bool = False) -> Arrival:
             flow_id = flow_id or value
         elif name == b"content-encoding":
             encoding = value
+        elif name == b"authorization":
+            scope.setdefault(CREDENTIAL, value)
         elif name == b"host":
             host = value
         elif name == b"origin":
@@ -72,11 +76,15 @@ def check_arrival(scope: Scope, *, is_local: bool = False) -> Arrival:
         scope = {**scope, "path": path[:-1]}
     refusal = _find_refusal(scope["method"], path, encoding)
     if refusal is None and (origin is not None or site is not None):
-        is_page = scope["method"] in ("GET", "HEAD") and route_path(scope) in PAGES
-        refusal = find_foreign_page(host=host, own_origin=scope.get(ORIGIN), origin=origin, site=site, is_page=is_page)
+        refusal = _find_foreign_page(scope, host, origin, site)
     if is_local and refusal is None and ORIGIN not in scope and not is_own_name(host):
         refusal = CrossSite.of("foreign-host", host=make_printable(host.decode("latin-1"))[:200])
     return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
+
+
+def _find_foreign_page(scope: Scope, host: bytes, origin: bytes | None, site: bytes | None) -> PenstockError | None:
+    is_page = scope["method"] in ("GET", "HEAD") and route_path(scope) in PAGES
+    return find_foreign_page(host=host, own_origin=scope.get(ORIGIN), origin=origin, site=site, is_page=is_page)
 
 
 def route_path(scope: Scope) -> str:

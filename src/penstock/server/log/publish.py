@@ -173,7 +173,7 @@ class PlainPublishes:
         if not 0 < length <= INLINE_BYTES or not state.hub.registry.is_light(name, length):
             return receive
         access.event, access.feed, access.route = "publish", name, LINES_ROUTE
-        await admit(Request(scope), "write", event_type_named(name))
+        await admit(scope, "write", event_type_named(name))
         received = [await receive()]
         body = received[0].get("body", b"")
         if received[0].get("more_body") and len(body) == length:  # Some servers say so in a message of its own.
