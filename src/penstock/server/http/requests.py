@@ -75,16 +75,20 @@ def check_arrival(scope: Scope, *, is_local: bool = False) -> Arrival:
     if len(path) > 1 and path[-1] == "/" and len(path) > len(scope.get("root_path", "")) + 1:
         scope = {**scope, "path": path[:-1]}
     refusal = _find_refusal(scope["method"], path, encoding)
-    if refusal is None and (origin is not None or site is not None):
-        refusal = _find_foreign_page(scope, host, origin, site)
-    if is_local and refusal is None and ORIGIN not in scope and not is_own_name(host):
-        refusal = CrossSite.of("foreign-host", host=make_printable(host.decode("latin-1"))[:200])
+    if refusal is None and (is_local or origin is not None or site is not None):
+        refusal = _find_browser_refusal(scope, host, origin, site, is_local=is_local)
     return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
 
 
-def _find_foreign_page(scope: Scope, host: bytes, origin: bytes | None, site: bytes | None) -> PenstockError | None:
+def _find_browser_refusal(
+    scope: Scope, host: bytes, origin: bytes | None, site: bytes | None, *, is_local: bool
+) -> PenstockError | None:
+    own_origin = scope.get(ORIGIN)
     is_page = scope["method"] in ("GET", "HEAD") and route_path(scope) in PAGES
-    return find_foreign_page(host=host, own_origin=scope.get(ORIGIN), origin=origin, site=site, is_page=is_page)
+    refusal = find_foreign_page(host=host, own_origin=own_origin, origin=origin, site=site, is_page=is_page)
+    if is_local and refusal is None and own_origin is None and not is_own_name(host):
+        return CrossSite.of("foreign-host", host=make_printable(host.decode("latin-1"))[:200])
+    return refusal
 
 
 def route_path(scope: Scope) -> str:
