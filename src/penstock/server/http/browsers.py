@@ -6,6 +6,7 @@ headers, and refuses such requests by the headers that browsers send and pages c
 `Sec-Fetch-Site` (W3C, Fetch Metadata Request Headers).
 """
 
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
@@ -38,6 +39,7 @@ def find_foreign_page(
     return None
 
 
+@lru_cache(maxsize=1024)
 def is_own_name(host: bytes) -> bool:
     """Return whether the header *host* names this machine by an address, or as `localhost`.
 
