@@ -220,11 +220,18 @@ def test_publish_of_a_client_that_sends_no_more_is_acknowledged(direct: Front) -
 
 
 def test_reader_that_sends_no_more_gets_a_whole_answer_or_none(front: Front) -> None:
+    """Nginx takes it for one that has left, and may cut the answer, which the reader notices by its missing end."""
     feed = front.create()
     with front.connect() as connection:
         connection.send(named(get(), feed))
         connection.half_close()
-        assert [answer.status for answer in connection.answers()] in ([], [200])
+        try:
+            statuses = [answer.status for answer in connection.answers()]
+        except AssertionError as error:
+            if front.handed_on is None or "ended in the middle" not in str(error):
+                raise
+            statuses = []
+        assert statuses in ([], [200])
 
 
 def test_body_of_head_is_not_executed(front: Front) -> None:

@@ -185,6 +185,7 @@ def test_wake_without_events_does_not_end_the_stream(hub: Hub) -> None:
         for _ in range(3):
             await waiting(hub)
             hub.log.watch.wake_all()
+        await waiting(hub)  # This hub was not started: nothing looks for commits before a wait.
         await asyncio.to_thread(publish, hub, 7)
         await stream
         assert client.body.count(b"\n") == 1
