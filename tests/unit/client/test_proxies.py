@@ -5,10 +5,13 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
 from penstock.client import AsyncClient, Client
+from penstock.client.http.adapter import LIMITS
 from penstock.client.http.proxies import proxy_for
+from penstock.client.http.proxy_transport import AsyncProxyTransport, ProxyTransport
 from penstock.errors import BadParameter, ConnectionLost, RequirementMissing, Unavailable, Unreachable
 from penstock.spark.http import asked
 from penstock.spark.zeroeventhub.exchanges import carry_out
@@ -195,8 +198,6 @@ def test_spark_refuses_a_socks_proxy(environment: pytest.MonkeyPatch) -> None:
 
 
 def test_error_of_a_given_http_client_names_no_proxy(environment: pytest.MonkeyPatch) -> None:
-    import httpx2
-
     environment.setenv("HTTP_PROXY", DEAD)
     with (
         httpx2.Client() as http,
@@ -206,3 +207,37 @@ def test_error_of_a_given_http_client_names_no_proxy(environment: pytest.MonkeyP
         client.event_types()
 
     assert failed.value.code == "unreachable"
+
+
+def test_connection_that_opens_while_the_client_is_closed_is_closed_too(server: str) -> None:
+    transport = ProxyTransport(LIMITS)
+    opened = []
+
+    def close(happened: str, info: Any) -> None:
+        if happened == "connection.connect_tcp.complete":
+            opened.append(info["return_value"].get_extra_info("socket"))
+            transport.close()
+
+    with httpx2.Client(transport=transport) as http, pytest.raises(httpx2.ConnectError, match="client was closed"):
+        http.get(server, extensions={"trace": close})
+
+    assert [each.fileno() for each in opened] == [-1]
+
+
+def test_connection_that_opens_while_the_async_client_is_closed_is_closed_too(server: str) -> None:
+    transport = AsyncProxyTransport(LIMITS)
+    opened = []
+
+    async def close(happened: str, info: Any) -> None:
+        if happened == "connection.connect_tcp.complete":
+            opened.append(info["return_value"].get_extra_info("socket"))
+            await transport.aclose()
+
+    async def asking() -> None:
+        async with httpx2.AsyncClient(transport=transport) as http:
+            with pytest.raises(httpx2.ConnectError, match="client was closed"):
+                await http.get(server, extensions={"trace": close})
+
+    anyio.run(asking)
+
+    assert [each.fileno() for each in opened] == [-1]

@@ -14,6 +14,7 @@ from penstock.errors import BadParameter, RequirementMissing
 
 PROXY: Final = "penstock.proxy"
 """Request extension with the proxy that the request used."""
+CLOSED_MEANWHILE: Final = "the client was closed while it waited for the answer"
 Way = TypeVar("Way")
 
 
@@ -33,11 +34,15 @@ class ProxyTransport(httpx2.BaseTransport):
         Raises:
             BadParameter, RequirementMissing: The proxy cannot be used; the error names its environment variable.
         """
-        return self._ways.of(request).handle_request(request)
+        response = self._ways.of(request).handle_request(request)
+        if self._ways.is_closed:  # Its connection may have been opened too late for `close` to see it.
+            response.close()
+            raise httpx2.ConnectError(CLOSED_MEANWHILE, request=request)
+        return response
 
     def close(self) -> None:
-        """Close all connections."""
-        for way in self._ways.all():
+        """Close all connections, those that another thread is opening too."""
+        for way in self._ways.close():
             way.close()
 
 
@@ -51,11 +56,15 @@ class AsyncProxyTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request*; see `ProxyTransport`."""
-        return await self._ways.of(request).handle_async_request(request)
+        response = await self._ways.of(request).handle_async_request(request)
+        if self._ways.is_closed:  # Its connection may have been opened too late for `aclose` to see it.
+            await response.aclose()
+            raise httpx2.ConnectError(CLOSED_MEANWHILE, request=request)
+        return response
 
     async def aclose(self) -> None:
-        """Close all connections."""
-        for way in self._ways.all():
+        """Close all connections, those that another task is opening too."""
+        for way in self._ways.close():
             await way.aclose()
 
 
@@ -76,6 +85,7 @@ class _Connections(Generic[Way]):
         self._lock = threading.Lock()
         self._proxies: dict[tuple[str, str, int | None], Proxy | None] = {}
         self._ways: dict[str | None, Way] = {}
+        self.is_closed = False
 
     def of(self, request: httpx2.Request) -> Way:
         url = request.url
@@ -90,8 +100,10 @@ class _Connections(Generic[Way]):
                 self._ways[named] = self._make(named)
             return self._ways[named]
 
-    def all(self) -> list[Way]:
+    def close(self) -> list[Way]:
+        """Note that it is closed, and return what is to be closed."""
         with self._lock:
+            self.is_closed = True
             return list(self._ways.values())
 
 
