@@ -2,8 +2,8 @@
 
 import asyncio
 
-from penstock.server import stalls
-from penstock.server.stalls import StallWatch
+from penstock.server import metrics
+from penstock.server.metrics import StallWatch
 
 
 class ThreadTime:
@@ -23,9 +23,9 @@ def test_watch_measures_what_a_callback_takes_and_stops_without_requests() -> No
     async def main() -> None:
         watch.notice()
         asyncio.get_running_loop().call_soon(lambda: setattr(time, "seconds", time.seconds + 0.07))
-        await asyncio.sleep(3 * stalls.TICK_SECONDS)
+        await asyncio.sleep(3 * metrics.TICK_SECONDS)
         watch.notice()
-        await asyncio.sleep(3 * stalls.TICK_SECONDS)
+        await asyncio.sleep(3 * metrics.TICK_SECONDS)
 
     asyncio.run(main())
     asyncio.run(main())  # An application may be served again, by another loop.
@@ -39,7 +39,7 @@ def test_watch_of_a_hub_that_waits_has_no_timer() -> None:
     async def main() -> bool:
         watch.notice()
         for _ in range(100):
-            await asyncio.sleep(stalls.IDLE_TICKS * stalls.TICK_SECONDS / 10)
+            await asyncio.sleep(metrics.IDLE_TICKS * metrics.TICK_SECONDS / 10)
             if not watch.runs:
                 return True
         return False
