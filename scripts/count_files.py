@@ -87,7 +87,8 @@ class Http:
             RuntimeError: the answer is an error.
         """
         path, _, query = target.partition("?")
-        given = {"host": "localhost", "content-length": str(len(body))} | dict(headers or {})
+        given = {"host": "localhost", "user-agent": "penstock", "accept": "*/*", "content-length": str(len(body))}
+        given |= headers or {}
         scope = {
             "type": "http",
             "http_version": "1.1",

@@ -12,7 +12,6 @@ from starlette.types import Message, Scope, Send
 from penstock.core.access import Caller
 from penstock.errors import PenstockError
 from penstock.server.limits import USAGE, RequestUsage
-from penstock.wire.query import make_printable
 
 QUIET: Final = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 """Paths that machines poll: their lines are logged at level debug."""
@@ -131,7 +130,8 @@ class AccessLine:
         """The header User-Agent, cut at `AGENT_CHARS_MAX`; - if there is none."""
         for name, value in self._scope.get("headers", ()):
             if name == b"user-agent":
-                return make_printable(value[:AGENT_CHARS_MAX].decode("latin-1"))
+                agent: str = value[:AGENT_CHARS_MAX].decode("latin-1")
+                return agent
         return "-"
 
     def members(self) -> dict[str, Any]:

@@ -52,6 +52,13 @@ def test_access_log_is_off_by_choice_and_above_level_info(which: AccessLog, leve
         assert log_access is None
 
 
+def test_access_line_has_the_user_agent_up_to_200_characters() -> None:
+    headers = [(b"host", b"hub"), (b"user-agent", b"a" * 201)]
+    line = AccessLine({"method": "GET", "path": "/", "headers": headers}, None, "flow")  # type: ignore[arg-type]
+
+    assert line.members()["agent"] == "a" * 200
+
+
 def test_access_lines_and_other_lines_of_the_log_are_whole() -> None:
     handler = logging.StreamHandler(io.StringIO())
     handler.setFormatter(logging.Formatter('{"event": "%(message)s"}'))
