@@ -76,7 +76,7 @@ def test_take_touches_so_many_pages_a_row_though_the_planner_believes_the_table_
     for limit in (10, 100, 1000):
         asked = {"name": NAME, "rows": limit, "bytes": 1 << 24, **floor}
         # The rows, and once the part of the index where they are.
-        assert pages_of(url, POSTGRES.statement("outbox_take"), asked) <= 20 * limit + 4 * ROWS // 100
+        assert pages_of(url, POSTGRES.statements["outbox_take"], asked) <= 20 * limit + 4 * ROWS // 100
 
 
 def maintain(url: str, command: str) -> None:
@@ -86,14 +86,14 @@ def maintain(url: str, command: str) -> None:
 
 def pages_of_look(url: str, hub: Hub) -> int:
     hub.log.settle(NAME)
-    return pages_of(url, POSTGRES.statement("outbox_look"), hub.store._looks.seen._asdict())  # type: ignore[attr-defined]
+    return pages_of(url, POSTGRES.statements["outbox_look"], hub.store._looks.seen._asdict())  # type: ignore[attr-defined]
 
 
 def pages_of_take(url: str, hub: Hub) -> int:
     looks = hub.store._looks  # type: ignore[attr-defined]
     seen = max((looks.drained[NAME], looks.seen), key=lambda each: int(each.xmax))
     asked = {"name": NAME, "rows": 100, "bytes": 1 << 24, **seen._asdict()}
-    return pages_of(url, POSTGRES.statement("outbox_take"), asked)
+    return pages_of(url, POSTGRES.statements["outbox_take"], asked)
 
 
 def pages_of(url: str, sql: str, given: dict[str, Any]) -> int:

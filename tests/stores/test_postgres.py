@@ -88,7 +88,7 @@ def test_event_larger_than_a_chunk_is_read_alone(postgres_url: str) -> None:
 def test_write_has_an_idle_timeout_of_20_seconds_that_ends_with_it(postgres_url: str) -> None:
     asked = b"SHOW idle_in_transaction_session_timeout"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(POSTGRES.statement("begin").encode())
+        connection.execute(POSTGRES.statements["begin"].encode())
         assert connection.execute(asked).fetchone() == ("20s",)
         connection.execute("COMMIT")
 
@@ -99,7 +99,7 @@ def test_locks_of_an_idle_write_end_with_its_timeout(postgres_url: str, monkeypa
     with closing(PostgresStore(postgres_url)) as store:
         store.migrate()
         [partition_id] = created(store).partition_ids
-        soon = POSTGRES.statement("begin").replace("'20s'", "'1s'")
+        soon = POSTGRES.statements["begin"].replace("'20s'", "'1s'")
 
         def idle() -> None:
             with store.write() as tx:
@@ -107,7 +107,7 @@ def test_locks_of_an_idle_write_end_with_its_timeout(postgres_url: str, monkeypa
                 monkeypatch.undo()
                 append(store, row(partition_id, 0, b"1"))
 
-        monkeypatch.setattr(postgres, "_sql", {"begin": soon}.__getitem__)
+        monkeypatch.setattr(postgres, "_sql", {"begin": soon})
         with pytest.raises(OutcomeUnknown, match="idle-in-transaction timeout"):
             idle()
 

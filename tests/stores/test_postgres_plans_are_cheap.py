@@ -34,7 +34,7 @@ def test_list_of_a_thousand_subscriptions_has_a_cheap_plan(postgres_url: str, na
 
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(_SUBSCRIPTIONS)
-        sql = POSTGRES.statement(name)
+        sql = POSTGRES.statements[name]
         assert len(connection.execute(sql, given).fetchall()) == 1000
         [[plan]] = connection.execute(b"EXPLAIN (FORMAT JSON) " + sql.encode(), given).fetchone() or ()
 

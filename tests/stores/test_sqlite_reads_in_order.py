@@ -16,7 +16,7 @@ def test_range_is_read_by_one_scan_of_the_primary_key(name: str, tmp_path: Path)
     store = open_store(f"sqlite:///{path}")
     store.migrate()
     store.close()
-    sql = SQLITE.statement(name)
+    sql = SQLITE.statements[name]
     given = dict.fromkeys(re.findall(r":(\w+)", re.sub(r"--.*", "", sql)), 1)
 
     connection = sqlite3.connect(path)

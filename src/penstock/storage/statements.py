@@ -35,8 +35,26 @@ class MigrationStep(NamedTuple):
     sql: str
 
 
+class _Statements(dict[str, Any]):
+    """The statements of one dialect by name; each is read from its file when it is first used.
+
+    They are typed `Any` since psycopg takes only literal strings.
+    """
+
+    def __init__(self, read: Callable[[str], str]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, name: str) -> Any:
+        sql = self[name] = self._read(name)
+        return sql
+
+
 class Dialect:
     """The SQL of one database: its statements and migrations, as its driver takes them.
+
+    Attributes:
+        statements: The statements by name. Comments are kept, so that they show in the database's logs.
 
     Args:
         package: Holds the database's own `statements` and its `migrations`.
@@ -47,19 +65,7 @@ class Dialect:
     def __init__(self, package: str, *, shared: str = SHARED, translate: Callable[[str], str] = str) -> None:
         self._package = package
         self._shared = shared
-        self._translate = translate
-        self._statements: dict[str, Any] = {}
-
-    def statement(self, name: str) -> Any:
-        """Return the statement *name*; comments are kept, so that they show in the database's logs.
-
-        It is typed `Any` since psycopg takes only literal strings.
-        """
-        try:
-            return self._statements[name]
-        except KeyError:
-            sql = self._statements[name] = self._translate(self._read(f"{name}.sql"))
-            return sql
+        self.statements: Mapping[str, Any] = _Statements(lambda name: translate(self._read(f"{name}.sql")))
 
     @cached_property
     def migrations(self) -> tuple[MigrationStep, ...]:
@@ -140,14 +146,14 @@ class SqlRunner:
     """Runs a dialect's statements by name on one connection."""
 
     def __init__(self, dialect: Dialect, connection: SqlConnection) -> None:
-        self._statement = dialect.statement
+        self._statements = dialect.statements
         self._connection = connection
 
     def run(self, statement_name: str, /, **parameters: Any) -> SqlResult:
         """Run a statement with parameters by name."""
-        return self._connection.execute(self._statement(statement_name), parameters)
+        return self._connection.execute(self._statements[statement_name], parameters)
 
     def run_each(self, statement_name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a statement with each of *rows*, whose values are in the order of its placeholders."""
         with closing(self._connection.cursor()) as cursor:
-            cursor.executemany(self._statement(statement_name), rows)
+            cursor.executemany(self._statements[statement_name], rows)

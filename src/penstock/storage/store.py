@@ -44,10 +44,13 @@ class Tx(ABC):
     overrides.
     """
 
-    def __init__(self, sql: SqlRunner) -> None:
-        self._sql = sql
-        self.locked_heads: dict[int, PartitionHead] | None = None
-        """Heads that `Store.write` has locked for its *plan*; None if rows wait in an outbox, or without a plan."""
+    locked_heads: dict[int, PartitionHead] | None = None
+    """Heads that `Store.write` has locked for its *plan*; None if rows wait in an outbox, or without a plan."""
+
+    @property
+    @abstractmethod
+    def _sql(self) -> SqlRunner:
+        """Runs statements for the repositories that databases share."""
 
     @property
     @abstractmethod

@@ -41,7 +41,7 @@ def dialect(package: Path) -> Dialect:
 def test_statement_is_the_text_of_its_file_with_its_comment(package: Path, dialect: Dialect) -> None:
     (package / "statements" / "find.sql").write_text("-- Find it: é.\nSELECT 1\n", encoding="utf-8")
 
-    assert dialect.statement("find") == "-- Find it: é.\nSELECT 1\n"
+    assert dialect.statements["find"] == "-- Find it: é.\nSELECT 1\n"
 
 
 def test_statement_of_the_dialect_wins_over_the_shared_one(package: Path, dialect: Dialect) -> None:
@@ -49,12 +49,12 @@ def test_statement_of_the_dialect_wins_over_the_shared_one(package: Path, dialec
         (package / "shared" / f"{name}.sql").write_text("shared")
     (package / "statements" / "two.sql").write_text("own")
 
-    assert [dialect.statement(name) for name in ("one", "two", "two")] == ["shared", "own", "own"]
+    assert [dialect.statements[name] for name in ("one", "two", "two")] == ["shared", "own", "own"]
 
 
 def test_missing_statement_raises_file_not_found(dialect: Dialect) -> None:
     with pytest.raises(FileNotFoundError, match=r"find\.sql"):
-        dialect.statement("find")
+        dialect.statements["find"]
 
 
 def test_statements_are_run_by_name_on_the_connection(package: Path, dialect: Dialect) -> None:

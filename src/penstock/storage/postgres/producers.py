@@ -9,7 +9,7 @@ from penstock.storage.postgres import POSTGRES
 from penstock.storage.producers import Producer, ProducerKey, ProducerRepository, encode_keys, read_producers
 from penstock.storage.statements import SqlRunner
 
-_sql: Final = POSTGRES.statement
+_sql: Final = POSTGRES.statements
 
 
 class PostgresProducers(ProducerRepository):
@@ -27,7 +27,7 @@ class PostgresProducers(ProducerRepository):
             return super().find(keys)
         given = {"wanted": encode_keys(keys), "ids": list(lock)}
         with psycopg.ClientCursor(self._connection) as cursor:  # One exchange; the rows are read after the locks.
-            cursor.execute(f"{_sql('producers_lock')};\n{_sql('producers_look')}", given)
+            cursor.execute(f"{_sql['producers_lock']};\n{_sql['producers_look']}", given)
             cursor.nextset()
             locked = {producer_id for (producer_id,) in cursor.fetchall()}
             cursor.nextset()

@@ -35,7 +35,7 @@ _DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
 }
 """TCP settings that detect a dead network within half a minute, unless the URL sets others; the system's defaults take
 from a quarter of an hour to two hours."""
-_sql: Final = POSTGRES.statement
+_sql: Final = POSTGRES.statements
 _LIMITED: Final = "BEGIN READ ONLY; SET LOCAL jit = off"
 """A statement with a time limit looks at much, so PostgreSQL would compile it, which takes longer than to run it."""
 
@@ -46,12 +46,15 @@ class PostgresTx(Tx):
     """Repositories on one connection to PostgreSQL."""
 
     def __init__(self, connection: Connection, looks: OutboxLooks) -> None:
-        super().__init__(SqlRunner(POSTGRES, connection))
         self._connection = connection
         self._looks = looks
         self.last: list[str] = []
         """Statements that run together with the COMMIT."""
         self.after_commit: list[Callable[[], None]] = []
+
+    @cached_property
+    def _sql(self) -> SqlRunner:
+        return SqlRunner(POSTGRES, self._connection)
 
     @cached_property
     def log(self) -> PostgresLog:
@@ -80,7 +83,7 @@ class PostgresTx(Tx):
 
     def measure_bytes(self) -> int:
         """Return the size of the database."""
-        [(size,)] = self._connection.execute(_sql("database_size")).fetchall()
+        [(size,)] = self._connection.execute(_sql["database_size"]).fetchall()
         return int(size)
 
 
@@ -107,7 +110,7 @@ class PostgresStore:
             with self._lend() as connection:
                 tx = PostgresTx(connection, self._looks)
                 if plan is None:
-                    connection.execute(_sql("begin"))
+                    connection.execute(_sql["begin"])
                 else:
                     tx.locked_heads = tx.outbox.begin_append(plan)
                 yield tx
@@ -161,7 +164,7 @@ class PostgresStore:
         """Migrate the tables: see `Store.migrate`."""
         done = []
         with self._lend() as connection:  # The block commits, or rolls back.
-            connection.execute(_sql("begin"))
+            connection.execute(_sql["begin"])
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock_migration'))")
             (encoding,) = connection.execute("SHOW server_encoding").fetchone() or ("",)
             if encoding != "UTF8":

@@ -25,8 +25,11 @@ class SqliteTx(Tx):
     """Repositories on one connection to SQLite."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(SqlRunner(SQLITE, connection))
         self._connection = connection
+
+    @cached_property
+    def _sql(self) -> SqlRunner:
+        return SqlRunner(SQLITE, self._connection)
 
     @cached_property
     def registry(self) -> SqliteRegistry:

@@ -26,7 +26,7 @@ from penstock.storage.log.events import (
 )
 from penstock.storage.postgres import POSTGRES
 
-_sql: Final = POSTGRES.statement
+_sql: Final = POSTGRES.statements
 _FEW_ROWS: Final = 64
 """Up to so many rows are inserted in one exchange with the database; COPY takes two, and is faster for more rows."""
 _SENT_ROWS: Final = 128
@@ -51,11 +51,11 @@ class PostgresLog(LogRepository):
         given = {"ids": list(partition_ids)}
         if lock:
             with psycopg.ClientCursor(self._connection) as cursor:  # One exchange; each statement has its own snapshot.
-                cursor.execute(f"{_sql('lock_heads')};\n{_sql('heads')}", given)
+                cursor.execute(f"{_sql['lock_heads']};\n{_sql['heads']}", given)
                 cursor.nextset()
                 rows = cursor.fetchall()
         else:
-            rows = self._connection.execute(_sql("heads"), given).fetchall()
+            rows = self._connection.execute(_sql["heads"], given).fetchall()
         return {partition_id: PartitionHead(*rest) for partition_id, *rest in rows}
 
     def append(self, blocks: Iterable[Block]) -> None:
@@ -101,12 +101,12 @@ class PostgresLog(LogRepository):
         """Return the first offset of each range that was received at *at* or later."""
         starts, stops = ([ends[which] for ends in ranges.values()] for which in (0, 1))
         given = {"ids": list(ranges), "starts": starts, "stops": stops, "at": at}
-        return dict(self._connection.execute(_sql("since"), given).fetchall())
+        return dict(self._connection.execute(_sql["since"], given).fetchall())
 
     def find_receive_times(self, offsets: Mapping[int, int]) -> dict[int, int]:
         """Return when the first event at each offset or after it was received."""
         given = {"ids": list(offsets), "offsets": list(offsets.values())}
-        return dict(self._connection.execute(_sql("received"), given).fetchall())
+        return dict(self._connection.execute(_sql["received"], given).fetchall())
 
     def _insert(self, blocks: Sequence[Block]) -> str:
         values: list[Any] = []
@@ -134,7 +134,7 @@ class PostgresLog(LogRepository):
 
     def _one(self, statement_name: str, /, **given: Any) -> Any:
         with self._connection.cursor(binary=True) as cursor:
-            return cursor.execute(_sql(statement_name), given).fetchone()
+            return cursor.execute(_sql[statement_name], given).fetchone()
 
 
 def _to_native_order(sizes: bytes) -> bytes:

@@ -24,7 +24,7 @@ from penstock.storage.log.outbox import OutboxCount, OutboxRepository, OutboxRow
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.store import AppendPlan
 
-_sql: Final = POSTGRES.statement
+_sql: Final = POSTGRES.statements
 _LOCK_CLASS: Final = 0x70656E73
 _OPENING: Final = ("begin", "outbox_look", "lock_heads", "heads")
 
@@ -168,7 +168,7 @@ class PostgresOutbox(OutboxRepository):
         look = self._looks.begin()
         given = {**look.since._asdict(), "ids": list(plan.partition_ids)}
         with psycopg.ClientCursor(self._connection) as cursor:  # Each statement has its own snapshot.
-            cursor.execute(";\n".join(map(_sql, _OPENING)), given)
+            cursor.execute(";\n".join([_sql[each] for each in _OPENING]), given)
             answers = [cursor.fetchall()] if cursor.description else []
             while cursor.nextset():
                 answers += [cursor.fetchall()] if cursor.description else []
@@ -178,12 +178,12 @@ class PostgresOutbox(OutboxRepository):
             waiting = {*self.find_waiting(None)}
         if waiting.isdisjoint(plan.event_types):
             return {partition_id: PartitionHead(*rest) for partition_id, *rest in heads}
-        self._connection.execute(f"ROLLBACK;\n{_sql('begin')}")
+        self._connection.execute(f"ROLLBACK;\n{_sql['begin']}")
         return None
 
     def take(self, name: str, rows_max: int, bytes_max: int) -> TakenRows:
         """Remove the first rows of one event type and return them."""
-        self._connection.execute(_sql("outbox_lock"), {"class": _LOCK_CLASS, "name": name})
+        self._connection.execute(_sql["outbox_lock"], {"class": _LOCK_CLASS, "name": name})
         moment = self._looks.moment
         drained = self._looks.drained.get(name, _NOTHING)
         found = self._run_planned("outbox_take", name=name, rows=rows_max, bytes=bytes_max, **drained._asdict())
@@ -196,13 +196,13 @@ class PostgresOutbox(OutboxRepository):
     def count(self, limit: int) -> OutboxCount:
         """Return how many rows wait and how many were rejected."""
         ((waiting, since),) = self._run_planned("outbox_count", limit=limit, **self._looks.oldest()._asdict())
-        ((rejected,),) = self._connection.execute(_sql("rejected_count"), {"limit": limit}).fetchall()
+        ((rejected,),) = self._connection.execute(_sql["rejected_count"], {"limit": limit}).fetchall()
         return OutboxCount(waiting, rejected, since)
 
     def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
         """Record rows that cannot be published."""
         with self._connection.cursor() as cursor:
-            cursor.executemany(_sql("rejected_add"), [(*row[1:], at, reason) for row, reason in rows])
+            cursor.executemany(_sql["rejected_add"], [(*row[1:], at, reason) for row, reason in rows])
 
     def find_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> Sequence[int]:
         """Return the ids of rejected rows, sorted."""
@@ -236,11 +236,11 @@ class PostgresOutbox(OutboxRepository):
         self, statement_name: str, ids: Sequence[int] | None, event_type: str | None, **given: Any
     ) -> "psycopg.Cursor[tuple[Any, ...]]":
         selection = {"ids": None if ids is None else list(ids), "event_type": event_type}
-        return self._connection.execute(_sql(statement_name), given | selection)
+        return self._connection.execute(_sql[statement_name], given | selection)
 
     def _run_planned(self, statement_name: str, /, **given: Any) -> list[Any]:
         """Run a statement whose file first sets how it is planned; both go out in one exchange."""
         with psycopg.ClientCursor(self._connection) as cursor:
-            cursor.execute(_sql(statement_name), given)
+            cursor.execute(_sql[statement_name], given)
             cursor.nextset()
             return cursor.fetchall()

@@ -39,7 +39,7 @@ SIZE_MAX: Final = 0x10FFFC
 """Largest size of an event: no code point is left for more. The hub takes events up to 999,000 bytes, and adds some."""
 _SIZES: Final = f"utf-32-{sys.byteorder[0]}e"
 
-_sql: Final = SQLITE.statement
+_sql: Final = SQLITE.statements
 _json: Final = msgspec.json.encode
 _BLOCKS: Final = 64
 """Up to this many blocks, their times are looked up one by one; one scan is cheaper for more."""
@@ -132,7 +132,7 @@ class SqliteLog(LogRepository):
     def find_heads(self, partition_ids: Sequence[int], *, lock: bool = False) -> dict[int, PartitionHead]:
         """Return heads; a write transaction has locked the whole file already."""
         del lock
-        rows = self._connection.execute(_sql("heads"), {"ids": _json(partition_ids).decode()})
+        rows = self._connection.execute(_sql["heads"], {"ids": _json(partition_ids).decode()})
         return {partition_id: PartitionHead(*rest) for partition_id, *rest in rows.fetchall()}
 
     def append(self, blocks: Iterable[Block]) -> None:
@@ -195,12 +195,12 @@ class SqliteLog(LogRepository):
     def find_first_offsets(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
         """Return the first offset of each range that was received at *at* or later."""
         given = _json([[partition_id, *ends] for partition_id, ends in ranges.items()]).decode()
-        return dict(self._connection.execute(_sql("since"), {"ranges": given, "at": at}).fetchall())
+        return dict(self._connection.execute(_sql["since"], {"ranges": given, "at": at}).fetchall())
 
     def find_receive_times(self, offsets: Mapping[int, int]) -> dict[int, int]:
         """Return when the first event at each offset or after it was received."""
         given = _json(list(offsets.items())).decode()
-        return dict(self._connection.execute(_sql("received"), {"positions": given}).fetchall())
+        return dict(self._connection.execute(_sql["received"], {"positions": given}).fetchall())
 
     def _fitting(self, partition_id: int, start: int, stop: int, read: Callable[[int], Chunk]) -> Chunk:
         """Read a range; only if SQLite refuses to make so large a value, find out how much fits into a chunk."""
@@ -219,7 +219,7 @@ class SqliteLog(LogRepository):
         first, past = place_of(partition_id, start), place_of(partition_id, stop)
 
         def ask(statement_name: str, /, **given: Any) -> Any:
-            return self._connection.execute(_sql(statement_name), {"first": first, "past": past, **given}).fetchone()
+            return self._connection.execute(_sql[statement_name], {"first": first, "past": past, **given}).fetchone()
 
         return ask
 

@@ -14,7 +14,7 @@ import msgspec
 from penstock.storage.log.outbox import OutboxCount, OutboxRepository, OutboxRow, RejectedRow, TakenRows
 from penstock.storage.sqlite import SQLITE
 
-_sql: Final = SQLITE.statement
+_sql: Final = SQLITE.statements
 _ANY_LENGTH: Final = 2**31 - 1
 
 
@@ -27,25 +27,25 @@ class SqliteOutbox(OutboxRepository):
     def find_waiting(self, names: Iterable[str] | None) -> Sequence[str]:
         """Return which event types have waiting rows."""
         given = {"names": None if names is None else msgspec.json.encode(list(names)).decode()}
-        rows = self._connection.execute(_sql("outbox_waiting"), given).fetchall()
+        rows = self._connection.execute(_sql["outbox_waiting"], given).fetchall()
         return [name.decode() for (name,) in rows if _is_utf8(name)]
 
     def take(self, name: str, rows_max: int, bytes_max: int) -> TakenRows:
         """Remove the first rows of one event type and return them."""
         rows, size, last = [], 0, 0
-        for last, *row in self._connection.execute(_sql("outbox_first"), {"name": name, "rows": rows_max}):  # noqa: B007
+        for last, *row in self._connection.execute(_sql["outbox_first"], {"name": name, "rows": rows_max}):  # noqa: B007
             rows.append(_read_row(row))
             size += sum(len(text) for text in (row[2], row[3], row[4]) if text)
             if size >= bytes_max:
                 break
         if rows:
-            self._connection.execute(_sql("outbox_remove"), {"name": name, "id": rows[-1].id})
+            self._connection.execute(_sql["outbox_remove"], {"name": name, "id": rows[-1].id})
         return TakenRows(rows, last)
 
     def count(self, limit: int) -> OutboxCount:
         """Return how many rows wait and how many were rejected."""
-        waiting, since = self._connection.execute(_sql("outbox_count"), {"limit": limit}).fetchone()
-        (rejected,) = self._connection.execute(_sql("rejected_count"), {"limit": limit}).fetchone()
+        waiting, since = self._connection.execute(_sql["outbox_count"], {"limit": limit}).fetchone()
+        (rejected,) = self._connection.execute(_sql["rejected_count"], {"limit": limit}).fetchone()
         return OutboxCount(waiting, rejected, since)
 
     def reject(self, rows: Sequence[tuple[OutboxRow, str]], at: int) -> None:
@@ -55,11 +55,11 @@ class SqliteOutbox(OutboxRepository):
              _to_bytes(row.created_at), at, reason)
             for row, reason in rows
         ]  # fmt: skip
-        self._connection.executemany(_sql("rejected_add"), given)
+        self._connection.executemany(_sql["rejected_add"], given)
 
     def find_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> Sequence[int]:
         """Return the ids of rejected rows, sorted."""
-        rows = self._connection.execute(_sql("rejected_find"), _selection(ids, event_type))
+        rows = self._connection.execute(_sql["rejected_find"], _selection(ids, event_type))
         return [row_id for (row_id,) in rows]
 
     def list_rejected(
@@ -73,17 +73,17 @@ class SqliteOutbox(OutboxRepository):
         """Return the newest or oldest rejected rows."""
         given = _selection(ids, event_type) | {"limit": limit, "newest": newest}
         with self._values_of_any_length():
-            rows = self._connection.execute(_sql("rejected_list"), given).fetchall()
+            rows = self._connection.execute(_sql["rejected_list"], given).fetchall()
         return [RejectedRow(*map(_to_text, row)) for row in rows]
 
     def retry_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
         """Put rejected rows back into the outbox."""
-        self._connection.execute(_sql("rejected_retry"), _selection(ids, event_type))
+        self._connection.execute(_sql["rejected_retry"], _selection(ids, event_type))
         return self.delete_rejected(ids=ids, event_type=event_type)
 
     def delete_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
         """Delete rejected rows."""
-        return self._connection.execute(_sql("rejected_delete"), _selection(ids, event_type)).rowcount
+        return self._connection.execute(_sql["rejected_delete"], _selection(ids, event_type)).rowcount
 
     @contextmanager
     def _values_of_any_length(self) -> Iterator[None]:
