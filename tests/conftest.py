@@ -1,6 +1,7 @@
 """What every test can ask for: databases of its own, empty and thrown away afterwards."""
 
 import gc
+import json
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
 from tests.kafka import kafka_broker
+from tests.times import SHORT_LEASE, SHORT_STOP, VARIABLE
 
 pytest_plugins = ["pytester", "tests.no_skips"]
 
@@ -207,3 +209,15 @@ def database_url(request: pytest.FixtureRequest) -> str:
     """The URL of an empty database, on SQLite and on PostgreSQL in turn."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
+
+
+@pytest.fixture
+def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hubs that this test starts have short leases: another hub has soon what a killed one had."""
+    monkeypatch.setenv(VARIABLE, json.dumps(SHORT_LEASE))
+
+
+@pytest.fixture
+def short_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hubs that this test starts soon give up on requests under way when they are stopped."""
+    monkeypatch.setenv(VARIABLE, json.dumps(SHORT_STOP))

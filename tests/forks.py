@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
+from tests.times import use_times
+
 PYTHON: Final = "python"
 """The first argument of a command that is a Python program, and not `penstock`."""
 TRIED: Final = (
@@ -193,6 +195,7 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
     os.chdir(request["directory"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    use_times()
     sys.argv = ["penstock", *request["arguments"]]
     sys.modules["__main__"].__package__ = None  # Else usage would tell of this module.
     sys.path[0] = request["directory"]

@@ -12,6 +12,7 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.client.consuming import EVENTS, Running, Seen, create_filled, put, subscribe, unconsumed
 from tests.unit.client.kinds import Kind, first, opened, result
 
+pytestmark = pytest.mark.usefixtures("short_lease")
 SOON = RetryPolicy(max_delay_seconds=0.2)
 
 

@@ -15,6 +15,7 @@ SECONDS = examples(2, 30)
 PAUSED_SECONDS = 25.0
 
 
+@pytest.mark.usefixtures("short_lease")
 def test_subscription_loses_no_event_after_kills_of_its_hubs_and_consumers(migrated_url: str, tmp_path: Path) -> None:
     """Two hubs share a database on PostgreSQL; on SQLite there is one."""
     play(migrated_url, 2 if migrated_url.startswith("postgres") else 1, tmp_path, seeded(), SECONDS)

@@ -33,6 +33,7 @@ def block(url: str) -> Iterator[Any]:
         connection.rollback()
 
 
+@pytest.mark.usefixtures("short_stop")
 def test_publish_answered_hub_stopped_is_not_stored_once_the_database_is_free(
     migrated_url: str, tmp_path: Path
 ) -> None:
@@ -56,6 +57,7 @@ def test_publish_answered_hub_stopped_is_not_stored_once_the_database_is_free(
     assert rows_of(migrated_url, "SELECT count(*) FROM penstock_event") == [(1,)]
 
 
+@pytest.mark.usefixtures("short_stop")
 def test_publish_whose_commit_is_under_way_is_answered_outcome_unknown(migrated_postgres_url: str) -> None:
     with CutLine(migrated_postgres_url) as line, live_hub(line.url) as hub, client_of(hub) as http:
         feed = create_feed(http)
@@ -80,6 +82,7 @@ def test_publish_whose_commit_is_under_way_is_answered_outcome_unknown(migrated_
         assert [json.loads(each)["data"]["id"] for each in found.text.splitlines()[:-1]] == [0, 1]
 
 
+@pytest.mark.usefixtures("short_stop")
 def test_rows_of_the_outbox_stay_there_and_their_reader_is_told_to_retry(migrated_postgres_url: str) -> None:
     with live_hub(migrated_postgres_url) as hub, client_of(hub) as http:
         feed = create_feed(http)

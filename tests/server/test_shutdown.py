@@ -83,6 +83,7 @@ def test_page_under_way_is_finished(sqlite_url: str) -> None:
             assert stopping.result(timeout=300) == 0
 
 
+@pytest.mark.usefixtures("short_stop")
 def test_client_that_takes_nothing_is_cut_off_without_an_error_in_the_log(sqlite_url: str, tmp_path: Path) -> None:
     with live_hub(sqlite_url, log=tmp_path / "log") as hub, client_of(hub) as http, socket.socket() as stuck:
         feed = create(http)
