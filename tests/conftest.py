@@ -22,7 +22,7 @@ from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
 from tests.kafka import kafka_broker
-from tests.times import SHORT_LEASE, SHORT_STOP, VARIABLE
+from tests.times import SHORT_DATABASE_WAIT, SHORT_LEASE, SHORT_STOP, VARIABLE
 
 pytest_plugins = ["pytester", "tests.no_skips"]
 
@@ -221,3 +221,11 @@ def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 def short_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hubs that this test starts soon give up on requests under way when they are stopped."""
     monkeypatch.setenv(VARIABLE, json.dumps(SHORT_STOP))
+
+
+@pytest.fixture
+def short_database_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process, and hubs and commands that this test starts, soon report a database that is away or locked."""
+    monkeypatch.setenv(VARIABLE, json.dumps(SHORT_DATABASE_WAIT))
+    for name, value in SHORT_DATABASE_WAIT.items():
+        monkeypatch.setattr(name, value)

@@ -5,7 +5,7 @@ import json
 import os
 from typing import Final
 
-VARIABLE: Final = "PENSTOCK_TEST_TIMES"
+VARIABLE: Final = "TEST_TIMES"
 """The variable of the environment that has the times, as JSON."""
 SHORT_LEASE: Final = {
     "penstock.hub.subscriptions.sessions.LEASE_US": 2_500_000,
@@ -21,11 +21,15 @@ SHORT_STOP: Final = {
 }
 """A hub that is stopped gives up on requests under way at once, in the same order as in production."""
 
+SHORT_DATABASE_WAIT: Final = {
+    "penstock.storage.postgres.store.CONNECT_TIMEOUT": 2.0,
+    "penstock.storage.sqlite.connection.BUSY_TIMEOUT": 0.5,
+}
+"""A database that is away or locked is reported sooner."""
+
 
 def use_times() -> None:
     """Take the times that the environment has for this process."""
     for name, value in json.loads(os.environ.get(VARIABLE, "{}")).items():
         module, _, constant = name.rpartition(".")
-        found = importlib.import_module(module)
-        assert hasattr(found, constant), name
-        setattr(found, constant, value)
+        setattr(importlib.import_module(module), constant, value)

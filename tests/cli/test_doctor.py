@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from penstock import outbox
 from penstock.storage.postgres.store import PostgresStore
@@ -183,6 +184,7 @@ def test_missing_database_is_not_created(penstock: Command) -> None:
     assert list(penstock.directory.iterdir()) == []
 
 
+@pytest.mark.usefixtures("short_database_wait")
 def test_unreachable_server_is_wrong(penstock: Command) -> None:
     assert verdicts(penstock, "postgresql://nobody@127.0.0.1:1/none")["database"] == "wrong"
 

@@ -63,6 +63,7 @@ def test_path_instead_of_a_database_url_is_answered_with_the_url(penstock: Comma
     assert list(penstock.directory.iterdir()) == []
 
 
+@pytest.mark.usefixtures("short_database_wait")
 def test_hub_without_its_database_is_reported_without_naming_an_option(
     penstock: Command, postgres_cluster: PostgresCluster, postgres_url: str
 ) -> None:
@@ -81,6 +82,7 @@ def test_hub_without_its_database_is_reported_without_naming_an_option(
         assert "--database" not in failed.err
 
 
+@pytest.mark.usefixtures("short_database_wait")
 def test_locked_database_file_is_reported_as_locked(penstock: Command) -> None:
     penstock("migrate")
     with closing(sqlite3.connect(penstock.directory / "penstock.db", isolation_level=None)) as connection:

@@ -181,6 +181,7 @@ def test_port_in_use_is_named_with_advice(penstock: Command) -> None:
     ]
 
 
+@pytest.mark.usefixtures("short_database_wait")
 @pytest.mark.parametrize(
     ("database", "says"),
     [

@@ -34,6 +34,7 @@ def ask(port: int, *asked: Any) -> tuple[int, bytes, Any]:
         return remote.ask(*asked)
 
 
+@pytest.mark.usefixtures("short_database_wait")
 def test_requests_are_503_while_the_database_is_away_and_store_nothing(
     served: LiveHub, remote: Remote, postgres_cluster: PostgresCluster
 ) -> None:

@@ -69,6 +69,7 @@ def test_metrics_count_rows_of_the_outbox_and_rejected_rows_up_to_a_limit(sqlite
         until(lambda: gauges(http)["penstock_rejected_rows"] == ROWS_COUNTED_MAX + 1)
 
 
+@pytest.mark.usefixtures("short_database_wait")
 def test_hub_lives_but_is_not_ready_while_its_database_is_away(
     postgres_cluster: PostgresCluster, migrated_postgres_url: str
 ) -> None:

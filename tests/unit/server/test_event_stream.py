@@ -1,7 +1,7 @@
 """Sending of a stream of events: to a client that takes nothing, that leaves, or that is blocked."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from penstock.core.log.batching import FeedStreamRules
 from penstock.errors import Blocked, PenstockError
 from penstock.hub.hub import Hub
+from penstock.hub.log.watch import Waiter
 from penstock.server.http.streaming import Result
 from penstock.server.log import event_stream as stream_pieces
 from penstock.server.log.event_stream import FeedStreamResponse, StreamPieces
@@ -179,13 +180,23 @@ def test_block_during_a_wait_ends_the_stream_and_is_reported(hub: Hub) -> None:
     play(hub, act)
 
 
-def test_wake_without_events_does_not_end_the_stream(hub: Hub) -> None:
+def test_wake_without_events_does_not_end_the_stream(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, begun = hub.log.watch, asyncio.Semaphore(0)
+    wait = watch.wait
+
+    def wait_and_tell(offsets: Mapping[int, int], wake: Callable[[], None]) -> Waiter:
+        waiter = wait(offsets, wake)
+        begun.release()
+        return waiter
+
+    monkeypatch.setattr(watch, "wait", wait_and_tell)
+
     async def act(client: Client) -> None:
         stream = asyncio.ensure_future(client.stream(stream_limit=1))
         for _ in range(3):
-            await waiting(hub)
-            hub.log.watch.wake_all()
-        await waiting(hub)  # This hub was not started: nothing looks for commits before a wait.
+            await begun.acquire()
+            watch.wake_all()
+        await begun.acquire()  # This hub was not started: nothing looks for commits before a wait.
         await asyncio.to_thread(publish, hub, 7)
         await stream
         assert client.body.count(b"\n") == 1
