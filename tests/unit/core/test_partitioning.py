@@ -5,9 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.events.event import stream_name
-from penstock.core.events.partitioning import choose_random_partitions, hash_partition, java_hash, key_text, text_order
-from penstock.schema.json_text import java_double  # fmt: skip
+from penstock.core.events.partitioning import hash_partition, java_hash, key_text, text_order
+from penstock.core.log.acceptance import Partitioner
+from penstock.core.registry.event_type import EventType
+from penstock.schema.json_text import java_double
 from penstock.schema.traversal import key_path
+from penstock.testing.factories import an_event_type
 
 VECTORS = [
     (("",), 0, {3: 0, 4: 0, 8: 0, 12: 0}),
@@ -97,8 +100,11 @@ def test_missing_key_is_named() -> None:
 
 
 def test_random_partitions_are_all_partitions_and_no_others() -> None:
-    assert set(choose_random_partitions(1_000, 5)) == set(range(5))
-    assert choose_random_partitions(2, 1) == [0, 0]
+    five, one = (Partitioner(EventType.parse(an_event_type(partition_count=count))) for count in (5, 1))
+
+    assert set(five.choose_random(1_000)) == {*range(5)}
+    assert {number for _ in range(200) for number in five.choose_random(1)} == {*range(5)}
+    assert (one.choose_random(2), one.choose_random(1)) == ([0, 0], [0])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""Nakadi's partition strategies `hash` and `random`, `hash` bit for bit.
+"""Nakadi's partition strategy `hash`, bit for bit.
 
 Source: Nakadi's partition strategies, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md.
 """
 
 import json
-import random
 from functools import lru_cache
 from typing import Any, Final
 
@@ -49,17 +48,6 @@ def hash_partition(texts: tuple[str, ...], count: int) -> int:
 
 
 text_order_of: Final = lru_cache(maxsize=1_024)(text_order)
-
-
-def choose_random_partitions(events: int, count: int) -> list[int]:
-    """Return a uniformly random partition out of *count* for each of *events* events.
-
-    >>> choose_random_partitions(3, 1)
-    [0, 0, 0]
-    """
-    if count == 1:
-        return [0] * events
-    return random.choices(range(count), k=events) if events > 1 else [int(random.random() * count)]  # noqa: S311  # Not a secret.
 
 
 def key_text(event: dict[str, Any], path: Path) -> str:

@@ -1,12 +1,14 @@
 """Decides whether an event type accepts events: by schema, size, partition, key and headers.
 
 The hub applies these rules when it publishes, and the outbox before it inserts, so both accept the same events. The
-partition of an event follows from the event type's strategy (`penstock.core.events.partitioning`).
+partition of an event follows from the event type's strategy; `penstock.core.events.partitioning` has the rules of
+`hash`.
 
 The option `max_event_bytes` bounds the lines of a feed, since some readers stop at long lines. The limit applies to the
 longest line in which any read can send the event: version 1, all headers, any partition, the line end included.
 """
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +28,7 @@ from penstock.core.events.event import (
     remove_line_breaks,
 )
 from penstock.core.events.metadata import WRITTEN_BYTES_MAX, count_written_bytes, drop_server_members
-from penstock.core.events.partitioning import choose_random_partitions, hash_partition, key_text
+from penstock.core.events.partitioning import hash_partition, key_text
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, InvalidEvent
 from penstock.schema.traversal import Path, format_pointer, key_path
@@ -72,7 +74,11 @@ class Partitioner:
 
     def choose_random(self, events: int) -> Sequence[int]:
         """Return a random partition for each of *events* events; if they were sent to a partition, that one."""
-        return choose_random_partitions(events, self._count) if self._partition is None else [self._partition] * events
+        if self._partition is not None:
+            return [self._partition] * events
+        if events == 1:
+            return [int(random.random() * self._count)]  # noqa: S311 - not a secret
+        return random.choices(range(self._count), k=events)  # noqa: S311 - not a secret
 
     def _draw(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
         return self.choose_random(1)[0], key
