@@ -1,6 +1,6 @@
 """The registry of event types: create, change, list and drop them, and remember them for publishing."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -76,6 +76,8 @@ class Registry:
         self._settle = settle
         self._sweep = sweep
         self._known: dict[str, StoredFeed] = {}
+        self.remembered: Mapping[str, StoredFeed] = self._known
+        """The event types by name, as they were when last seen."""
 
     def create(self, definition: Any, by: Sender | None = None) -> None:
         """Create the event type that *definition* describes in Nakadi's shape; it belongs to the caller *by*.
@@ -248,16 +250,12 @@ class Registry:
 
         It may not if the database has to be asked first, or if a schema has to be compiled.
         """
-        feed = self.find_remembered(name)
+        feed = self._known.get(name)
         return feed is not None and feed.event_type.is_light(size)
 
     def recall(self, name: str) -> StoredFeed:
         """Return the remembered feed; `load` it if it is not remembered."""
         return self._known.get(name) or self.load(name)
-
-    def find_remembered(self, name: str) -> StoredFeed | None:
-        """Return the remembered feed, None if it is not remembered."""
-        return self._known.get(name)
 
     def raise_epochs(self) -> int:
         """Raise the epoch of every feed after a backup was restored; return the number of feeds.

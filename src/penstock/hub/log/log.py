@@ -96,10 +96,10 @@ class Log:
             EventTypeNotFound: there is no event type *name*.
             MalformedEvent: an event cannot be parsed.
         """
-        remembered = rechecks and self._event_types.find_remembered(name) is not None
-        feed = self._event_types.recall(name)
+        remembered = self._event_types.remembered.get(name)
+        feed = remembered or self._event_types.load(name)
         found = prepare_or_refuse(feed, handed, self._clock(), exact=exact, explains=rechecks)
-        if isinstance(found, Unpublishable) and remembered:
+        if isinstance(found, Unpublishable) and rechecks and remembered is not None:
             current = self._event_types.load(name)
             if current.revision != feed.revision or current.id != feed.id:  # Another hub has changed it.
                 found = prepare_or_refuse(current, handed, self._clock(), exact=exact)

@@ -203,17 +203,14 @@ class PageReading(NamedTuple):
 class EventTypeCatalogue(Protocol):
     """The event types that a hub knows: see `penstock.hub.registry.Registry`."""
 
-    def find_remembered(self, name: str) -> StoredFeed | None:
-        """Return the feed as it was when last seen, None if it is not remembered."""
-
-    def recall(self, name: str) -> StoredFeed:
-        """Return the feed as it was when last seen; `load` it if it is not remembered."""
+    remembered: Mapping[str, StoredFeed]
+    """The feeds by name, as they were when last seen."""
 
     def load(self, name: str) -> StoredFeed:
         """Return the feed as the store has it now."""
 
     def remember(self, name: str, feed: StoredFeed | None) -> StoredFeed:
-        """Return *feed*, which the store has now, and recall it from now on."""
+        """Return *feed*, which the store has now, and remember it."""
 
 
 class Reader:
@@ -258,7 +255,7 @@ class Reader:
 
         Each change of an event type changes the revision that its heads have. Nothing is refused by what is remembered.
         """
-        feed = self._event_types.find_remembered(name)
+        feed = self._event_types.remembered.get(name)
         if feed is None:
             return None
         try:

@@ -5,7 +5,7 @@ Small bodies are read on the event loop: a trip to a worker thread would take lo
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from copy import copy
@@ -40,7 +40,7 @@ from penstock.hub.log.publish import AppendResult, PublishOptions
 from penstock.server.auth import admit, event_type_named, note_publisher, publisher_of
 from penstock.server.http.requests import AVRO, read_body, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response, warn
-from penstock.server.limits import count_received
+from penstock.server.limits import USAGE, RequestUsage
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import AccessLine, access_of
 from penstock.wire.log import zeroeventhub
@@ -155,22 +155,11 @@ class PlainPublishes:
         """
         state = self._state
         name = route_path(scope).removeprefix(_FEEDS)
-        feed = state.hub.registry.find_remembered(name) if state.has_started else None
+        feed = state.hub.registry.remembered.get(name) if state.has_started else None
         if feed is None:
             return receive
-        length, flow_id = -1, None
-        for header, value in scope["headers"]:
-            if header == b"content-length":
-                length = int(value) if value.isdigit() and len(value) < 9 else -1
-            elif header == b"x-flow-id":
-                flow_id = access.flow_id
-            elif (
-                header in _SPECIAL_HEADERS
-                or header.startswith(b"producer-")
-                or (header == b"content-type" and value.lower().startswith(_SPECIAL_TYPES))
-            ):
-                return receive
-        if not 0 < length <= INLINE_BYTES or not state.hub.registry.is_light(name, length):
+        length, has_flow_id = _read_plain_head(scope["headers"])
+        if not 0 < length <= INLINE_BYTES or not feed.event_type.is_light(length):
             return receive
         access.event, access.feed, access.route = "publish", name, LINES_ROUTE
         await admit(scope, "write", event_type_named(name))
@@ -190,12 +179,15 @@ class PlainPublishes:
             return again
         access.received = length
         has_metadata = feed.event_type.category != "undefined"
+        flow_id = access.flow_id if has_flow_id else None
         source = _Source(name, flow_id, publisher_of(scope) if has_metadata else PUBLISHER)
         stored = await self._publish(source, events, length)
         if stored is None:
             access.received = None
             return again
-        count_received(scope, length)
+        usage: RequestUsage | None = scope.get(USAGE)
+        if usage is not None:
+            usage.receive(length)
         note_publisher(scope, name)
         await _answer_stored(access, stored)
         return None
@@ -260,7 +252,8 @@ class PlainPublishes:
         """
         name, flow_id, published_by = source
         size = sum(each.size for each in publishes)
-        if not self._state.has_started or not self._state.hub.registry.is_light(name, size):
+        feed = self._state.hub.registry.remembered.get(name) if self._state.has_started else None
+        if feed is None or not feed.event_type.is_light(size):
             return None
         events = [event for each in publishes for event in each.events]
         return self._state.hub.log.submit(name, events, rechecks=False, flow_id=flow_id, published_by=published_by)
@@ -286,6 +279,26 @@ class PlainPublishes:
         else:
             for each in publishes:
                 each.fail(error)
+
+
+def _read_plain_head(headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, bool]:
+    """Return the length of a body, and whether the client has given a flow id.
+
+    The length is 0 if it is not known, or if a header says how the body is to be read.
+    """
+    length, has_flow_id = 0, False
+    for name, value in headers:
+        if name == b"content-length":
+            length = int(value) if value.isdigit() and len(value) < 9 else 0
+        elif name == b"x-flow-id":
+            has_flow_id = True
+        elif (
+            name in _SPECIAL_HEADERS
+            or name.startswith(b"producer-")
+            or (name == b"content-type" and value.lower().startswith(_SPECIAL_TYPES))
+        ):
+            return 0, False
+    return length, has_flow_id
 
 
 async def _answer_stored(access: AccessLine, stored: AppendResult) -> None:

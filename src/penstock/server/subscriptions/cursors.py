@@ -80,7 +80,7 @@ async def commit_cursors(request: Request) -> Response:
         raise BadParameter(parameter=STREAM_ID, value=None, allowed="the id of the stream, from its headers")
     given = parse_cursors(await read_body(request, state.run, BODY_BYTES_MAX))
     items = _check_items(given)
-    if all(each is None or hub.registry.find_remembered(each.event_type or "") for each in items):
+    if all(each is None or each.event_type in hub.registry.remembered for each in items):
         commits = _parse_commits(hub, items)
     else:
         commits = await state.run(lambda: _parse_commits(hub, items))

@@ -284,12 +284,12 @@ def test_schema_without_its_ordering_key_is_compared_and_refused(registry: Regis
 
 def test_known_event_type_is_recalled_without_a_query(registry: Registry, forwarding: ForwardingStore) -> None:
     create_feed(forwarding)
-    assert registry.find_remembered(NAME) is None
+    assert NAME not in registry.remembered
 
     first = registry.recall(NAME)
     reads = forwarding.reads
 
-    assert registry.find_remembered(NAME) is not None
+    assert NAME in registry.remembered
     assert registry.recall(NAME) is first
     assert forwarding.reads == reads
 
@@ -306,7 +306,7 @@ def test_load_replaces_the_recalled_event_type(registry: Registry, store: Store)
         tx.registry.delete(NAME)
     with pytest.raises(EventTypeNotFound):
         registry.load(NAME)
-    assert registry.find_remembered(NAME) is None
+    assert NAME not in registry.remembered
     with pytest.raises(EventTypeNotFound):
         registry.recall(NAME)
 
@@ -317,7 +317,7 @@ def test_event_type_found_elsewhere_is_remembered(registry: Registry, store: Sto
     assert registry.remember(NAME, feed) is registry.recall(NAME) is feed
     with pytest.raises(EventTypeNotFound):
         registry.remember(NAME, None)
-    assert registry.find_remembered(NAME) is None
+    assert NAME not in registry.remembered
 
 
 def test_deleted_event_type_is_forgotten(registry: Registry) -> None:
@@ -326,7 +326,7 @@ def test_deleted_event_type_is_forgotten(registry: Registry) -> None:
 
     registry.delete(NAME)
 
-    assert registry.find_remembered(NAME) is None
+    assert NAME not in registry.remembered
     assert list(registry.list()) == []
     with pytest.raises(EventTypeNotFound):
         registry.delete(NAME)
@@ -340,7 +340,7 @@ def test_restored_backup_raises_epochs_and_forgets_all_event_types(registry: Reg
 
     assert registry.raise_epochs() == 2
 
-    assert registry.find_remembered("a") is None
+    assert "a" not in registry.remembered
     assert registry.recall("a").epoch > before.epoch
     assert registry.recall("a").revision > before.revision
 
