@@ -93,6 +93,10 @@ class Unreachable(Unavailable):
     message = "{url} cannot be reached: {reason}"
     hint = "Check the address, and that the hub is running."
     cases: ClassVar = {
+        "certificate-untrusted": Case(
+            "{url} has a certificate that this machine does not trust: {reason}",
+            "If an authority of your own has signed it, name the authority's file in SSL_CERT_FILE.",
+        ),
         "proxy-unreachable": Case(
             "{url} cannot be reached through the proxy {proxy} that {variable} names: {reason}",
             "Correct or unset the variable, or name the server's host in NO_PROXY to connect to it directly.",

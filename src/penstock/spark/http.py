@@ -2,16 +2,19 @@
 
 import http.client
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import AbstractHTTPHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 import pyarrow as pa
 
 from penstock.client.http.proxies import connection_failure, proxy_for
+from penstock.client.http.trust import trust_environment
 from penstock.errors import BadParameter, MalformedAnswer, PenstockError
 from penstock.wire.problem import make_foreign_error, to_error
 
@@ -52,7 +55,27 @@ class _Proxies(ProxyHandler):
         return self.proxy_open(request, proxy.url, kind)
 
 
-open_request: Final = build_opener(_Proxies()).open
+@cache
+def tls_context() -> ssl.SSLContext:
+    """Return the TLS settings, shared by all requests of this process. To load them takes as long as some requests.
+
+    Raises:
+        BadParameter: see `trust_environment`.
+    """
+    return trust_environment() or ssl.create_default_context()
+
+
+class _Https(HTTPSHandler):
+    """Opens connections with the shared TLS settings, which it loads when the first is opened."""
+
+    def __init__(self) -> None:
+        AbstractHTTPHandler.__init__(self)  # That of HTTPSHandler loads settings of its own.
+
+    def https_open(self, request: Request) -> Any:
+        return self.do_open(http.client.HTTPSConnection, request, context=tls_context())
+
+
+open_request: Final = build_opener(_Proxies(), _Https()).open
 """Opens a request as `urlopen` does, through the right proxy."""
 
 

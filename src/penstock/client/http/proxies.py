@@ -13,6 +13,8 @@ from penstock.errors import ConnectionLost, Unavailable, Unreachable
 _NUMBERS: Final = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)(\.(0[xX][0-9a-fA-F]+|[0-9]+))*", re.ASCII)
 """The forms of an IPv4 address that `inet_aton` reads: up to four decimal, octal or hexadecimal numbers."""
 PORTS: Final = {"http": 80, "https": 443}
+_UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
+"""The reason that OpenSSL gives for a certificate that it cannot verify."""
 SYSTEM: Final = "the system's settings"
 """The source of a proxy on macOS and Windows that no variable names."""
 
@@ -61,6 +63,8 @@ def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent:
         proxy: The proxy that the request used, if any.
         is_unsent: Whether nothing of the request was sent.
     """
+    if _UNTRUSTED in reason:
+        return Unreachable.of("certificate-untrusted", url=url, reason=reason)
     if proxy is None:
         return (Unreachable if is_unsent else ConnectionLost)(url=url, reason=reason)
     if is_unsent:

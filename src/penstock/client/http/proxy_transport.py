@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 import httpx2
 
 from penstock.client.http.proxies import Proxy, proxy_for
+from penstock.client.http.trust import trust_environment
 from penstock.errors import BadParameter, RequirementMissing
 
 PROXY: Final = "penstock.proxy"
@@ -73,8 +74,11 @@ def tls_context() -> ssl.SSLContext:
     """Return the TLS settings, shared by all clients of this process.
 
     Loading the certificate authorities takes 25 ms of processor time.
+
+    Raises:
+        BadParameter: See `trust_environment`.
     """
-    return httpx2.create_ssl_context()
+    return trust_environment() or httpx2.create_ssl_context()
 
 
 class _Connections(Generic[Way]):

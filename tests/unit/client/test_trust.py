@@ -1,0 +1,80 @@
+"""Which certificates each of our HTTP clients trusts, and what it says of others."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.client.http import proxy_transport
+from penstock.errors import BadParameter, Unreachable
+from penstock.spark import http
+from tests.answering import answering
+from tests.failing import has_code
+from tests.server.authentication.authority import Authority
+from tests.unit.client.asking import EVERY, Answers, Ask
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server(authority: Authority) -> Iterator[str]:
+    """The URL of a server whose certificate the authority has signed."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.sign_for_server())
+    handler = type("Noting", (Answers,), {"asked": []})
+    with answering(handler, context) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The environment of a process that has asked nobody yet."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    contexts = (proxy_transport.tls_context, http.tls_context)
+    for each in contexts:
+        each.cache_clear()
+    yield monkeypatch
+    for each in contexts:
+        each.cache_clear()
+
+
+@EVERY
+def test_client_trusts_the_authority_in_ssl_cert_file(
+    environment: pytest.MonkeyPatch, ask: Ask, server: str, authority: Authority
+) -> None:
+    environment.setenv("SSL_CERT_FILE", str(authority.certificate))
+
+    assert ask(server) == []
+
+
+@EVERY
+def test_untrusted_certificate_is_named_with_the_variable_that_makes_it_trusted(ask: Ask, server: str) -> None:
+    with pytest.raises(Unreachable, check=has_code("certificate-untrusted")) as failed:
+        ask(server)
+
+    assert f"{server}/event-types has a certificate that this machine does not trust" in failed.value.detail
+    assert "SSL_CERT_FILE" in (failed.value.hint or "")
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "No such file or directory"), ("no certificate", "NO_CERTIFICATE_OR_CRL_FOUND")],
+)
+def test_authority_that_cannot_be_used_is_named(
+    environment: pytest.MonkeyPatch, ask: Ask, tmp_path: Path, content: str | None, reason: str
+) -> None:
+    file = tmp_path / "authority.pem"
+    if content is not None:
+        file.write_text(content)
+    environment.setenv("SSL_CERT_FILE", str(file))
+
+    with pytest.raises(BadParameter, match=reason) as failed:
+        ask("https://127.0.0.1:1")
+
+    assert (failed.value.parameter, failed.value.fields["value"]) == ("SSL_CERT_FILE", str(file))
