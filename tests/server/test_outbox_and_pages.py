@@ -15,6 +15,8 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.log import Log
 from penstock.server import HubApp
 from penstock.storage import open_store
+from penstock.storage.sqlite.log.events import SqliteLog
+from penstock.storage.sqlite.log.outbox import SqliteOutbox
 from penstock.testing.factories import an_event_type
 from tests.unit.hub.feeds import NAME, into_outbox
 from tests.unit.hub.forwarding import ForwardingStore
@@ -46,20 +48,29 @@ def lines(answer: httpx2.Response) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
-def test_event_that_another_hub_moves_while_a_page_opens_is_in_the_page(forwarding: ForwardingStore) -> None:
+def test_event_that_another_hub_moves_while_a_page_opens_is_in_the_page(
+    forwarding: ForwardingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with closing(open_store(forwarding.url)) as theirs:
         other = Hub(theirs)
 
+        def move_after(kind: type, method: str) -> None:
+            """Move the outbox once that method was called, or another one for which this was asked."""
+            look = getattr(kind, method)
+
+            def look_and_move(*given: Any, **how: Any) -> Any:
+                found = look(*given, **how)
+                monkeypatch.undo()
+                assert other.log.settle(NAME)
+                return found
+
+            monkeypatch.setattr(kind, method, look_and_move)
+
         async def ask(http: httpx2.AsyncClient) -> None:
             await http.get(f"/feeds/{NAME}")  # Now the hub runs, and knows its settings.
-            before = forwarding.reads
-
-            def move(number: int) -> None:
-                if number > before + 1:
-                    other.log.settle(NAME)
-
             into_outbox(forwarding, [(NAME, '{"n":1}')])
-            forwarding.at_read = move
+            move_after(SqliteOutbox, "find_waiting")
+            move_after(SqliteLog, "find_heads")
             found = lines(await http.get(f"/feeds/{NAME}", params={"n": 1, "cursor0": "_first"}))
             assert [line["data"] for line in found if "data" in line] == [{"n": 1}]
 

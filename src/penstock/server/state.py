@@ -23,6 +23,7 @@ from penstock.errors import EventTypeNotFound, OutcomeUnknown, PenstockError
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.hub import Hub
 from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
+from penstock.hub.log.read import UnsettledError
 from penstock.server.authentication.authentication import Authentication
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
 from penstock.server.limits import Limiter
@@ -179,38 +180,36 @@ class State:
             self._results = Results(loop)
         return self._results.wait(future)
 
-    async def read_settled(
-        self, names: Sequence[str], read: Callable[[bool], Result | None], disconnect: Disconnect | None = None
-    ) -> Result:
-        """Run *read* in a worker thread, with the outbox rows of *names* in the log if it needs them.
+    async def read_settled(self, read: Callable[[bool], Result], disconnect: Disconnect | None = None) -> Result:
+        """Run *read* in a worker thread; if it raises UnsettledError, run it again once these rows are in the log.
 
-        *read* is told whether there are such rows, and returns None if it would miss them. It then runs again once they
-        are in the log. No thread waits for that.
+        *read* is told whether the outbox is settled: False at first, then True. No thread waits for the rows.
 
         Raises:
             HubUnavailable, DatabaseUnavailable: the rows could not be moved now.
             ClientDisconnect: *disconnect* was done before that.
         """
-
-        def look() -> tuple[Sequence[str], Result | None]:
-            # The outbox comes first: rows that another hub moves before the log is read are in the log then.
-            waiting = self.hub.log.find_waiting(names) if names else ()
-            return waiting, read(bool(waiting))
-
-        waiting, found = await self.run(look)
-        if found is None:
-            for name in waiting:
-                if disconnect is None:
-                    await self._settle(name)
-                elif not await await_unless_disconnected(disconnect, self._settle(name)):
-                    raise ClientDisconnect
-            found = await self.run(lambda: read(False))
-            assert found is not None, "nothing is missing now"
-        return found
+        try:
+            return await self.run(lambda: read(False))
+        except UnsettledError as error:
+            waiting = error.names
+        for name in waiting:
+            if disconnect is None:
+                await self._settle(name)
+            elif not await await_unless_disconnected(disconnect, self._settle(name)):
+                raise ClientDisconnect
+        return await self.run(lambda: read(True))
 
     async def run_settled(self, names: Sequence[str], function: Callable[[], Result]) -> Result:
         """Run *function* in a worker thread once the outbox rows of *names* are in the log: see `read_settled`."""
-        return await self.read_settled(names, lambda has_waiting: None if has_waiting else function())
+
+        def read(is_settled: bool) -> Result:
+            # The outbox comes first: rows that another hub moves before the log is read are in the log then.
+            if not is_settled and names and (waiting := self.hub.log.find_waiting(names)):
+                raise UnsettledError(waiting)
+            return function()
+
+        return await self.read_settled(read)
 
     async def _settle(self, name: str) -> None:
         try:

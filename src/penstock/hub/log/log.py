@@ -22,7 +22,7 @@ from penstock.hub.log.publish import (
     find_refusal,
     prepare_or_refuse,
 )
-from penstock.hub.log.read import EventTypeCatalogue, PageReading, Reader, WantedPartition
+from penstock.hub.log.read import EventTypeCatalogue, PageReading, Reader, UnsettledError, WantedPartition
 from penstock.hub.log.watch import Watch
 from penstock.storage.log.events import KindFilter, PartitionHead
 from penstock.storage.store import Store
@@ -34,7 +34,7 @@ SETTLE_TIMEOUT: Final = 6.0
 class Log:
     """The feeds of one store: publish, move the outbox, read.
 
-    `reader` reads pages as the log is, without a look at the outbox. `watch` wakes readers that wait for events.
+    `reader` reads pages, and moves no outbox. `watch` wakes readers that wait for events.
     """
 
     def __init__(
@@ -163,12 +163,11 @@ class Log:
         Raises:
             HubUnavailable, DatabaseUnavailable: the outbox could not be moved now.
         """
-        waits = self.has_waiting(name)
-        reading = self.reader.open(name, n, wanted, page_size, kinds)
-        if waits and reading.reaches_head:
+        try:
+            return self.reader.open(name, n, wanted, page_size, kinds, settled=False)
+        except UnsettledError:
             self.settle(name)
-            reading = self.reader.open(name, n, wanted, page_size, kinds)
-        return reading
+            return self.reader.open(name, n, wanted, page_size, kinds)
 
     def find_heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
         """Return a feed and its heads by partition id, with everything committed before: see `Reader.find_heads`."""

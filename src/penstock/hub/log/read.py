@@ -200,6 +200,14 @@ class PageReading(NamedTuple):
         return first
 
 
+class UnsettledError(Exception):
+    """Rows wait in the outbox that a read has to show: it is repeated once they are in the log."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """*names* are the event types of these rows."""
+        self.names = names
+
+
 class EventTypeCatalogue(Protocol):
     """The event types that a hub knows: see `penstock.hub.registry.Registry`."""
 
@@ -228,14 +236,21 @@ class Reader:
         wanted: Sequence[WantedPartition],
         page_size: int,
         kinds: KindFilter | None = None,
+        *,
+        settled: bool = True,
     ) -> PageReading:
         """Open a page: resolve cursors and find the range to read; *n* None stands for the physical partition count.
+
+        Unless the outbox is *settled*, it is looked at too.
 
         Raises:
             EventTypeNotFound, BadPartitionCount, BadCursor, StaleSplit: the request cannot be served.
             CursorExpired: retention has removed events after a cursor.
+            UnsettledError: the page reaches the end of the feed, and rows of the feed wait in the outbox.
         """
         with self._store.read() as tx:
+            # The outbox comes first: rows that another hub moves before the heads are read are in the log then.
+            has_waiting = not settled and bool(tx.outbox.find_waiting([name]))
             found = self._find_as_known(tx, name, n, wanted)
             if found is None:
                 feed = self._event_types.remember(name, tx.registry.find(name))
@@ -246,7 +261,11 @@ class Reader:
         tracks = [_open_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
-        return PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
+        scan_max = max(1, SCAN_ROWS_MAX // max(1, busy))
+        reading = PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max)
+        if has_waiting and reading.reaches_head:
+            raise UnsettledError([name])
+        return reading
 
     def _find_as_known(
         self, tx: Tx, name: str, n: int | None, wanted: Sequence[WantedPartition]

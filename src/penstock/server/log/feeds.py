@@ -82,14 +82,16 @@ class ZeroEventHubPage:
         self._claim = claim
         self._kinds = _kind_filter(event_type, asked.kinds)
 
-    def open(self, cursors: Mapping[int, str] | None) -> PageReading:
+    def open(self, cursors: Mapping[int, str] | None, *, settled: bool) -> PageReading:
         """See `PageRequest.open`."""
         asked = self._asked
         wanted = [
             WantedPartition(f"cursor{v}", v, text, asked.until.get(v), f"until{v}")
             for v, text in sorted((cursors or self._cursors).items())
         ]
-        return self._hub.log.reader.open(self.event_type, asked.n, wanted, asked.page_size, self._kinds)
+        return self._hub.log.reader.open(
+            self.event_type, asked.n, wanted, asked.page_size, self._kinds, settled=settled
+        )
 
     def store_cursors(self, reading: PageReading) -> None:
         """See `PageRequest.store_cursors`: a reader that names a cursor set has processed all before its cursors."""
@@ -139,14 +141,14 @@ class FeedApiPage:
         self._asked = asked
         self._kinds = _kind_filter(self.event_type, asked.kinds)
 
-    def open(self, cursors: Mapping[int, str] | None) -> PageReading:
+    def open(self, cursors: Mapping[int, str] | None, *, settled: bool) -> PageReading:
         """See `PageRequest.open`."""
         asked, name = self._asked, self.event_type
         self._check_token()
         cursor = cursors[asked.partition] if cursors else asked.cursor
         wanted = [WantedPartition("cursor", asked.partition, cursor, asked.until)]
         try:
-            reading = self._hub.log.reader.open(name, None, wanted, asked.page_size, self._kinds)
+            reading = self._hub.log.reader.open(name, None, wanted, asked.page_size, self._kinds, settled=settled)
         except (BadCursor, CursorExpired, StaleSplit, PartitionNotFound):
             self._check_token_of(self._hub.registry.load(name))  # By the feed that the cursor was judged by.
             raise

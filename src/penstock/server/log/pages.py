@@ -183,8 +183,12 @@ class PageRequest(Protocol):
     wait_seconds: float
     """How long the page may wait for events; 0 if it is sent empty."""
 
-    def open(self, cursors: Mapping[int, str] | None) -> PageReading:
-        """Open the page as the log is now, at *cursors* by partition, or where the reader asks for if that is None."""
+    def open(self, cursors: Mapping[int, str] | None, *, settled: bool) -> PageReading:
+        """Open the page as the log is now, at *cursors* by partition, or where the reader asks for if that is None.
+
+        Raises:
+            UnsettledError: the outbox is not *settled*, and the page needs that: see `Reader.open`.
+        """
 
     def store_cursors(self, reading: PageReading) -> None:
         """Keep the cursors that the reader came with, if it asks for that; called once, before anything is read."""
@@ -225,12 +229,7 @@ class PageResponse:
 
     async def _look(self) -> PageReading:
         """Open the page as a GET would, and read nothing of it."""
-
-        def look(has_waiting: bool) -> PageReading | None:
-            reading = self._wanted.open(None)
-            return None if has_waiting and reading.reaches_head else reading
-
-        return await self._state.read_settled([self._wanted.event_type], look)
+        return await self._state.read_settled(lambda is_settled: self._wanted.open(None, settled=is_settled))
 
     async def _answer(self, send: Send, disconnect: Disconnect) -> None:
         deadline = time.monotonic() + self._wanted.wait_seconds
@@ -263,15 +262,13 @@ class PageResponse:
         """
         pieces = PagePieces(self._form, self._state.hub.log.reader, encoder(self._encoding) if self._encoding else None)
 
-        def begin(has_waiting: bool) -> Piece | None:
-            reading = self._wanted.open(cursors)
-            if has_waiting and reading.reaches_head:
-                return None
+        def begin(is_settled: bool) -> Piece:
+            reading = self._wanted.open(cursors, settled=is_settled)
             if cursors is None:
                 self._wanted.store_cursors(reading)
             return pieces.begin(reading)
 
-        return pieces, await self._state.read_settled([self._wanted.event_type], begin, disconnect)
+        return pieces, await self._state.read_settled(begin, disconnect)
 
     def _read_next(self, pieces: "PagePieces") -> Piece:
         self._authorize()  # A client that reads slowly may have lost its right meanwhile.
