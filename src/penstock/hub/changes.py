@@ -1,8 +1,7 @@
 """Records changes that callers make, as events of the hub's own event types, in the transaction of the change.
 
 `nakadi.audit.log` has all changes: who made them, from where, before and after. `nakadi.event.type.log` and
-`nakadi.subscription.log` have those of event types and subscriptions in brief. Operators switch them on by features:
-Nakadi's, whose events these are (https://nakadi.io/manual.html).
+`nakadi.subscription.log` have those of event types and subscriptions in brief.
 """
 
 import hashlib
@@ -13,12 +12,23 @@ import msgspec
 
 from penstock.core.access import UNAUTHENTICATED, Sender
 from penstock.core.events.event import EVENT_BYTES_MAX
-from penstock.core.registry.definition import PENSTOCK
 from penstock.errors import Invalid, TooLarge
 from penstock.hub.log.publish import OWN_EVENT_TYPES
-from penstock.hub.own_events import Event, OwnEventType, append_own, create_own, lock_own
-from penstock.storage.admin import FEATURE, ON, Setting
-from penstock.storage.store import Store, Tx
+from penstock.hub.own_events import (
+    AUDIT_FEATURE,
+    AUDIT_LOG,
+    EVENT_TYPE_LOG,
+    KPI_FEATURE,
+    SUBSCRIPTION_LOG,
+    Event,
+    OwnEventType,
+    append_own,
+    find_features,
+    hash_name,
+    lock_own,
+)
+from penstock.storage.admin import Setting
+from penstock.storage.store import Tx
 
 ResourceType = Literal[
     "admins", "batches", "blacklist_entry", "cursors", "event_type", "feature", "group", "parked_key", "producer",
@@ -26,36 +36,8 @@ ResourceType = Literal[
 ]  # fmt: skip
 Action = Literal["created", "updated", "deleted"]
 
-AUDIT_FEATURE: Final = "audit_log_collection"
-KPI_FEATURE: Final = "kpi_collection"
 AUDIT_BYTES_MAX: Final = EVENT_BYTES_MAX - 1_000
 """An event of the audit log has no more bytes before its metadata is complete."""
-
-AUDIT_LOG: Final = OwnEventType(
-    "nakadi.audit.log",
-    '{"type":"object","required":["resource_type","resource_id","action","user","user_type","user_hash","address"],'
-    '"properties":{"resource_type":{"type":"string"},"resource_id":{"type":"string"},'
-    '"action":{"type":"string","enum":["created","updated","deleted"]},'
-    '"previous_object":{"type":"object"},"previous_text":{"type":"string"},'
-    '"new_object":{"type":"object"},"new_text":{"type":"string"},'
-    '"user":{"type":"string"},"user_type":{"type":"string"},"user_hash":{"type":"string"},'
-    '"address":{"type":"string"},"reason":{"type":"string"}}}',
-    key_field="resource_id",
-    is_private=True,
-)
-EVENT_TYPE_LOG: Final = OwnEventType(
-    "nakadi.event.type.log",
-    '{"type":"object","required":["event_type","status","category","authz","compatibility_mode"],'
-    '"properties":{"event_type":{"type":"string"},"status":{"type":"string"},"category":{"type":"string"},'
-    '"authz":{"type":"string"},"compatibility_mode":{"type":"string"}}}',
-    is_private=True,
-)
-SUBSCRIPTION_LOG: Final = OwnEventType(
-    "nakadi.subscription.log",
-    '{"type":"object","required":["subscription_id","status"],'
-    '"properties":{"subscription_id":{"type":"string"},"status":{"type":"string"}}}',
-    is_private=True,
-)
 
 
 class Change(NamedTuple):
@@ -139,29 +121,6 @@ def lock_logs_before(tx: Tx, event_type: str, now: int) -> None:
             lock_own(tx, which, now)
 
 
-def find_features(settings: Sequence[Setting]) -> frozenset[str]:
-    """Return the features that are on."""
-    return frozenset(each.name for each in settings if each.kind == FEATURE and each.value == ON)
-
-
-def create_logs(store: Store, feature: str, now: int) -> None:
-    """Create the event types that *feature* switches on, so that consumers can subscribe to them."""
-    for each in _PUBLISHED_FOR.get(feature, ()):
-        create_own(store, each.event_type, PENSTOCK, now)
-
-
-def find_feature(event_type: str) -> str | None:
-    """Return the feature that has the hub publish to an event type; None if none does."""
-    return next(
-        (
-            feature
-            for feature, found in _PUBLISHED_FOR.items()
-            if event_type in [each.event_type.name for each in found]
-        ),
-        None,
-    )
-
-
 def _make_audit_event(change: Change, by: Sender | None) -> Event:
     caller, address = by if by is not None else Sender(UNAUTHENTICATED, "")
     event: dict[str, Any] = {
@@ -170,7 +129,7 @@ def _make_audit_event(change: Change, by: Sender | None) -> Event:
         "action": change.action,
         "user": caller.value,
         "user_type": caller.data_type,
-        "user_hash": hashlib.sha256(caller.value.encode()).hexdigest(),
+        "user_hash": hash_name(caller.value),
         "address": address,
     }
     if change.reason is not None:
@@ -227,4 +186,4 @@ _PUBLISHED_FOR: Final[Mapping[str, tuple[_Log, ...]]] = {
         _Log(SUBSCRIPTION_LOG, _make_subscription_event, "subscription"),
     ),
 }
-"""The logs that each feature switches on."""
+"""The logs of changes that each feature switches on."""

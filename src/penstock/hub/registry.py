@@ -22,8 +22,9 @@ from penstock.errors import (
 )
 from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock, rfc3339
-from penstock.hub.changes import Change, find_feature, lock_logs_before, record_change, record_changes
+from penstock.hub.changes import Change, lock_logs_before, record_change, record_changes
 from penstock.hub.log.publish import OWN_EVENT_TYPES
+from penstock.hub.own_events import find_feature
 from penstock.hub.subscriptions.slots import add_partitions, is_deleted_with_event_type, lock_readers
 from penstock.schema.evolution import NOTHING_CHANGES, EvolutionVerdict, describe_changes
 from penstock.schema.guidelines import check

@@ -21,21 +21,15 @@ from penstock.errors import (
     OutcomeUnknown,
 )
 from penstock.hub.background import Clock, system_clock
-from penstock.hub.changes import (
-    AUDIT_FEATURE,
-    Change,
-    ResourceType,
-    create_logs,
-    find_features,
-    lock_audit_log,
-    record_changes,
-)
+from penstock.hub.changes import Change, ResourceType, lock_audit_log, record_changes
+from penstock.hub.own_events import AUDIT_FEATURE, create_logs, find_features
 from penstock.storage.admin import ACCESS, FEATURE, ON, Setting
 from penstock.storage.store import Store, Tx
 
 BlockKind = Literal["CONSUMER_APP", "CONSUMER_ET", "PRODUCER_APP", "PRODUCER_ET"]
 """The kinds of blocks: an application or an event type, as consumer or as producer, in Nakadi's spelling."""
 Feature = Literal[
+    "access_log_enabled",
     "audit_log_collection",
     "delete_event_type_with_subscriptions",
     "disable_db_write_operations",
