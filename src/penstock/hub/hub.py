@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from penstock.core.producers import MODULUS
 from penstock.core.registry.definition import PENSTOCK, Limits
+from penstock.hub.activity import COUNT_INTERVAL, Activity
 from penstock.hub.admin.admin import Admin
 from penstock.hub.admin.measuring import Measurement, measure
 from penstock.hub.admin.permissions import Permissions
@@ -41,6 +42,7 @@ class Hub:
         groups: consumer groups and their positions.
         registry: event types and schemas.
         admin: settings, permissions, tokens, sweeping.
+        activity: records what callers do.
     """
 
     def __init__(
@@ -52,11 +54,13 @@ class Hub:
         limits: Limits = PENSTOCK,
         expiry: Expiry = Expiry(),  # noqa: B008 - it is immutable
         sequence_modulus: int = MODULUS,
+        activity_interval: float = COUNT_INTERVAL,
     ) -> None:
         """Compose a hub over *store*.
 
         *group_events_max* limits the events of one append transaction. *expiry* and *sequence_modulus* concern
         idempotent producers: when they expire, and the number at which sequence numbers wrap around.
+        *activity_interval* is the time, in seconds, over which `activity` adds up what callers publish and are sent.
 
         Raises:
             InvalidSetting: producers would expire while clients may still retry.
@@ -65,7 +69,8 @@ class Hub:
         self.limits = limits
         self._clock = clock
         self._watch = Watch(store)
-        settings = Settings(store, self._watch.wake_all, clock=clock)
+        self.activity = Activity(store, clock, count_interval=activity_interval)
+        settings = Settings(store, self._apply_settings, clock=clock)
         sweeper = Sweeper(store, clock, expiry.check())
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
@@ -114,6 +119,11 @@ class Hub:
         """Move the outbox of *name* for the registry, which the log needs first."""
         self.log.settle(name)
 
+    def _apply_settings(self) -> None:
+        """Record what the settings say, and have readers check their rights again."""
+        self.activity.apply_features(self.admin.settings.current().features)
+        self._watch.wake_all()
+
     def _refresh(self) -> None:
         """Read settings and rights again, and record who has published."""
         self.admin.permissions.refresh()
@@ -130,19 +140,29 @@ class Hub:
         self.admin.settings.start()
         self._watch.start(PollerTasks(self.log.move, self._refresh, self.subscriptions.local_streams.poll))
         self.admin.sweeper.start()
+        self.activity.apply_features(self.admin.settings.current().features)
+        self.activity.start()
 
     def drain(self) -> None:
         """End every wait now, and every later wait at once."""
         self._watch.drain()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Append what is queued, wake all waiting readers, and close the store: see `Committer.stop`.
+        """Append what is queued, write what was recorded, wake all waiting readers, and close the store.
+
+        See `Committer.stop`.
 
         A thread that the database blocks for longer than *timeout* seconds is left to the end of the process, with
         its connection; the store stays open then.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        stops = (self._watch.stop, self._committer.stop, self.admin.sweeper.stop, self.subscriptions.stop)
+        stops = (
+            self._watch.stop,
+            self._committer.stop,
+            self.activity.stop,
+            self.admin.sweeper.stop,
+            self.subscriptions.stop,
+        )
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]
         if all(ended):
             self.store.close()

@@ -126,9 +126,14 @@ class HubApp:
             if usage is not None:
                 usage.end()
             self._state.metrics.requests.add(access)
-            if self._log_access is not None:
+            activity = self._state.activity
+            records = activity is not None and activity.is_on
+            if self._log_access is not None or records:
                 access.end()
+            if self._log_access is not None:
                 self._log_access(access)
+            if activity is not None and records:
+                access.record(activity, is_authenticated=self._state.authentication is not None)
 
     async def _dispatch(self, scope: Scope, receive: Receive, access: AccessLine) -> None:
         rest: Receive | None = receive

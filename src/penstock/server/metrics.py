@@ -20,7 +20,7 @@ from penstock.server.telemetry import NO_ROUTE, AccessLine
 from penstock.storage.admin import StoredToken
 from penstock.storage.groups import GroupMeasurement
 from penstock.storage.log.outbox import OutboxCount
-from penstock.storage.store import Store, StoreSpace
+from penstock.storage.store import ConnectionCounts, Store, StoreSpace
 
 METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 DROPWIZARD: Final = "4.0.0"
@@ -306,20 +306,28 @@ class Metrics:
         yield GaugeMetricFamily(
             "penstock_publish_queue_requests", "Requests that wait for the next commit.", hub.queued_publishes
         )
-        connections = hub.store.count_connections()
-        family = GaugeMetricFamily(
-            "penstock_database_connections", "Connections of the pool to the database.", labels=["state"]
+        yield _make_counter(
+            "penstock_activity_dropped",
+            "Requests, publishes and sends that are missing in the hub's own event types.",
+            hub.activity.dropped,
         )
-        family.add_metric(["idle"], connections.idle)
-        family.add_metric(["used"], max(0, connections.open - connections.idle))
-        yield family
-        if connections.most is not None:
-            yield GaugeMetricFamily(
-                "penstock_database_connections_max", "The most connections that the pool may have.", connections.most
-            )
+        yield from _collect_connections(hub.store.count_connections())
+
+
+def _collect_connections(connections: ConnectionCounts) -> Iterable[Metric]:
+    family = GaugeMetricFamily(
+        "penstock_database_connections", "Connections of the pool to the database.", labels=["state"]
+    )
+    family.add_metric(["idle"], connections.idle)
+    family.add_metric(["used"], max(0, connections.open - connections.idle))
+    yield family
+    if connections.most is not None:
         yield GaugeMetricFamily(
-            "penstock_database_connections_wanted", "Threads that wait for a connection.", connections.waiting
+            "penstock_database_connections_max", "The most connections that the pool may have.", connections.most
         )
+    yield GaugeMetricFamily(
+        "penstock_database_connections_wanted", "Threads that wait for a connection.", connections.waiting
+    )
 
 
 EXPIRED_SECONDS: Final = 86_400.0

@@ -19,7 +19,8 @@ from typing import Any, Final, TypeVar
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.core.registry.definition import is_name
-from penstock.errors import EventTypeNotFound, OutcomeUnknown, PenstockError
+from penstock.errors import DatabaseUnavailable, EventTypeNotFound, OutcomeUnknown, PenstockError
+from penstock.hub.activity import Activity
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.hub import Hub
 from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
@@ -142,6 +143,8 @@ class State:
         self._starting = asyncio.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._hub: Hub | None = None
+        self.activity: Activity | None = None
+        """Records what callers do; None before the hub has started."""
         self._ending: threading.Thread | None = None
         self._forget: Callable[[], None] = lambda: None
         self.flights: dict[object, asyncio.Future[Any]] = {}
@@ -240,10 +243,12 @@ class State:
                 self._workers = self._workers or ThreadPoolExecutor(WORKERS, "penstock-worker")
                 hub = await asyncio.get_running_loop().run_in_executor(self._workers, self._open)
                 self._forget = call_before_shutdown(hub.drain)
-                self._hub = hub
+                self._hub, self.activity = hub, hub.activity
 
     def _open(self) -> Hub:
         hub = self._open_hub()
+        with suppress(DatabaseUnavailable):  # A hub that was not started reads its settings when they are asked for.
+            hub.activity.apply_features(hub.admin.settings.current().features)
         if self.authentication is not None:
             hub.admin.permissions.enforce(self._policy)
             self.authentication.start(hub)

@@ -9,9 +9,11 @@ import structlog
 from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
-from penstock.core.access import Caller
+from penstock.core.access import UNAUTHENTICATED, Caller
 from penstock.errors import PenstockError
+from penstock.hub.activity import Activity, Consumer, RequestEntry
 from penstock.server.limits import USAGE, RequestUsage
+from penstock.wire.query import make_printable
 
 QUIET: Final = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 """Paths that machines poll: their lines are logged at level debug."""
@@ -20,6 +22,8 @@ DETAIL_CHARS_MAX: Final = 2_000
 NO_ROUTE: Final = "-"
 """The route of a request that is refused before its route is found."""
 AGENT_CHARS_MAX: Final = 200
+LOGGED_CHARS_MAX: Final = 1_000
+"""The event of a request has at most so much of its path, and of its query."""
 _KEY: Final = "penstock.access"
 _log: Final = structlog.get_logger("penstock.access")
 
@@ -134,6 +138,49 @@ class AccessLine:
                 return agent
         return "-"
 
+    def record(self, activity: Activity, *, is_authenticated: bool) -> None:
+        """Record the request, which has ended, in *activity*; callers are known if *is_authenticated*."""
+        caller = self.caller or UNAUTHENTICATED
+        if self.event == "publish" and self.events:
+            activity.add_publish(self.feed, caller, events=self.events, size=self.received or 0, ms=self.ms)
+        if activity.logs_requests and not self.is_quiet:
+            activity.add_request(self._make_entry("-" if self.caller is None and is_authenticated else caller.value))
+
+    def _make_entry(self, app: str) -> RequestEntry:
+        found = dict.fromkeys((b"user-agent", b"accept-encoding", b"content-encoding", b"content-length"), b"")
+        for name, value in self._scope.get("headers", ()):
+            if name in found:
+                found[name] = value[:AGENT_CHARS_MAX]
+        agent, accepts, encoding, length = found.values()
+        query = self._scope.get("query_string", b"")[:LOGGED_CHARS_MAX].decode("latin-1")
+        return RequestEntry(
+            ended_at=int(self.ended_at * 1_000_000),
+            method=self._method,
+            path=self._path[:LOGGED_CHARS_MAX].encode(errors="backslashreplace").decode(),
+            query=f"?{query}" if query else "",
+            user_agent=_show(agent),
+            app=app,
+            status=self.status,
+            response_ms=round(self.ms),
+            accept_encoding=_show(accepts),
+            content_encoding=_show(encoding),
+            request_bytes=int(length) if length.isdigit() else self.received or 0,
+            response_bytes=self.bytes_sent,
+            flow_id=self.flow_id,
+            event_type=self.feed,
+            consumer=self._consumer,
+        )
+
+    @property
+    def _consumer(self) -> Consumer | None:
+        """The subscription or the consumer group that the path names."""
+        named = self._scope.get("path_params") or {}
+        if "subscription" in named:
+            return Consumer(True, make_printable(named["subscription"]).replace("\0", ""))
+        if "group" in named and "event_type" not in named:
+            return Consumer(False, named["group"])
+        return None
+
     def members(self) -> dict[str, Any]:
         """Return the members of the line besides its event."""
         return {
@@ -153,6 +200,11 @@ class AccessLine:
             "agent": self._agent,
             **self.refusal,
         }
+
+
+def _show(value: bytes) -> str:
+    """Return a header as text; - if it is missing, as Nakadi writes that."""
+    return value.decode("latin-1") if value else "-"
 
 
 LogAccess = Callable[[AccessLine], None]

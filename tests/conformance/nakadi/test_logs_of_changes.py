@@ -1,4 +1,4 @@
-"""The hub's own event types: the audit log, and the logs of event types and subscriptions."""
+"""The hub's own event types: the audit log, the logs of event types and subscriptions, and those of what callers do."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from tests.conformance.nakadi.hubs import switch
 from tests.nakadi import EventType, Nakadi
 
 pytestmark = pytest.mark.usefixtures("restored")
+ACCESS_LOG = "nakadi.access.log"
 AUDIT_LOG, EVENT_TYPE_LOG, SUBSCRIPTION_LOG = "nakadi.audit.log", "nakadi.event.type.log", "nakadi.subscription.log"
 
 
@@ -47,11 +48,33 @@ def test_creation_of_an_event_type_is_in_the_audit_log(nakadi: Nakadi) -> None:
     assert event["metadata"]["event_type"] == AUDIT_LOG
 
 
-@pytest.mark.parametrize("name", [EVENT_TYPE_LOG, SUBSCRIPTION_LOG])
-def test_logs_of_indicators_exist_once_they_are_collected(nakadi: Nakadi, name: str) -> None:
-    """NakadiKpiInitializationAT.testKpiEventTypesCreatedOnApplicationLaunch, for those that there are here."""
-    log, _ = begin(nakadi, name, "kpi_collection")
+@pytest.mark.parametrize(
+    ("name", "feature"),
+    [
+        (EVENT_TYPE_LOG, "kpi_collection"),
+        (SUBSCRIPTION_LOG, "kpi_collection"),
+        ("nakadi.batch.published", "kpi_collection"),
+        ("nakadi.data.streamed", "kpi_collection"),
+        (ACCESS_LOG, "access_log_enabled"),
+    ],
+)
+def test_logs_of_indicators_exist_once_they_are_collected(nakadi: Nakadi, name: str, feature: str) -> None:
+    """NakadiKpiInitializationAT.testKpiEventTypesCreatedOnApplicationLaunch; the access log has its own feature."""
+    log, _ = begin(nakadi, name, feature)
     assert log.get().status_code == 200
+
+
+def test_request_is_in_the_access_log(nakadi: Nakadi) -> None:
+    """BinaryEventPublisherAT.testNakadiAccessLogInAvro, in JSON; requests about the log itself are not in it."""
+    log, end = begin(nakadi, ACCESS_LOG, "access_log_enabled")
+    nakadi.create()
+
+    event = read_next(log, end)
+    assert event["metadata"]["event_type"] == ACCESS_LOG
+    assert event.keys() == {
+        "metadata", "method", "path", "query", "user_agent", "app", "app_hashed", "status_code", "response_time_ms",
+        "accept_encoding", "content_encoding", "request_length", "response_length",
+    }  # fmt: skip
 
 
 def test_creation_of_an_event_type_is_in_the_event_type_log(nakadi: Nakadi) -> None:

@@ -16,11 +16,13 @@ from typing import Any, Final, Protocol
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from penstock.core.access import UNAUTHENTICATED
 from penstock.core.log.batching import FeedBatcher, FeedStreamRules
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import EventChunk
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusablePosition
+from penstock.hub.activity import SentEvents
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import PageReading, Track, WantedPartition, read_next_events
 from penstock.server.auth import authorize, count_stream, event_type_named
@@ -72,12 +74,14 @@ class StreamPieces:
         rules: FeedStreamRules,
         encoding: str | None,
         all_partitions: bool = False,
+        sent: SentEvents | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin now, at the next offset wanted of each partition.
 
         *check* is called before every chunk, and raises once the reader may no longer read. With *all_partitions* those
-        that are added later are read too, from their beginning. *clock* returns seconds and does not go back.
+        that are added later are read too, from their beginning. Batches are noted in *sent*. *clock* returns seconds
+        and does not go back.
         """
         self._hub = hub
         self._name = feed.name
@@ -85,6 +89,7 @@ class StreamPieces:
         self._batching = FeedBatcher(rules, positions, clock())
         self._cursors = {partition: _cursor(feed, partition, position) for partition, position in positions.items()}
         self._all_partitions = all_partitions
+        self._sent = sent
         self._writer = StreamLines(feed.epoch)
         self._builder = PieceBuilder(encoding)
         self._clock = clock
@@ -180,7 +185,11 @@ class StreamPieces:
 
     def _write_due(self) -> Iterator[bytes]:
         """Yield the lines that are due."""
-        yield from self._writer.parts(self._builder.count_events(deque(self._batching.take(self._clock()))))
+        batches = self._batching.take(self._clock())
+        if self._sent is not None and self._sent.activity.is_on:
+            for each in batches:
+                self._sent.note(self._name, each.events)
+        yield from self._writer.parts(self._builder.count_events(deque(batches)))
 
 
 def _cursor(feed: StoredFeed, partition: int, position: int) -> str:
@@ -200,7 +209,8 @@ async def stream_events(request: Request) -> "FeedStreamResponse":
         feed, extents = await find_extents(state, name)
     except EventTypeNotFound as error:
         raise EventTypeNotFound("topic not found", **error.fields) from None
-    reader = _RequestReader(request, name)
+    sent = SentEvents(state.hub.activity, "lola", access.caller or UNAUTHENTICATED)
+    reader = _RequestReader(request, name, sent)
     header = request.headers.get(HEADER)
     positions = _read_positions(header, extents)
     asked = parse_stream(Query(request.scope["query_string"]))
@@ -217,6 +227,7 @@ async def stream_events(request: Request) -> "FeedStreamResponse":
         rules=rules,
         encoding=encoding,
         all_partitions=header is None,
+        sent=sent,
     )
     return FeedStreamResponse(pieces, reader, state.hub, state.run, encoding=encoding)
 
@@ -237,16 +248,18 @@ class EventStreamReader(Protocol):
 class _RequestReader:
     """The reader that has sent a request."""
 
-    def __init__(self, request: Request, name: str) -> None:
+    def __init__(self, request: Request, name: str, sent: SentEvents) -> None:
         self.check_permission = partial(authorize, request, "read", event_type_named(name))
         self.record_error = access_of(request).refuse
         self._name = name
         self._access = access_of(request)
         self._metrics = state_of(request).metrics
+        self._sent = sent
 
     def count_served(self, events: int) -> None:
         self._metrics.served.add(self._name, events)
         self._access.events += events
+        self._sent.record()
 
 
 class FeedStreamResponse:

@@ -18,7 +18,9 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from penstock.core.access import UNAUTHENTICATED
 from penstock.core.events.event import derive_headers
+from penstock.hub.activity import Activity
 from penstock.hub.log.read import ChunkRows, ColumnChunk, PageReading, Reader, Track
 from penstock.schema.json_text import decode
 from penstock.server.auth import authorize, count_stream, event_type_named
@@ -246,13 +248,18 @@ class PageResponse:
         if disconnect.done():
             return
         await send(self._start(pieces.reading, is_whole=not first.more, encoding=self._encoding))
-        await send_ahead(
-            first,
-            partial(self._read_next, pieces),
-            self._state.run,
-            lambda piece: await_unless_disconnected(disconnect, _send_piece(piece, send)),
-            partial(self._count, pieces.reading.feed.name),
-        )
+        try:
+            await send_ahead(
+                first,
+                partial(self._read_next, pieces),
+                self._state.run,
+                lambda piece: await_unless_disconnected(disconnect, _send_piece(piece, send)),
+                partial(self._count, pieces.reading.feed.name),
+            )
+        finally:
+            activity = self._state.activity
+            if activity is not None and activity.is_on and self._access.events:
+                self._record(activity, pieces)
 
     async def _begin(self, cursors: Mapping[int, str] | None, disconnect: Disconnect) -> "tuple[PagePieces, Piece]":
         """Open the page and read its first piece, with everything that was committed before.
@@ -278,6 +285,11 @@ class PageResponse:
         self._state.metrics.served.add(event_type, events)
         self._access.events += events
 
+    def _record(self, activity: Activity, pieces: "PagePieces") -> None:
+        caller = self._access.caller or UNAUTHENTICATED
+        name, events = pieces.reading.feed.name, self._access.events
+        activity.add_streamed("feed", name, caller, events=events, size=pieces.size, batches=1)
+
     def _start(self, reading: PageReading, *, is_whole: bool, encoding: str | None) -> dict[str, Any]:
         headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"}
         headers |= self._wanted.headers(reading, is_whole=is_whole)
@@ -297,6 +309,8 @@ class PagePieces:
         self._rest: Iterator[bytes] = iter(())
         self._kept = 0
         self.reading: PageReading
+        self.size = 0
+        """The bytes of the pieces so far, before compression."""
 
     @property
     def cursors(self) -> dict[int, str]:
@@ -318,6 +332,7 @@ class PagePieces:
             if size >= GATHER_BYTES and not self._form.gathers(self.reading):
                 more = True
                 break
+        self.size += size
         before, self._kept = self._kept, sum(track.kept for track in self.reading.tracks)
         kept = self._kept - before
         if self._encode is not None:

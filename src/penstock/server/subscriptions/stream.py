@@ -18,7 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from penstock.core.access import UNAUTHENTICATED
 from penstock.errors import DatabaseUnavailable, PenstockError
+from penstock.hub.activity import SentEvents
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream
 from penstock.server.auth import admit, authorize, count_stream, event_type_named, subscription_with
@@ -133,6 +135,7 @@ class SubscriptionResponse:
         self._written_events: Counter[str] = Counter()
         """Events written so far by event type; also counted in worker threads."""
         self._told: Counter[str] = Counter()
+        self._sent = SentEvents(self._hub.activity, "hila", access.caller or UNAUTHENTICATED, access.consumer)
         self._builder = PieceBuilder(encoding, GATHER_BYTES)
         self._lines = SubscriptionLines(stream.secret, stream.epoch)
         self._loop = asyncio.get_running_loop()
@@ -254,6 +257,9 @@ class SubscriptionResponse:
         for batches in steps:
             for batch in batches:
                 self._written_events[batch.place[0]] += len(batch.events)
+            if self._sent.activity.is_on:
+                for batch in batches:
+                    self._sent.note(batch.place[0], batch.events)
             yield from self._lines.parts(self._builder.count_events(deque(batches)))
 
     def _count_served(self, events: int) -> None:
@@ -262,6 +268,7 @@ class SubscriptionResponse:
             if count > self._told[name]:
                 self._state.metrics.served.add(name, count - self._told[name])
                 self._told[name] = count
+        self._sent.record()
 
     def _wake(self) -> None:
         if not self._signalled and not self._loop.is_closed():
