@@ -189,16 +189,13 @@ class Permissions:
         return resource.kind != "subscription" or resource.name in self._known.subscriptions
 
     def is_allowed_again(self, caller: Caller, permission: Permission, resource: Resource) -> bool:
-        """Return whether `check` has allowed this by the settings and rights that are known now.
-
-        Raises:
-            DatabaseUnavailable: see `Settings.current`.
-        """
-        allowed = self._allowed
+        """Return whether `check` has allowed this by the settings and rights that are known now, and valid."""
+        allowed, settings = self._allowed, self._settings
         return (
             (caller, permission, resource) in allowed.asked
-            and allowed.settings is self._settings.current()
+            and allowed.settings is settings.snapshot
             and allowed.known is self._known
+            and settings.monotonic() <= settings.valid_until
         )
 
     def is_administrator(self, caller: Caller) -> bool:

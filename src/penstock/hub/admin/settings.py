@@ -96,10 +96,14 @@ class Settings:
         """*changed* is called, from any thread, when a refresh has found changes."""
         self._store = store
         self._changed = changed
-        self._monotonic = monotonic
+        self.monotonic = monotonic
+        """The clock of `valid_until`."""
         self._clock = clock
         self._refreshing = threading.Lock()
-        self._snapshot: SettingsSnapshot | None = None
+        self.snapshot: SettingsSnapshot | None = None
+        """The settings that were read last; None before the first time."""
+        self.valid_until = float("-inf")
+        """Until then `current` returns *snapshot*, and does nothing else."""
         self._refreshed_at = self._seen_at = float("-inf")
         self._started = False
 
@@ -111,6 +115,7 @@ class Settings:
         """
         self.refresh()
         self._started = True
+        self.valid_until = self._seen_at + KEPT_SECONDS_MAX
 
     def refresh(self) -> None:
         """Read the settings, and call *changed* if another process has changed them.
@@ -119,13 +124,16 @@ class Settings:
             DatabaseUnavailable: the database cannot be reached; the last settings stay valid.
         """
         with self._refreshing:  # One at a time, so that an older snapshot never replaces a newer one.
-            self._refreshed_at = self._monotonic()
+            self._refreshed_at = self.monotonic()
             with self._store.read() as tx:
                 found = SettingsSnapshot.of(tx.settings.list())
-            before = self._snapshot
+            before = self.snapshot
             if before != found:
-                self._snapshot = found
-            self._seen_at = self._monotonic()
+                self.snapshot = found
+            self._seen_at = self.monotonic()
+            self.valid_until = (
+                self._seen_at + KEPT_SECONDS_MAX if self._started else self._refreshed_at + REFRESH_INTERVAL
+            )
         if before is not None and before != found:
             self._changed()
 
@@ -135,8 +143,8 @@ class Settings:
         Raises:
             DatabaseUnavailable: they could not be read for longer than `KEPT_SECONDS_MAX`, or never.
         """
-        now = self._monotonic()
-        if self._snapshot is None or (not self._started and now - self._refreshed_at > REFRESH_INTERVAL):
+        now = self.monotonic()
+        if self.snapshot is None or (not self._started and now - self._refreshed_at > REFRESH_INTERVAL):
             try:
                 self.refresh()
             except DatabaseUnavailable:
@@ -145,8 +153,8 @@ class Settings:
         if now - self._seen_at > KEPT_SECONDS_MAX:
             reason = f"the hub's settings could not be read for {KEPT_SECONDS_MAX:g} s"
             raise DatabaseUnavailable(reason=reason, retry_after=1)
-        assert self._snapshot is not None
-        return self._snapshot
+        assert self.snapshot is not None
+        return self.snapshot
 
     def is_on(self, feature: Feature) -> bool:
         """Return whether *feature* is on: see `current`."""

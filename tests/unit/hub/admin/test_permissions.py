@@ -17,8 +17,9 @@ from penstock.core.access import (
     Sender,
 )
 from penstock.core.subscriptions.definition import complete_subscription
-from penstock.errors import AccessDenied, Blocked
+from penstock.errors import AccessDenied, Blocked, DatabaseUnavailable
 from penstock.hub.admin.permissions import AccessPolicy
+from penstock.hub.admin.settings import KEPT_SECONDS_MAX
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
@@ -296,6 +297,21 @@ def test_verdict_is_remembered_until_settings_or_rights_change(hub: Hub) -> None
     permissions.refresh()
     assert not is_remembered()
     with pytest.raises(AccessDenied):
+        permissions.check(READER, "read", EVENT_TYPE)
+
+
+def test_verdict_is_not_remembered_while_settings_cannot_be_read(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    permissions, settings = hub.admin.permissions, hub.admin.settings
+    settings.start()
+    permissions.check(READER, "read", EVENT_TYPE)
+    read_at = settings.monotonic()
+
+    monkeypatch.setattr(settings, "monotonic", lambda: read_at + KEPT_SECONDS_MAX - 1)
+    assert permissions.is_allowed_again(READER, "read", EVENT_TYPE)
+
+    monkeypatch.setattr(settings, "monotonic", lambda: read_at + KEPT_SECONDS_MAX + 1)
+    assert not permissions.is_allowed_again(READER, "read", EVENT_TYPE)
+    with pytest.raises(DatabaseUnavailable):
         permissions.check(READER, "read", EVENT_TYPE)
 
 
