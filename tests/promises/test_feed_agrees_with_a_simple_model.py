@@ -14,7 +14,7 @@ from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import WantedPartition
-from penstock.server.log.pages import LineForm
+from penstock.server.log.feeds import LineForm
 from penstock.storage.log.events import KindFilter
 from tests.exhaustive import examples
 from tests.promises.scene import create, event, service
