@@ -1,5 +1,7 @@
 """`penstock rejected`: rows that could not be published are listed, put back into the outbox, or deleted."""
 
+import getpass
+import json
 import re
 import sqlite3
 import subprocess
@@ -9,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from penstock.hub.admin.settings import Settings
+from penstock.storage import open_store
 from penstock.testing.live_hub import live_hub
 from tests.cli.command import Command
 from tests.promises.scene import until
 from tests.store_contract import Database, database_at
+from tests.unit.hub.feeds import find_feed, read_data
 
 PAGE = Path(__file__).parents[2] / "docs" / "outbox.md"
 
@@ -152,6 +157,28 @@ def test_delete_asks_first_and_spares_rows_that_came_meanwhile(penstock: Command
         asking.stdin.close()
         assert asking.wait(300) == 0
     assert [row["event_type"] for row in rejected(penstock)] == ["late"]
+
+
+def test_audit_log_has_what_became_of_rejected_rows(penstock: Command, database: Database) -> None:
+    with closing(open_store(database.url)) as store:
+        Settings(store, lambda: None).switch("audit_log_collection", on=True)
+        ids = reject(database, *((name, f'"{name}"', "no") for name in "aabb"))
+        penstock("rejected", "retry", ids[0])
+        penstock("rejected", "retry", "--event-type", "none")
+        penstock("rejected", "delete", "--event-type", "b", "--yes")
+        penstock("rejected", "retry", "--all")
+        [partition] = find_feed(store, "nakadi.audit.log").partition_ids
+        events = [json.loads(line) for line in read_data(store, partition)][1:]
+
+    assert [(each["resource_type"], each["resource_id"], each["action"]) for each in events] == [
+        ("rejected_rows", "*", "updated"), ("rejected_rows", "b", "deleted"), ("rejected_rows", "*", "updated")
+    ]  # fmt: skip
+    assert [each["previous_object"] for each in events] == [
+        {"rows": len(some), "ids": some, "state": "rejected"} for some in (ids[:1], ids[2:], ids[1:2])
+    ]
+    assert events[0]["new_object"] == {"rows": 1, "ids": ids[:1], "state": "waiting"}
+    assert "new_object" not in events[1]
+    assert {(each["user"], each["user_type"], each["address"]) for each in events} == {(getpass.getuser(), "user", "")}
 
 
 def test_ambiguous_choice_of_rows_is_refused(penstock: Command, database: Database) -> None:

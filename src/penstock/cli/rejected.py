@@ -74,15 +74,17 @@ def retry(
     Repair first what they were rejected for. A running hub takes them up at once. What still cannot be published is
     rejected again, under a new id.
     """
-    from penstock.cli.database import opened
+    from penstock.cli.database import find_operator, opened
     from penstock.cli.output import counted, print_json, say
+    from penstock.hub.admin.rejected import retry_rejected
+    from penstock.hub.background import system_clock
 
     _check_choice(ids, event_type, everything=everything)
     with opened(database) as store:
         store.check()
         with store.write() as tx:
-            _find(tx, ids, event_type)
-            count = tx.outbox.retry_rejected(ids=ids or None, event_type=event_type)
+            found = _find(tx, ids, event_type)
+            count = retry_rejected(tx, found, event_type, find_operator(), system_clock())
     if output == "json":
         print_json({"retried": count})
     else:
@@ -104,8 +106,10 @@ def delete(
     What is rejected while you are asked is not deleted.
     """
     from penstock.cli.asking import confirm
-    from penstock.cli.database import opened
+    from penstock.cli.database import find_operator, opened
     from penstock.cli.output import counted, print_json, say
+    from penstock.hub.admin.rejected import delete_rejected
+    from penstock.hub.background import system_clock
 
     _check_choice(ids, event_type, everything=everything)
     with opened(database) as store:
@@ -115,7 +119,7 @@ def delete(
         if found and not yes:
             confirm(f"Delete {counted(len(found), 'rejected row')}, and with that the events, for ever?")
         with store.write() as tx:
-            count = tx.outbox.delete_rejected(ids=found)
+            count = delete_rejected(tx, found, event_type, find_operator(), system_clock())
     if output == "json":
         print_json({"deleted": count})
     else:

@@ -10,13 +10,13 @@ def restored(database: DatabaseOption = DATABASE, output: OutputOption = "text")
     instead of being handed other events than those it has seen. Run it once, after the restore and before the hub
     starts again.
     """
-    from penstock.cli.database import opened
+    from penstock.cli.database import find_operator, opened
     from penstock.cli.output import counted, print_json, say
     from penstock.hub.hub import Hub
 
     with opened(database) as store:
         store.check(restoring=True)
-        feeds = Hub(store).registry.raise_epochs()
+        feeds = Hub(store).registry.raise_epochs(find_operator())
         shown = store.url
     if output == "json":
         print_json({"database": shown, "feeds": feeds})

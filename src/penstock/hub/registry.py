@@ -258,14 +258,18 @@ class Registry:
         """Return the remembered feed; `load` it if it is not remembered."""
         return self._known.get(name) or self.load(name)
 
-    def raise_epochs(self) -> int:
+    def raise_epochs(self, by: Sender | None = None) -> int:
         """Raise the epoch of every feed after a backup was restored; return the number of feeds.
 
-        Cursors that point behind the end of the backup are refused from then on.
+        Cursors that point behind the end of the backup are refused from then on. The audit log names the sender *by*.
         """
         self._known.clear()
         with self._store.write() as tx:
-            return tx.registry.raise_epochs()
+            before = _list_epochs(tx)
+            count = tx.registry.raise_epochs()
+            change = Change("database", "epochs", {"epochs": before}, {"epochs": _list_epochs(tx)})
+            record_change(tx, change, by, self._clock())
+            return count
 
     # Schemas
 
@@ -441,6 +445,10 @@ def _set_created_at(event_type: EventType, now: int) -> EventType:
 
 def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
+
+
+def _list_epochs(tx: Tx) -> Mapping[str, int]:
+    return {each.name: each.epoch for each in tx.registry.list()}
 
 
 def _find_version(tx: Tx, feed: StoredFeed, version: str) -> Definition:

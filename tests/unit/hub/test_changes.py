@@ -126,6 +126,21 @@ def test_beginning_and_end_of_the_audit_log_are_in_it(hub: Hub) -> None:
     assert found[0]["metadata"]["event_type"] == AUDIT
 
 
+def test_restore_of_a_backup_is_recorded_with_the_epochs_of_all_feeds(audited: Hub) -> None:
+    audited.registry.create(an_event_type(NAME))
+    before = {feed.name: feed.epoch for feed in audited.registry.list()}
+    audited.registry.raise_epochs(JANE)
+
+    event = read_log(audited)[-1]
+
+    assert describe(event) == ("database", "epochs", "updated")
+    assert event.items() >= WHO.items()
+    assert event["previous_object"] == {"epochs": before}
+    assert event["new_object"] == {"epochs": {feed.name: feed.epoch for feed in audited.registry.list()}}
+    assert event["new_object"]["epochs"].keys() == {NAME, AUDIT}
+    assert all(event["new_object"]["epochs"][name] > before[name] for name in before)
+
+
 def test_definition_that_no_event_can_hold_is_recorded_by_its_digest(audited: Hub) -> None:
     schema = json.dumps({"type": "object", "description": "x" * EVENT_BYTES_MAX})
     for size in (300_000, EVENT_BYTES_MAX):
