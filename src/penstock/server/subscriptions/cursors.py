@@ -192,7 +192,7 @@ def _parse_commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) ->
     @cache
     def extents(name: str) -> Sequence[OffsetExtent]:
         try:
-            feed = hub.registry.recall(_check_name(name))
+            feed = hub.registry.remembered.get(name) or hub.registry.load(_check_name(name))
         except EventTypeNotFound as error:
             raise _unknown_event_type(name) from error
         return [OffsetExtent(feed.epoch, 0, _OFFSET_MAX)] * feed.partition_count
