@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jsonschema_rs
 import msgspec
@@ -288,20 +288,33 @@ def measure_longest_place(event: Any) -> int:
 VALIDATORS: Final = LruCache[Validator](KEPT_CHARS)
 
 
-def validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator:
-    """Return the validator of an event type's events, compiled or cached; *text* is the owner's schema."""
+class ValidatorKey(NamedTuple):
+    """The members of an event type's definition from which the validator of its events follows."""
 
-    def compile_schema() -> Validator:
-        given = parse_schema(text)
-        how = {"compatible": compatible, "compacted": compacted}
-        return Validator(effective_schema(given, name=name, category=category, **how))
+    schema: str
+    """The owner's schema, JSON."""
+    name: str
+    category: str
+    compatible: bool
+    compacted: bool
 
-    return VALIDATORS.get((text, name, category, compatible, compacted), len(text) + COMPILED_CHARS, compile_schema)
+    def compile(self) -> Validator:
+        """Return a new validator."""
+        schema, name, category, compatible, compacted = self
+        given = parse_schema(schema)
+        return Validator(
+            effective_schema(given, name=name, category=category, compatible=compatible, compacted=compacted)
+        )
 
 
-def find_validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator | None:
+def validator(key: ValidatorKey) -> Validator:
+    """Return the validator of an event type's events, compiled or cached."""
+    return VALIDATORS.get(key, len(key.schema) + COMPILED_CHARS, key.compile)
+
+
+def find_validator(key: ValidatorKey) -> Validator | None:
     """Return the validator if it is in the cache, else None."""
-    return VALIDATORS.find((text, name, category, compatible, compacted))
+    return VALIDATORS.find(key)
 
 
 def is_currency(text: str) -> bool:

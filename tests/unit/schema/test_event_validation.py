@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.schema.effective import effective_schema
 from penstock.schema.traversal import Schema
-from penstock.schema.validation import EXTREMES_MAX, WORK_MAX, Validator, find_validator, validator
+from penstock.schema.validation import EXTREMES_MAX, WORK_MAX, Validator, ValidatorKey, find_validator, validator
 from tests.exhaustive import examples
 
 NUMBERS: Schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -73,14 +73,13 @@ def test_validation_is_light_where_it_takes_some_milliseconds(schema: Schema, si
 
 
 def test_validator_is_compiled_once_for_each_event_type_and_found_afterwards() -> None:
-    how: dict[str, Any] = {"name": "t", "category": "business", "compatible": False, "compacted": False}
-    text = '{"title": "found"}'
-    assert find_validator(text, **how) is None
+    key = ValidatorKey('{"title": "found"}', "t", "business", compatible=False, compacted=False)
+    assert find_validator(key) is None
 
-    compiled = validator(text, **how)
+    compiled = validator(key)
 
-    assert validator(text, **how) is find_validator(text, **how) is compiled
-    assert validator(text, **(how | {"name": "u"})) is not compiled
+    assert validator(key) is find_validator(key) is compiled
+    assert validator(key._replace(name="u")) is not compiled
 
 
 @pytest.mark.parametrize("size", [1, LARGE, 3 * LARGE], ids=["all together", "by twos", "one by one"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.schema.validation import VIOLATIONS_MAX, Validator, validator
+from penstock.schema.validation import VIOLATIONS_MAX, Validator, ValidatorKey, validator
 from penstock.schema.violations import EXTRANEOUS_MAX, LINES_MAX
 from tests.unit.schema.nodes import Schema, draft
 
@@ -322,7 +322,7 @@ def test_event_is_reported_by_the_effective_schema_of_its_category(
     category: str, event: dict[str, Any], expected: list[str]
 ) -> None:
     text = '{"properties": {"foo": {"type": "string"}}, "required": ["foo"]}'
-    found = validator(text, name="t", category=category, compatible=True, compacted=False)
+    found = validator(ValidatorKey(text, "t", category, compatible=True, compacted=False))
 
     assert found.find_first_invalid([event]) == 0
     first, *others = found.explain(event).splitlines()

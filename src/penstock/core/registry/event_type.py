@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,7 @@ from penstock.core.registry.definition import (
     partition_count_of,
 )
 from penstock.schema.changes import EvolutionRules
-from penstock.schema.validation import Validator, find_validator, validator
+from penstock.schema.validation import Validator, ValidatorKey, find_validator, validator
 
 FIRST_VERSION = "1.0.0"
 
@@ -121,25 +121,20 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def validator(self) -> Validator:
         """The validator of its events; compiled at the first use."""
-        return validator(**self._validated_by)
+        return validator(self._validator_key)
 
     def is_light(self, size: int) -> bool:
         """Return whether validating events of *size* bytes takes so little time that an event loop can do it.
 
         False as long as the validator is not compiled; this method does not compile it.
         """
-        ready = find_validator(**self._validated_by)
+        ready = find_validator(self._validator_key)
         return ready is not None and ready.is_light(size)
 
     @property
-    def _validated_by(self) -> "_ValidatedBy":
-        return {
-            "text": self.definition["schema"]["schema"],
-            "name": self.name,
-            "category": self.category,
-            "compatible": self.compatibility_mode == "compatible",
-            "compacted": self.is_compacted,
-        }
+    def _validator_key(self) -> ValidatorKey:
+        is_compatible, is_compacted = self.compatibility_mode == "compatible", self.cleanup_policy != "delete"
+        return ValidatorKey(self.definition["schema"]["schema"], self.name, self.category, is_compatible, is_compacted)
 
 
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -166,16 +161,6 @@ def _fill_in(definition: dict[str, Any]) -> dict[str, Any]:
         return definition
     known = {"category": definition["category"].lower(), "schema": _ANY_SCHEMA}
     return _DEFAULTS | definition | known
-
-
-class _ValidatedBy(TypedDict):
-    """The arguments that select the validator of an event type."""
-
-    text: str
-    name: str
-    category: str
-    compatible: bool
-    compacted: bool
 
 
 _STORED_APART = frozenset(["partition_count", "created_at", "updated_at"])
