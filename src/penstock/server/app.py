@@ -137,9 +137,10 @@ class HubApp:
 
     async def _dispatch(self, scope: Scope, receive: Receive, access: AccessLine) -> None:
         rest: Receive | None = receive
-        if scope["method"] == "POST" and self._publishes.takes(scope):
+        name = self._publishes.find_event_type(scope) if scope["method"] == "POST" else None
+        if name is not None:
             try:
-                rest = await self._publishes.serve(scope, receive, access)
+                rest = await self._publishes.serve(name, scope, receive, access)
             except PenstockError as error:
                 await self._answer(on_penstock_error, error, scope, receive, access)
                 return

@@ -138,12 +138,15 @@ class PlainPublishes:
         self._arriving: _Arriving | None = None
 
     @staticmethod
-    def takes(scope: Scope) -> bool:
-        """Return whether a POST request may be one: it is to a feed, and has no query."""
-        return not scope["query_string"] and route_path(scope).startswith(_FEEDS)
+    def find_event_type(scope: Scope) -> str | None:
+        """Return the event type that a POST request publishes to, if it may be a plain one: it has no query."""
+        if scope["query_string"]:
+            return None
+        path = route_path(scope)
+        return path[len(_FEEDS) :] if path.startswith(_FEEDS) else None
 
-    async def serve(self, scope: Scope, receive: Receive, access: AccessLine) -> Receive | None:
-        """Publish the body of a request, and return None once the request is answered.
+    async def serve(self, name: str, scope: Scope, receive: Receive, access: AccessLine) -> Receive | None:
+        """Publish the body of a request to the event type *name*, and return None once the request is answered.
 
         The request has no header that says how the body is to be read, the hub knows its event type, and accepts its
         lines by what it knows. Every other request takes the long way, where `publish_lines` answers it: the returned
@@ -154,7 +157,6 @@ class PlainPublishes:
                 answered.
         """
         state = self._state
-        name = route_path(scope).removeprefix(_FEEDS)
         feed = state.hub.registry.remembered.get(name) if state.has_started else None
         if feed is None:
             return receive
