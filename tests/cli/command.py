@@ -55,9 +55,13 @@ class Command:
 
     def __call__(self, *arguments: object, stdin: str | bytes = b"", **environment: str) -> Result:
         """Run the command to its end: in this process, in a tenth of the time, if it leaves no traces there."""
+        words = [*map(str, arguments)]
+        run = self.fork if {*words[:2]} & {*FORKED} else self.run_here
+        return run(*words, stdin=stdin, **environment)
+
+    def run_here(self, *arguments: object, stdin: str | bytes = b"", **environment: str) -> Result:
+        """Run the command to its end in this process."""
         words, variables = [*map(str, arguments)], self.environment | environment
-        if {*words[:2]} & {*FORKED}:
-            return self.fork(*words, stdin=stdin, **environment)
         out, err = io.BytesIO(), io.BytesIO()
         with (
             _pipe(stdin) as pipe,

@@ -1,15 +1,15 @@
-"""`penstock demo` on the first flights of the year: to its end, again, and after each way of stopping it."""
+"""`penstock demo` on the first flights of the year: after each way of stopping it, to its end, and again.
+
+`tests/spark/test_commands.py` runs it to its end in a session of Spark that others have warmed up.
+"""
 
 import json
 import re
 import signal
-import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,29 +17,15 @@ import pytest
 from penstock.client import Client
 from penstock.errors import PenstockError
 from tests.cli.command import Command
+from tests.cli.demo import DEPARTED, counted, gaps, left_running, mark
 
 ROWS = 40_000
 OTHERS = 16 + 1458 + 3322 + 26_115
-DEPARTED = "flights.departed"
 
 
 @pytest.fixture
 def marked(penstock: Command) -> Command:
-    """The command with a mark in its environment, which its child processes inherit."""
-    return Command(penstock.directory, penstock.environment | {"DEMO_MARK": str(uuid4())})
-
-
-def left_running(marked: Command) -> list[str]:
-    """Return the command lines of the processes that bear the mark."""
-    mark = marked.environment["DEMO_MARK"].encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue  # It has just ended, or is not ours.
-    return found
+    return mark(penstock)
 
 
 def stop_when(
@@ -76,20 +62,8 @@ def checks(printed: str) -> list[str]:
     return [line for line in printed.splitlines() if "each once" in line]
 
 
-def gaps(printed: str) -> dict[str, int]:
-    """Return the gaps of the consumer groups of Spark, by their names."""
-    rows = [line.split() for line in printed.splitlines() if " spark " in line]
-    return {row[0]: int(row[-3]) for row in rows}
-
-
 def lake_files(directory: Path) -> set[str]:
     return {str(path) for path in (directory / "lake").rglob("*.parquet")}
-
-
-def counted(directory: Path) -> int:
-    """Return how many flights the read model has."""
-    with closing(sqlite3.connect(directory / "read_model.db")) as connection:
-        return int(connection.execute("SELECT sum(flights) FROM delays").fetchone()[0])
 
 
 @pytest.mark.exhaustive
@@ -136,18 +110,3 @@ def test_demo_that_was_stopped_continues_and_publishes_nothing_twice(marked: Com
     assert checks(again.out) == checks(finished.out)
     assert "restarts in the middle" not in again.out
     assert lake_files(directory) == files
-
-
-def test_demo_publishes_each_event_once_and_refuses_fewer_rows_in_its_directory(marked: Command) -> None:
-    finished = marked("demo", "--directory", "demo", "--rows", 2_000)
-
-    assert finished.status == 0, finished.err
-    assert left_running(marked) == []
-    assert re.search(r"8 796 rows in, 8 796 rows out, each once; 2 000 of them departures", finished.out)
-    assert "the last of each is what the lake adds up to" in finished.out
-    assert gaps(finished.out) == {"delays:daily": 0, "lake:flights": 0}
-    assert counted(marked.directory / "demo") == 2_000
-
-    refused = marked("demo", "--directory", "demo", "--rows", 100)
-    assert (refused.status, "there are only 100" in refused.err) == (1, True)
-    assert left_running(marked) == []

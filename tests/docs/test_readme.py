@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client import Client
-from penstock.testing.live_hub import live_hub
-from tests.docs.examples import README, ROOT, blocks, quick_start, run
+from tests.docs.examples import README, ROOT, blocks, quick_start
 from tests.exhaustive import exhaustive
 
 
@@ -19,18 +17,6 @@ def test_quick_start_has_ten_lines() -> None:
     statements = len(ast.parse(commit.text).body[-1].body) + len(ast.parse(commit.text).body)
 
     assert sum(block.text.count("\n") for block in (serve, create, read)) + statements <= 10
-
-
-def test_spark_line_shows_the_event(sqlite_url: str, tmp_path: Path) -> None:
-    [line] = [block for block in blocks(README) if "format(" in block.text]
-    program = f"from penstock.spark.laptop import session\nspark = session()\n{line.text}"
-
-    with live_hub(sqlite_url) as hub, Client(hub.url) as client:
-        client.create_event_type("order.placed")
-        client.publish("order.placed", {"order_id": 7, "customer": "Ada"})
-        printed = run(line._replace(text=program), port=hub.port, directory=tmp_path)
-
-    assert '{"order_id":7' in printed
 
 
 def test_first_commands_are_tasks_of_the_makefile() -> None:

@@ -22,7 +22,7 @@ from penstock.spark.traversals.query import periodic
 from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
 from penstock.spark.zeroeventhub.options import NAMES as REMOTE_NAMES
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.docs.examples import ROOT, blocks
+from tests.docs.examples import README, ROOT, blocks
 from tests.spark.categories import Categories
 
 PAGE = ROOT / "docs" / "guides" / "spark.md"
@@ -68,6 +68,18 @@ def run_programs(page: Path, url: str, directory: Path, *, events: str = HUB) ->
             # The JVM keeps the directory that it began in.
             program = program.replace('"lake/', f'"{directory}/lake/').replace('"/data/', f'"{directory}/data/')
             exec(compile(program, f"{page.name}:{block.line}", "exec"), {"__name__": "example"})
+
+
+@pytest.mark.usefixtures("spark")
+def test_spark_line_of_the_readme_shows_the_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [line] = [block.text for block in blocks(README) if "format(" in block.text]
+    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type("order.placed")
+        client.publish("order.placed", {"order_id": 7, "customer": "Ada"})
+        program = f"from penstock.spark.laptop import session\nspark = session()\n{line.replace(HUB, hub.url)}"
+        exec(compile(program, README.name, "exec"), {"__name__": "example"})
+
+    assert '{"order_id":7' in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("spark")

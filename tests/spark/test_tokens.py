@@ -120,7 +120,7 @@ def test_token_of_a_query_is_in_no_plan_event_log_or_checkpoint(
     assert token.secret not in explained(rows) + progress
 
 
-def test_running_stream_survives_a_rotated_token_and_says_what_to_do_when_it_is_revoked(
+def test_running_stream_survives_a_rotated_token(
     spark: SparkSession, closed_hub: LiveHub, direct: Hub, shop: Client, tmp_path: Path
 ) -> None:
     for name in ("rotated", "survived"):
@@ -139,11 +139,27 @@ def test_running_stream_survives_a_rotated_token_and_says_what_to_do_when_it_is_
         file.write_text(successor.secret)
         until(lambda: read_all(shop, "survived") == [1, 2])
         assert query.isActive
+    finally:
+        query.stop()
 
-        direct.admin.tokens.revoke(successor.token.id)
+
+@pytest.mark.exhaustive
+def test_running_stream_says_what_to_do_when_its_token_is_revoked(
+    spark: SparkSession, closed_hub: LiveHub, direct: Hub, shop: Client, tmp_path: Path
+) -> None:
+    token = direct.admin.tokens.create(SHOP)
+    for name in ("revoked", "ended"):
+        shop.create_event_type(name, partition_count=1)
+    file = tmp_path / "token"
+    file.write_text(token.secret)
+    asked = {"url": closed_hub.url, "tokenFile": str(file)}
+    query = copy(spark, asked | {"eventType": "revoked"}, asked | {"eventType": "ended"}, tmp_path)
+    try:
+        query.processAllAvailable()
+        direct.admin.tokens.revoke(token.token.id)
         with pytest.raises(StreamingQueryException, match="write a valid one into the file") as failed:
             query.awaitTermination(60)
-        assert successor.secret not in str(failed.value)
+        assert token.secret not in str(failed.value)
     finally:
         query.stop()
 
