@@ -1,5 +1,6 @@
 """What every test can ask for: databases of its own, empty and thrown away afterwards."""
 
+import functools
 import gc
 import json
 import os
@@ -68,10 +69,7 @@ def pytest_collect_file() -> Iterator[list[pytest.Collector]]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Leave out combinations of parameters, unless they are cheap, or show a promise. Put the slowest tests first."""
-    every = [TESTS / folder for folder in EVERY_COMBINATION]
-    mark_combinations(
-        item for item in items if TESTS in item.path.parents and not any(each in item.path.parents for each in every)
-    )
+    mark_combinations(item for item in items if folder_of(item.path) not in {"", *EVERY_COMBINATION})
     yield
     put_slowest_first(items)
 
@@ -84,12 +82,16 @@ def pytest_collection_finish() -> None:
 
 def put_slowest_first(items: list[pytest.Item]) -> None:
     """Put the tests of the slowest folders first, and those of one file in the order that they have."""
-    ranks = {TESTS / folder: rank for rank, folder in enumerate(SLOWEST_FIRST)}
+    ranks = {folder: rank for rank, folder in enumerate(SLOWEST_FIRST)}
+    items.sort(key=lambda item: ranks.get(folder_of(item.path), len(ranks)))
 
-    def rank(item: pytest.Item) -> int:
-        return min((ranks[parent] for parent in item.path.parents if parent in ranks), default=len(ranks))
 
-    items.sort(key=rank)
+@functools.cache
+def folder_of(path: Path) -> str:
+    """Return the name of the folder in `tests` that has the file; `.` for files without one, empty for other files."""
+    if not path.is_relative_to(TESTS):
+        return ""
+    return path.relative_to(TESTS).parts[0] if path.parent != TESTS else "."
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -47,6 +47,8 @@ def mark_combinations(items: Iterable[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker(MARKER):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in tests.values():
+        if len(cases[0].callspec._idlist) == 1:
+            continue  # One table: each case has a value of its own.
         values = [frozenset(enumerate(case.callspec._idlist)) for case in cases]  # One id for each table of values.
         kept = set(chosen(values))
         for number, case in enumerate(cases):

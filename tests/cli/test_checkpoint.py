@@ -509,7 +509,8 @@ def test_running_processor_retries_a_parked_stream_on_request(
         seen.extend(event.data["n"] for event in events)
 
     rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=0.001))
-    with Local(handle, FeedSource(hub.url, feed), checkpoints=checkpoints, rules=rules) as running:
+    options: Any = {"checkpoints": checkpoints, "rules": rules, "commit_interval": 0.1}
+    with Local(handle, FeedSource(hub.url, feed), **options) as running:
         running.wait_until_caught_up(300)
         [parked] = penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json
         assert (parked["events"], parked["tag"], len(seen)) == (5, "ValueError", 5)

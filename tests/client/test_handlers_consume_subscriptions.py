@@ -114,10 +114,10 @@ def test_handler_slower_than_the_commit_timeout_loses_nothing(client: Client, ki
     def handle(batch: Any) -> None:
         streams.add(batch.stream_id)
         if batch.partition == 0 and 0 not in seen.by_partition:
-            time.sleep(4.0)  # It is about a handler that takes longer than the commit timeout.
+            time.sleep(2.5)  # It is about a handler that takes longer than the commit timeout.
         seen(batch)
 
-    with Running(kind, client, wanted, handle, batch_limit=50, commit_timeout=3, workers=2) as running:
+    with Running(kind, client, wanted, handle, batch_limit=50, commit_timeout=2, workers=2) as running:
         seen.wait_for(EVENTS)
     assert len(streams) == 1
     assert seen.is_in_order

@@ -151,10 +151,10 @@ async def test_stream_of_chosen_partitions_has_no_others(client: Client, consumi
 
 async def test_extended_lease_allows_a_commit_after_the_commit_timeout(client: Client, consuming: Any) -> None:
     wanted = subscribe(client, create_filled(client, partitions=1, events=1))
-    async with opened(consuming), stream_of(consuming, wanted, batch_limit=1, commit_timeout=3) as stream:
+    async with opened(consuming), stream_of(consuming, wanted, batch_limit=1, commit_timeout=2) as stream:
         batch = await first(stream)
-        for _ in range(4):
-            await asyncio.sleep(1)  # It is about a time longer than the commit timeout.
+        for _ in range(3):
+            await asyncio.sleep(0.8)  # It is about a time longer than the commit timeout.
             await result(stream.extend_lease())
         await result(batch.commit())
 

@@ -59,7 +59,7 @@ def test_tranches_are_shared_out_as_processors_join_and_stop_without_repeats(
     checkpoints = DatabaseCheckpoints(database_url, "mailer")
 
     def local() -> Local:
-        leases = DatabaseLeases(database_url, "mailer", lease_seconds=8.0)
+        leases = DatabaseLeases(database_url, "mailer", lease_seconds=4.0)
         source = FeedSource(hub.url, "order.placed")
         return Local(
             handler_in(str(folder)), source, checkpoints=checkpoints, leases=leases, commit_interval=0.1

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.processing import DatabaseLeases, Local, MemorySource, Projection, Rules, StreamEvent
 from penstock.processing.connecting import Connect, connector, transaction
+from tests.exhaustive import exhaustive
 from tests.processing.office import until
 
 TRANCHES = ("0", "1", "2", "3")
@@ -127,6 +128,11 @@ def read_rows(projection: Projection[Seen], database: Connect) -> dict[str, list
         return {key: row.state.numbers for (key,), row in projection.table.all(connection).items()}
 
 
+@pytest.mark.parametrize(
+    "database",
+    ["sqlite", "postgres", *map(exhaustive, ("sqlite, begun to read", "postgres, that repeats reads"))],
+    indirect=True,
+)
 def test_rows_are_the_fold_of_the_log_after_tranches_change_hands(database: Connect) -> None:
     projection = Projection("seen", Seen, add, key=by_stream)
     sharing = Sharing(projection, database)

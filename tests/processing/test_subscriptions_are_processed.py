@@ -116,7 +116,7 @@ def test_expired_session_is_replaced_without_repeating_running_calls(
     with local(slow, read(commit_timeout=1), rules=Rules(concurrency=16)) as running:
         until(lambda: len(calls) == 10)
         hub.pause()  # Nobody can extend the lease.
-        time.sleep(3)
+        time.sleep(2)
         hub.resume()
         until(lambda: client.subscriptions.stats(subscription)[0].state == "assigned")
         publish(client, range(40, 80))
@@ -130,11 +130,11 @@ def test_slow_handler_keeps_its_session(client: Client, subscription: str, read:
 
     def slow(stream: str, events: Sequence[Any]) -> None:
         calls.append(stream)
-        time.sleep(5)
+        time.sleep(3.5)
         seen(stream, events)
 
     publish(client, range(10), customers=1)
-    with local(slow, read(commit_timeout=4)) as running:
+    with local(slow, read(commit_timeout=3)) as running:
         until(lambda: calls)
         first = client.subscriptions.stats(subscription)[0].stream_id
         running.wait_until_caught_up(300)
