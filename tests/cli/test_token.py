@@ -105,12 +105,13 @@ def test_audit_log_names_the_user_of_the_command_line(penstock: Command, databas
         Settings(store, lambda: None).switch("audit_log_collection", on=True)
         created = create(penstock, "billing", "--admin", *at)
         penstock("token", "revoke", created["id"], *at)
+        penstock("restored", *at)
 
         with store.read() as tx:
             [partition] = tx.registry.get("nakadi.audit.log").partition_ids
         events = [json.loads(line) for line in read_data(store, partition)][1:]
     assert [(each["resource_type"], each["action"]) for each in events] == [
-        ("admins", "updated"), ("token", "created"), ("token", "deleted")
+        ("admins", "updated"), ("token", "created"), ("token", "deleted"), ("database", "updated")
     ]  # fmt: skip
     assert {(each["user"], each["user_type"], each["address"]) for each in events} == {(getpass.getuser(), "user", "")}
     assert created["token"] not in json.dumps(events)

@@ -20,11 +20,8 @@ def retry_rejected(tx: Tx, ids: Sequence[int], event_type: str | None, by: Sende
     """
     count = tx.outbox.retry_rejected(ids=ids) if ids else 0
     if count:
-        shown = _describe(ids, count)
-        change = Change(
-            "rejected_rows", event_type or _ANY, shown | {"state": "rejected"}, shown | {"state": "waiting"}
-        )
-        record_change(tx, change, by, now)
+        before, after = (_describe(ids, count, state) for state in ("rejected", "waiting"))
+        record_change(tx, Change("rejected_rows", event_type or _ANY, before, after), by, now)
     return count
 
 
@@ -32,10 +29,10 @@ def delete_rejected(tx: Tx, ids: Sequence[int], event_type: str | None, by: Send
     """Delete rejected rows for ever, and return how many there were: see `retry_rejected`."""
     count = tx.outbox.delete_rejected(ids=ids) if ids else 0
     if count:
-        before = _describe(ids, count) | {"state": "rejected"}
+        before = _describe(ids, count, "rejected")
         record_change(tx, Change("rejected_rows", event_type or _ANY, before, None), by, now)
     return count
 
 
-def _describe(ids: Sequence[int], count: int) -> dict[str, Any]:
-    return {"rows": count, "ids": ids[:IDS_SHOWN_MAX]}
+def _describe(ids: Sequence[int], count: int, state: str) -> dict[str, Any]:
+    return {"rows": count, "ids": ids[:IDS_SHOWN_MAX], "state": state}
