@@ -35,7 +35,7 @@ def duration_parser(least: float, most: float | None = None) -> Callable[[object
     """
 
     def parse(given: object) -> float:
-        from penstock.core.durations import EXAMPLES, format_duration, parse_duration
+        from penstock.core.times import EXAMPLES, format_duration, parse_duration
 
         try:
             seconds = parse_duration(str(given))

@@ -128,9 +128,9 @@ def _show_new(created: "NewToken", output: str) -> None:
 
 
 def _members(token: "StoredToken") -> dict[str, Any]:
-    from penstock.hub.background import rfc3339
+    from penstock.core.times import format_time
 
     times = {"created_at": token.created_at, "expires_at": token.expires_at, "used_at": token.used_at}
     return {"id": token.id, "caller": str(token.caller)} | {
-        name: None if at is None else rfc3339(at) for name, at in times.items()
+        name: None if at is None else format_time(at) for name, at in times.items()
     }

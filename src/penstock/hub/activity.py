@@ -25,8 +25,9 @@ import structlog
 from penstock.core.access import Caller
 from penstock.core.groups import is_group_name
 from penstock.core.subscriptions.delivery import JoinedEvents
+from penstock.core.times import format_time
 from penstock.errors import Unavailable
-from penstock.hub.background import Background, Clock, rfc3339
+from penstock.hub.background import Background, Clock
 from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.own_events import (
     ACCESS_LOG,
@@ -430,7 +431,7 @@ def _make_stream_event(key: _StreamKey, found: _Sum) -> Event:
 
 def _make_request_event(entry: RequestEntry) -> Event:
     return {
-        METADATA: {"occurred_at": rfc3339(entry.ended_at), "flow_id": entry.flow_id},
+        METADATA: {"occurred_at": format_time(entry.ended_at), "flow_id": entry.flow_id},
         "method": entry.method,
         "path": _SECRET_TEXT.sub(_HIDDEN, entry.path),
         "query": hide_secrets(entry.query),

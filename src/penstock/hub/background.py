@@ -1,9 +1,8 @@
-"""The clock of the log, and the hub's background threads."""
+"""The hub's clocks and background threads."""
 
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 Clock = Callable[[], int]
 """Returns microseconds since 1970, UTC."""
@@ -17,15 +16,6 @@ def system_clock() -> int:
 def uptime() -> float:
     """Return seconds of a monotonic clock that also counts while the machine sleeps, where there is one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-
-
-def rfc3339(at: int) -> str:
-    """Return *at*, microseconds since 1970, as RFC 3339 in UTC with milliseconds, as Nakadi writes it.
-
-    >>> rfc3339(1_474_644_913_273_000)
-    '2016-09-23T15:35:13.273Z'
-    """
-    return datetime.fromtimestamp(at // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{at // 1000 % 1000:03}Z"
 
 
 class Background:

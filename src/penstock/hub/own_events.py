@@ -17,8 +17,8 @@ from penstock.core.events.event import NewEvent
 from penstock.core.fields import Definition
 from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.core.registry.event_type import EventType, StoredFeed
+from penstock.core.times import format_time
 from penstock.errors import DatabaseUnavailable, EventTypeExists
-from penstock.hub.background import rfc3339
 from penstock.hub.log.publish import NewEvents, append_rows, lock_heads, prepare
 from penstock.storage.admin import FEATURE, ON, Setting
 from penstock.storage.store import Store, Tx
@@ -52,7 +52,7 @@ class OwnEventType(NamedTuple):
 
     def make(self, limits: Limits, now: int) -> EventType:
         """Return the event type as it is created at *now*."""
-        schema = {"type": "json_schema", "schema": self.schema, "created_at": rfc3339(now)}
+        schema = {"type": "json_schema", "schema": self.schema, "created_at": format_time(now)}
         given = _SHARED | {"name": self.name, "schema": schema}
         if self.key_field is not None:
             given |= {"partition_strategy": "hash", "partition_key_fields": [self.key_field]}
@@ -185,7 +185,7 @@ def append_own(
         Invalid, TooLarge: an event is not valid, or too large; nothing was written.
         DatabaseUnavailable: the event type was deleted meanwhile.
     """
-    at = rfc3339(now)
+    at = format_time(now)
     new = [NewEvent.of(msgspec.json.encode(_complete(each, at))) for each in events]
     prepared = prepare(feed, NewEvents(new, flow_id=flow_id, validated=validated, is_own=True), now)
     heads = lock_heads(tx, [prepared])

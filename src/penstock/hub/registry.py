@@ -9,6 +9,7 @@ from penstock.core.fields import Definition
 from penstock.core.registry.definition import PENSTOCK, Limits, read_schema_member
 from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.core.registry.replacement import Replacement, replace_definition
+from penstock.core.times import format_time
 from penstock.errors import (
     BadParameter,
     EventTypeInUse,
@@ -21,7 +22,7 @@ from penstock.errors import (
     SchemaVersionNotFound,
 )
 from penstock.hub.admin.settings import Settings
-from penstock.hub.background import Clock, rfc3339
+from penstock.hub.background import Clock
 from penstock.hub.changes import Change, lock_logs_before, record_change, record_changes
 from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.own_events import find_feature
@@ -439,7 +440,7 @@ _AT_ONCE: Final = 20
 
 
 def _set_created_at(event_type: EventType, now: int) -> EventType:
-    schema = event_type.definition["schema"] | {"created_at": rfc3339(now)}
+    schema = event_type.definition["schema"] | {"created_at": format_time(now)}
     return EventType.of(event_type.definition | {"schema": schema}, event_type.partition_count)
 
 

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from penstock.core.access import LISTS
 from penstock.core.events.encoding import describe_mismatch
 from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
+from penstock.core.times import format_time
 from penstock.errors import BadParameter, StorageRefused
 from penstock.hub.admin.settings import FEATURES
-from penstock.hub.background import rfc3339
 from penstock.server.auth import sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, warn
@@ -169,7 +169,7 @@ def _storage(state: State) -> dict[str, object]:
 
 
 def _timeline(feed: StoredFeed) -> dict[str, object]:
-    created_at = rfc3339(feed.created_at)
+    created_at = format_time(feed.created_at)
     return {
         "id": str(UUID(int=(feed.id << 64) | feed.epoch)),
         "event_type": feed.name,

@@ -6,9 +6,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.core.times import format_time
 from penstock.errors import InvalidEvent, MalformedEvent, MalformedRequest, RequestTooLarge, UnsupportedFormat
 from penstock.hub.admin.sweeping import UPLOAD_SECONDS
-from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
 from penstock.hub.log.publish import BatchName, NewEvents
 from penstock.server.auth import check_producer, note_publisher, publisher_of, sender_of
@@ -175,8 +175,8 @@ def _batch_object(group: str, batch: LedgerBatch) -> wire.BatchStatus:
         events=batch.events,
         rejected=batch.rejected,
         offsets=json.loads(batch.offsets),
-        begun_at=rfc3339(batch.begun_at),
-        updated_at=rfc3339(batch.updated_at),
+        begun_at=format_time(batch.begun_at),
+        updated_at=format_time(batch.updated_at),
         partitions=batch.partitions,
         epoch=batch.epoch,
     )

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
+from penstock.core.times import format_time
 from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, NotOwner
-from penstock.hub.background import rfc3339
 from penstock.hub.groups import GroupLag, MovedPosition
 from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, keep_seen, know, sees, sender_of
 from penstock.server.http.requests import parse_json, read_body
@@ -216,7 +216,7 @@ def _position_object(found: GroupProgress, now: int) -> wire.GroupPosition:
         lag_seconds=_seconds(found.lag(now)),
         lost=found.lost,
         reason=found.stuck_reason,
-        updated_at=rfc3339(found.updated_at),
+        updated_at=format_time(found.updated_at),
     )
 
 
@@ -237,7 +237,7 @@ def _reset_object(moved: MovedPosition) -> wire.ResetPosition:
 def _intervention_object(done: PositionChange) -> wire.GroupIntervention:
     return wire.GroupIntervention(
         done.id,
-        rfc3339(done.at),
+        format_time(done.at),
         done.kind,
         done.source,
         done.slice,

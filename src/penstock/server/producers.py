@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import OffsetRange
+from penstock.core.times import format_time
 from penstock.errors import BadParameter, InvalidEvent, MalformedEvent, MalformedRequest, PartitionNotFound
-from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, ProducerName, ProducerResult, PublishOptions
 from penstock.hub.producers.producers import ProducerStatus, new_group
@@ -154,8 +154,8 @@ def _status_object(hub: Hub, partition: int, standing: ProducerStatus) -> wire.P
         window=window and wire.KnownRange(window.batches, None if window.first is None else window.first % modulus),
         pinned=producer.is_pinned,
         expired=state.is_expired,
-        updated_at=rfc3339(producer.updated_at),
-        expires_at=None if standing.expires_at is None else rfc3339(standing.expires_at),
+        updated_at=format_time(producer.updated_at),
+        expires_at=None if standing.expires_at is None else format_time(standing.expires_at),
         expires_after_seconds=hub.producers.idle_seconds,
         sequence_modulus=modulus,
     )

@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from penstock.core.access import HUB
 from penstock.core.registry.event_type import StoredFeed
+from penstock.core.times import format_time
 from penstock.errors import BadParameter
 from penstock.hub.admin.permissions import is_reserved
-from penstock.hub.background import rfc3339
 from penstock.hub.groups import Consumer
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
@@ -78,7 +78,7 @@ async def list_event_type_producers(request: Request) -> Response:
 
     def list_all() -> Response:
         found = state.hub.admin.publishers.list(name)
-        return json_response({"items": [{"caller": each, "last_seen": rfc3339(at)} for each, at in found.items()]})
+        return json_response({"items": [{"caller": each, "last_seen": format_time(at)} for each, at in found.items()]})
 
     return await state.run(list_all)
 
@@ -101,7 +101,7 @@ def _consumer_object(consumer: Consumer) -> dict[str, Any]:
         "kind": group.kind,
         "owning_application": application,
         "owner": consumer.owner,
-        "last_commit": None if at is None else rfc3339(at),
+        "last_commit": None if at is None else format_time(at),
     }
 
 
@@ -191,8 +191,8 @@ def _event_type_object(feed: StoredFeed) -> dict[str, Any]:
     return event_type_object(
         feed.event_type.definition,
         partition_count=feed.partition_count,
-        created_at=rfc3339(feed.created_at),
-        updated_at=rfc3339(feed.updated_at),
+        created_at=format_time(feed.created_at),
+        updated_at=format_time(feed.updated_at),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from penstock.core.durations import EXAMPLES, parse_duration
 from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
+from penstock.core.times import EXAMPLES, parse_duration
 from penstock.errors import BadParameter
 from penstock.spark.authorization import ANONYMOUS, FILE_ALLOWED, Credential, is_token
 from penstock.spark.offsets import MARKS

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from penstock.core.durations import format_duration
+from penstock.core.times import format_duration
 from penstock.errors import BadParameter
 from penstock.spark.authorization import ANONYMOUS, Credential
 from penstock.spark.options import bad_option, credential_of, hub_url, known_options, one_of, seconds_of

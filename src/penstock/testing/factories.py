@@ -20,7 +20,7 @@ from penstock.client.registry import fill_definition
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import encode_event
 from penstock.core.events.event import NewEvent
-from penstock.hub.background import rfc3339
+from penstock.core.times import format_time
 from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.clock import START_AT
 from penstock.wire.log.reader.pages import Data
@@ -123,5 +123,5 @@ def a_feed_event(
 def _metadata(number: int, members: Mapping[str, Any] | None) -> dict[str, Any]:
     if members is not None:
         check_kind("metadata", members, Mapping, "members by name, or None")
-    occurred_at = rfc3339(START_AT + number * 1_000_000)
+    occurred_at = format_time(START_AT + number * 1_000_000)
     return {"eid": str(UUID(int=number)), "occurred_at": occurred_at} | dict(members or {})

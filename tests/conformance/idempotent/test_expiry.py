@@ -5,9 +5,9 @@ from contextlib import closing
 
 import pytest
 
+from penstock.core.times import format_time
 from penstock.errors import InvalidSetting
 from penstock.hub.admin.sweeping import Sweeper
-from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.producers.producers import BATCHES_KEPT, DAY_SECONDS, Expiry
 from penstock.storage import open_store
@@ -67,7 +67,7 @@ def small(migrated_url: str) -> Iterator[Producer]:
 
 
 def shown_at(seconds: float) -> str:
-    return rfc3339(START_AT + int(seconds * 1_000_000))
+    return format_time(START_AT + int(seconds * 1_000_000))
 
 
 # Expiry
@@ -82,7 +82,7 @@ def test_producer_that_is_idle_for_more_than_a_week_has_to_claim(mine: Producer,
         "producer_group": "mine", "partition": 0, "epoch": 4, "last_published_sequence": None,
         "next_sequence": None, "last_offset": None, "previous": None,
         "window": {"batches": 0, "oldest_sequence": None}, "pinned": False, "expired": True,
-        "updated_at": rfc3339(now), "expires_at": None, "expires_after_seconds": WEEK_SECONDS,
+        "updated_at": format_time(now), "expires_at": None, "expires_after_seconds": WEEK_SECONDS,
         "sequence_modulus": 2**53,
     }  # fmt: skip
     assert mine.found(0) == {"epoch": 4, "stored": None, "ranges": []}

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.hub.background import rfc3339
+from penstock.core.times import format_time
 from penstock.hub.producers import sequencing
 from penstock.testing.clock import VirtualClock
 from tests.producing import Producer, but_times, hub_here, result, shown_of, told
@@ -60,8 +60,8 @@ def test_producer_is_shown_with_its_progress_which_refusals_do_not_change(
         "window": {"batches": 2, "oldest_sequence": 0},
         "pinned": False,
         "expired": False,
-        "updated_at": rfc3339(now),
-        "expires_at": rfc3339(now + WEEK_SECONDS * 1_000_000),
+        "updated_at": format_time(now),
+        "expires_at": format_time(now + WEEK_SECONDS * 1_000_000),
         "expires_after_seconds": WEEK_SECONDS,
         "sequence_modulus": 2**53,
     }
@@ -73,8 +73,8 @@ def test_producer_is_shown_with_its_progress_which_refusals_do_not_change(
     theirs = mine.other("theirs")
     granted = theirs.claims()
     assert granted == NEW | {
-        "producer_group": "theirs", "epoch": 0, "updated_at": rfc3339(clock()),
-        "expires_at": rfc3339(clock() + WEEK_SECONDS * 1_000_000),
+        "producer_group": "theirs", "epoch": 0, "updated_at": format_time(clock()),
+        "expires_at": format_time(clock() + WEEK_SECONDS * 1_000_000),
     }  # fmt: skip
     assert theirs.shown() == granted | {"window": {"batches": 0, "oldest_sequence": None}}
     listed = here.get(mine.all_path).json()

@@ -29,8 +29,8 @@ from penstock.core.events.metadata import (
     drop_server_members,
 )
 from penstock.core.registry.definition import NAME_CHARS_MAX
+from penstock.core.times import format_time
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent
-from penstock.hub.background import rfc3339
 from penstock.schema.json_text import DEPTH_MAX, decode
 from penstock.server.http.requests import FLOW_ID_CHARS_MAX
 from tests.exhaustive import examples
@@ -304,7 +304,7 @@ def test_bytes_that_a_hub_adds_are_not_counted_as_the_events_own() -> None:
 
     raw = b'{"metadata":{"eid":"x"}}'
     version, flow_id = ".".join(["9" * 9] * 3), "f" * FLOW_ID_CHARS_MAX
-    most = Enrichment(event_type="t" * NAME_CHARS_MAX, version=version, received_at=rfc3339(0), flow_id=flow_id)
+    most = Enrichment(event_type="t" * NAME_CHARS_MAX, version=version, received_at=format_time(0), flow_id=flow_id)
     done = most.complete(raw, json.loads(raw), 10**9)
     assert count_written_bytes(done) == len(done) - len(raw) < WRITTEN_BYTES_MAX
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.core.access import UNAUTHENTICATED, Resource
 from penstock.core.producers import ProducerStamp
 from penstock.errors import Blocked, HubUnavailable, InvalidEvent, MalformedRequest, SchemaMissing
-from penstock.hub.background import Background, rfc3339, system_clock, uptime
+from penstock.hub.background import Background, system_clock, uptime
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import ProducerName
 from penstock.schema.validation import Validator
@@ -157,20 +157,6 @@ def test_end_of_a_background_thread_is_awaited_for_a_limited_time() -> None:
 
 
 # Clocks
-
-
-@pytest.mark.parametrize(
-    ("at", "text"),
-    [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (999, "1970-01-01T00:00:00.000Z"),
-        (1_999, "1970-01-01T00:00:00.001Z"),
-        (1_700_000_000_999_999, "2023-11-14T22:13:20.999Z"),
-        (253_402_300_799_999_999, "9999-12-31T23:59:59.999Z"),
-    ],
-)
-def test_time_is_cut_to_the_millisecond(at: int, text: str) -> None:
-    assert rfc3339(at) == text
 
 
 def test_system_clock_gives_microseconds_of_utc() -> None:

@@ -7,8 +7,9 @@ from secrets import token_hex, token_urlsafe
 from typing import Final, NamedTuple
 
 from penstock.core.access import Caller, Sender
+from penstock.core.times import format_time
 from penstock.errors import TokenNotFound
-from penstock.hub.background import Clock, rfc3339
+from penstock.hub.background import Clock
 from penstock.hub.changes import Change, record_change, record_changes
 from penstock.storage.admin import StoredToken
 from penstock.storage.store import Store
@@ -152,8 +153,8 @@ def _describe(token: StoredToken) -> Mapping[str, str | None]:
     return {
         "id": token.id,
         "caller": str(token.caller),
-        "created_at": rfc3339(token.created_at),
-        "expires_at": None if token.expires_at is None else rfc3339(token.expires_at),
+        "created_at": format_time(token.created_at),
+        "expires_at": None if token.expires_at is None else format_time(token.expires_at),
     }
 
 

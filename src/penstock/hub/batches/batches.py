@@ -26,6 +26,7 @@ from penstock.core.access import Attribute, Sender
 from penstock.core.events.event import NewEvent
 from penstock.core.events.metadata import PUBLISHER
 from penstock.core.registry.event_type import StoredFeed
+from penstock.core.times import format_time
 from penstock.errors import (
     BatchNotFound,
     DatabaseUnavailable,
@@ -38,7 +39,7 @@ from penstock.errors import (
     TooLarge,
     UploadRefused,
 )
-from penstock.hub.background import Clock, rfc3339
+from penstock.hub.background import Clock
 from penstock.hub.batches.direct import DirectBatches
 from penstock.hub.batches.ledger import find_batch, key_of, require_batch
 from penstock.hub.changes import Change, record_change
@@ -337,7 +338,7 @@ def _make_request(
 
 def _make_rejected_row(feed: StoredFeed, reject: InvalidUploadLine, batch: LedgerBatch) -> OutboxRow:
     headers = None if reject.headers is None else msgspec.json.encode(reject.headers).decode()
-    at = rfc3339(batch.begun_at)
+    at = format_time(batch.begun_at)
     return OutboxRow(0, feed.name, reject.data, reject.key, headers, reject.partition, at)
 
 

@@ -18,6 +18,7 @@ from penstock.core.events.metadata import PUBLISHER, Enrichment, count_extra_byt
 from penstock.core.log.acceptance import ParsedBatch, Partitioner, accept, assign_partitions
 from penstock.core.producers import DIGEST_BYTES, OffsetRange, ProducerStamp
 from penstock.core.registry.event_type import StoredFeed
+from penstock.core.times import format_time
 from penstock.errors import (
     Conflict,
     HubUnavailable,
@@ -29,7 +30,6 @@ from penstock.errors import (
     PublishingRestricted,
     TooLarge,
 )
-from penstock.hub.background import rfc3339
 from penstock.schema.json_text import refuse_duplicate_keys
 from penstock.storage.batches import ChunkKey, LedgerBatch
 from penstock.storage.log.events import DELETION, Block, PartitionHead
@@ -164,7 +164,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
         enrichment = Enrichment(
             event_type=feed.name,
             version=feed.event_type.schema_version,
-            received_at=rfc3339(now),
+            received_at=format_time(now),
             flow_id=handed.flow_id,
             published_by=handed.published_by,
         )

@@ -6,8 +6,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.core.times import format_time
 from penstock.errors import BadParameter, ParkedNotFound
-from penstock.hub.background import rfc3339
 from penstock.server.auth import authorize_now, event_type_named, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response
@@ -104,7 +104,7 @@ def _parked_object(parked: StoredParkedKey) -> dict[str, Any]:
         "partition": str(number),
         "key": parked.key,
         "attempts": parked.attempts,
-        "parked_at": rfc3339(parked.parked_at),
+        "parked_at": format_time(parked.parked_at),
         "state": "retrying" if parked.is_retried else "parked",
         "events": parked.events,
         "first_offset": str(parked.first),

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from penstock.core.fields import Definition
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch, complete_subscription
+from penstock.core.times import format_time
 from penstock.errors import BadParameter, HubUnavailable, InvalidSubscription, UnusablePosition
-from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
 from penstock.server.auth import authorize_now, event_type_named, keep_seen, sender_of, subscription_with
@@ -220,8 +220,8 @@ def subscription_object(subscription: StoredSubscription) -> dict[str, Any]:
     """Return a subscription in Nakadi's shape."""
     return subscription.definition | {
         "id": subscription.id,
-        "created_at": rfc3339(subscription.created_at),
-        "updated_at": rfc3339(subscription.updated_at),
+        "created_at": format_time(subscription.created_at),
+        "updated_at": format_time(subscription.updated_at),
     }
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.core.durations import format_duration, parse_duration
+from penstock.core.times import format_duration, format_time, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,17 @@ def test_malformed_duration_is_refused(text: str) -> None:
 @pytest.mark.parametrize("seconds", [0.0, 0.25, 1.5, 120.0, 86_400.0])
 def test_formatted_duration_is_read_back(seconds: float) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (999, "1970-01-01T00:00:00.000Z"),
+        (1_999, "1970-01-01T00:00:00.001Z"),
+        (1_700_000_000_999_999, "2023-11-14T22:13:20.999Z"),
+        (253_402_300_799_999_999, "9999-12-31T23:59:59.999Z"),
+    ],
+)
+def test_time_is_cut_to_the_millisecond(at: int, text: str) -> None:
+    assert format_time(at) == text

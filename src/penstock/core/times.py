@@ -1,10 +1,12 @@
-"""Durations as people write them in options: `30s`, `15m`, `2 hours`, `1 hour 30 minutes`.
+"""Times and durations as text.
 
-The command line and the options of Spark's sources and sinks take the same: what Spark calls an interval string, and
-its short form. In Python, durations are plain seconds.
+Durations are as people write them in options: `30s`, `15m`, `2 hours`, `1 hour 30 minutes`. The command line and the
+options of Spark's sources and sinks take the same: what Spark calls an interval string, and its short form. In Python,
+durations are plain seconds.
 """
 
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 EXAMPLES: Final = "a duration such as 30s, 15m, 2h, 1d or '10 seconds'"
@@ -48,3 +50,12 @@ def format_duration(seconds: float) -> str:
     ('120 seconds', '0.25 seconds')
     """
     return f"{seconds:.6f}".rstrip("0").rstrip(".") + " seconds"
+
+
+def format_time(at: int) -> str:
+    """Return *at*, microseconds since 1970, as RFC 3339 in UTC with milliseconds, as Nakadi writes it.
+
+    >>> format_time(1_474_644_913_273_000)
+    '2016-09-23T15:35:13.273Z'
+    """
+    return datetime.fromtimestamp(at // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{at // 1000 % 1000:03}Z"
