@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.access import Caller
+from penstock.core.groups import PositionCommit
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import DatabaseUnavailable, OutcomeUnknown
@@ -195,17 +196,20 @@ def test_requests_about_the_hubs_own_event_types_are_not_recorded_unless_refused
     own, _ = switched.subscriptions.create(complete_subscription(given))
     switched.registry.create(an_event_type(NAME))
     other, _ = switched.subscriptions.create(complete_subscription(given | {"event_types": [NAME]}))
+    log = switched.registry.load(ACCESS)
+    switched.groups.commit("mail", "processor", [PositionCommit(ACCESS, 0, 0, epoch=log.epoch)])
     for status in (200, 403):
         activity.add_request(REQUEST._replace(path="/own", event_type=ACCESS, status=status))
         for path, name in (("/own/s", own.id), ("/other", other.id), ("/none", "x")):
             activity.add_request(REQUEST._replace(path=path, consumer=Consumer(True, name), status=status))
-        activity.add_request(REQUEST._replace(path="/group", consumer=Consumer(False, "x"), status=status))
+        for path, name in (("/own/g", "mail"), ("/group", "x")):
+            activity.add_request(REQUEST._replace(path=path, consumer=Consumer(False, name), status=status))
     activity.write()
 
     found = [(each["path"], each["status_code"]) for each in read_log(switched.store, ACCESS)]
     accepted, refused = ([path for path, of in found if of == status] for status in (200, 403))
     assert accepted == ["/other", "/none", "/group"]
-    assert refused == ["/own", "/own/s", "/other", "/none", "/group"]
+    assert refused == ["/own", "/own/s", "/other", "/none", "/own/g", "/group"]
 
 
 def record_some(activity: Activity) -> None:
