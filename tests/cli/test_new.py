@@ -73,9 +73,13 @@ def test_tests_of_a_new_project_pass_by_its_own_configuration(projects: Path, ki
     assert run_tests(directory=projects / f"some-{kind}") > 1
 
 
-def test_style_and_types_of_new_projects_hold(projects: Path) -> None:
+def test_style_of_new_projects_holds(projects: Path) -> None:
     run_module("ruff", "check", directory=projects)
     run_module("ruff", "format", "--check", directory=projects)
+
+
+@pytest.mark.exhaustive
+def test_types_of_new_projects_hold(projects: Path) -> None:
     sources = [f"some-{kind}/{package}" for kind in KINDS for package in (f"some_{kind}", "tests")]
     path = os.pathsep.join(map(str, (*projects.iterdir(), ROOT / "src")))
     options = ("--follow-imports", "silent", "--explicit-package-bases", "--config-file", "some-reactor/pyproject.toml")

@@ -31,6 +31,7 @@ from tests.spark.events import count_in
 from tests.spark.republishing import EVENTS, Republished
 from tests.spark.subscriptions import STRICT, Numbers
 
+pytestmark = pytest.mark.exhaustive  # The server is a Java of its own.
 Publish = Callable[[range], None]
 FOLLOWING = """
 import sys, penstock.spark
@@ -88,7 +89,6 @@ def test_connect_refuses_wrong_options_when_the_rows_are_first_used(
         _ = rows.schema
 
 
-@pytest.mark.exhaustive
 def test_connect_stream_goes_on_from_its_checkpoint(
     spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -103,7 +103,6 @@ def test_connect_stream_goes_on_from_its_checkpoint(
     assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == Counter(range(16))
 
 
-@pytest.mark.exhaustive
 def test_connect_reads_remote_feeds_and_subscriptions(
     spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -128,7 +127,6 @@ def test_connect_reads_remote_feeds_and_subscriptions(
         assert subscribed.committed == 26
 
 
-@pytest.mark.exhaustive
 def test_connect_runs_foreach_batch_functions_on_the_server(
     spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -155,7 +153,6 @@ def test_connect_has_no_context_and_no_rdds(spark: SparkSession) -> None:
         _ = spark.range(1).rdd
 
 
-@pytest.mark.exhaustive
 def test_connect_publishes_a_batch_once(spark: SparkSession, republished: Republished, options: dict[str, str]) -> None:
     rows = spark.range(50).selectExpr("named_struct('n', id) AS data")
     sink = {"url": options["url"], "eventType": republished.target, "producerGroup": "job", "batchId": "7"}
@@ -165,14 +162,12 @@ def test_connect_publishes_a_batch_once(spark: SparkSession, republished: Republ
     assert republished.stored() == Counter(range(50))
 
 
-@pytest.mark.exhaustive
 def test_connect_publishes_a_stream_directly(directly: Republished) -> None:
     directly.run()
 
     assert directly.stored() == Counter(range(EVENTS))
 
 
-@pytest.mark.exhaustive
 def test_connect_publishes_a_batch_directly(
     spark: SparkSession, republished: Republished, options: dict[str, str]
 ) -> None:
@@ -182,7 +177,6 @@ def test_connect_publishes_a_batch_directly(
     assert republished.stored() == Counter(range(50))
 
 
-@pytest.mark.exhaustive
 def test_connect_reads_a_messagedb(spark: SparkSession, message_db_url: str, tmp_path: Path) -> None:
     categories = Categories(message_db_url)
     categories.fill("account", 20)
@@ -196,7 +190,6 @@ def test_connect_reads_a_messagedb(spark: SparkSession, message_db_url: str, tmp
     assert sorted(map(tuple, found.select("category", "global_position").collect())) == categories.places()
 
 
-@pytest.mark.exhaustive
 def test_connect_traverses_rows_periodically(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "rows")
 
@@ -214,7 +207,6 @@ def test_connect_traverses_rows_periodically(spark: SparkSession, tmp_path: Path
     assert sorted(map(tuple, spark.read.parquet(place).collect())) == [(n, n) for n in range(10)]
 
 
-@pytest.mark.exhaustive
 def test_connect_ingests_and_exports_feeds(
     spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -229,7 +221,6 @@ def test_connect_ingests_and_exports_feeds(
         export(spark, out, **options)
 
 
-@pytest.mark.exhaustive
 def test_connect_forwards_a_feed_raw_and_in_spans(
     spark: SparkSession, client: Client, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -245,7 +236,6 @@ def test_connect_forwards_a_feed_raw_and_in_spans(
     assert stored == [10, 12], "without keys, a partition's events are one span"
 
 
-@pytest.mark.exhaustive
 def test_connect_forwards_a_feed_to_a_nakadi(
     spark: SparkSession, client: Client, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -267,7 +257,6 @@ def test_connect_names_a_connector_that_its_server_lacks(
         ingest(spark, str(tmp_path / "lake"), format="delta", **options)
 
 
-@pytest.mark.exhaustive
 def test_connect_imports_files(spark: SparkSession, republished: Republished, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.json").write_text('{"n": 7}\n{"n": 8}\n')
@@ -279,7 +268,6 @@ def test_connect_imports_files(spark: SparkSession, republished: Republished, tm
     assert republished.stored() == Counter([7, 8])
 
 
-@pytest.mark.exhaustive
 def test_connect_session_registers_the_format(spark: SparkSession, options: dict[str, str], publish: Publish) -> None:
     publish(range(4))
     spark.dataSource.register(PenstockDataSource)
@@ -287,7 +275,6 @@ def test_connect_session_registers_the_format(spark: SparkSession, options: dict
     assert numbers(spark.read.format("penstock").options(**options).load()) == Counter(range(4))
 
 
-@pytest.mark.exhaustive
 def test_connect_runs_the_command_line(
     server: str, client: Client, options: dict[str, str], publish: Publish, tmp_path: Path
 ) -> None:
@@ -304,7 +291,6 @@ def test_connect_runs_the_command_line(
     assert forwarded["gap"] == 0
 
 
-@pytest.mark.exhaustive
 def test_connect_refuses_the_second_writer_of_a_projection_in_files(spark: SparkSession, tmp_path: Path) -> None:
     def keep(target: FilesTarget, name: str, *, place: int) -> None:
         told = (f'["{name}"]', f'{{"name":"{name}"}}', f'{{"0":{place}}}', True, None, None)
@@ -326,7 +312,6 @@ def test_connect_refuses_the_second_writer_of_a_projection_in_files(spark: Spark
     assert [row["name"] for row in read(spark, NAMES, str(tmp_path)).collect()] == ["C"]
 
 
-@pytest.mark.exhaustive
 def test_connect_stream_outlives_its_killed_program_and_is_restarted(
     server: str, republished: Republished, client: Client, publish: Publish
 ) -> None:
