@@ -10,7 +10,7 @@ from penstock.errors import DatabaseUnavailable
 from penstock.processing import Local
 from penstock.processing.sharing import Held, Shared, held, left, released, renewed
 
-LEASE_SECONDS: Final = 8.0
+LEASE_SECONDS: Final = 4.0
 SOON_SECONDS: Final = 300.0
 
 
