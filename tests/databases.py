@@ -1,5 +1,6 @@
 """PostgreSQL databases that tests use one after the other: to empty one takes a tenth of what it takes to make one."""
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Final
@@ -39,9 +40,10 @@ AND relnamespace = 'public'::regnamespace AND relname <> 'penstock_migration' AN
 COUNTED: Final = "SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' AND last_value IS NOT NULL"
 
 CUT_OFF: Final = """
-SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid()
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
+"""Returns a row for each session of others, and ends it. PostgreSQL could wait for that, but by tenths of seconds."""
+CUT_OFF_SECONDS_MAX: Final = 10.0
 SPECIAL: Final = """
 SELECT 1 FROM pg_namespace WHERE oid >= 16384 AND nspname <> 'public' AND nspname !~ '^pg_'
 UNION ALL SELECT 1 FROM pg_extension WHERE oid >= 16384
@@ -93,7 +95,7 @@ class Databases:
     def _emptied(self, url: str, shape: str) -> bool:
         try:
             with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute(CUT_OFF)
+                _cut_off(connection)
                 if _shape(connection) != shape:
                     return False
                 return _has_emptied(connection)
@@ -159,8 +161,8 @@ class MessageDatabases:
 
     def _has_emptied(self, url: str) -> bool:
         try:
-            with psycopg.connect(url) as connection:
-                connection.execute(CUT_OFF)
+            with psycopg.connect(url, autocommit=True) as connection:
+                _cut_off(connection)
                 if _found(connection, MESSAGE_SHAPE) != self._shapes[url]:
                     return False
                 connection.execute("TRUNCATE message_store.messages RESTART IDENTITY")
@@ -172,7 +174,7 @@ class MessageDatabases:
 def _has_new_public_schema(url: str) -> bool:
     try:
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(CUT_OFF)
+            _cut_off(connection)
             found = connection.execute(PUBLIC).fetchone()
             if found is None or connection.execute(SPECIAL).fetchone() is not None:
                 return False
@@ -184,6 +186,13 @@ def _has_new_public_schema(url: str) -> bool:
                 return connection.execute(PUBLIC).fetchone() == (owner, grants)
     except psycopg.Error:  # It is not there any more, or in use.
         return False
+
+
+def _cut_off(connection: psycopg.Connection) -> None:
+    """End the sessions of others in the database, and wait until they have ended."""
+    deadline = time.monotonic() + CUT_OFF_SECONDS_MAX
+    while connection.execute(CUT_OFF).fetchall() and time.monotonic() < deadline:
+        time.sleep(0.002)
 
 
 def _shape(connection: psycopg.Connection) -> str:
