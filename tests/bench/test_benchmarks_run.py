@@ -56,6 +56,7 @@ def test_benchmarks_page_is_written_from_the_results(tmp_path: Path) -> None:
     assert len(FIGURES) > 20
 
 
+@pytest.mark.exhaustive
 def test_quick_figure_runs_and_writes_no_results() -> None:
     page = ROOT / "docs" / "benchmarks.md"
     before = page.read_bytes() if page.exists() else None
