@@ -121,7 +121,7 @@ def start_if_down(cluster: PostgresCluster) -> None:
 def postgres_cluster(request: pytest.FixtureRequest) -> Iterator[PostgresCluster]:
     """A running cluster, one for each process of the test run. Its log is kept in build/ when a test has failed."""
     try:
-        cluster = PostgresCluster(deadlock_timeout="100ms")
+        cluster = PostgresCluster()
     except PostgresMissing as missing:
         pytest.skip(str(missing))
     with cluster:

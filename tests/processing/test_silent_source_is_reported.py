@@ -126,6 +126,7 @@ def test_seconds_without_an_answer_grow_until_the_source_answers(
             until(lambda: metric() >= 200, running)
         finally:
             mend()
+        office.pass_seconds(60.0)  # The pause after a failure is over.
         until(lambda: metric() < 100, running)
 
 
