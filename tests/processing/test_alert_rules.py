@@ -77,6 +77,11 @@ def running(result: Outcome | Failure | None, age: float) -> Watched:
     return watched
 
 
+@pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.processing.metrics.time.time", lambda: NOW)
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_rule_uses_an_existing_metric_and_labels(rule: dict[str, Any]) -> None:
     metric, labels, _, _ = parse(rule)

@@ -196,7 +196,8 @@ def records_in(spark: SparkSession, kafka: str, topic: str) -> list[Any]:
 
 
 def write_records(rows: DataFrame, kafka: str, topic: str) -> None:
-    rows.write.format("kafka").options(**{"kafka.bootstrap.servers": kafka, "topic": topic}).save()
+    options = {"kafka.bootstrap.servers": kafka, "kafka.delivery.timeout.ms": "600000", "topic": topic}
+    rows.write.format("kafka").options(**options).save()
 
 
 def headers_of(record: Any) -> dict[str, str]:

@@ -381,7 +381,12 @@ def test_records_of_kafka_are_handled_by_key_and_resumed(
             "concat('{\"n\": ', id, '}') AS value",
             "array(struct('ce_type' AS key, CAST('number.added' AS binary) AS value)) AS headers",
         )
-        options = {"kafka.bootstrap.servers": kafka, "topic": name, "includeHeaders": "true"}
+        options = {
+            "kafka.bootstrap.servers": kafka,
+            "kafka.delivery.timeout.ms": "600000",  # By default two minutes, which a busy machine can take.
+            "topic": name,
+            "includeHeaders": "true",
+        }
         rows.write.format("kafka").options(**options).save()
 
     with pytest.raises(BadParameter, match=f"topic is '{name}'; allowed: a topic that the brokers have"):

@@ -41,7 +41,10 @@ from tests.server.authentication.issuer import (
 BILLING = Caller("service", "billing")
 FIRST = key_set(jwk(rsa_key(), kid="first"))
 BOTH = key_set(jwk(rsa_key(), kid="first"), jwk(rsa_key(1), kid="second"))
-BY_SECOND = sign(rsa_key(1), headers={"kid": "second"})
+
+
+def sign_by_second() -> bytes:
+    return sign(rsa_key(1), headers={"kid": "second"})
 
 
 @pytest.fixture
@@ -216,11 +219,11 @@ def test_unknown_key_id_loads_the_keys_once(issuer: Issuer) -> None:
     issuer.document = BOTH
 
     with pytest.raises(Unauthenticated):
-        identify(tokens, BY_SECOND)
+        identify(tokens, sign_by_second())
     assert len(issuer.paths) == 1, "they were loaded a moment ago"
 
     clock.now += RETRY_INTERVAL
-    assert identify(tokens, BY_SECOND) == BILLING
+    assert identify(tokens, sign_by_second()) == BILLING
     assert len(issuer.paths) == 2
 
     for _ in range(20):
@@ -280,7 +283,7 @@ def test_token_with_unknown_key_is_not_blamed_while_the_issuer_is_away(issuer: I
     tokens = tokens_with(keys)
 
     with pytest.raises(HubUnavailable):
-        identify(tokens, BY_SECOND)
+        identify(tokens, sign_by_second())
     assert identify(tokens, sign()) == BILLING
     tokens.close()
 
