@@ -404,6 +404,32 @@ def test_restoring_locks_event_types_in_the_order_of_appends(store: Store, migra
             each.result()
 
 
+def test_restoring_does_not_wait_for_event_types_that_are_created_meanwhile(
+    store: Store, migrated_postgres_url: str
+) -> None:
+    url = migrated_postgres_url
+    with ThreadPoolExecutor(2) as threads:
+        first, last = created(store, "first"), created(store, "last")
+
+        def restore() -> None:
+            with store.write() as tx:
+                tx.registry.raise_epochs()
+
+        def append(feed: StoredFeed, other: StoredFeed) -> None:
+            with store.write() as tx:
+                tx.log.find_heads(feed.partition_ids, lock=True)
+                tx.log.find_heads(other.partition_ids, lock=True)
+
+        with store.write() as tx:
+            tx.log.find_heads(last.partition_ids, lock=True)
+            doing = [threads.submit(restore)]
+            until(lambda: waiting_for_locks(url) == 1, "restoring waits for the append under way")
+            doing.append(threads.submit(append, created(store, "newest"), first))
+            until(lambda: waiting_for_locks(url) == 2, "the next append waits for restoring")
+        for each in doing:
+            each.result()
+
+
 def test_dropping_locks_cursors_in_the_order_in_which_they_are_stored(store: Store, migrated_postgres_url: str) -> None:
     with ThreadPoolExecutor(1) as threads:
         created(store, NAME)

@@ -22,7 +22,6 @@ class PostgresRegistry(RegistryRepository):
         """Give every feed a new epoch."""
         self._run("lock_subscriptions")
         self._run("lock_epochs")
-        self._run("lock_event_types")
         return super().raise_epochs()
 
     def _lock(self, name: str) -> bool:
