@@ -61,7 +61,7 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
         if state.authentication is not None:
             caller = await _authenticate(state, state.authentication, scope)
             access_in(scope).caller = caller
-    if state.limiter.has_rates and USAGE not in scope:
+    if USAGE not in scope:
         scope[USAGE] = state.limiter.begin(_user_of(scope))
     for resource in resources:
         if not permissions.is_allowed_again(caller, permission, resource):
@@ -83,8 +83,7 @@ async def _authenticate(state: State, authentication: Authentication, scope: Sco
     try:
         return await authentication.authenticate(scope)
     except Unauthenticated:
-        if state.limiter.has_rates:
-            state.limiter.begin(address_of(scope))
+        state.limiter.begin(address_of(scope))
         raise
 
 
@@ -102,10 +101,7 @@ def count_stream(request: Request) -> None:
     Raises:
         TooManyRequests, HubUnavailable: there are as many streams as may be.
     """
-    scope = request.scope
-    usage: RequestUsage | None = scope.get(USAGE)
-    if usage is None:
-        usage = scope[USAGE] = state_of(request).limiter.find(_user_of(scope))
+    usage: RequestUsage = request.scope[USAGE]
     usage.open_stream()
 
 

@@ -3,17 +3,20 @@
 A caller that has used up a limit is refused with 429; if the hub has used up one of its own, everybody is, with 503.
 Both answers say when to repeat the request. Answers and bodies under way are slowed down instead.
 
-This module computes and does not wait: whoever asks it sleeps.
+While several callers are busy, each has only a few requests in work at a time, and its others wait for their turn. So a
+caller with a thousand connections leaves others their share.
 """
 
+import asyncio
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from ipaddress import IPv6Address
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.core.access import Caller
 from penstock.errors import HubUnavailable, PenstockError, TooManyRequests
@@ -24,6 +27,10 @@ BUSY_SECONDS: Final = 5
 """Retry-After of a refused connection or stream: when another one ends is not known."""
 PAUSE_SECONDS_MAX: Final = 5.0
 """A piece of an answer waits no longer: consumers are given up after ten seconds."""
+TURNS: Final = 4
+"""While several callers are busy, so many requests of each are in work at a time."""
+SHARED_SECONDS: Final = 0.25
+"""Several callers are busy if the caller of a request was another one than that of the request before so lately."""
 CALLERS_MAX: Final = 10_000
 """The use of so many callers is remembered; more only while they use something."""
 _LOOKED_AT: Final = 64
@@ -133,10 +140,14 @@ class TokenBucket:
 class Usage:
     """What one caller uses, or all together."""
 
-    __slots__ = ("bytes_in", "bytes_out", "requests", "streams")
+    __slots__ = ("bytes_in", "bytes_out", "requests", "streams", "turns", "waiting")
 
     def __init__(self, quota: Quota) -> None:
         self.streams = 0
+        self.turns = 0
+        """Requests in work."""
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        """Requests that wait until others are done."""
         self.requests = TokenBucket(quota.requests)
         self.bytes_in = TokenBucket(quota.bytes_in)
         self.bytes_out = TokenBucket(quota.bytes_out)
@@ -179,8 +190,10 @@ class Limiter:
         self.connections = 0
         """Open connections."""
         self._has_total_rates = limits.total.has_rates
-        self.has_rates = limits.caller.has_rates or self._has_total_rates
-        """Whether a request has to `begin`."""
+        self._has_rates = limits.caller.has_rates or self._has_total_rates
+        self._last: Usage | None = None
+        """The caller of the last request."""
+        self._shared_until = -math.inf
 
     # Connections.
 
@@ -213,7 +226,10 @@ class Limiter:
             TooManyRequests: the caller has used up a limit.
             HubUnavailable: the hub has.
         """
-        use, now = self.find(caller), self._monotonic()
+        use = self.find(caller)
+        if not self._has_rates:
+            return use
+        now = self._monotonic()
         if (used_up := use.caller.find_used_up(now)) is not None:
             raise self._refuse(*used_up)
         if self._has_total_rates:
@@ -241,7 +257,7 @@ class Limiter:
             return
         for key in list(islice(self._usages, _LOOKED_AT)):
             usage = self._usages.pop(key)
-            if usage.streams:
+            if usage.streams or usage.turns:
                 self._usages[key] = usage
 
     def open_stream(self, caller: Usage, *, is_proxy: bool) -> None:
@@ -258,6 +274,29 @@ class Limiter:
         caller.streams -= 1
         self._total.streams -= 1
 
+    # Turns.
+
+    def begin_turn(self, caller: Usage) -> asyncio.Future[None] | None:
+        """Count a request of *caller* as in work; return what it has to await first if it has to wait for its turn."""
+        if caller is not self._last:
+            self._last = caller
+            self._shared_until = self._monotonic() + SHARED_SECONDS
+        if caller.turns < TURNS or self._shared_until < self._monotonic():
+            caller.turns += 1
+            return None
+        turn = asyncio.get_running_loop().create_future()
+        caller.waiting.append(turn)
+        return turn
+
+    def end_turn(self, caller: Usage) -> None:
+        """Count a request of *caller* as in work no longer, and begin those whose turn it is."""
+        caller.turns -= 1
+        while caller.waiting and (caller.turns < TURNS or self._shared_until < self._monotonic()):
+            turn = caller.waiting.popleft()
+            if not turn.done():
+                caller.turns += 1
+                turn.set_result(None)
+
     # Bytes.
 
     def receive(self, caller: Usage, size: int) -> float:
@@ -269,6 +308,8 @@ class Limiter:
         return self._take(caller.bytes_out, self._total.bytes_out, size)
 
     def _take(self, one: TokenBucket, total: TokenBucket, size: int) -> float:
+        if not self._has_rates:
+            return 0.0
         now = self._monotonic()
         one.take(size, now)
         seconds = one.seconds_left(now)
@@ -289,13 +330,35 @@ class Limiter:
 class RequestUsage:
     """What one request uses of its caller's limits."""
 
-    __slots__ = ("_is_proxy", "_is_stream", "_limiter", "caller")
+    __slots__ = ("_is_proxy", "_is_stream", "_limiter", "caller", "has_turn")
 
     def __init__(self, limiter: Limiter, caller: Usage, *, is_proxy: bool = False) -> None:
         self._limiter = limiter
         self.caller = caller
         self._is_proxy = is_proxy
         self._is_stream = False
+        self.has_turn = False
+        """Whether it is in work, and waits neither for its turn, nor for its client, nor for events."""
+
+    async def take_turn(self) -> None:
+        """Wait until the request may be worked on; a stream, and a request that has its turn, need not."""
+        if self.has_turn or self._is_stream:
+            return
+        turn = self._limiter.begin_turn(self.caller)
+        if turn is not None:
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._limiter.end_turn(self.caller)
+                raise
+        self.has_turn = True
+
+    def end_turn(self) -> None:
+        """Let another request be worked on, while this one waits for its client or for events, or has ended."""
+        if self.has_turn:
+            self.has_turn = False
+            self._limiter.end_turn(self.caller)
 
     def open_stream(self) -> None:
         """Count the request as a stream until it ends; once, though it be called again.
@@ -306,6 +369,7 @@ class RequestUsage:
         if not self._is_stream:
             self._limiter.open_stream(self.caller, is_proxy=self._is_proxy)
             self._is_stream = True
+            self.end_turn()
 
     def receive(self, size: int) -> float:
         """Count *size* bytes of the body; return how many seconds the rest of it has to wait."""
@@ -317,6 +381,7 @@ class RequestUsage:
 
     def end(self) -> None:
         """Note that the request has ended."""
+        self.end_turn()
         if self._is_stream:
             self._limiter.close_stream(self.caller)
             self._is_stream = False
@@ -338,9 +403,3 @@ def find_network(address: str) -> str:
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return str(IPv6Address(int(parsed) >> _NETWORK_BITS << _NETWORK_BITS))
-
-
-def count_received(scope: Mapping[str, Any], size: int) -> float:
-    """Count *size* bytes of a request's body; return how many seconds the rest of it has to wait."""
-    usage: RequestUsage | None = scope.get(USAGE)
-    return 0.0 if usage is None else usage.receive(size)

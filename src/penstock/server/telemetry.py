@@ -99,11 +99,13 @@ class AccessLine:
             if self._closes:
                 headers.append((b"connection", b"close"))
             event = {**event, "headers": headers}
+        usage: RequestUsage | None = self._scope.get(USAGE)
+        if usage is not None:
+            usage.end_turn()
         await self._send(event)
         if event["type"] == "http.response.body":
             size = len(event.get("body", b""))
             self.bytes_sent += size
-            usage: RequestUsage | None = self._scope.get(USAGE)
             if usage is not None and (pause := usage.send(size)) and event.get("more_body"):
                 await asyncio.sleep(pause)
         elif event["type"] == "http.response.start":

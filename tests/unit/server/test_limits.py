@@ -1,5 +1,6 @@
 """Limits of use, by a clock that is moved by hand."""
 
+import asyncio
 import math
 
 import pytest
@@ -7,7 +8,15 @@ import pytest
 from penstock.core.access import Caller
 from penstock.errors import HubUnavailable, PenstockError, TooManyRequests
 from penstock.server import limits
-from penstock.server.limits import BURST_SECONDS, PAUSE_SECONDS_MAX, Limiter, Quota, UsageLimits
+from penstock.server.limits import (
+    BURST_SECONDS,
+    PAUSE_SECONDS_MAX,
+    SHARED_SECONDS,
+    TURNS,
+    Limiter,
+    Quota,
+    UsageLimits,
+)
 
 GREEDY, MODEST = Caller("service", "greedy"), Caller("service", "modest")
 
@@ -179,3 +188,93 @@ def test_default_limits_can_be_lifted() -> None:
     assert lifted.caller == Quota()
     assert not lifted.caller.has_rates
     assert math.isfinite(lifted.total.connections)
+
+
+class Crowd:
+    """Requests of one caller, each of which is in work until it is told to end."""
+
+    def __init__(self, limited: Limiter, caller: Caller, size: int) -> None:
+        self._requests = [limited.begin(caller) for _ in range(size)]
+        self._turns = [asyncio.ensure_future(each.take_turn()) for each in self._requests]
+
+    @property
+    def in_work(self) -> int:
+        return sum(each.has_turn for each in self._requests)
+
+    def end(self, count: int) -> None:
+        for each in [each for each in self._requests if each.has_turn][:count]:
+            each.end()
+
+    async def cancel(self) -> None:
+        for each in self._turns:
+            each.cancel()
+        await asyncio.wait(self._turns)
+
+
+@pytest.mark.anyio
+async def test_caller_that_is_alone_waits_for_no_turn(clock: Clock) -> None:
+    limited = limiter(clock)
+    Crowd(limited, MODEST, 1).end(1)
+    clock.now += 2 * SHARED_SECONDS
+    first = Crowd(limited, GREEDY, 1)
+    await asyncio.sleep(0)
+    clock.now += 2 * SHARED_SECONDS
+    crowd = Crowd(limited, GREEDY, 1_000)
+    await asyncio.sleep(0)
+
+    assert (first.in_work, crowd.in_work) == (1, 1_000)
+
+
+@pytest.mark.anyio
+async def test_each_of_two_busy_callers_has_few_requests_in_work(clock: Clock) -> None:
+    limited = limiter(clock)
+    greedy, modest = Crowd(limited, GREEDY, 1_000), Crowd(limited, MODEST, 1)
+    await asyncio.sleep(0)
+    assert (greedy.in_work, modest.in_work) == (TURNS, 1)
+
+    greedy.end(3)
+    await asyncio.sleep(0)
+    assert greedy.in_work == TURNS
+
+
+@pytest.mark.anyio
+async def test_all_requests_begin_once_nobody_else_is_busy(clock: Clock) -> None:
+    limited = limiter(clock)
+    greedy, modest = Crowd(limited, GREEDY, 1_000), Crowd(limited, MODEST, 1)
+    await asyncio.sleep(0)
+    modest.end(1)
+
+    clock.now += 2 * SHARED_SECONDS
+    greedy.end(1)
+    await asyncio.sleep(0)
+
+    assert greedy.in_work == 999
+
+
+@pytest.mark.anyio
+async def test_requests_that_are_cancelled_while_they_wait_keep_no_turn(clock: Clock) -> None:
+    limited = limiter(clock)
+    greedy, modest = Crowd(limited, GREEDY, 100), Crowd(limited, MODEST, 1)
+    await asyncio.sleep(0)
+
+    greedy.end(2)  # Two others have their turn, and are cancelled before they know.
+    await greedy.cancel()
+    greedy.end(TURNS)
+    modest.end(1)
+    modest, later = Crowd(limited, MODEST, 1), Crowd(limited, GREEDY, 100)
+    await asyncio.sleep(0)
+
+    assert (modest.in_work, later.in_work) == (1, TURNS)
+
+
+@pytest.mark.anyio
+async def test_stream_needs_no_turn(clock: Clock) -> None:
+    limited = limiter(clock)
+    Crowd(limited, MODEST, 1)
+    for _ in range(10 * TURNS):
+        stream = limited.begin(GREEDY)
+        await stream.take_turn()
+        stream.open_stream()
+        await stream.take_turn()
+
+    assert Crowd(limited, MODEST, 1).in_work == 0

@@ -22,7 +22,7 @@ from penstock.schema.json_text import decode, explain_malformed, refuse_duplicat
 from penstock.server.http.browsers import PAGES, find_foreign_page, is_own_name
 from penstock.server.http.encoding import decode_body
 from penstock.server.http.streaming import RunInThread
-from penstock.server.limits import count_received
+from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
 
 CREDENTIAL: Final = "penstock.credential"
@@ -157,17 +157,8 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
             upgrade and the server takes it for one without a body.
     """
     declared = _parse_length(request.headers.get("content-length"), bytes_max)
-    pieces, size = [], 0
-    try:
-        async for piece in request.stream():
-            size += len(piece)
-            if pause := count_received(request.scope, len(piece)):
-                await asyncio.sleep(pause)
-            if size > bytes_max:
-                raise RequestTooLarge.of("body-too-large", limit=bytes_max)
-            pieces.append(piece)
-    except ClientDisconnect:
-        raise BadParameter("the body broke off: the connection was lost in its middle", parameter="body") from None
+    pieces = await _receive(request, bytes_max)
+    size = sum(map(len, pieces))
     if declared is not None and size != declared:
         detail = f"the body has {size} bytes, and its Content-Length says {declared}; nothing was done"
         raise BadParameter(detail, parameter="body", value=size, allowed=f"{declared} bytes")
@@ -182,6 +173,27 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     if encoding in ("identity", ""):
         return body
     return await run(lambda: decode_body(body, encoding, bytes_max))
+
+
+async def _receive(request: Request, bytes_max: int) -> list[bytes]:
+    """Return the pieces of the body. While it comes, another request has the turn of this one."""
+    usage: RequestUsage | None = request.scope.get(USAGE)
+    if usage is not None:
+        usage.end_turn()
+    pieces, size = [], 0
+    try:
+        async for piece in request.stream():
+            size += len(piece)
+            if usage is not None and (pause := usage.receive(len(piece))):
+                await asyncio.sleep(pause)
+            if size > bytes_max:
+                raise RequestTooLarge.of("body-too-large", limit=bytes_max)
+            pieces.append(piece)
+    except ClientDisconnect:
+        raise BadParameter("the body broke off: the connection was lost in its middle", parameter="body") from None
+    if usage is not None:
+        await usage.take_turn()
+    return pieces
 
 
 def _parse_length(content_length: str | None, bytes_max: int) -> int | None:

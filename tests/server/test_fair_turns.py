@@ -1,0 +1,81 @@
+"""A greedy caller does not keep a modest one from its share of the hub."""
+
+import asyncio
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from penstock.testing.live_hub import live_hub
+from tests.served import client_of, create
+
+GREEDY_CONNECTIONS = 200
+MODEST_CONNECTIONS = 16
+SECONDS = 1.0
+ATTEMPTS = 5
+"""Other programs can have the processor while one of the clients needs it."""
+
+
+class Served(NamedTuple):
+    """How many requests of each caller were answered in the same time."""
+
+    greedy: int
+    modest: int
+
+    @property
+    def share(self) -> float:
+        """The modest caller's part of all."""
+        return self.modest / (self.greedy + self.modest)
+
+
+async def send_again_and_again(port: int, address: str, request: bytes, counts: dict[str, int]) -> None:
+    """Send *request* on one connection from *address*, each time that the one before is answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+    try:
+        while True:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200"), head
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            await reader.readexactly(int(length))
+            counts[address] += 1
+    finally:
+        writer.close()
+
+
+async def count_served(port: int, request: bytes) -> Served:
+    """Have both callers send for some seconds, and count what is answered once both do."""
+    greedy, modest = "127.0.0.2", "127.0.0.3"
+    counts = {greedy: 0, modest: 0}
+    callers = [greedy] * GREEDY_CONNECTIONS + [modest] * MODEST_CONNECTIONS
+    clients = [asyncio.ensure_future(send_again_and_again(port, each, request, counts)) for each in callers]
+    try:
+        await asyncio.wait(clients, timeout=SECONDS / 2, return_when=asyncio.FIRST_COMPLETED)
+        before = dict(counts)
+        await asyncio.wait(clients, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        return Served(counts[greedy] - before[greedy], counts[modest] - before[modest])
+    finally:
+        for each in clients:
+            each.cancel()
+        ended = await asyncio.gather(*clients, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in ended), ended
+
+
+@pytest.mark.parametrize("kind", ["publishes", pytest.param("reads", marks=pytest.mark.exhaustive)])
+def test_caller_with_many_connections_leaves_one_with_few_half_of_an_equal_share(kind: str, tmp_path: Path) -> None:
+    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub, client_of(hub) as http:
+        feed = create(http)
+        feed.publish_ids(range(500))
+        line = b'{"data":{"id":1}}\n'
+        head = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % (feed.path.encode(), len(line))
+        request = {
+            "publishes": head + line,
+            "reads": b"GET /event-types/%s/partitions HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % feed.name.encode(),
+        }[kind]
+
+        found = []
+        for _ in range(ATTEMPTS):
+            found.append(asyncio.run(count_served(hub.port, request)))
+            if found[-1].share > 1 / 4:
+                return
+        pytest.fail(f"the modest caller has had {[round(each.share, 2) for each in found]} of the hub: {found}")
