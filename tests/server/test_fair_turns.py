@@ -63,7 +63,11 @@ async def count_served(port: int, request: bytes) -> Served:
 
 @pytest.mark.parametrize("kind", ["publishes", pytest.param("reads", marks=pytest.mark.exhaustive)])
 def test_caller_with_many_connections_leaves_one_with_few_half_of_an_equal_share(kind: str, tmp_path: Path) -> None:
-    with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub, client_of(hub) as http:
+    options = ["--limit", "requests=100000"]
+    with (
+        live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log", options=options) as hub,
+        client_of(hub) as http,
+    ):
         feed = create(http)
         feed.publish_ids(range(500))
         line = b'{"data":{"id":1}}\n'

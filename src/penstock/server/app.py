@@ -227,7 +227,9 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
             if resource.kind == "event_type" and is_name(resource.name):
                 access.feed = resource.name
             await admit(request.scope, operation.needs, resource)
-            await request.scope[USAGE].take_turn()
+            usage: RequestUsage | None = request.scope.get(USAGE)
+            if usage is not None:
+                await usage.take_turn()
             if changes_producer and state_of(request).authentication is not None:
                 name, group = resource.name, check_group(request.path_params["group"])
                 await state_of(request).run(lambda: check_producer(request, name, group))

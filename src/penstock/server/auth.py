@@ -61,7 +61,7 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
         if state.authentication is not None:
             caller = await _authenticate(state, state.authentication, scope)
             access_in(scope).caller = caller
-    if USAGE not in scope:
+    if state.limiter.has_rates and USAGE not in scope:
         scope[USAGE] = state.limiter.begin(_user_of(scope))
     for resource in resources:
         if not permissions.is_allowed_again(caller, permission, resource):
@@ -83,7 +83,8 @@ async def _authenticate(state: State, authentication: Authentication, scope: Sco
     try:
         return await authentication.authenticate(scope)
     except Unauthenticated:
-        state.limiter.begin(address_of(scope))
+        if state.limiter.has_rates:
+            state.limiter.begin(address_of(scope))
         raise
 
 
@@ -101,7 +102,10 @@ def count_stream(request: Request) -> None:
     Raises:
         TooManyRequests, HubUnavailable: there are as many streams as may be.
     """
-    usage: RequestUsage = request.scope[USAGE]
+    scope = request.scope
+    usage: RequestUsage | None = scope.get(USAGE)
+    if usage is None:
+        usage = scope[USAGE] = state_of(request).limiter.find(_user_of(scope))
     usage.open_stream()
 
 

@@ -190,7 +190,8 @@ class Limiter:
         self.connections = 0
         """Open connections."""
         self._has_total_rates = limits.total.has_rates
-        self._has_rates = limits.caller.has_rates or self._has_total_rates
+        self.has_rates = limits.caller.has_rates or self._has_total_rates
+        """Whether a request has to `begin`, and to take turns with those of other callers."""
         self._last: Usage | None = None
         """The caller of the last request."""
         self._shared_until = -math.inf
@@ -226,10 +227,7 @@ class Limiter:
             TooManyRequests: the caller has used up a limit.
             HubUnavailable: the hub has.
         """
-        use = self.find(caller)
-        if not self._has_rates:
-            return use
-        now = self._monotonic()
+        use, now = self.find(caller), self._monotonic()
         if (used_up := use.caller.find_used_up(now)) is not None:
             raise self._refuse(*used_up)
         if self._has_total_rates:
@@ -308,8 +306,6 @@ class Limiter:
         return self._take(caller.bytes_out, self._total.bytes_out, size)
 
     def _take(self, one: TokenBucket, total: TokenBucket, size: int) -> float:
-        if not self._has_rates:
-            return 0.0
         now = self._monotonic()
         one.take(size, now)
         seconds = one.seconds_left(now)

@@ -173,8 +173,9 @@ class PlainPublishes:
         size = sum(len(each.get("body", b"")) for each in received)
         if received[-1]["type"] != "http.request" or received[-1].get("more_body") or not size == len(body) == length:
             return again
-        usage: RequestUsage = scope[USAGE]
-        await usage.take_turn()
+        usage: RequestUsage | None = scope.get(USAGE)
+        if usage is not None:
+            await usage.take_turn()
         try:
             events, _ = zeroeventhub.parse_lines(body)
         except PenstockError:
@@ -189,7 +190,8 @@ class PlainPublishes:
         if stored is None:
             access.received = None
             return again
-        usage.receive(length)
+        if usage is not None:
+            usage.receive(length)
         note_publisher(scope, name)
         await _answer_stored(access, stored)
         return None
