@@ -11,7 +11,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo test test-all check lint bench bench-peers lock dist clean
+.PHONY: help setup system demo demo-secure test test-all check lint bench bench-peers lock dist clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
@@ -28,6 +28,10 @@ system: setup ## install Java, PostgreSQL, PgBouncer, nginx, Maven and npm from 
 demo: setup ## publish a year of flights, stream them into a lake, tables and other feeds, look at the result
 	@scripts/setup-system java
 	$(BIN)/penstock demo --directory build/demo
+
+demo-secure: setup ## the same over HTTPS, with a token and rights for each process, and with what the hub refuses
+	@scripts/setup-system java
+	$(BIN)/penstock demo --secure --directory build/demo-secure
 
 test: setup system lint ## everything a change needs, as CI runs it: about ten minutes on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)

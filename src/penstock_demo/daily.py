@@ -35,24 +35,24 @@ class Told(NamedTuple):
     """Each of them of one carrier."""
 
 
-def publish(spark: "SparkSession", url: str, checkpoint: str) -> "StreamingQuery":
+def publish(spark: "SparkSession", checkpoint: str, **hub: str) -> "StreamingQuery":
     """Begin to publish what changes by the flights that are new in their feed, and return the query.
 
     Args:
         spark: The session.
-        url: Of the hub.
         checkpoint: Where the query keeps how far it is, and its sums.
+        hub: The options that say where the hub is, and with which token it is asked.
     """
     flights = (
         spark.readStream.format("penstock")
-        .options(url=url, eventType=DEPARTED, payload="typed")
+        .options(**hub, eventType=DEPARTED, payload="typed")
         .options(consumerGroup=GROUP, maxEventsPerTrigger=MICRO_BATCH)
         .load()
     )
     return (
         changes(flights)
         .writeStream.format("penstock")
-        .options(url=url, eventType=DAILY)
+        .options(**hub, eventType=DAILY)
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()
@@ -95,11 +95,11 @@ def summed(flights: "DataFrame") -> "DataFrame":
     return _measured(flights).groupBy(*DAY).agg(*(f.sum(name).alias(name) for name in SUMS))
 
 
-def told(spark: "SparkSession", url: str) -> "DataFrame":
+def told(spark: "SparkSession", url: str, **hub: str) -> "DataFrame":
     """Return what the feed has said of each carrier and day: how many changes, how many of them differ, the last."""
     from pyspark.sql import functions as f
 
-    feed = spark.read.format("penstock").options(url=url, eventType=DAILY, payload="typed").load()
+    feed = spark.read.format("penstock").options(url=url, **hub, eventType=DAILY, payload="typed").load()
     by_day = feed.groupBy(*(f"data.data.{name}" for name in DAY))
     different = f.count_distinct("data.metadata.eid").alias("different")
     # Those of a carrier are in one partition, whose offsets tell their order.

@@ -15,6 +15,7 @@ from penstock.cli.failures import Failure
 from penstock.processing import Projection
 from penstock.processing.connecting import connector, transaction
 from penstock.processing.engine.item import Position
+from penstock_demo.access import PIPELINE, HubAccess
 from penstock_demo.dataset import AIRLINES, DEPARTED, LATE_MINUTES
 
 if TYPE_CHECKING:
@@ -130,21 +131,23 @@ class ReadModel:
             for projection in (NAMES, DELAYS):
                 projection.table.create(connection)
 
-    def keep(self, spark: "SparkSession", url: str, count: int, note: "Callable[[Projected], object]") -> Stop | None:
+    def keep(
+        self, spark: "SparkSession", hub: HubAccess, count: int, note: "Callable[[Projected], object]"
+    ) -> Stop | None:
         """Fold in what is new, and be stopped once in the middle; return what that did, None: it was not stopped.
 
         Of few flights there are fewer rounds.
 
         Args:
             spark: The session.
-            url: The hub's.
+            hub: The hub, which the pipeline asks.
             count: How many flights there are in all.
             note: Is told after each round what is done.
         """
         from penstock.spark.projections.database import DatabaseTarget
         from penstock.spark.projections.project import project
 
-        project(spark, DatabaseTarget(NAMES, self._database), url, AIRLINES)
+        project(spark, DatabaseTarget(NAMES, self._database), hub.open_source(PIPELINE, AIRLINES))
         target = DatabaseTarget(DELAYS, self._database)
         begun = self.count()
         if begun == count:
@@ -152,12 +155,12 @@ class ReadModel:
         events = max(1, -(-(count - begun) // ROUNDS))
         stopping = StoppedOnce(target, ROUNDS // 2 + (begun == 0))  # At first it is kept where it begins.
         try:
-            project(spark, stopping, url, DEPARTED, events_per_round=events, progress=note)
+            project(spark, stopping, hub.open_source(PIPELINE, DEPARTED), events_per_round=events, progress=note)
         except _Stopped:
             stopped = self.count()
         else:
             return None
-        project(spark, target, url, DEPARTED, events_per_round=events, progress=note)
+        project(spark, target, hub.open_source(PIPELINE, DEPARTED), events_per_round=events, progress=note)
         return Stop(stopped - begun, stopping.folded - stopped, self.count() - stopped)
 
     def count(self) -> int:

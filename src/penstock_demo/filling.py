@@ -1,7 +1,6 @@
 """Publishes what the feeds do not hold yet, with a progress bar."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from penstock.cli.failures import Failure
@@ -14,14 +13,13 @@ GROUP: Final = "penstock-demo"
 
 
 def stored_counts(client: Client, series: Sequence[Series]) -> dict[str, int]:
-    """Create the event types that are not there; return how many events each one's feed has been given.
+    """Return how many events each one's feed has been given.
 
     Raises:
         Failure: a feed holds more than there is, so it is not this demo's.
     """
     counts = {}
     for each in series:
-        create_missing(client, each.event_type, each.definition)
         counts[each.event_type] = stored_count(client, each.event_type)
         if counts[each.event_type] > each.count:
             detail = f"the feed {each.event_type} holds {counts[each.event_type]} events, there are only {each.count}"
@@ -30,9 +28,13 @@ def stored_counts(client: Client, series: Sequence[Series]) -> dict[str, int]:
 
 
 def create_missing(client: Client, event_type: str, definition: Mapping[str, Any]) -> None:
-    """Create an event type unless it is there."""
-    with suppress(EventTypeExists):
+    """Create an event type unless it is there; one that is there gets the `authorization` of *definition*, if any."""
+    try:
         client.create_event_type(event_type, more=definition)
+    except EventTypeExists:
+        there, rights = client.event_type(event_type), definition.get("authorization")
+        if rights is not None and there.get("authorization") != rights:
+            client.replace_event_type(there | {"authorization": rights})
 
 
 def stored_count(client: Client, event_type: str) -> int:

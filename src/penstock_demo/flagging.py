@@ -5,6 +5,7 @@ It is a process of its own, `python -m penstock_demo.flagging URL DIRECTORY`, so
 Whoever starts it again has those flights come again, finds what it had found, and publishes the same: the hub has it.
 """
 
+import argparse
 import os
 import signal
 import sqlite3
@@ -18,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.cli.output import print_json_line
-from penstock.client import Client
+from penstock.client import Client, TokenFile
 from penstock.processing import DatabaseCheckpoints, Effect, FeedSource, Local, Publisher, StreamEvent, Transactional
 from penstock.processing.sources.feed_position import FeedPosition
 from penstock_demo.dataset import DEPARTED, LATE_MINUTES
@@ -114,25 +115,31 @@ def _checkpoints(directory: Path) -> DatabaseCheckpoints:
     return DatabaseCheckpoints(f"sqlite:///{directory / DATABASE}", "flagging")
 
 
-def flag(url: str, directory: Path, dies_after: int | None = None) -> Done:
+def flag(url: str, directory: Path, *, dies_after: int | None = None, token_file: str | None = None) -> Done:
     """Handle the flights that are new, and return what was done."""
+    auth = None if token_file is None else TokenFile(token_file)
     with closing(sqlite3.connect(directory / DATABASE)) as connection:
         connection.execute(_TABLE)
-    with Client(url) as client:
+    with Client(url, auth=auth) as client:
         handler = Flagging(Publisher(client, "flagging"), dies_after)
         transactional = Transactional(
             f"sqlite:///{directory / DATABASE}", handler, _checkpoints(directory), streams_max=STREAMS_MAX
         )
-        with Local(transactional, FeedSource(url, DEPARTED)) as processor:
+        with Local(transactional, FeedSource(url, DEPARTED, auth=auth)) as processor:
             processor.wait_until_caught_up(RETRY_TIMEOUT)
     return Done(handler.flights, handler.flagged, handler.repeated)
 
 
-def main(url: str, directory: str, *options: str) -> None:
+def main() -> None:
     """Flag, and tell on stdout what was done."""
-    dies_after = int(options[1]) if options else None
+    parser = argparse.ArgumentParser("penstock_demo.flagging")
+    parser.add_argument("url")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--dies-after", type=int)
+    parser.add_argument("--token-file")
+    given = parser.parse_args()
     threading.Thread(target=_end_with_stdin, daemon=True).start()
-    print_json_line(flag(url, Path(directory), dies_after))
+    print_json_line(flag(given.url, given.directory, dies_after=given.dies_after, token_file=given.token_file))
 
 
 def _end_with_stdin() -> None:
@@ -142,4 +149,4 @@ def _end_with_stdin() -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

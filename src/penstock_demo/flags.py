@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from penstock.cli.failures import Failure
-from penstock.client import Client
+from penstock_demo.access import FLAGGER, HubAccess
 from penstock_demo.dataset import DEPARTED, LATE_MINUTES
 from penstock_demo.filling import stored_count
 from penstock_demo.flagging import FLAGGED, IN_A_ROW, Done, flights_seen
@@ -50,7 +50,7 @@ class Flags(NamedTuple):
     aircraft: int
 
 
-def flag_all(url: str, directory: Path, log: Path) -> Kill | None:
+def flag_all(hub: HubAccess, directory: Path, log: Path) -> Kill | None:
     """Have the aircraft of flights that are new be flagged; return what the kill did, None: nothing was killed.
 
     Where there is nothing to flag in the second half of what is new, there is no moment to be killed at.
@@ -58,20 +58,22 @@ def flag_all(url: str, directory: Path, log: Path) -> Kill | None:
     Raises:
         Failure: the process has ended in another way.
     """
-    with Client(url) as client:
+    with hub.open_client(FLAGGER) as client:
         count = stored_count(client, DEPARTED)
     begun = flights_seen(directory)
-    if begun == count or _run(url, directory, log, dies_after=(count - begun) // 2) is not None:
+    if begun == count or _run(hub, directory, log, dies_after=(count - begun) // 2) is not None:
         return None
-    done = _run(url, directory, log)
+    done = _run(hub, directory, log)
     if done is None:
         raise _ended(-signal.SIGKILL, log)
     return Kill(count - begun - done.flights, done.repeated, done.flights)
 
 
-def _run(url: str, directory: Path, log: Path, dies_after: int | None = None) -> Done | None:
+def _run(hub: HubAccess, directory: Path, log: Path, dies_after: int | None = None) -> Done | None:
     """Run the reaction to its end; None: it was killed."""
-    program = [sys.executable, "-m", "penstock_demo.flagging", url, str(directory)]
+    program = [sys.executable, "-m", "penstock_demo.flagging", hub.url, str(directory)]
+    if (token := hub.find_token_file(FLAGGER)) is not None:
+        program += ["--token-file", str(token)]
     if dies_after is not None:
         program += ["--dies-after", str(dies_after)]
     with log.open("ab") as output:
@@ -98,14 +100,14 @@ def _ended(status: int, log: Path) -> Failure:
     return Failure(f"flagging aircraft has ended with {status}", f"Why is in {log}.")
 
 
-def check_flags(spark: "SparkSession", url: str, flights: "DataFrame") -> Flags:
+def check_flags(spark: "SparkSession", flights: "DataFrame", **hub: str) -> Flags:
     """Return what the feed has told, where that is true: the flags that the lake's *flights* lead to, each once.
 
     Raises:
         Failure: it is not.
     """
     true = {tuple(row) for row in spark.sql(_TRUE, flights=flights, late=LATE_MINUTES, in_a_row=IN_A_ROW).collect()}
-    feed = spark.read.format("penstock").options(url=url, eventType=FLAGGED, payload="typed").load()
+    feed = spark.read.format("penstock").options(**hub, eventType=FLAGGED, payload="typed").load()
     told = [tuple(row) for row in feed.select("data.tailnum", "data.flight_id").collect()]
     if len(told) != len(set(told)):
         raise Failure(f"of {len(told)} flags in {FLAGGED} only {len(set(told))} are different ones")

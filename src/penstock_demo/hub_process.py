@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,10 +26,12 @@ class HubProcess:
         database: Its URL.
         log: The file that its log is written to.
         held: File descriptors that it keeps open until it has ended, so that locks on them last as long.
+        options: Further ones of `penstock serve`.
     """
 
-    def __init__(self, database: str, log: Path, held: tuple[int, ...] = ()) -> None:
+    def __init__(self, database: str, log: Path, held: tuple[int, ...] = (), options: Sequence[str] = ()) -> None:
         self._database = database
+        self._options = options
         self._log = log
         self._held = held
         self._process: subprocess.Popen[bytes] | None = None
@@ -42,6 +45,7 @@ class HubProcess:
         """
         program = [sys.executable, "-m", "penstock", "serve", "--while-stdin", "--database", self._database]
         program += ["--host", "127.0.0.1", "--port", "0", "--migrate", "--log-format", "json", "--log-level", "info"]
+        program += self._options
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
                 program,

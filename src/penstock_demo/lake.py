@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import Failure
 from penstock_demo.daily import MICRO_BATCH
@@ -21,14 +21,14 @@ class Lake:
         self._spark = spark
         self._path = str(directory / "lake")
 
-    def fill(self, url: str, event_types: Sequence[str]) -> "StreamingQuery":
-        """Begin to write what is new in the feeds of the hub at *url*, and return the query."""
+    def fill(self, event_types: Sequence[str], **hub: Any) -> "StreamingQuery":
+        """Begin to write what is new in the feeds of the hub that the options *hub* name, and return the query."""
         from penstock.spark.pipelines import ingest
 
         return ingest(
             self._spark,
             self._path,
-            url=url,
+            **hub,
             eventType=",".join(event_types),
             payload="typed",
             consumerGroup=GROUP,

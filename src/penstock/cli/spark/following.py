@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.failures import Failure
-from penstock.cli.hub import open_client
+from penstock.cli.hub import find_credential
 from penstock.cli.output import age, number, print_json_line, progress, say, tell
 from penstock.cli.spark.running import reason
+from penstock.client import Client
 from penstock.errors import PenstockError
 from penstock.spark.pipelines import Report, watch
 
@@ -75,9 +76,12 @@ def attend(
 
 
 @contextmanager
-def lag_of(group: str, url: str) -> Iterator[Callable[[], float | None]]:
-    """Lend what says how old the oldest event is that a consumer group of the hub at *url* has not read."""
-    with open_client(url, retry_timeout=0) as client:
+def lag_of(group: str, url: str, auth: Any = None) -> Iterator[Callable[[], float | None]]:
+    """Lend what says how old the oldest event is that a consumer group of the hub at *url* has not read.
+
+    Unless *auth* is another credential, the hub is asked with that of the command.
+    """
+    with Client(url, auth=auth or find_credential(), retry_timeout=0) as client:
 
         def lag() -> float | None:
             try:
