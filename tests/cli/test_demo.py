@@ -1,4 +1,4 @@
-"""`penstock demo` on the first flights of the year: after each way of stopping it, to its end, and again.
+"""`penstock demo` on the first flights of the year: after each way of stopping it, to its end, and again; secured.
 
 `tests/spark/test_commands.py` runs it to its end in a session of Spark that others have warmed up.
 """
@@ -10,13 +10,18 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pyarrow.parquet as pq
 import pytest
 
 from penstock.client import Client
 from penstock.errors import PenstockError
-from tests.cli.command import Command
+from penstock_demo.access import CALLERS, OPERATOR, PIPELINE, HubAccess
+from penstock_demo.daily import DAILY
+from penstock_demo.dataset import definition_of
+from penstock_demo.filling import create_missing
+from tests.cli.command import PENSTOCK, Command, Result
 from tests.cli.demo import DEPARTED, counted, gaps, left_running, mark
 
 ROWS = 40_000
@@ -110,3 +115,79 @@ def test_demo_that_was_stopped_continues_and_publishes_nothing_twice(marked: Com
     assert checks(again.out) == checks(finished.out)
     assert "restarts in the middle" not in again.out
     assert lake_files(directory) == files
+
+
+def seen_while_running(marked: Command, *arguments: object) -> tuple[Result, set[str]]:
+    """Run the demo to its end; return what it printed, and the command lines of all processes that it had.
+
+    It is not forked from a process that has chosen already which authorities it trusts.
+    """
+    lines: set[str] = set()
+    with TemporaryFile() as out, TemporaryFile() as err:
+        words = [*PENSTOCK, "demo", *map(str, arguments)]
+        with subprocess.Popen(
+            words, cwd=marked.directory, env=marked.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        ) as demo:
+            try:
+                while demo.poll() is None:
+                    lines.update(left_running(marked))
+                    time.sleep(0.02)
+            finally:
+                demo.kill()
+        out.seek(0)
+        err.seek(0)
+        return Result(demo.returncode, out.read().decode(), err.read().decode()), lines
+
+
+def test_event_type_of_an_open_run_gets_its_rights_from_a_secured_one(client: Client) -> None:
+    hub = HubAccess("https://h", {name: Path(name) for name in CALLERS})
+    create_missing(client, DAILY, definition_of(DAILY))
+    before = client.event_type(DAILY)
+
+    for _ in range(2):
+        create_missing(client, DAILY, hub.protect(DAILY, definition_of(DAILY)))
+    create_missing(client, DAILY, definition_of(DAILY))
+
+    after = client.event_type(DAILY)
+    assert (before.get("authorization"), after["schema"]) == (None, before["schema"])
+    lists = {right: [each["value"] for each in callers] for right, callers in after["authorization"].items()}
+    assert lists == {"admins": [OPERATOR], "writers": [PIPELINE], "readers": [PIPELINE]}
+
+
+@pytest.mark.exhaustive
+def test_secured_demo_refuses_whom_it_should_and_shows_no_token(marked: Command) -> None:
+    directory = marked.directory / "demo"
+
+    finished, lines = seen_while_running(marked, "--directory", "demo", "--rows", 2_000, "--secure")
+
+    assert finished.status == 0, finished.err
+    assert left_running(marked) == []
+    for part in (" serve ", "penstock_demo.flagging", "java", "pyspark"):
+        assert any(part in line for line in lines), (part, lines)
+    assert not [line for line in lines if "pst_" in line]
+    assert "pst_" not in finished.out + finished.err
+    secret = [directory / "tls" / "hub.key", *(directory / "tokens").iterdir()]
+    assert {(file.stat().st_mode & 0o777, file.suffix) for file in secret} == {(0o600, ".key"), (0o600, ".token")}
+    assert "Publishing 8 796 events over HTTPS" in finished.err
+    assert "8 796 rows in, 8 796 rows out, each once" in finished.out
+    assert gaps(finished.out) == {"delays:daily": 0, "lake:flights": 0}
+    said = " ".join(finished.out.split())
+    reading, publishing = f"GET /feeds/{DEPARTED}", f"POST /event-types/{DEPARTED}/events"
+    for answer in (
+        f"nobody: no token {reading} 401 unauthenticated",
+        f"service:stranger {reading} 403 access-denied",
+        f"service:publisher {reading} 403 access-denied",
+        f"service:pipeline {reading} 200",
+        f"service:pipeline {publishing} 403 access-denied",
+        "no connection: unknown authority",
+        "no connection: closed",
+    ):
+        assert answer in said, answer
+    tokens, files = {file.read_text() for file in secret[1:]}, lake_files(directory)
+
+    again, lines = seen_while_running(marked, "--directory", "demo", "--rows", 2_000, "--secure")
+    assert again.status == 0, again.err
+    assert not [line for line in lines if "pst_" in line]
+    assert checks(again.out) == checks(finished.out)
+    assert lake_files(directory) == files
+    assert not tokens & {file.read_text() for file in secret[1:]}

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from penstock_demo.access import CALLERS, HubAccess
 from penstock_demo.delays import Delay, Stop
 from penstock_demo.flags import Kill
-from penstock_demo.report import Step, print_delays, print_places, print_restarts, print_steps
+from penstock_demo.proof import Proof, Trial
+from penstock_demo.report import Step, print_delays, print_places, print_restarts, print_security, print_steps
+from penstock_demo.securing import Security
 
 DELAYS = [
     Delay("AA", "American Airlines Inc.", month, flights=32_000, cancelled=2_000, departure_delay=-5.4, late_share=0.25)
@@ -71,3 +74,35 @@ def test_places_name_every_created_file(tmp_path: Path) -> None:
     for name in ("penstock.db", "lake/", "checkpoints/", "read_model.db", "flagging.db", "delays.png", "*.log"):
         assert f"  {tmp_path}/{name} " in text
     assert f"penstock checkpoint show flagging --database sqlite:///{tmp_path}/flagging.db" in text
+
+
+def secured(directory: Path) -> Security:
+    tls = (directory / "tls" / name for name in ("authority.pem", "hub.pem", "hub.key"))
+    return Security(*tls, {name: directory / "tokens" / f"{name}.token" for name in CALLERS})
+
+
+def test_places_of_a_secured_hub_name_what_it_asks_for(tmp_path: Path) -> None:
+    text = told(lambda console: print_places(console, tmp_path, tmp_path / "delays.png", secured(tmp_path)))
+
+    for name in ("tls/", "tokens/"):
+        assert f"  {tmp_path}/{name} " in text
+    assert f"--database sqlite:///{tmp_path}/penstock.db --auth token --default-access closed --admin " in text
+    assert f"export SSL_CERT_FILE={tmp_path}/tls/authority.pem PENSTOCK_URL=https://127.0.0.1:8080 " in text
+    assert f"export PENSTOCK_TOKEN_FILE={tmp_path}/tokens/operator.token " in text
+    assert f"curl -i --cacert {tmp_path}/tls/authority.pem 'https://127.0.0.1:8080/" in text
+    assert "http://" not in text
+
+
+@pytest.mark.parametrize("width", [80, 130])
+def test_security_is_told_whole_with_rights_and_answers(tmp_path: Path, width: int) -> None:
+    hub = HubAccess("https://127.0.0.1:1", secured(tmp_path).tokens)
+    proof = Proof("TLSv1.3 TLS_AES", [Trial("service:stranger", "GET /feeds/flights.departed", "403 access-denied")])
+
+    text = told(lambda console: print_security(console, hub, proof, tmp_path, searched=1_234), width)
+
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "service:stranger GET /feeds/flights.departed 403 access-denied" in lines
+    assert "flights.departed publisher pipeline, flagger" in lines
+    assert any("https://127.0.0.1:1, TLSv1.3 TLS_AES" in line for line in lines)
+    assert any("in any of the 1 234 other files" in line for line in lines)
+    assert "…" not in text
