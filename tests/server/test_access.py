@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 import uuid
 from collections.abc import Iterator
@@ -120,7 +121,7 @@ def revoke_token(secured: Secured, token: NewToken, root: httpx2.Client, name: s
 def take_right_away(secured: Secured, token: NewToken, root: httpx2.Client, name: str) -> None:
     del secured, token
     definition = root.get(f"/event-types/{name}").json()
-    definition["authorization"]["readers"] = a_list("root")
+    definition["authorization"] |= {"readers": a_list("root"), "writers": a_list("root")}
     assert root.put(f"/event-types/{name}", json=definition).status_code == 200
 
 
@@ -143,6 +144,35 @@ def test_reader_at_another_hub_is_ended_once_it_may_not_read(secured: Secured, r
     with secured.http("other", 1) as other:
         expected = 200 if end is revoke_token else 403
         assert other.get(f"/feeds/{name}?n=1&cursor0=_first").status_code == expected
+
+
+LINE = b'{"data":{"id":2}}'
+SLOW = {
+    "plain": ("/feeds/{name}", LINE),
+    "large": ("/feeds/{name}", LINE + b" " * 20_000),
+    "array": ("/event-types/{name}/events", b'[{"id": 2}]'),
+}
+
+
+@pytest.mark.parametrize("end", [revoke_token, take_right_away])
+@pytest.mark.parametrize("kind", SLOW)
+def test_body_whose_end_comes_after_its_sender_has_lost_the_right_is_refused(
+    secured: Secured, root: httpx2.Client, end: Any, kind: str
+) -> None:
+    name = create(root, writers=a_list("writer", "root"), readers=a_list("writer", "root"))
+    token, hub = secured.create_token("writer"), secured.hubs[0]
+    path, body = SLOW[kind]
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token.secret}\r\n".format(name=name)
+    with secured.http("writer", 0, token.secret) as http, socket.create_connection(("127.0.0.1", hub.port)) as slow:
+        slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:-5])
+        assert http.get(f"/feeds/{name}?n=1&cursor0=_first").status_code == 200
+        end(secured, token, root, name)
+        until(lambda: http.get(f"/feeds/{name}?n=1&cursor0=_first").status_code != 200)
+        slow.sendall(body[-5:])
+        status = slow.recv(1 << 16).split(b" ")[1]
+
+    assert status == (b"401" if end is revoke_token else b"403")
+    assert len(root.get(f"/feeds/{name}?n=1&cursor0=_first").text.splitlines()) == 2, "one event, and a cursor"
 
 
 def test_right_that_was_just_given_holds_at_once_at_another_hub(secured: Secured, root: httpx2.Client) -> None:

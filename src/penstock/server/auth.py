@@ -7,6 +7,7 @@ has its permission checked while it waits.
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -15,6 +16,7 @@ from starlette.types import Scope
 from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission, Resource, Sender
 from penstock.errors import AccessDenied, Conflict, Unauthenticated
 from penstock.server.authentication.authentication import CALLER, Authentication, address_of
+from penstock.server.http.requests import CHECK_AGAIN
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.server.state import STATE, State, state_of
 from penstock.server.telemetry import access_in
@@ -60,6 +62,7 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
         caller = UNAUTHENTICATED
         if state.authentication is not None:
             caller = await _authenticate(state, state.authentication, scope)
+            scope[CHECK_AGAIN] = partial(_check, scope, permission, resources)
             access_in(scope).caller = caller
     if state.limiter.has_rates and USAGE not in scope:
         scope[USAGE] = state.limiter.begin(_user_of(scope))
@@ -121,9 +124,13 @@ def authorize(request: Request, permission: Permission, *resources: Resource) ->
         AccessDenied: no list allows it.
         DatabaseUnavailable: the hub has not been able to read its settings for minutes.
     """
-    state = state_of(request)
+    _check(request.scope, permission, resources)
+
+
+def _check(scope: Scope, permission: Permission, resources: Iterable[Resource]) -> None:
+    state: State = scope[STATE]
     permissions = state.hub.admin.permissions
-    caller = UNAUTHENTICATED if state.authentication is None else state.authentication.identify_again(request.scope)
+    caller = UNAUTHENTICATED if state.authentication is None else state.authentication.identify_again(scope)
     for resource in resources:
         permissions.check(caller, permission, resource)
 

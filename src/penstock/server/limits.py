@@ -27,7 +27,7 @@ BUSY_SECONDS: Final = 5
 """Retry-After of a refused connection or stream: when another one ends is not known."""
 PAUSE_SECONDS_MAX: Final = 5.0
 """A piece of an answer waits no longer: consumers are given up after ten seconds."""
-TURNS: Final = 4
+TURNS: Final = 8
 """While several callers are busy, so many requests of each are in work at a time."""
 SHARED_SECONDS: Final = 0.25
 """Several callers are busy if the caller of a request was another one than that of the request before so lately."""

@@ -13,6 +13,7 @@ from penstock.core.access import Caller
 from penstock.errors import TooManyFailures, Unauthenticated
 from penstock.hub.hub import Hub
 from penstock.server.http.requests import CREDENTIAL
+from penstock.server.limits import find_network
 
 FREE_FAILURES: Final = 10
 """So many invalid credentials of one address are answered at once; later ones one after the other."""
@@ -119,7 +120,7 @@ class Authentication:
         except Unauthenticated as error:
             address = address_of(scope)
             _log.info("invalid credential", address=address, path=scope["path"], **error.fields)
-            await self._failures.wait(address)
+            await self._failures.wait(find_network(address))
             raise Unauthenticated from None
         raise Unauthenticated
 
@@ -153,7 +154,7 @@ class Authentication:
 
 
 class FailureLimiter:
-    """Delays answers to addresses that have sent many invalid credentials."""
+    """Delays answers to addresses, of IPv6 to networks of 64 bits, that have sent many invalid credentials."""
 
     def __init__(
         self,

@@ -27,6 +27,9 @@ from penstock.wire.query import make_printable
 
 CREDENTIAL: Final = "penstock.credential"
 """The scope's key for the header Authorization; not there if there is none."""
+CHECK_AGAIN: Final = "penstock.check-again"
+"""The scope's key for a function that raises if the sender may no longer do what the request was admitted for; not
+there if nobody is asked who they are."""
 FLOW_ID_CHARS_MAX: Final = 128
 _FLOW_ID: Final = re.compile(rb"[!-~](?:[ -~]{0,%d}[!-~])?" % (FLOW_ID_CHARS_MAX - 2))
 
@@ -153,11 +156,14 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     Raises:
         RequestTooLarge: more than *bytes_max*, compressed or not; no more than that is held.
         BadParameter, UnsupportedFormat: it cannot be decompressed.
+        Unauthenticated, AccessDenied: the sender has lost the right to send it while it came.
         BadParameter: it is shorter or longer than its Content-Length; or it did not arrive, since the request offers an
             upgrade and the server takes it for one without a body.
     """
     declared = _parse_length(request.headers.get("content-length"), bytes_max)
     pieces = await _receive(request, bytes_max)
+    if (check_again := request.scope.get(CHECK_AGAIN)) is not None:
+        check_again()
     size = sum(map(len, pieces))
     if declared is not None and size != declared:
         detail = f"the body has {size} bytes, and its Content-Length says {declared}; nothing was done"

@@ -164,7 +164,6 @@ class PlainPublishes:
         if not 0 < length <= INLINE_BYTES or not feed.event_type.is_light(length):
             return receive
         access.event, access.feed, access.route = "publish", name, LINES_ROUTE
-        await admit(scope, "write", event_type_named(name))
         received = [await receive()]
         body = received[0].get("body", b"")
         if received[0].get("more_body") and len(body) == length:  # Some servers say so in a message of its own.
@@ -173,6 +172,7 @@ class PlainPublishes:
         size = sum(len(each.get("body", b"")) for each in received)
         if received[-1]["type"] != "http.request" or received[-1].get("more_body") or not size == len(body) == length:
             return again
+        await admit(scope, "write", event_type_named(name))  # Not before the body is there, which may take long.
         usage: RequestUsage | None = scope.get(USAGE)
         if usage is not None:
             await usage.take_turn()
