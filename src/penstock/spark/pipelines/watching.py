@@ -65,7 +65,8 @@ def watch(
         is_over = bool(query.awaitTermination(LOOK_INTERVAL))  # type: ignore[arg-type]  # It takes parts of seconds, too.
         if seen.look(query):
             report = seen.report(clock() - began)
-            report = report if lag is None else report._replace(lag_seconds=lag())
+            if lag is not None:  # The group may not be committed yet up to where the query has read.
+                report = report._replace(lag_seconds=0.0 if report.gap == 0 else lag())
             tell(report)
         if stop is not None and stop.is_set() and not is_over:
             asked = asked or (clock(), seen.newest)
