@@ -52,7 +52,7 @@ def test_progress_is_reported_only_when_it_changed() -> None:
 
     assert [(each.batches, each.events, each.gap, each.lag_seconds) for each in told] == [
         (1, 10, 15, 7.0),
-        (2, 25, 0, 7.0),
+        (2, 25, 0, 0.0),
     ]
     assert last[:2] == (2, 25)
     assert last.rate == 25 / last.seconds
