@@ -433,9 +433,9 @@ def _make_request_event(entry: RequestEntry) -> Event:
     return {
         METADATA: {"occurred_at": format_time(entry.ended_at), "flow_id": entry.flow_id},
         "method": entry.method,
-        "path": _SECRET_TEXT.sub(_HIDDEN, entry.path),
+        "path": hide_tokens(entry.path),
         "query": hide_secrets(entry.query),
-        "user_agent": _SECRET_TEXT.sub(_HIDDEN, entry.user_agent),
+        "user_agent": hide_tokens(entry.user_agent),
         "app": entry.app,
         "app_hashed": _hash(entry.app),
         "status_code": entry.status,
@@ -445,6 +445,15 @@ def _make_request_event(entry: RequestEntry) -> Event:
         "request_length": entry.request_bytes,
         "response_length": entry.response_bytes,
     }
+
+
+def hide_tokens(text: str) -> str:
+    """Return *text* without what looks like a token of a hub, or like a JSON Web Token.
+
+    >>> hide_tokens("/event-types/pst_0123456789")
+    '/event-types/***'
+    """
+    return _SECRET_TEXT.sub(_HIDDEN, text)
 
 
 def hide_secrets(query: str) -> str:
@@ -460,4 +469,4 @@ def hide_secrets(query: str) -> str:
         name, equals, value = each.partition("=")
         hides = value and _SECRET_PARAMETER.search(unquote_plus(name).lower())
         parts.append(f"{name}={_HIDDEN}" if hides else name + equals + value)
-    return "?" + _SECRET_TEXT.sub(_HIDDEN, "&".join(parts))
+    return "?" + hide_tokens("&".join(parts))

@@ -11,7 +11,7 @@ from starlette.types import Message, Scope, Send
 
 from penstock.core.access import UNAUTHENTICATED, Caller
 from penstock.errors import PenstockError
-from penstock.hub.activity import Activity, Consumer, RequestEntry
+from penstock.hub.activity import Activity, Consumer, RequestEntry, hide_tokens
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
 
@@ -24,6 +24,8 @@ NO_ROUTE: Final = "-"
 AGENT_CHARS_MAX: Final = 200
 LOGGED_CHARS_MAX: Final = 1_000
 """The event of a request has at most so much of its path, and of its query."""
+_FREE_TEXTS: Final = frozenset({"method", "path", "flow_id", "feed", "consumer", "agent", "detail"})
+"""Members whose text callers choose."""
 _KEY: Final = "penstock.access"
 _log: Final = structlog.get_logger("penstock.access")
 
@@ -184,8 +186,8 @@ class AccessLine:
         return None
 
     def members(self) -> dict[str, Any]:
-        """Return the members of the line besides its event."""
-        return {
+        """Return the members of the line besides its event; a token that was sent in a wrong place is hidden."""
+        found: dict[str, Any] = {
             "method": self._method,
             "path": self._path,
             "status": self.status or "-",
@@ -202,6 +204,11 @@ class AccessLine:
             "agent": self._agent,
             **self.refusal,
         }
+        for name in _FREE_TEXTS & found.keys():
+            text: str = found[name]
+            if "pst_" in text or "eyJ" in text:
+                found[name] = hide_tokens(text)
+        return found
 
 
 def _show(value: bytes) -> str:

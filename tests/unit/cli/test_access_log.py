@@ -11,6 +11,7 @@ import pytest
 
 from penstock.cli import logs
 from penstock.cli.logs import AccessLog, AccessWriter, LogLevel, open_access_log
+from penstock.errors import EventTypeNotFound
 from penstock.server.telemetry import AccessLine
 from tests.served import until
 
@@ -57,6 +58,19 @@ def test_access_line_has_the_user_agent_up_to_200_characters() -> None:
     line = AccessLine({"method": "GET", "path": "/", "headers": headers}, None, "flow")  # type: ignore[arg-type]
 
     assert line.members()["agent"] == "a" * 200
+
+
+@pytest.mark.parametrize("secret", ["pst_0123456789abcdef", "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln"])
+def test_access_line_hides_tokens_that_were_sent_in_a_wrong_place(secret: str) -> None:
+    scope = {"method": "GET", "path": f"/event-types/{secret}", "headers": [(b"user-agent", b"me " + secret.encode())]}
+    line = AccessLine(scope, None, secret)  # type: ignore[arg-type]
+    line.feed = line.consumer = secret
+    line.refuse(EventTypeNotFound(event_type=secret))
+
+    found = line.members()
+
+    assert secret not in str(found)
+    assert (found["path"], found["agent"], found["feed"]) == ("/event-types/***", "me ***", "***")
 
 
 def test_access_lines_and_other_lines_of_the_log_are_whole() -> None:

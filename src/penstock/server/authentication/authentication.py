@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from penstock.core.access import Caller
 from penstock.errors import TooManyFailures, Unauthenticated
+from penstock.hub.activity import hide_tokens
 from penstock.hub.hub import Hub
 from penstock.server.http.requests import CREDENTIAL
 from penstock.server.limits import find_network
@@ -119,7 +120,7 @@ class Authentication:
                     return found
         except Unauthenticated as error:
             address = address_of(scope)
-            _log.info("invalid credential", address=address, path=scope["path"], **error.fields)
+            _log.info("invalid credential", address=address, path=hide_tokens(scope["path"]), **error.fields)
             await self._failures.wait(find_network(address))
             raise Unauthenticated from None
         raise Unauthenticated
@@ -144,7 +145,9 @@ class Authentication:
                     found.close()
                     break
         except Unauthenticated as error:
-            _log.info("credential no longer valid", caller=str(scope[CALLER]), path=scope["path"], **error.fields)
+            _log.info(
+                "credential no longer valid", caller=str(scope[CALLER]), path=hide_tokens(scope["path"]), **error.fields
+            )
         raise Unauthenticated
 
     def close(self) -> None:
