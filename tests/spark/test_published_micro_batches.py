@@ -101,10 +101,7 @@ def test_driver_killed_at_the_end_of_a_batch_publishes_it_once(
     assert either.stored() == Counter(range(EVENTS + 10))
 
 
-def test_direct_batch_that_fails_after_its_first_part_is_completed_under_other_settings(
-    directly: Republished, spark: SparkSession, publish: Publish, hub: LiveHub
-) -> None:
-    interrupt(directly, hub, after_first_part=True)
+def assert_completed_under_other_settings(directly: Republished, spark: SparkSession, publish: Publish) -> None:
     assert BATCH < directly.stored().total() < EVENTS, "a part of it is in the feed"
     publish(range(EVENTS, EVENTS + 10))
 
@@ -113,6 +110,13 @@ def test_direct_batch_that_fails_after_its_first_part_is_completed_under_other_s
         directly.run()
 
     assert directly.stored() == Counter(range(EVENTS + 10))
+
+
+def test_direct_batch_that_fails_after_its_first_part_is_completed_under_other_settings(
+    directly: Republished, spark: SparkSession, publish: Publish, hub: LiveHub
+) -> None:
+    interrupt(directly, hub, after_first_part=True)
+    assert_completed_under_other_settings(directly, spark, publish)
 
 
 @pytest.mark.exhaustive
@@ -129,14 +133,7 @@ def test_driver_killed_within_a_direct_batch_completes_it_under_other_settings(
         line.does(die, to=lambda visit: directly.sends_events(visit) and visit.headers["producer-epoch"] == "1")
         driver.has_succeeded()
         assert line.left == 0, driver.output[-3_000:]
-    assert BATCH < directly.stored().total() < EVENTS, "a part of it is in the feed"
-    publish(range(EVENTS, EVENTS + 10))
-
-    directly.options["minPartitions"] = "7"
-    with settings(spark, shuffle_partitions="3"):
-        directly.run()
-
-    assert directly.stored() == Counter(range(EVENTS + 10))
+    assert_completed_under_other_settings(directly, spark, publish)
 
 
 @pytest.mark.exhaustive
