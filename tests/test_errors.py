@@ -71,7 +71,7 @@ def test_checkpoint_without_a_position_is_described() -> None:
 
 def test_reason_with_a_full_stop_is_quoted_with_one_full_stop() -> None:
     wrong = errors.BadOutcome(returned="'x'")
-    error = errors.StreamExhausted(stream="A0", index=3, attempts=2, tag="BadOutcome", reason=str(wrong))
+    error = errors.HandlerFailed(stream="A0", index=3, attempts=2, tag="BadOutcome", reason=str(wrong))
 
     assert "retry or skip_to. Correct the handler and start again" in str(error)
     assert ".." not in str(error)

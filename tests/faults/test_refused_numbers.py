@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client import Event
 from penstock.core.producers import OffsetRange
-from penstock.errors import PayloadMismatch, ProducerUnsafe, SequenceGap, SequenceOverlap
+from penstock.errors import OutOfSequence, PayloadMismatch, ProducerUnsafe
 from tests.faults.either import Handle
 from tests.faults.proxy import Stuck, lost, unanswered
 from tests.faults.scene import Scene, failure_of, ids, starting, stored
@@ -43,6 +43,7 @@ class Refused(NamedTuple):
     """The numbers of the first events and of those published beside; and how the next batch is refused."""
 
     kind: type[ProducerUnsafe]
+    code: str
     fields: dict[str, Any]
     before: tuple[int, ...] = (1,)
     beside: tuple[int, ...] = (2, 3)
@@ -53,9 +54,14 @@ class Refused(NamedTuple):
 @pytest.mark.parametrize(
     "refused",
     [
-        Refused(SequenceGap, {"expected": 3, "received": EPOCH_END, "current_epoch": 0}, next=EPOCH_END),
-        Refused(PayloadMismatch, {"differs_at": 1, "received": 1, "next_sequence": 3}),
-        Refused(SequenceOverlap, OVERLAP, before=(), beside=(98,), outcome="unknown"),
+        Refused(
+            OutOfSequence,
+            "sequence-gap",
+            {"expected": 3, "received": EPOCH_END, "current_epoch": 0},
+            next=EPOCH_END,
+        ),
+        Refused(PayloadMismatch, "payload-mismatch", {"differs_at": 1, "received": 1, "next_sequence": 3}),
+        Refused(OutOfSequence, "sequence-overlap", OVERLAP, before=(), beside=(98,), outcome="unknown"),
     ],
     ids=["gap", "other events", "the same events in part"],
 )
@@ -66,12 +72,14 @@ def test_refused_number_fails_the_batch_and_all_later_ones(scene: Scene, mine: H
         set_next(mine, refused.next)
     told, sent = {"partition": 0} | refused.fields, len(scene.line.batches)
 
-    failure_of(lambda: mine.send(ids(98, 99), partition=0), refused.kind, **told, outcome=refused.outcome)
+    first = failure_of(lambda: mine.send(ids(98, 99), partition=0), refused.kind, **told, outcome=refused.outcome)
 
+    assert first.code == refused.code
     assert len(scene.line.batches) == sent + 1, "it is not tried again"
     asked = len(scene.line.asked)
     for _ in range(2):
-        failure_of(lambda: mine.send(ids(100), partition=0), refused.kind, **told, outcome="not_stored")
+        later = failure_of(lambda: mine.send(ids(100), partition=0), refused.kind, **told, outcome="not_stored")
+        assert later.code == refused.code
     assert len(scene.line.asked) == asked
     assert mine.close().unresolved == []
     assert scene.log() == [*refused.before, *refused.beside]

@@ -14,8 +14,8 @@ from penstock.errors import (
     BadOutcome,
     BadParameter,
     CheckpointMoved,
+    HandlerFailed,
     OutcomeUnknown,
-    StreamExhausted,
     TransactionFailed,
     Unavailable,
 )
@@ -157,13 +157,13 @@ def test_stream_that_fails_the_call_is_found_and_parked_alone(run: Run) -> None:
 
 def test_returned_exceptions_and_wrong_counts_exhaust_the_stream(run: Run) -> None:
     source = streams("S1", "S2")
-    with pytest.raises(StreamExhausted, match=r"S1: .* KeyError"):
+    with pytest.raises(HandlerFailed, match=r"S1: .* KeyError"):
         run(
             Together(lambda spans: [KeyError("x") if span.stream == "S1" else None for span in spans]),
             source,
             rules=Rules(attempts_max=1),
         )
-    with pytest.raises(StreamExhausted, match=r"0 outcomes for [12] streams"):
+    with pytest.raises(HandlerFailed, match=r"0 outcomes for [12] streams"):
         run(Together(lambda spans: []), source, rules=Rules(attempts_max=1))  # noqa: ARG005 - Nothing comes of them.
     assert issubclass(BadOutcome, Exception)
 
@@ -406,7 +406,7 @@ def test_wrong_number_of_outcomes_is_refused_without_halving(run: Run) -> None:
         calls.append(len(spans))
         return [None] * (len(spans) + 1)
 
-    with pytest.raises(StreamExhausted, match="outcomes for"):
+    with pytest.raises(HandlerFailed, match="outcomes for"):
         run(Together(handle), source, rules=Rules(attempts_max=1))
     assert sum(calls) <= 4, "it is not called in halves"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
-from penstock.errors import BadParameter, StreamExhausted, SubscriptionNotFound, Unavailable
+from penstock.errors import BadParameter, HandlerFailed, SubscriptionNotFound, Unavailable
 from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.engine.outcome import Outcome, retry
 from penstock.processing.engine.rules import Rules
@@ -218,7 +218,7 @@ def test_parked_events_are_handled_when_the_hub_sends_them_again(client: Client,
     rules = Rules(concurrency=1, attempts_max=1, exhausted="stop")
     while not client.subscriptions.parked(subscription):
         source = SubscriptionSource(hub.url, subscription, batch_limit=20, commit_timeout=2)
-        with source, suppress(StreamExhausted), local(slow, source, rules=rules, commit_interval=0.01) as running:
+        with source, suppress(HandlerFailed), local(slow, source, rules=rules, commit_interval=0.01) as running:
             running.wait_until_caught_up(300)
 
     seen.broken = set()
@@ -295,7 +295,7 @@ def test_failed_processor_gives_its_session_back_at_once(hub: LiveHub, client: C
 
     publish(client, range(400))
     rules = Rules(attempts_max=2)
-    with pytest.raises(StreamExhausted), Local(fails, SubscriptionSource(hub.url, subscription), rules=rules) as first:
+    with pytest.raises(HandlerFailed), Local(fails, SubscriptionSource(hub.url, subscription), rules=rules) as first:
         assert first.wait(300)
 
     seen: dict[str, int] = {}

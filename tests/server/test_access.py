@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from penstock.core.access import Caller
-from penstock.errors import TooManyFailures
+from penstock.errors import TooManyRequests
 from penstock.hub.admin.tokens import NewToken
 from penstock.hub.hub import Hub
 from penstock.server.authentication.authentication import (
@@ -421,7 +421,9 @@ def test_addresses_with_many_invalid_credentials_wait_and_then_are_refused() -> 
     for _ in range(FREE_FAILURES + waiting):
         asyncio.run(limiter.wait("10.0.0.1"))
     for _ in range(3):
-        with pytest.raises(TooManyFailures, check=lambda error: (error.retry_after or 0) >= 1):
+        with pytest.raises(
+            TooManyRequests, check=lambda error: error.code == "too-many-failures" and (error.retry_after or 0) >= 1
+        ):
             asyncio.run(limiter.wait("10.0.0.1"))
     asyncio.run(limiter.wait("10.0.0.2"))
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
 from penstock.core.events.partitioning import hash_partition
-from penstock.errors import EventsLost, ProcessorUnhealthy, StreamExhausted
+from penstock.errors import EventsLost, HandlerFailed, ProcessorUnhealthy
 from penstock.processing import Backoff, DatabaseCheckpoints, Health, HubCheckpoints, Rules, retry
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.busy import NONE
@@ -281,9 +281,7 @@ def test_exhausted_stream_ends_the_processor_and_the_other_work_is_kept(
 ) -> None:
     feed.publish(range(100))
     checkpoints, broken = feed.checkpoints(), feed.break_stream(3)
-    with pytest.raises(
-        StreamExhausted, match=f"{feed.stream(3)}: .* has failed 1 times, the last time with ValueError"
-    ):
+    with pytest.raises(HandlerFailed, match=f"{feed.stream(3)}: .* has failed 1 times, the last time with ValueError"):
         run_to_end(spark, feed, checkpoints=checkpoints, rules=Rules(attempts_max=1))
     held = {tranche for tranche, end in feed.ends().items() if checkpoints.positions()[tranche] != end}
     assert len(held) == 1, "only the partition of the stream that has failed"

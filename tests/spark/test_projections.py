@@ -18,7 +18,7 @@ from penstock.client import Client
 from penstock.errors import (
     BadParameter,
     CheckpointMoved,
-    FoldFailed,
+    HandlerFailed,
     ProjectionBehind,
     ProjectionNotFound,
 )
@@ -415,7 +415,7 @@ def test_row_that_cannot_be_folded_fails_alone_and_is_folded_once_it_can_be(
 
     feed.publish(range(600, 690))
     target = DatabaseTarget(Projection("customers", Sum, folded, key=keyed), sqlite_url)
-    with pytest.raises(FoldFailed, match=r"customers_v1: .*ValueError: the number of the beast") as failure:
+    with pytest.raises(HandlerFailed, match=r"customers_v1: .*ValueError: the number of the beast") as failure:
         project(spark, target, hub.url, feed.name)
     assert "key is '(7,)'; allowed: a key as it is annotated: Expected `str`, got `int`" in str(failure.value)
     assert "fields as Sum declares them: Expected `int`, got `str` - at `$.total`" in str(failure.value)
@@ -496,12 +496,12 @@ def test_row_that_cannot_be_stored_fails_alone(
     projection = Projection("holdings", Holding, held, key=keyed)
     feed.publish(range(12))
     if kept_in == "files":
-        with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
+        with pytest.raises(HandlerFailed, match=r"BadParameter: parameter (state|key) is"):
             project(spark, FilesTarget(projection, tmp_path), hub.url, feed.name)
         assert sorted(row["key"] for row in read(spark, projection, tmp_path).collect()) == ["0"]
         return
     urls = request.getfixturevalue("postgres_url"), request.getfixturevalue("sqlite_url")
-    with pytest.raises(FoldFailed, match=r"BadParameter: parameter (state|key) is"):
+    with pytest.raises(HandlerFailed, match=r"BadParameter: parameter (state|key) is"):
         project(spark, DatabaseTarget(projection, urls[0]), hub.url, feed.name)
     projection.inline(FeedSource(hub.url, feed.name), urls[1]).drain()
     assert [[row[0] for row in rows(url, "holdings")] for url in urls] == [["0", "6", "7"]] * 2
@@ -524,7 +524,7 @@ def test_failing_key_function_holds_no_other_row(
         target: Any = FilesTarget(projection, tmp_path / "rows") if files else DatabaseTarget(projection, database)
         try:
             project(spark, target, hub.url, feed.name)
-        except FoldFailed as failure:
+        except HandlerFailed as failure:
             told.append(str(failure))
         found = read(spark, projection, tmp_path / "rows").collect() if files else rows(database, "totals")
         return sorted(key for key, _ in found)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.errors import FoldFailed
+from penstock.errors import HandlerFailed
 from penstock.processing import DatabaseCheckpoints, StreamEvent
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.processor import SparkProcessor
@@ -130,7 +130,7 @@ def test_event_that_is_read_again_in_a_later_round_changes_no_row(
     for numbers in IN_THREE:
         table.append(numbers)
         target: Target = FilesTarget(STREAMS, path) if is_file else DatabaseTarget(STREAMS, url)
-        with pytest.raises(FoldFailed, match="poison"):
+        with pytest.raises(HandlerFailed, match="poison"):
             project(spark, target, table.source, progress=told.append)
     assert [(each.events, each.changed) for each in told] == [(3, 1), (3, 0), (4, 1)]
     rows = [tuple(row) for row in read(spark, STREAMS, path).collect()] if is_file else rows_of(url, ROWS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock.outbox
-from penstock.errors import DatabaseUnsuitable, SchemaMissing
+from penstock.errors import DatabaseUnsuitable
 from penstock.storage import Store, open_store
 from tests.failing import has_code
 from tests.store_contract.database import Contract, Database, append, created, database_at, row
@@ -46,7 +46,7 @@ class MigrationContract(Contract):
         store.close()
 
     def test_an_empty_database_is_told_so(self, bare: Store) -> None:
-        with pytest.raises(SchemaMissing) as told:
+        with pytest.raises(DatabaseUnsuitable, check=has_code("schema-missing")) as told:
             bare.check()
 
         assert told.value.found == 0

@@ -11,7 +11,7 @@ from typing import Final
 from penstock.cli.database_url import SQLITE, file_of, shown
 from penstock.cli.failures import Failure
 from penstock.core.access import Caller, Sender
-from penstock.errors import DatabaseUnavailable, PenstockError, SchemaError, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, PenstockError
 from penstock.storage import Store, open_store
 
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
@@ -61,9 +61,9 @@ def explained(url: str, *, create: bool = False) -> Iterator[None]:
                 reason = attempts.reason or reason
             detail = DatabaseUnavailable(reason=f"{shown(url)}: {_one_line(reason)}").detail
             raise Failure(detail, _advice(cause)) from error
-        except SchemaError as error:
+        except DatabaseUnsuitable as error:
             migrate = "Run `penstock migrate` with the same --database."
-            raise Failure(error.detail, migrate if isinstance(error, SchemaMissing) else error.hint) from error
+            raise Failure(error.detail, migrate if error.code == "schema-missing" else error.hint) from error
         except PenstockError:
             raise
         except Exception as error:

@@ -54,7 +54,7 @@ def _show(found: list[Checked]) -> None:
 def _database(url: str) -> Iterator[Checked]:
     from penstock.cli.database import opened
     from penstock.cli.failures import Failure
-    from penstock.errors import SchemaError
+    from penstock.errors import DatabaseUnsuitable
     from penstock.errors.root import with_hint
 
     advice = None
@@ -64,7 +64,7 @@ def _database(url: str) -> Iterator[Checked]:
             if not all(well for name, well, _ in findings if name == "schema"):
                 try:
                     store.check()
-                except SchemaError as error:
+                except DatabaseUnsuitable as error:
                     advice = error.hint
     except Failure as error:
         yield Checked("database", "wrong", with_hint(error.detail, error.hint))

@@ -18,7 +18,6 @@
     │   ├── UnusablePosition
     │   ├── InvalidRecord
     │   ├── BadOutcome
-    │   ├── StorageRefused
     │   └── EventUnusable
     ├── TooLarge
     │   ├── EventTooLarge
@@ -54,18 +53,14 @@
     │   ├── WrongTransaction
     │   └── AlreadyUsed
     ├── Unauthenticated      the credential is missing or not valid
-    ├── TooManyFailures
     ├── Forbidden            the caller may not do it
     │   ├── AccessDenied
     │   ├── CrossSite
-    │   ├── NotOwner
     │   └── Blocked
     ├── RequestTooSlow
     ├── ProducerUnsafe       this idempotent producer cannot continue
     │   ├── ProducerFenced
-    │   ├── SequenceGap
-    │   ├── SequenceOverlap
-    │   ├── SequenceTooOld
+    │   ├── OutOfSequence
     │   ├── PayloadMismatch
     │   ├── ProducerStateExpired
     │   └── ServerStateRegressed
@@ -74,8 +69,7 @@
     ├── CursorExpired        events after the cursor are gone
     ├── EventsLost           events of a query or processor are gone
     ├── ProcessorUnhealthy   a health rule of a processor is broken
-    ├── StreamExhausted      an event has failed too often
-    ├── FoldFailed           a fold has failed
+    ├── HandlerFailed        a handler or fold has failed
     ├── KindUnexpected       there is no handler for this kind
     ├── CheckpointMoved      another process moved the checkpoint
     ├── Unavailable          repeat the request later
@@ -91,9 +85,7 @@
     │   └── WrongAddress     neither a hub nor a feed
     ├── MalformedAnswer      the answer breaks its protocol
     ├── RequirementMissing   something must be installed
-    ├── SchemaError          unsuitable tables or database
-    │   ├── SchemaMissing
-    │   └── DatabaseUnsuitable
+    ├── DatabaseUnsuitable   the database needs an operator
     ├── LimitReached         a maximum number is reached
     └── TransactionFailed    a transaction of a processor
 

@@ -19,17 +19,8 @@ class Unauthenticated(PenstockError):
     """What is wrong with it: for the hub's log alone."""
 
 
-class TooManyFailures(PenstockError):
-    """An address has sent so many invalid credentials that the hub checks no more of them for a while."""
-
-    code = "too-many-failures"
-    message = "too many invalid credentials have come from this address"
-    hint = "Repeat the request after the seconds that Retry-After names, with a valid credential."
-    retryable = True
-
-
 class TooManyRequests(Unavailable):
-    """The caller uses as much of the hub as its limit allows. Nothing was done."""
+    """The caller has reached a limit of use, or its address has sent too many invalid credentials. Nothing was done."""
 
     code = "too-many-requests"
     message = "this caller has reached its limit: {limit}={allowed}"
@@ -37,24 +28,40 @@ class TooManyRequests(Unavailable):
         "Repeat the request after the seconds that Retry-After names. Operators change limits with "
         "`penstock serve --limit`."
     )
+    cases: ClassVar = {
+        "too-many-failures": Case(
+            "too many invalid credentials have come from this address",
+            "Repeat the request after the seconds that Retry-After names, with a valid credential.",
+        ),
+    }
 
-    limit: str
-    """The name of the limit: connections, streams, requests, bytes-in or bytes-out."""
-    allowed: int
-    """Its value; of requests and bytes, per second."""
+    limit: str | None
+    """The name of the limit in `too-many-requests`: connections, streams, requests, bytes-in or bytes-out."""
+    allowed: int | None
+    """The value of that limit; of requests and bytes, per second."""
 
 
 class AccessDenied(Forbidden):
-    """The caller is authenticated, and may not do this."""
+    """The caller is authenticated, and may not do this: no list allows it, or the group belongs to another caller."""
 
     code = "access-denied"
     message = "Access on {operation} {resource} denied"
     hint = "Ask an administrator of the resource, or of the hub, to put you on its list: see `authorization`."
+    cases: ClassVar = {
+        "not-owner": Case(
+            "{kind} {name!r} belongs to another caller",
+            "Use a name of your own. Administrators of its event types may move and delete it.",
+        ),
+    }
 
-    operation: str
-    """The permission that is missing, such as READ."""
-    resource: str
-    """The thing, such as event-type:order.placed."""
+    operation: str | None
+    """The missing permission, such as READ, in `access-denied`."""
+    resource: str | None
+    """The thing, such as event-type:order.placed, in `access-denied`."""
+    kind: str | None
+    """`consumer group` or `producer group`, in `not-owner`."""
+    name: str | None
+    """The name of the group in `not-owner`."""
 
 
 class CrossSite(Forbidden):
@@ -74,17 +81,6 @@ class CrossSite(Forbidden):
     """The origin of the page in `cross-site`, if the browser tells it."""
     host: str | None
     """The header Host in `foreign-host`."""
-
-
-class NotOwner(Forbidden):
-    """A consumer group or a producer group belongs to another caller."""
-
-    code = "not-owner"
-    message = "{kind} {name!r} belongs to another caller"
-    hint = "Use a name of your own. Administrators of its event types may move and delete it."
-
-    kind: str
-    name: str
 
 
 class TokenNotFound(NotFound):

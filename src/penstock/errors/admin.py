@@ -6,13 +6,32 @@ from penstock.errors.root import Case, Forbidden, Invalid, PenstockError, Unavai
 
 
 class InvalidSetting(Invalid):
-    """A setting of the hub has an invalid value."""
+    """The hub cannot have this setting, or this storage: it has one, its own database."""
 
     code = "invalid-setting"
     message = 'Field "{field}" {reason}'
+    cases: ClassVar = {
+        "storage-not-found": Case(
+            "there is no storage {storage!r}", "The only storage is `default`: name it, or leave the storage out."
+        ),
+        "storage-fixed": Case(
+            "no storage or timeline can be added: {storage!r} is the only storage, with one timeline per event type",
+            "Leave out the parameter that chooses a storage.",
+        ),
+        "storage-in-use": Case(
+            "storage {storage!r} stores the events of all event types and cannot be deleted",
+            "Delete event types instead.",
+        ),
+    }
 
-    field: str
-    reason: str
+    field: str | None
+    """The setting in `invalid-setting`."""
+    reason: str | None
+    """What is wrong with it."""
+    storage: str | None
+    """The storage; None in `invalid-setting`."""
+    existing: str | None
+    """The only storage, in `storage-not-found`."""
 
 
 class NotOffered(PenstockError):
@@ -83,26 +102,3 @@ class Blocked(Forbidden):
 
     event_type: str
     application: str | None
-
-
-class StorageRefused(Invalid):
-    """The request would add, choose or delete a storage; the hub has one, its own database."""
-
-    cases: ClassVar = {
-        "storage-not-found": Case(
-            "there is no storage {storage!r}", "The only storage is `default`: name it, or leave the storage out."
-        ),
-        "storage-fixed": Case(
-            "no storage or timeline can be added: {storage!r} is the only storage, with one timeline per event type",
-            "Leave out the parameter that chooses a storage.",
-        ),
-        "storage-in-use": Case(
-            "storage {storage!r} stores the events of all event types and cannot be deleted",
-            "Delete event types instead.",
-        ),
-    }
-    code = "storage-refused"
-
-    storage: str
-    existing: str | None
-    """The only storage; None except in `storage-not-found`."""

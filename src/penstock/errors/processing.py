@@ -107,8 +107,8 @@ class ProcessorUnhealthy(PenstockError):
     """The limit in `source-silent`."""
 
 
-class StreamExhausted(PenstockError):
-    """An event has failed as often as the retry policy allows."""
+class HandlerFailed(PenstockError):
+    """A handler has failed at an event as often as the retry policy allows, or the fold of a projection has failed."""
 
     code = "stream-exhausted"
     message = "{stream}: the event at {index} has failed {attempts} times, the last time with {tag}: {reason}"
@@ -116,27 +116,24 @@ class StreamExhausted(PenstockError):
         "Correct the handler and start again: the processor continues with the unhandled events. At level DEBUG, the "
         "logger penstock.processing shows the traceback."
     )
+    cases: ClassVar = {
+        "fold-failed": Case(
+            "{projection}: events cannot be folded: {failures}",
+            "One failure of each tranche is shown; a tranche is read up to the round of its failure, all others are "
+            "folded to their ends. Correct the fold, raise its version if other rows change too, and start again.",
+        ),
+    }
 
-    stream: str
-    index: int
-    attempts: int
-    tag: str
-    reason: str
-
-
-class FoldFailed(PenstockError):
-    """The fold of a projection has failed."""
-
-    code = "fold-failed"
-    message = "{projection}: events cannot be folded: {failures}"
-    hint = (
-        "One failure of each tranche is shown; a tranche is read up to the round of its failure, all others are folded "
-        "to their ends. Correct the fold, raise its version if other rows change too, and start again."
-    )
-
-    projection: str
-    failures: list[str]
-    """One failure of each tranche that has any."""
+    stream: str | None
+    """The stream in `stream-exhausted`; the next four fields are about its event."""
+    index: int | None
+    attempts: int | None
+    tag: str | None
+    reason: str | None
+    projection: str | None
+    """The projection in `fold-failed`."""
+    failures: list[str] | None
+    """One failure of each tranche that has any, in `fold-failed`."""
 
 
 class CheckpointMoved(PenstockError):

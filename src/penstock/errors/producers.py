@@ -37,41 +37,31 @@ class ProducerFenced(ProducerUnsafe):
     )
 
 
-class SequenceGap(ProducerUnsafe):
-    """The batch does not follow the last stored event."""
+class OutOfSequence(ProducerUnsafe):
+    """The batch is not the next one: it leaves a gap, overlaps stored events, or is too old to be compared."""
 
-    code = "sequence-gap"
-    message = (
-        "partition {partition} expects sequence number {expected} of producer group {producer_group!r}, not {received}"
-    )
-    hint = "Send the missing batches first, from `expected`. Or close this producer and create a new one."
+    code = "out-of-sequence"
+    cases: ClassVar = {
+        "sequence-gap": Case(
+            "partition {partition} expects sequence number {expected} of producer group {producer_group!r}, not "
+            "{received}",
+            "Send the missing batches first, from `expected`. Or close this producer and create a new one.",
+        ),
+        "sequence-overlap": Case(
+            "part of the batch is stored: partition {partition} expects sequence number {next_sequence} of producer "
+            "group {producer_group!r}",
+            "Close this producer and create a new one, or append the rest: over HTTP, repeat the batch with the header "
+            "Producer-Overlap: trim.",
+        ),
+        "sequence-too-old": Case(
+            "sequence number {received} of producer group {producer_group!r} in partition {partition} is too old: the "
+            "hub no longer knows which events it had",
+            "Look for the events in the feed. To continue, use `next_sequence`, or create a new producer.",
+        ),
+    }
 
-    expected: int
-
-
-class SequenceOverlap(ProducerUnsafe):
-    """The beginning of the batch is stored already, the rest is not."""
-
-    code = "sequence-overlap"
-    message = (
-        "part of the batch is stored: partition {partition} expects sequence number {next_sequence} of producer "
-        "group {producer_group!r}"
-    )
-    hint = (
-        "Close this producer and create a new one, or append the rest: over HTTP, repeat the batch with the header "
-        "Producer-Overlap: trim."
-    )
-
-
-class SequenceTooOld(ProducerUnsafe):
-    """The batch is so old that the hub cannot compare it with the stored events."""
-
-    code = "sequence-too-old"
-    message = (
-        "sequence number {received} of producer group {producer_group!r} in partition {partition} is too old: the hub "
-        "no longer knows which events it had"
-    )
-    hint = "Look for the events in the feed. To continue, use `next_sequence`, or create a new producer."
+    expected: int | None
+    """The sequence number of the next batch, in `sequence-gap`."""
 
 
 class PayloadMismatch(ProducerUnsafe):

@@ -32,29 +32,15 @@ class SnapshotOutdated(Conflict):
     hint = "Roll back and repeat the whole transaction, beginning with BEGIN IMMEDIATE."
 
 
-class SchemaError(PenstockError):
-    """This version of Penstock cannot work with the tables of the database."""
-
-    code = "schema-error"
-
-
-class SchemaMissing(SchemaError):
-    """The database has no Penstock tables, or those of an older version."""
-
-    code = "schema-missing"
-    message = "the database is at schema version {found}, this version of Penstock needs {wanted}"
-    hint = "Run `penstock migrate --database URL` with the URL of this database."
-
-    found: int
-    wanted: int
-    table: str | None
-
-
-class DatabaseUnsuitable(SchemaError):
-    """The database belongs to a newer Penstock, has an unsuitable encoding or table, or has lost its tables."""
+class DatabaseUnsuitable(PenstockError):
+    """This version of Penstock cannot work with the database: its tables, its encoding, or its age as a backup."""
 
     code = "database-unsuitable"
     cases: ClassVar = {
+        "schema-missing": Case(
+            "the database is at schema version {found}, this version of Penstock needs {wanted}",
+            "Run `penstock migrate --database URL` with the URL of this database.",
+        ),
         "schema-too-new": Case(
             "the database is at schema version {found}, newer than {wanted}, the newest that this Penstock knows",
             "Install the version of Penstock that migrated the database, or a newer one.",
@@ -85,7 +71,7 @@ class DatabaseUnsuitable(SchemaError):
     made_at: str | None
     """When the backup was made, in `backup-not-announced`."""
     table: str | None
-    """The table in `table-unsuitable`."""
+    """The table in `table-unsuitable`, and in `schema-missing` if one is missing."""
     missing: list[str] | None
     """Names of the missing columns, in `table-unsuitable`."""
     columns: list[str] | None

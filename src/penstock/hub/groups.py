@@ -28,11 +28,11 @@ from penstock.core.log.cursor import FeedCursor, FeedView, check_view, feed_mark
 from penstock.core.registry.definition import is_name
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
+    AccessDenied,
     BadParameter,
     DatabaseUnavailable,
     GroupKindDiffers,
     GroupNotFound,
-    NotOwner,
     OutcomeUnknown,
     PositionMoved,
     UnusablePosition,
@@ -345,7 +345,7 @@ class Groups:
 
         Raises:
             GroupKindDiffers: a consumer group of another kind has the name.
-            NotOwner: other callers have the group of that name, and the one in its place.
+            AccessDenied: other callers have the group of that name, and the one in its place.
             DatabaseUnavailable: they may have been stored; storing them again does no harm.
         """
         now = self._clock()
@@ -375,7 +375,7 @@ class Groups:
 
         Raises:
             EventTypeNotFound, BadPartitionCount: there is no such feed, or no such view of it.
-            NotOwner: see `store_cursors`.
+            AccessDenied: see `store_cursors`.
             GroupNotFound: nothing is stored for one of the partitions.
         """
         with self._store.read() as tx:
@@ -455,7 +455,7 @@ class Groups:
         A group without an owner belongs to the caller *by* from here on.
 
         Raises:
-            NotOwner: the group belongs to another caller than *by*.
+            AccessDenied: the group belongs to another caller than *by*.
             BadParameter: the group is new, and its name is not allowed or *kind* is missing.
             GroupKindDiffers: the group is of another kind, or a subscription.
             UnusablePosition: a position does not exist or cannot be used.
@@ -495,7 +495,7 @@ class Groups:
 
         Raises:
             GroupNotFound: there is no such group.
-            NotOwner: the group belongs to another caller than *by*.
+            AccessDenied: the group belongs to another caller than *by*.
             GroupKindDiffers: the group is a subscription, whose streams have to end first.
             UnusablePosition: a position cannot be reset there.
         """
@@ -534,7 +534,7 @@ class Groups:
 
         Raises:
             GroupNotFound: there is no such group.
-            NotOwner: the group belongs to another caller than *by*.
+            AccessDenied: the group belongs to another caller than *by*.
             GroupKindDiffers: the group is a subscription, which is deleted as such.
         """
         self.find(name)
@@ -559,10 +559,10 @@ def _check_owner(name: str, group: GroupOwnership | None, by: Claim | None) -> N
     """Return unless the group belongs to another caller than *by*.
 
     Raises:
-        NotOwner: it does.
+        AccessDenied: it does.
     """
     if not _is_own(group, by):
-        raise NotOwner(kind="consumer group", name=name)
+        raise AccessDenied.of("not-owner", kind="consumer group", name=name)
 
 
 def _is_own(group: GroupOwnership | None, by: Claim | None) -> bool:

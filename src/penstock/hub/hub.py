@@ -133,7 +133,7 @@ class Hub:
         """Check the tables and start the background threads; harmless when repeated.
 
         Raises:
-            SchemaMissing, DatabaseUnsuitable: the tables are not those of this version.
+            DatabaseUnsuitable: the tables are not those of this version.
             DatabaseUnavailable: the database cannot be reached.
         """
         self.store.check()

@@ -50,7 +50,7 @@ def publish(
     Raises:
         InvalidEvent, EventTooLarge: the hub would refuse the event; nothing was inserted.
         EventTypeNotFound: the event type does not exist; nothing was inserted.
-        SchemaMissing: the outbox, or the hub's tables, are not in this database, or are those of an older Penstock.
+        DatabaseUnsuitable: the tables of the outbox or the hub are missing here, or are those of an older Penstock.
         SnapshotOutdated: SQLite cannot let this transaction write, because it began as a read.
         Unavailable: the event type was changed repeatedly during the call; nothing was inserted.
         TypeError: *connection*, *event*, or a value that accompanies it, has an unsupported type.
@@ -78,7 +78,7 @@ def publish_many(
     Raises:
         InvalidEvent, EventTooLarge: nothing was inserted; field `index` is the position of the
             refused event, counted from 0.
-        EventTypeNotFound, SchemaMissing, SnapshotOutdated, Unavailable: as `publish`.
+        EventTypeNotFound, DatabaseUnsuitable, SnapshotOutdated, Unavailable: as `publish`.
         TypeError: as `publish`, and if *events* is a single event.
     """
     _check_name(event_type)

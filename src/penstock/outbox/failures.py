@@ -6,7 +6,7 @@ statements.
 
 from typing import Final
 
-from penstock.errors import SchemaMissing, SnapshotOutdated
+from penstock.errors import DatabaseUnsuitable, SnapshotOutdated
 
 _HUB_MISSING: Final = "there is no table penstock_event_type here: the hub's tables are not in this database"
 _HUB_OLDER: Final = "the hub's tables in this database are those of an older Penstock"
@@ -28,14 +28,15 @@ def explain(error: Exception) -> None:
     """Raise an error of Penstock if the outbox can explain the driver's *error*, or add a note with advice to it.
 
     Raises:
-        SchemaMissing: the outbox, or the hub's tables, are not in this database, or are those of an older Penstock.
+        DatabaseUnsuitable: the tables of the outbox or the hub are missing here, or are those of an older Penstock.
         SnapshotOutdated: a SQLite transaction began as a read, and another one has written since.
     """
     causes = _list_causes(error)
     if table := next(filter(None, map(_find_missing_table, causes)), None):
-        raise SchemaMissing(_OUTBOX_MISSING if "outbox" in table else _HUB_MISSING, table=table) from error
+        missing = _OUTBOX_MISSING if "outbox" in table else _HUB_MISSING
+        raise DatabaseUnsuitable.of("schema-missing", missing, table=table) from error
     if any(map(_lacks_fingerprints, causes)):
-        raise SchemaMissing(_HUB_OLDER, table="penstock_event_type") from error
+        raise DatabaseUnsuitable.of("schema-missing", _HUB_OLDER, table="penstock_event_type") from error
     names = {getattr(cause, "sqlite_errorname", None) for cause in causes}
     if "SQLITE_BUSY_SNAPSHOT" in names:
         raise SnapshotOutdated from error

@@ -95,7 +95,7 @@ def run_plan(connection: Any, plan: OutboxPlan) -> Any:
 
     Raises:
         TypeError: *connection* is of an unsupported type.
-        SchemaMissing, SnapshotOutdated: the explanation of an error of the database.
+        DatabaseUnsuitable, SnapshotOutdated: the explanation of an error of the database.
     """
     if run_sync := run_sync_of(connection):
         return run_sync(run_plan, plan)

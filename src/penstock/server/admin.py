@@ -15,7 +15,7 @@ from penstock.core.access import LISTS
 from penstock.core.events.encoding import describe_mismatch
 from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
 from penstock.core.times import format_time
-from penstock.errors import BadParameter, StorageRefused
+from penstock.errors import BadParameter, InvalidSetting
 from penstock.hub.admin.settings import FEATURES
 from penstock.server.auth import sender_of
 from penstock.server.http.requests import parse_json, read_body
@@ -130,13 +130,13 @@ async def show_storage(request: Request) -> Response:
 
 async def add_storage(_: Request) -> Response:
     """POST /storages: refused, since there is one storage."""
-    raise StorageRefused.of("storage-fixed", storage=STORAGE)
+    raise InvalidSetting.of("storage-fixed", storage=STORAGE)
 
 
 async def delete_storage(request: Request) -> Response:
     """DELETE /storages/{id}: refused, since the one storage holds all events."""
     _check_storage(request)
-    raise StorageRefused.of("storage-in-use", storage=STORAGE)
+    raise InvalidSetting.of("storage-in-use", storage=STORAGE)
 
 
 async def choose_storage(request: Request) -> Response:
@@ -156,12 +156,12 @@ async def add_timeline(request: Request) -> Response:
     """POST /event-types/{event_type}/timelines: refused, since there is one timeline."""
     state, name = state_of(request), event_type_of(request)
     await state.run(lambda: state.hub.registry.load(name))
-    raise StorageRefused.of("storage-fixed", storage=STORAGE)
+    raise InvalidSetting.of("storage-fixed", storage=STORAGE)
 
 
 def _check_storage(request: Request) -> None:
     if (given := request.path_params["id"]) != STORAGE:
-        raise StorageRefused.of("storage-not-found", storage=make_printable(given), existing=STORAGE)
+        raise InvalidSetting.of("storage-not-found", storage=make_printable(given), existing=STORAGE)
 
 
 def _storage(state: State) -> dict[str, object]:

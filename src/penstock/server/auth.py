@@ -49,7 +49,7 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
     A refusal is certain: it is given by what the database says now.
 
     Raises:
-        Unauthenticated, TooManyFailures: see `Authentication.authenticate`.
+        Unauthenticated, TooManyRequests: see `Authentication.authenticate`.
         TooManyRequests, HubUnavailable: a limit of use is reached.
         Blocked: an operator has blocked the application or an event type.
         AccessDenied: no list allows it.
@@ -195,7 +195,7 @@ def check_producer(request: Request, event_type: str, group: str, *, asks: bool 
     It *asks* the database if need be, in a worker thread.
 
     Raises:
-        NotOwner: it belongs to another caller, and the sender is no administrator of the event type.
+        AccessDenied: it belongs to another caller, and the sender is no administrator of the event type.
         Conflict: the database has to be asked.
     """
     claim = claim_of(request, [event_type])

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
-from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, NotOwner
+from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.groups import GroupLag, MovedPosition
 from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, keep_seen, know, sees, sender_of
 from penstock.server.http.requests import parse_json, read_body
@@ -76,7 +76,7 @@ async def commit_positions(request: Request) -> Response:
         claim = claim_of(request, overrides=False)
         try:
             places = state.hub.groups.commit(name, given.kind, given.commits, claim)
-        except NotOwner:
+        except AccessDenied:
             claim = claim_of(request, {*event_types, *state.hub.groups.find(name).sources})
             places = state.hub.groups.commit(name, given.kind, given.commits, claim)
         return json_response({"items": [_committed_object(each) for each in places]})

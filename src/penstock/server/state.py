@@ -234,7 +234,7 @@ class State:
         """Start the hub; harmless when repeated. After a failure the next call tries again.
 
         Raises:
-            SchemaMissing, DatabaseUnsuitable, DatabaseUnavailable: see `Hub.start`.
+            DatabaseUnsuitable, DatabaseUnavailable: see `Hub.start`.
         """
         if self._hub is not None:
             return

@@ -193,7 +193,7 @@ class Store(Protocol):
         """
 
     def check(self, *, restoring: bool = False) -> None:
-        """Raise SchemaMissing or DatabaseUnsuitable unless the tables are those of this version.
+        """Raise DatabaseUnsuitable unless the tables are those of this version.
 
         A backup of `penstock backup` is unsuitable until its feeds have new epochs, except while *restoring*.
         """

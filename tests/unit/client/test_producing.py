@@ -12,10 +12,10 @@ from penstock.errors import (
     BadParameter,
     Forbidden,
     InvalidEvent,
+    OutOfSequence,
     PenstockError,
     ProducerFenced,
     RetriesExhausted,
-    SequenceTooOld,
     ServerError,
     Unavailable,
 )
@@ -99,7 +99,7 @@ def test_repeated_request_has_the_same_bytes() -> None:
         ([Reply(500), Reply(500), Reply(500)], RetriesExhausted, "unknown"),
         ([unsafe(412, "producer-fenced", False, current_epoch=1)], ProducerFenced, "not_stored"),
         ([LOST, unsafe(412, "producer-fenced", None, current_epoch=9)], ProducerFenced, "unknown"),
-        ([unsafe(409, "sequence-too-old", None)], SequenceTooOld, "unknown"),
+        ([unsafe(409, "sequence-too-old", None)], OutOfSequence, "unknown"),
     ],
     ids=[
         "refused", "refused after a loss", "away", "away after a loss", "unauthorized twice", "another server", "500",

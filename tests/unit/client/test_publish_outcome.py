@@ -24,10 +24,10 @@ from penstock.errors import (
     LimitReached,
     MalformedAnswer,
     OutcomeUnknown,
+    OutOfSequence,
     PayloadMismatch,
     PenstockError,
     ProducerUnsafe,
-    SequenceGap,
     ServerError,
     Unreachable,
     WrongAddress,
@@ -69,11 +69,11 @@ def state() -> PartitionState:
 
 
 GAPS: dict[str, tuple[ProducerUnsafe, int, int | None]] = {
-    "the hub is behind": (SequenceGap(expected=3), 5, 2),
-    "the hub is behind across the end of a round": (SequenceGap(expected=14), 2, 4),
-    "the hub knows nothing": (SequenceGap(expected=0), 5, 5),
-    "we are behind": (SequenceGap(expected=6), 5, None),
-    "we are behind across the end of a round": (SequenceGap(expected=1), 15, None),
+    "the hub is behind": (OutOfSequence.of("sequence-gap", expected=3), 5, 2),
+    "the hub is behind across the end of a round": (OutOfSequence.of("sequence-gap", expected=14), 2, 4),
+    "the hub knows nothing": (OutOfSequence.of("sequence-gap", expected=0), 5, 5),
+    "we are behind": (OutOfSequence.of("sequence-gap", expected=6), 5, None),
+    "we are behind across the end of a round": (OutOfSequence.of("sequence-gap", expected=1), 15, None),
     "it is no gap": (PayloadMismatch(), 5, None),
 }
 

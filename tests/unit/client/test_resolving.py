@@ -5,8 +5,9 @@ import pytest
 from penstock.client.log.publishing import Event
 from penstock.client.producers.options import PublishResult, Resolution
 from penstock.core.producers import OffsetRange
-from penstock.errors import Forbidden, PenstockError, ProducerFenced, SequenceTooOld, ServerStateRegressed
+from penstock.errors import Forbidden, OutOfSequence, PenstockError, ProducerFenced, ServerStateRegressed
 from penstock.wire import producers as wire
+from tests.failing import has_code
 from tests.unit.client.play import Play, in_doubt, producer_reply, stored_reply, unsafe
 from tests.unit.wire.script import Reply, problem
 
@@ -129,9 +130,9 @@ def test_batch_that_the_hub_forgot_is_reported_as_unknown_once() -> None:
     play = in_doubt(event, on_resolution=resolutions.append).then(producer_reply(), producer_reply(epoch=1), forgotten)
 
     for _ in range(2):
-        with pytest.raises(SequenceTooOld):
+        with pytest.raises(OutOfSequence, check=has_code("sequence-too-old")):
             play.send(event)
 
     assert resolutions == [Resolution(3, 0, 0, 1, None, ())]
-    with pytest.raises(SequenceTooOld):
+    with pytest.raises(OutOfSequence, check=has_code("sequence-too-old")):
         play.script.play(play.protocol.resolve(play.state, play.call()))

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.access import UNAUTHENTICATED, Resource
 from penstock.core.producers import ProducerStamp
-from penstock.errors import Blocked, HubUnavailable, InvalidEvent, MalformedRequest, SchemaMissing
+from penstock.errors import Blocked, DatabaseUnsuitable, HubUnavailable, InvalidEvent, MalformedRequest
 from penstock.hub.background import Background, system_clock, uptime
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import ProducerName
@@ -49,7 +49,7 @@ def test_hub_publishes_before_and_after_it_is_started(hub: Hub, clock: VirtualCl
 def test_hub_without_tables_does_not_start(tmp_path: Path) -> None:
     hub = Hub(open_store(f"sqlite:///{tmp_path}/empty.db"))
 
-    with pytest.raises(SchemaMissing):
+    with pytest.raises(DatabaseUnsuitable, check=has_code("schema-missing")):
         hub.start()
     hub.stop()
 

@@ -4,8 +4,9 @@ import sqlite3
 
 import pytest
 
-from penstock.errors import SchemaMissing, SnapshotOutdated
+from penstock.errors import DatabaseUnsuitable, SnapshotOutdated
 from penstock.outbox.failures import explain
+from tests.failing import has_code
 
 
 class DriverError(Exception):
@@ -45,15 +46,17 @@ def test_error_is_recognized_through_its_wrappers() -> None:
 
 
 def test_missing_table_of_penstock_is_named() -> None:
-    with pytest.raises(SchemaMissing, match="penstock_outbox"):
+    with pytest.raises(DatabaseUnsuitable, check=has_code("schema-missing"), match="penstock_outbox"):
         raise_it(UNDEFINED)
-    with pytest.raises(SchemaMissing, match="penstock_event_type"):
+    with pytest.raises(DatabaseUnsuitable, check=has_code("schema-missing"), match="penstock_event_type"):
         raise_it(sqlite3.OperationalError("no such table: penstock_event_type"))
     for older in (
         DriverError('column "fingerprint" does not exist', sqlstate="42703"),
         sqlite3.OperationalError("no such column: fingerprint"),
     ):
-        with pytest.raises(SchemaMissing, match=r"an older Penstock.*penstock migrate"):
+        with pytest.raises(
+            DatabaseUnsuitable, check=has_code("schema-missing"), match=r"an older Penstock.*penstock migrate"
+        ):
             raise_it(older)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import StreamExhausted
+from penstock.errors import HandlerFailed
 from penstock.processing.announcing import Announcing
 from penstock.processing.engine.busy import NEWS_MAX
 from penstock.processing.engine.outcome import Failure, done, retry
@@ -208,7 +208,7 @@ def test_end_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> No
     announcing = Announcing("mailer", engine(), Quota())
     announcing.ended(None)
     announcing.ended(SystemExit(3))
-    announcing.ended(StreamExhausted(stream="S0", index=7, attempts=1, tag="full", reason="the disk is full"))
+    announcing.ended(HandlerFailed(stream="S0", index=7, attempts=1, tag="full", reason="the disk is full"))
 
     stopped, exited, exhausted = read_log(caplog)
     assert (stopped, exited) == ("mailer was stopped", "mailer has ended: SystemExit: 3")

@@ -20,11 +20,10 @@ from penstock.errors import (
     LimitReached,
     MalformedAnswer,
     OutcomeUnknown,
+    OutOfSequence,
     PenstockError,
     ProducerUnsafe,
     RetriesExhausted,
-    SequenceGap,
-    SequenceTooOld,
     ServerError,
     ServerStateRegressed,
 )
@@ -292,7 +291,7 @@ def may_be_stored(error: PenstockError) -> bool:
 
 def find_regression(state: PartitionState, batch: SequencedBatch, error: ProducerUnsafe) -> ServerStateRegressed | None:
     """Return ServerStateRegressed if *error* means that the hub has lost acknowledged events, else None."""
-    if not isinstance(error, SequenceGap):
+    if not isinstance(error, OutOfSequence) or error.expected is None:
         return None
     expected = error.expected
     missing = (batch.first - expected) % state.modulus
@@ -343,7 +342,7 @@ def fail_partition(
     Events of the *call* that were stored earlier are not in the batch.
     """
     found = find_regression(state, batch, error) or error
-    is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
+    is_unknown = error.fields.get("committed", False) is None and (is_open or error.code == "sequence-too-old")
     is_in_part = bool(error.ranges) or state.has_settled(call)
     found.outcome = "unknown" if is_unknown or is_in_part else "not_stored"
     if not is_unknown:

@@ -46,12 +46,12 @@ from penstock.errors import (
     EventTooLarge,
     InvalidEvent,
     MalformedAnswer,
+    OutOfSequence,
     PenstockError,
     ProducerFenced,
     ProducerNotFound,
     ProducerStateExpired,
     ProducerUnsafe,
-    SequenceTooOld,
 )
 from penstock.wire import producers as wire
 from penstock.wire.http import (
@@ -230,7 +230,7 @@ class OutcomeResolver:
             resolution = _record_resolution(state, batch, stored, ranges)
             if stored is None:
                 fields = {"producer_group": state.group, "partition": state.partition, "received": batch.first}
-                state.fail(SequenceTooOld(**fields))
+                state.fail(OutOfSequence.of("sequence-too-old", **fields))
         self._report(resolution)
         state.check()
         return resolution

@@ -31,11 +31,10 @@ from penstock.errors import (
     Conflict,
     EventTooLarge,
     InvalidEvent,
+    OutOfSequence,
     ProducerFenced,
     ProducerStateExpired,
     ReplayDiffers,
-    SequenceGap,
-    SequenceOverlap,
 )
 from penstock.schema.traversal import is_equal
 
@@ -235,7 +234,9 @@ class Replay:
             yield
         except ProducerFenced as error:
             raise self._make_difference(error.partition, "another producer has claimed the group meanwhile") from error
-        except (ClaimRefused, SequenceGap, SequenceOverlap) as error:
+        except (ClaimRefused, OutOfSequence) as error:
+            if error.code == "sequence-too-old":
+                raise
             detail = f"another process publishes to {self._event_type!r} as {self._group!r}; wait until it ends"
             raise Conflict(detail) from error
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.core.access import Claim
-from penstock.errors import NotOwner
+from penstock.errors import AccessDenied
 from penstock.storage.store import Store
 
 KEPT_SECONDS: Final = 5.0
@@ -30,7 +30,7 @@ class ProducerOwners:
         """Return if the caller of *claim* may use a producer group; one without an owner is the caller's from here on.
 
         Raises:
-            NotOwner: it belongs to another caller.
+            AccessDenied: it belongs to another caller.
         """
         with self._store.read() as tx:
             owner = tx.producers.find_owner(event_type, group)
@@ -39,7 +39,7 @@ class ProducerOwners:
                 tx.producers.adopt(event_type, group, claim.owner)
                 owner = tx.producers.find_owner(event_type, group)
         if not claim.holds(owner):
-            raise NotOwner(kind="producer group", name=group)
+            raise AccessDenied.of("not-owner", kind="producer group", name=group)
         if owner == claim.owner:
             if len(self._known) >= KEPT_MAX:
                 self._known.clear()

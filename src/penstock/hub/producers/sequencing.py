@@ -32,14 +32,12 @@ from penstock.core.producers import (
 )
 from penstock.errors import (
     LimitReached,
+    OutOfSequence,
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
     ProducerStateExpired,
     ProducerUnsafe,
-    SequenceGap,
-    SequenceOverlap,
-    SequenceTooOld,
 )
 from penstock.hub.log.publish import (
     AppendResult,
@@ -177,7 +175,9 @@ class _BatchJudge:
         if isinstance(found, Append):
             return self._append(Reservation(stamped, self._key, producer, found.state))
         if isinstance(found, Gap):
-            return self._refuse(SequenceGap, BatchPresence(False if producer else None), expected=found.expected)
+            return self._refuse(
+                OutOfSequence, BatchPresence(False if producer else None), "sequence-gap", expected=found.expected
+            )
         assert producer is not None
         if isinstance(found, Repeat):
             return self._judge_repeat(producer, found)
@@ -203,15 +203,17 @@ class _BatchJudge:
         if isinstance(found, Mismatch):
             return self._refuse(PayloadMismatch, BatchPresence(False), differs_at=found.number % self._modulus)
         if isinstance(found, ForgottenSequences):
-            return self._refuse(SequenceTooOld, BatchPresence(None))
+            return self._refuse(OutOfSequence, BatchPresence(None), "sequence-too-old")
         if known == stamped.events:
             produced = _make_result("duplicate", stamped, repeat.state, found, self._modulus)
             return Verdict(self._request, result=AppendResult(self._ready.feed, 0, {}, produced))
         if not stamped.trims:
-            return self._refuse(SequenceOverlap, BatchPresence(False, found))
+            return self._refuse(OutOfSequence, BatchPresence(False, found), "sequence-overlap")
         return self._append(Reservation(stamped, self._key, producer, repeat.state, found, known))
 
-    def _refuse(self, kind: type[ProducerUnsafe], committed: BatchPresence, **more: Any) -> Verdict:
+    def _refuse(
+        self, kind: type[ProducerUnsafe], committed: BatchPresence, code: str | None = None, **more: Any
+    ) -> Verdict:
         state = self._producer.state if self._producer else None
         stamped = self._stamped
         fields = {
@@ -221,7 +223,7 @@ class _BatchJudge:
             "current_epoch": state.epoch if state else None,
             "next_sequence": state.next % self._modulus if state and not state.is_expired else None,
         }
-        return Verdict(self._request, result=kind(**fields, **more, **committed.fields))
+        return Verdict(self._request, result=kind.of(code or kind.code, **fields, **more, **committed.fields))
 
 
 def counts_toward_limit(producer: Producer | None) -> bool:

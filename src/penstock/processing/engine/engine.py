@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from random import Random
 
-from penstock.errors import BadParameter, StreamExhausted
+from penstock.errors import BadParameter, HandlerFailed
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import INDEX_END, Batch, Position, events_of, index_unfit
 from penstock.processing.engine.kept import Kept
@@ -189,7 +189,7 @@ class Engine(Kept):
         """Take note of what has come of a call, which took so many seconds.
 
         Raises:
-            StreamExhausted: it has failed as often as it may, and that is to stop the processor. Its cause is what the
+            HandlerFailed: it has failed as often as it may, and that is to stop the processor. Its cause is what the
                 handler has raised, where that is known.
         """
         self._measure(result, took)
@@ -224,7 +224,7 @@ class Engine(Kept):
         Their streams are handed out again when they have ended: `settle` them then.
 
         Raises:
-            StreamExhausted: one has failed as often as it may by that, and is to stop the processor.
+            HandlerFailed: one has failed as often as it may by that, and is to stop the processor.
         """
         most = self.rules.timeout
         if most is None:
@@ -328,7 +328,7 @@ class Engine(Kept):
 
     def _give_up(self, stream: Stream, call: Call, failure: Failure) -> None:
         if self.rules.exhausted == "stop":
-            raise StreamExhausted(
+            raise HandlerFailed(
                 stream=stream.name, index=call.index, attempts=stream.attempts, tag=failure.tag, reason=failure.detail
             ) from failure.error
         self._park(stream, call, failure)

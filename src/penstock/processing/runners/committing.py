@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.errors import CheckpointMoved, OutcomeUnknown, PenstockError, SchemaError
+from penstock.errors import CheckpointMoved, DatabaseUnsuitable, OutcomeUnknown, PenstockError
 from penstock.processing.parameters import check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.quota import is_said
@@ -21,7 +21,7 @@ LAST_SECONDS_MAX: Final = 10.0
 """After so long it is not tried once more: a database that is locked keeps each commit waiting for its own time."""
 SOON_INTERVAL: Final = 0.01
 """How often at most it commits while somebody waits for that."""
-HOPELESS: Final = (CheckpointMoved, SchemaError)
+HOPELESS: Final = (CheckpointMoved, DatabaseUnsuitable)
 """What has ended a processor that need not try to commit once more."""
 _log: Final = logging.getLogger("penstock.processing")
 

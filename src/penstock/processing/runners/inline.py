@@ -49,7 +49,7 @@ class Inline:
         CheckpointMoved: (whatever commits) another processor uses its checkpoints.
         KeyboardInterrupt: (whatever calls handlers, in the main thread) somebody has pressed Ctrl-C; a handler's call
             that was cut off is as if it had not been made.
-        StreamExhausted, ProcessorUnhealthy: (whatever calls handlers) the rules have it stop.
+        HandlerFailed, ProcessorUnhealthy: (whatever calls handlers) the rules have it stop.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
-from penstock.errors import BadParameter, PenstockError, SchemaError
+from penstock.errors import BadParameter, DatabaseUnsuitable, PenstockError
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
@@ -200,7 +200,7 @@ class Sharing:
 
     def _failed(self, error: BaseException) -> None:
         self._pause_until = self._clock() + PAUSE_SECONDS
-        if isinstance(error, SchemaError) or not isinstance(error, PenstockError):
+        if isinstance(error, DatabaseUnsuitable) or not isinstance(error, PenstockError):
             raise error
         self._asked_at = float("-inf")
         self._failures += 1

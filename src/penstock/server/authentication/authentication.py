@@ -10,7 +10,7 @@ import structlog
 from starlette.types import Scope
 
 from penstock.core.access import Caller
-from penstock.errors import TooManyFailures, Unauthenticated
+from penstock.errors import TooManyRequests, Unauthenticated
 from penstock.hub.activity import hide_tokens
 from penstock.hub.hub import Hub
 from penstock.server.http.requests import CREDENTIAL
@@ -108,7 +108,7 @@ class Authentication:
 
         Raises:
             Unauthenticated: there is no credential, or it is not valid. Addresses with many invalid ones wait for it.
-            TooManyFailures: too many wait already.
+            TooManyRequests: too many wait already.
         """
         try:
             for method in self._methods:
@@ -173,7 +173,7 @@ class FailureLimiter:
         """Note a failure of *address*, and wait as long as its failures require.
 
         Raises:
-            TooManyFailures: that would be too long.
+            TooManyRequests: that would be too long.
         """
         now = self._monotonic()
         free_at = max(self._free_at.pop(address, now), now) + FAILURE_INTERVAL
@@ -184,6 +184,6 @@ class FailureLimiter:
         while len(self._free_at) > ADDRESSES_MAX:
             self._free_at.popitem(last=False)
         if seconds > WAIT_MAX:
-            raise TooManyFailures(retry_after=round(seconds - WAIT_MAX) or 1)
+            raise TooManyRequests.of("too-many-failures", retry_after=round(seconds - WAIT_MAX) or 1)
         if seconds > 0:
             await self._sleep(seconds)

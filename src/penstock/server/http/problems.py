@@ -28,7 +28,6 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.CommitRefused: 422,
     errors.UnusablePosition: 422,
     errors.InvalidSetting: 422,
-    errors.StorageRefused: 422,
     errors.UnsupportedFormat: 406,
     errors.TooLarge: 413,
     errors.RequestTooSlow: 408,
@@ -42,13 +41,12 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.LimitReached: 429,
     errors.BatchFenced: 412,
     errors.Unauthenticated: 401,
-    errors.TooManyFailures: 429,
     errors.TooManyRequests: 429,
     errors.Forbidden: 403,
     errors.NotOffered: 501,
     errors.CursorExpired: 410,
     errors.Unavailable: 503,
-    errors.SchemaError: 503,
+    errors.DatabaseUnsuitable: 503,
     errors.PenstockError: 500,
 }
 _STATUS_OF_CODE: Final[dict[str, int]] = {
@@ -69,7 +67,7 @@ _STATUS_OF_CODE: Final[dict[str, int]] = {
 """The statuses of codes that differ from the status of their class."""
 CHALLENGE: Final = 'Bearer realm="penstock"'
 """The header WWW-Authenticate of an answer 401, the same for every reason (RFC 6750, 3)."""
-_RETRY_SECONDS: Final[dict[type[PenstockError], int]] = {errors.SchemaError: 30, errors.PenstockError: 1}
+_RETRY_SECONDS: Final[dict[type[PenstockError], int]] = {errors.DatabaseUnsuitable: 30, errors.PenstockError: 1}
 """Retry-After of errors that do not say it themselves; tables are migrated by hand."""
 _log: Final = structlog.get_logger("penstock.server")
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from penstock.errors import StreamExhausted
+from penstock.errors import HandlerFailed
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import events_of
@@ -48,9 +48,9 @@ class Intake:
             again: The calls that it has made of what was read before.
 
         Raises:
-            StreamExhausted: a stream has failed as often as it may. What has come of others is taken in nevertheless.
+            HandlerFailed: a stream has failed as often as it may. What has come of others is taken in nevertheless.
         """
-        places, now, exhausted = planned.plan.places, self._clock(), list[StreamExhausted]()
+        places, now, exhausted = planned.plan.places, self._clock(), list[HandlerFailed]()
         self._tally.cpu.add("handle", sum(result.computed for result in results))
         told = {result.stream: result for result in results if result.again}
         for call in again:
@@ -92,11 +92,11 @@ class Intake:
                 trimmed.append(each)
         return trimmed
 
-    def _settle_or_note(self, call: Call, result: Result | None, now: float, exhausted: list[StreamExhausted]) -> None:
+    def _settle_or_note(self, call: Call, result: Result | None, now: float, exhausted: list[HandlerFailed]) -> None:
         """Settle a call; note what is to stop the processor, once all that has come of the round is taken in."""
         try:
             self._settle(call, result, now)
-        except StreamExhausted as error:
+        except HandlerFailed as error:
             exhausted.append(error)
 
     def _settle(self, call: Call, result: Result | None, now: float) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import FoldFailed
+from penstock.errors import HandlerFailed
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_count, check_members
 from penstock.processing.projections.fold import Fold
@@ -109,7 +109,7 @@ def project(
         BadParameter: the session or the target is none, or a number is; or a feed ends before a position. Or rows
             of the target are parked. Or the state is a Struct that is defined in the program itself, or the projection
             has something else that Spark cannot send.
-        FoldFailed: events could not be folded, one of which it names of each tranche; after all others were, of these
+        HandlerFailed: events could not be folded; it names one of each tranche. All others were folded first, in these
             tranches those of the same round.
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.
@@ -171,7 +171,7 @@ def _projected(
         if progress is not None:
             progress(done)
     if failures:
-        raise FoldFailed(projection=projection.processor, failures=sorted(failures.values()))
+        raise HandlerFailed.of("fold-failed", projection=projection.processor, failures=sorted(failures.values()))
     return done
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from penstock.errors import DatabaseUnavailable, DiskFull, PenstockError, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, DiskFull, PenstockError
 from penstock.storage.postgres import POSTGRES
 
 _TEMPORARY = (
@@ -26,7 +26,7 @@ def translate_errors() -> Iterator[None]:
         DiskFull: the disk is full; nothing was written.
         DatabaseUnavailable: no connection, shutdown, a read-only database, a missing privilege, a deadlock, a lock
             timeout, or a transaction that was idle for too long.
-        SchemaMissing: a table does not exist.
+        DatabaseUnsuitable: a table does not exist.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def _translate(error: psycopg.Error) -> PenstockError | psycopg.Error:
     if isinstance(error, psycopg.errors.DiskFull):
         return DiskFull(reason=reason, retry_after=5)
     if isinstance(error, psycopg.errors.UndefinedTable) and "penstock_" in reason:
-        return SchemaMissing(found=0, wanted=POSTGRES.version)
+        return DatabaseUnsuitable.of("schema-missing", found=0, wanted=POSTGRES.version)
     if isinstance(error, _TEMPORARY):
         return DatabaseUnavailable(reason=reason, retry_after=1)
     return error

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
-from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, SchemaMissing, Unavailable
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, Unavailable
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.batches import PostgresBatches
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, diagnose
@@ -189,7 +189,7 @@ class PostgresStore:
             found = _found(connection)
             (is_standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
         if POSTGRES.pending(found):
-            raise SchemaMissing(found=found, wanted=POSTGRES.version)
+            raise DatabaseUnsuitable.of("schema-missing", found=found, wanted=POSTGRES.version)
         if is_standby:
             reason = "it is a standby; name the primary, or all hosts with target_session_attrs=read-write"
             raise DatabaseUnavailable(reason=reason, retry_after=5)

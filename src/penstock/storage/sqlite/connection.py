@@ -14,7 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import DatabaseUnavailable, DiskFull, OutcomeUnknown, SchemaMissing, Unavailable, WrongTransaction
+from penstock.errors import (
+    DatabaseUnavailable,
+    DatabaseUnsuitable,
+    DiskFull,
+    OutcomeUnknown,
+    Unavailable,
+    WrongTransaction,
+)
 from penstock.storage.log.events import CHUNK_BYTES
 from penstock.storage.sqlite import SQLITE
 from penstock.storage.store import ConnectionCounts
@@ -47,7 +54,7 @@ def translate_errors() -> Iterator[None]:
     Raises:
         DiskFull: the disk is full; nothing was written.
         DatabaseUnavailable: locked too long, damaged, or the file cannot be read or written now.
-        SchemaMissing: a table does not exist.
+        DatabaseUnsuitable: a table does not exist.
     """
     try:
         yield
@@ -57,7 +64,7 @@ def translate_errors() -> Iterator[None]:
         raise translation from error
 
 
-def _translate(error: sqlite3.DatabaseError) -> Unavailable | SchemaMissing | None:
+def _translate(error: sqlite3.DatabaseError) -> Unavailable | DatabaseUnsuitable | None:
     """Return Penstock's error for *error*; None if *error* is not about the state of the database."""
     name = getattr(error, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
@@ -70,7 +77,7 @@ def _translate(error: sqlite3.DatabaseError) -> Unavailable | SchemaMissing | No
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
         return DatabaseUnavailable(reason=f"{error} ({name})", retry_after=1)
     if "no such table: penstock_" in str(error):
-        return SchemaMissing(found=0, wanted=SQLITE.version)
+        return DatabaseUnsuitable.of("schema-missing", found=0, wanted=SQLITE.version)
     return None
 
 

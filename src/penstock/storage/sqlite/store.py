@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.storage.sqlite import SQLITE
 from penstock.storage.sqlite.backup import find_mark
 from penstock.storage.sqlite.connection import Readers, Writer, connect, limit_time, log_of, translate_errors
@@ -119,7 +119,7 @@ class SqliteStore:
         with self._readers.lend() as connection:
             found, made_at = read_schema_version(connection), find_mark(connection)
         if SQLITE.pending(found):
-            raise SchemaMissing(found=found, wanted=SQLITE.version)
+            raise DatabaseUnsuitable.of("schema-missing", found=found, wanted=SQLITE.version)
         if made_at is not None and not restoring:
             raise DatabaseUnsuitable.of("backup-not-announced", made_at=made_at)
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.producers import OffsetRange
 from penstock.core.registry.event_type import EventType
-from penstock.errors import InvalidEvent, PartitionNotFound, SequenceGap
+from penstock.errors import InvalidEvent, OutOfSequence, PartitionNotFound
 from penstock.hub.log import outbox
 from penstock.hub.log.publish import ProducerResult
 from penstock.storage import Store
@@ -61,7 +61,7 @@ def test_refused_batch_harms_no_other(log: Log) -> None:
         a_batch(log.feed, 0, 0, "b", group="h"),
     )
 
-    assert isinstance(gap.exception(300), SequenceGap)
+    assert has_code("sequence-gap")(gap.exception(300))
     assert unfit.exception(300) is UNFIT
     assert (read_ranges([first, last]), read_next_offsets([plain])) == ([[(0, 0)], [(2, 2)]], [{0: 2}])
     assert (log.letters(), log.writes) == ("apb", 1)
@@ -155,8 +155,8 @@ def test_event_type_that_was_created_again_knows_no_producer(log: Log) -> None:
     )
 
     error = goes_on.exception(300)
-    assert isinstance(error, SequenceGap)
-    assert (error.expected, error.committed) == (0, None)
+    assert isinstance(error, OutOfSequence)
+    assert (error.code, error.expected, error.committed) == ("sequence-gap", 0, None)
     assert read_ranges([begins]) == [[(0, 0)]]
     assert log.letters() == "h"
 

@@ -7,16 +7,7 @@ import pytest
 
 from penstock.core.producers import EpochEnd, OffsetRange, ProducerState
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import (
-    LimitReached,
-    PayloadMismatch,
-    PenstockError,
-    ProducerFenced,
-    ProducerStateExpired,
-    SequenceGap,
-    SequenceOverlap,
-    SequenceTooOld,
-)
+from penstock.errors import PenstockError
 from penstock.hub.committer import judge, record
 from penstock.hub.log.publish import AppendResult, ProducerResult, RequestResult
 from penstock.hub.producers import sequencing
@@ -75,14 +66,14 @@ def read_produced(told: RequestResult) -> ProducerResult:
     return told.produced
 
 
-def read_refusal(told: RequestResult) -> tuple[type[PenstockError], dict[str, Any]]:
+def read_refusal(told: RequestResult) -> tuple[str, dict[str, Any]]:
     assert isinstance(told, PenstockError), told
-    return type(told), told.fields
+    return told.code, told.fields
 
 
 def refuse(
     store: Store, feed: StoredFeed, epoch: int, sequence: int, letters: str, **others: Any
-) -> tuple[type[PenstockError], dict[str, Any]]:
+) -> tuple[str, dict[str, Any]]:
     """Hand in a batch that is refused, and return how."""
     [told] = settle(store, a_batch(feed, epoch, sequence, letters, **others))
     return read_refusal(told)
@@ -153,30 +144,31 @@ def committed(is_committed: bool | None, *ranges: tuple[int, int]) -> dict[str, 
 
 
 NOTHING, UNKNOWN = committed(False), committed(None)
-REFUSED: dict[str, tuple[Given, type[PenstockError], dict[str, Any]]] = {
-    "one too far": ((3, 6, "g", {}), SequenceGap, {"expected": 5} | NOTHING),
-    "before the first": ((3, (1 << 53) - 1, "g", {}), SequenceGap, {"expected": 5} | NOTHING),
-    "an epoch that does not begin with 0": ((4, 5, "f", {}), SequenceGap, {"expected": 0} | NOTHING),
-    "a new producer that does not": ((0, 1, "b", {"group": "h"}), SequenceGap, {
+REFUSED: dict[str, tuple[Given, str, dict[str, Any]]] = {
+    "one too far": ((3, 6, "g", {}), "sequence-gap", {"expected": 5} | NOTHING),
+    "before the first": ((3, (1 << 53) - 1, "g", {}), "sequence-gap", {"expected": 5} | NOTHING),
+    "an epoch that does not begin with 0": ((4, 5, "f", {}), "sequence-gap", {"expected": 0} | NOTHING),
+    "a new producer that does not": ((0, 1, "b", {"group": "h"}), "sequence-gap", {
         "expected": 0, "current_epoch": None, "next_sequence": None} | UNKNOWN),
-    "one whose beginning is there": ((3, 3, "defg", {}), SequenceOverlap, committed(False, (7, 8))),
-    "all and more": ((3, 0, "abcdef", {}), SequenceOverlap, committed(False, (3, 5), (7, 8))),
-    "another one": ((3, 3, "d!", {}), PayloadMismatch, {"differs_at": 4} | NOTHING),
-    "another one across two": ((3, 2, "!d", {}), PayloadMismatch, {"differs_at": 2} | NOTHING),
-    "another beginning, to be trimmed": ((3, 4, "!f", TRIMS), PayloadMismatch, {"differs_at": 4} | NOTHING),
-    "of the epoch before, stored": ((2, 0, "uv", {}), ProducerFenced, committed(True, (1, 2))),
-    "of the epoch before, an event of it": ((2, 1, "v", {}), ProducerFenced, committed(True, (2, 2))),
-    "of the epoch before, half of it": ((2, 1, "vw", {}), ProducerFenced, committed(False, (2, 2))),
-    "of the epoch before, half of it, to be trimmed": ((2, 1, "vw", TRIMS), ProducerFenced, committed(False, (2, 2))),
-    "of the epoch before, not stored": ((2, 2, "w", {}), ProducerFenced, NOTHING),
-    "of the epoch before, another one": ((2, 0, "u!", {}), ProducerFenced, NOTHING),
-    "of an epoch that is not known": ((1, 0, "u", {}), ProducerFenced, UNKNOWN),
+    "one whose beginning is there": ((3, 3, "defg", {}), "sequence-overlap", committed(False, (7, 8))),
+    "all and more": ((3, 0, "abcdef", {}), "sequence-overlap", committed(False, (3, 5), (7, 8))),
+    "another one": ((3, 3, "d!", {}), "payload-mismatch", {"differs_at": 4} | NOTHING),
+    "another one across two": ((3, 2, "!d", {}), "payload-mismatch", {"differs_at": 2} | NOTHING),
+    "another beginning, to be trimmed": ((3, 4, "!f", TRIMS), "payload-mismatch", {"differs_at": 4} | NOTHING),
+    "of the epoch before, stored": ((2, 0, "uv", {}), "producer-fenced", committed(True, (1, 2))),
+    "of the epoch before, an event of it": ((2, 1, "v", {}), "producer-fenced", committed(True, (2, 2))),
+    "of the epoch before, half of it": ((2, 1, "vw", {}), "producer-fenced", committed(False, (2, 2))),
+    "of the epoch before, half of it, to be trimmed": (
+        (2, 1, "vw", TRIMS), "producer-fenced", committed(False, (2, 2))),
+    "of the epoch before, not stored": ((2, 2, "w", {}), "producer-fenced", NOTHING),
+    "of the epoch before, another one": ((2, 0, "u!", {}), "producer-fenced", NOTHING),
+    "of an epoch that is not known": ((1, 0, "u", {}), "producer-fenced", UNKNOWN),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "kind", "fields"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("given", "code", "fields"), REFUSED.values(), ids=REFUSED)
 def test_refused_batch_changes_nothing_and_learns_how_much_of_it_is_stored(
-    store: Store, feed: StoredFeed, given: Given, kind: type[PenstockError], fields: dict[str, Any]
+    store: Store, feed: StoredFeed, given: Given, code: str, fields: dict[str, Any]
 ) -> None:
     epoch, sequence, letters, others = given
     before = read_producer(store, feed)
@@ -185,7 +177,7 @@ def test_refused_batch_changes_nothing_and_learns_how_much_of_it_is_stored(
     who = {"producer_group": others.get("group", "g"), "partition": 0, "received": sequence}
     for fits in (True, False):
         refusal = refuse(store, feed, epoch, sequence, letters, **others, fits=fits)
-        assert refusal == (kind, {"current_epoch": 3, "next_sequence": 5} | who | fields)
+        assert refusal == (code, {"current_epoch": 3, "next_sequence": 5} | who | fields)
     assert (read_letters(store, feed), read_producer(store, feed)) == (LOG, before)
     assert find_producer(store, feed, "h") is None
 
@@ -194,8 +186,8 @@ def test_batch_whose_stored_digests_are_forgotten_is_too_old(store: Store, feed:
     forget_batches(store, feed, 3, 0)
 
     fields = {"current_epoch": 3, "next_sequence": 5, "producer_group": "g", "partition": 0} | UNKNOWN
-    assert refuse(store, feed, 3, 1, "bc") == (SequenceTooOld, fields | {"received": 1})
-    assert refuse(store, feed, 3, 2, "cdef", **TRIMS) == (SequenceTooOld, fields | {"received": 2})
+    assert refuse(store, feed, 3, 1, "bc") == ("sequence-too-old", fields | {"received": 1})
+    assert refuse(store, feed, 3, 2, "cdef", **TRIMS) == ("sequence-too-old", fields | {"received": 2})
     assert read_letters(store, feed) == LOG
 
 
@@ -210,7 +202,7 @@ def test_expired_producer_is_refused(
     expire(store, feed)
 
     who = {"producer_group": "g", "partition": 0, "received": sequence, "current_epoch": 3, "next_sequence": None}
-    assert refuse(store, feed, epoch, sequence, letters) == (ProducerStateExpired, who | stored)
+    assert refuse(store, feed, epoch, sequence, letters) == ("producer-state-expired", who | stored)
     assert read_letters(store, feed) == LOG
 
 
@@ -220,7 +212,7 @@ def test_expired_producer_without_batches_is_refused_with_an_unknown_outcome(sto
 
     kind, fields = refuse(store, feed, 3, 3, "de")
 
-    assert (kind, fields["committed"], fields["ranges"]) == (ProducerStateExpired, None, [])
+    assert (kind, fields["committed"], fields["ranges"]) == ("producer-state-expired", None, [])
 
 
 def test_expired_producer_goes_on_with_a_higher_epoch(store: Store, feed: StoredFeed) -> None:
@@ -256,7 +248,7 @@ def test_new_epoch_drops_the_claim_and_keeps_the_end_of_the_epoch_before(store: 
 def test_epoch_that_was_claimed_from_a_number_begins_there(store: Store, feed: StoredFeed) -> None:
     change(store, feed, state=AT_5.begin_epoch(4, 100), claim_id="mine")
 
-    assert refuse(store, feed, 4, 99, "a")[0] == SequenceGap
+    assert refuse(store, feed, 4, 99, "a")[0] == "sequence-gap"
     assert produce(store, feed, 4, 100, "a") == ProducerResult("appended", 4, 100, 100, 101, [OffsetRange(9, 9)])
     assert produce(store, feed, 4, 100, "a").outcome == "duplicate"
     assert read_producer(store, feed).claim_id == "mine"
@@ -276,9 +268,9 @@ def test_sequence_numbers_wrap_around_within_a_batch(store: Store, feed: StoredF
         ProducerResult("duplicate", 0, 7, 0, 1, [OffsetRange(16, 17)]),
     ]
     for sequence, letters, kind, some in [
-        (0, "ijk", SequenceOverlap, {"next_sequence": 1, "ranges": [{"first": 17, "last": 17}]}),
-        (7, "h!", PayloadMismatch, {"next_sequence": 1, "differs_at": 0}),
-        (2, "k", SequenceGap, {"expected": 1}),
+        (0, "ijk", "sequence-overlap", {"next_sequence": 1, "ranges": [{"first": 17, "last": 17}]}),
+        (7, "h!", "payload-mismatch", {"next_sequence": 1, "differs_at": 0}),
+        (2, "k", "sequence-gap", {"expected": 1}),
     ]:
         refused, fields = read_refusal(send(sequence, letters))
         assert (refused, fields | some) == (kind, fields)
@@ -299,10 +291,10 @@ def test_new_producer_beyond_the_limit_is_refused(
     store: Store, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
-    too_many = (LimitReached, {"event_type": NAME, "partition": 0, "limit": 1})
+    too_many = ("too-many-producers", {"event_type": NAME, "partition": 0, "limit": 1})
 
     assert refuse(store, feed, 0, 0, "a", group="h") == too_many
-    assert refuse(store, feed, 0, 1, "a", group="h")[0] == SequenceGap
+    assert refuse(store, feed, 0, 1, "a", group="h")[0] == "sequence-gap"
     assert settle(store, a_batch(feed, 0, 0, "a", group="h", fits=False)) == [UNFIT]
     assert (read_letters(store, feed), find_producer(store, feed, "h")) == (LOG, None)
 
@@ -324,7 +316,7 @@ def test_producers_that_begin_together_or_after_they_expired_count_toward_the_li
     assert begin("h", "i", "g") == ["h", "g"]
     expire(store, feed, "h")
     assert begin("i") == ["i"]
-    assert refuse(store, feed, 5, 0, "b", group="h")[0] == LimitReached
+    assert refuse(store, feed, 5, 0, "b", group="h")[0] == "too-many-producers"
 
 
 def test_each_request_of_a_transaction_has_its_own_answer(store: Store, feed: StoredFeed) -> None:
@@ -339,7 +331,7 @@ def test_each_request_of_a_transaction_has_its_own_answer(store: Store, feed: St
         moved=[prepare_events(feed, *make_events("m"))],
     )
 
-    assert read_refusal(told[2])[0] == SequenceGap
+    assert read_refusal(told[2])[0] == "sequence-gap"
     assert [(each.events, each.next_offsets) for each in told if isinstance(each, AppendResult)] == [
         (2, {0: 12}), (1, {0: 13}), (2, {0: 15}), (2, {1: 2}), (1, {1: 3}),
     ]  # fmt: skip

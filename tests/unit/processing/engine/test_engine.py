@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.errors import BadParameter, ProcessorUnhealthy, StreamExhausted
+from penstock.errors import BadParameter, HandlerFailed, ProcessorUnhealthy
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.health import Health
@@ -175,7 +175,7 @@ def test_event_beyond_its_attempts_stops_the_processor() -> None:
     running = begin(1, "S1E0", attempts_max=2)
     settle(running, running.take(1, 0.0), BROKEN)
 
-    with pytest.raises(StreamExhausted, match="S1: the event at 0 has failed 2 times, the last time with ValueError"):
+    with pytest.raises(HandlerFailed, match="S1: the event at 0 has failed 2 times, the last time with ValueError"):
         settle(running, running.take(1, 10.0), BROKEN, 10.0)
     assert running.positions() == {"t": 0}
 
@@ -304,7 +304,7 @@ def test_retried_stream_whose_page_goes_with_its_tranche_continues_in_the_others
 def test_call_without_end_stops_the_processor_or_is_parked() -> None:
     running = begin(1, "S1E0", timeout=5.0, attempts_max=1)
     running.take(1, 0.0)
-    with pytest.raises(StreamExhausted, match="the handler was not done after 5 s"):
+    with pytest.raises(HandlerFailed, match="the handler was not done after 5 s"):
         running.overdue(6.0)
 
     running = begin(1, "S1E0", timeout=5.0, attempts_max=1, exhausted="park")
@@ -578,7 +578,7 @@ def test_outcome_of_an_overdue_call_counts_after_it_has_stopped_the_processor(is
     running.open("t", 0)
     running.ingest(batch(1, things("S1E0")), 0.0)
     [call] = running.take(1, 0.0)
-    with pytest.raises(StreamExhausted):
+    with pytest.raises(HandlerFailed):
         running.overdue(2.0)
     foreseen = running.foresee([(call, done())])
     assert (foreseen.positions, foreseen.gone) == ({"t": 1}, set())

@@ -6,9 +6,9 @@ import pytest
 from penstock.errors import (
     BadParameter,
     CheckpointMoved,
+    HandlerFailed,
     OutcomeUnknown,
     ProcessorUnhealthy,
-    StreamExhausted,
     Unavailable,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Request
@@ -151,7 +151,7 @@ def test_stopping_handler_gives_its_reason(source: MemorySource, seen: Seen) -> 
     seen.broken = {"S1"}
     source.append("S1", [1])
 
-    with pytest.raises(StreamExhausted, match="S1: the event at 0 has failed 3 times, the last time with ValueError"):
+    with pytest.raises(HandlerFailed, match="S1: the event at 0 has failed 3 times, the last time with ValueError"):
         Inline(seen, source, rules=Rules(attempts_max=3)).drain(advance=True)
 
 
@@ -332,6 +332,6 @@ def test_events_that_come_again_at_once_a_few_times_are_handled(source: MemorySo
 def test_error_of_a_handler_is_the_cause_of_the_end(source: MemorySource, seen: Seen) -> None:
     source.append("S1", [1])
     seen.broken.add("S1")
-    with pytest.raises(StreamExhausted) as caught:
+    with pytest.raises(HandlerFailed) as caught:
         Inline(seen, source, rules=Rules(attempts_max=1)).drain()
     assert repr(caught.value.__cause__) == "ValueError('broken')"

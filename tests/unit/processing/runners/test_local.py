@@ -15,9 +15,9 @@ import pytest
 from penstock.errors import (
     BadParameter,
     CheckpointMoved,
+    HandlerFailed,
     OutcomeUnknown,
     ProcessorUnhealthy,
-    StreamExhausted,
     Unavailable,
 )
 from penstock.processing.async_batcher import AsyncBatcher
@@ -179,10 +179,10 @@ def test_error_that_ends_a_processor_is_raised_to_waiters_and_by_stop(source: Me
 
     source.append("S0", [1])
     running = Local(handle, source, rules=Rules(attempts_max=2, backoff=QUICK)).start()
-    with pytest.raises(StreamExhausted, match="has failed 2 times") as caught:
+    with pytest.raises(HandlerFailed, match="has failed 2 times") as caught:
         running.wait_until_caught_up(SOON_SECONDS)
     assert repr(caught.value.__cause__) == "ValueError('broken')"
-    with pytest.raises(StreamExhausted):
+    with pytest.raises(HandlerFailed):
         running.stop()
 
 
@@ -257,7 +257,7 @@ def test_wait_for_the_end_tells_if_it_has_come(source: MemorySource) -> None:
     is_broken.set()
     source.append("S0", [1])
     assert running.wait(SOON_SECONDS)
-    with pytest.raises(StreamExhausted):
+    with pytest.raises(HandlerFailed):
         running.stop()
 
 
@@ -486,9 +486,9 @@ def test_batcher_whose_call_was_running_at_the_end_can_be_used_by_the_next_proce
         source = MemorySource()
         source.append("S0", [number])
         running = Local(handle, source, rules=Rules(timeout=0.05, attempts_max=1)).start()
-        with suppress(StreamExhausted):
+        with suppress(HandlerFailed):
             running.wait_until_caught_up(SOON_SECONDS)
-        with suppress(StreamExhausted):
+        with suppress(HandlerFailed):
             running.stop()
     assert calls == [[0], [1]]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import StreamExhausted
+from penstock.errors import HandlerFailed
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import Failure, done
@@ -83,9 +83,9 @@ def test_cause_of_the_end_is_logged_and_shown(caplog: pytest.LogCaptureFixture) 
 
     rules = Rules(attempts_max=2, backoff=Backoff(first_seconds=0.001))
     running = Local(handle, source, checkpoints=checkpoints, rules=rules).start()
-    with pytest.raises(StreamExhausted):
+    with pytest.raises(HandlerFailed):
         running.wait_until_caught_up(SOON_SECONDS)
-    with pytest.raises(StreamExhausted):
+    with pytest.raises(HandlerFailed):
         running.stop()
 
     assert read_log(caplog)[0] == "mailer: S0 fails at 0: ValueError: no such customer"

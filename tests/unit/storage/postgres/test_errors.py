@@ -1,7 +1,7 @@
 import psycopg
 import pytest
 
-from penstock.errors import DatabaseUnavailable, DiskFull, PenstockError, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, DiskFull, PenstockError
 from penstock.storage.postgres.errors import translate_errors
 
 errors = psycopg.errors
@@ -11,7 +11,7 @@ errors = psycopg.errors
     ("error", "meaning"),
     [
         (errors.DiskFull("could not extend file: No space left on device"), DiskFull),
-        (errors.UndefinedTable('relation "penstock_event" does not exist'), SchemaMissing),
+        (errors.UndefinedTable('relation "penstock_event" does not exist'), DatabaseUnsuitable),
         (errors.AdminShutdown("terminating connection due to administrator command"), DatabaseUnavailable),
         (errors.CannotConnectNow("the database system is starting up"), DatabaseUnavailable),
         (errors.DeadlockDetected("deadlock detected"), DatabaseUnavailable),
@@ -30,7 +30,7 @@ def test_transient_and_permanent_errors_are_distinguished(error: psycopg.Error, 
 
     assert type(told.value) is meaning
     assert told.value.__cause__ is error
-    assert told.value.retryable == (meaning is not SchemaMissing)
+    assert told.value.retryable == (meaning is not DatabaseUnsuitable)
 
 
 @pytest.mark.parametrize(

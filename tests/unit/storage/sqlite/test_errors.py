@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import DatabaseUnavailable, DiskFull, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, DiskFull
 from penstock.storage.sqlite.connection import translate_errors
+from tests.failing import has_code
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_file_that_cannot_be_written_or_opened_is_unavailable(path: Path) -> Non
 
 
 def test_missing_table_of_penstock_is_reported_and_another_is_not(connection: sqlite3.Connection) -> None:
-    with pytest.raises(SchemaMissing), translate_errors():
+    with pytest.raises(DatabaseUnsuitable, check=has_code("schema-missing")), translate_errors():
         connection.execute("SELECT * FROM penstock_event")
     with pytest.raises(sqlite3.OperationalError, match="no such table: orders"), translate_errors():
         connection.execute("SELECT * FROM orders")

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import StreamExhausted
+from penstock.errors import HandlerFailed
 from penstock.processing import Local, MemorySource, Rules
 from penstock.testing.processing import FaultyHandler, Witness, await_caught_up
 
@@ -49,7 +49,7 @@ def test_failure_of_an_awaited_processor_is_raised() -> None:
     source = MemorySource()
     source.append("S0", range(3))
     running = Local(FaultyHandler(Witness()), source, rules=Rules(attempts_max=1)).start()
-    with pytest.raises(StreamExhausted):
+    with pytest.raises(HandlerFailed):
         await_caught_up(running)
-    with pytest.raises(StreamExhausted):
+    with pytest.raises(HandlerFailed):
         running.stop()

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.errors import StreamExhausted
+from penstock.errors import HandlerFailed
 from penstock.processing import MemoryCheckpoints, MemorySource, Rules
 from penstock.testing.clock import VirtualClock
 from penstock.testing.processing import SlowHandler, VirtualInline, Witness, nth
@@ -42,7 +42,7 @@ def test_call_beyond_its_timeout_fails_unless_it_succeeds_in_the_end() -> None:
     running.drain()
     witness.assert_handled_all(source)
 
-    with pytest.raises(StreamExhausted, match="the last time with timeout: the handler was not done after 5 s"):
+    with pytest.raises(HandlerFailed, match="the last time with timeout: the handler was not done after 5 s"):
         VirtualInline(slow, source, clock=clock, rules=Rules(timeout=5, attempts_max=1)).drain()
     checkpoints = MemoryCheckpoints()
     rules = Rules(timeout=5, attempts_max=1, exhausted="park")

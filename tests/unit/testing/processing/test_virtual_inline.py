@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import StreamExhausted, Unavailable
+from penstock.errors import HandlerFailed, Unavailable
 from penstock.processing import Backoff, MemorySource, Rules, retry
 from penstock.testing.clock import VirtualClock
 from penstock.testing.processing import FaultyHandler, FaultySource, VirtualInline, Witness, always, nth
@@ -62,6 +62,6 @@ def test_exhausted_stream_is_raised_without_a_retry(source: MemorySource) -> Non
 
     rules = Rules(attempts_max=2, backoff=Backoff(first_seconds=1))
     running = VirtualInline(FaultyHandler(broken), source, rules=rules)
-    with pytest.raises(StreamExhausted, match="S0: the event at 0 has failed 2 times"):
+    with pytest.raises(HandlerFailed, match="S0: the event at 0 has failed 2 times"):
         running.drain(advance=True)
     assert running.failures == []
