@@ -17,6 +17,8 @@ class Unauthenticated(PenstockError):
 
     reason: str | None
     """What is wrong with it: for the hub's log alone."""
+    token: str | None
+    """The id of the token, if it was one of the hub's: for the hub's log alone."""
 
 
 class TooManyRequests(Unavailable):

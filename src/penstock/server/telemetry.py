@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from penstock.core.access import UNAUTHENTICATED, Caller
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Unauthenticated
 from penstock.hub.activity import Activity, Consumer, RequestEntry, hide_tokens
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
@@ -24,7 +24,7 @@ NO_ROUTE: Final = "-"
 AGENT_CHARS_MAX: Final = 200
 LOGGED_CHARS_MAX: Final = 1_000
 """The event of a request has at most so much of its path, and of its query."""
-_FREE_TEXTS: Final = frozenset({"method", "path", "flow_id", "feed", "consumer", "agent", "detail"})
+_FREE_TEXTS: Final = frozenset({"method", "path", "flow_id", "feed", "consumer", "agent", "detail", "reason"})
 """Members whose text callers choose."""
 _KEY: Final = "penstock.access"
 _log: Final = structlog.get_logger("penstock.access")
@@ -121,7 +121,7 @@ class AccessLine:
 
     def refuse(self, error: PenstockError) -> None:
         """Note the code and the detail of the error that ends the request, cut at `DETAIL_CHARS_MAX`."""
-        self.refusal = {"code": error.code, "detail": error.detail[:DETAIL_CHARS_MAX]}
+        self.refusal |= {"code": error.code, "detail": error.detail[:DETAIL_CHARS_MAX]}
 
     def end(self) -> None:
         """Note that the request has ended."""
@@ -224,6 +224,13 @@ def log_access(line: AccessLine) -> None:
     """Log *line* with structlog, as the application has configured it."""
     log = _log.debug if line.is_quiet else _log.info
     log(line.event, **line.members())
+
+
+def note_reason(scope: Scope, error: Unauthenticated) -> None:
+    """Have the access line of the request of *scope* say why its credential is refused: the client is not told."""
+    access: AccessLine | None = scope.get(_KEY)
+    if access is not None:
+        access.refusal |= {name: str(value)[:DETAIL_CHARS_MAX] for name, value in error.fields.items()}
 
 
 def access_of(request: Request) -> AccessLine:

@@ -31,6 +31,10 @@ class StoredToken(NamedTuple):
     used_at: int | None
     """When it was last used, to within a minute; None: never."""
 
+    def is_valid(self, now: int) -> bool:
+        """Return whether it has not expired."""
+        return self.expires_at is None or now < self.expires_at
+
 
 class Setting(NamedTuple):
     """Setting that an operator has made, identified by kind and name."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from penstock.core.access import Caller, Sender
 from penstock.core.times import format_time
-from penstock.errors import TokenNotFound
+from penstock.errors import TokenNotFound, Unauthenticated
 from penstock.hub.background import Clock
 from penstock.hub.changes import Change, record_change, record_changes
 from penstock.storage.admin import StoredToken
@@ -20,6 +20,8 @@ TOKEN_CHARS: Final = len(PREFIX) + 43
 _SECRET_BYTES: Final = 32
 USE_INTERVAL: Final = 60.0
 """Seconds between two records of when tokens were last used."""
+REVOKED_MAX: Final = 1_000
+"""So many revoked tokens are remembered, to say in the log why they are refused."""
 
 
 class NewToken(NamedTuple):
@@ -41,6 +43,8 @@ class Tokens:
         self._known: dict[bytes, StoredToken] = {}
         self._found: dict[bytes, StoredToken] = {}
         """By secret: those of the known tokens that were looked up."""
+        self._revoked: dict[bytes, str] = {}
+        """By digest: the ids of tokens that were known, and were deleted; the last to be deleted are last."""
         self._uses: dict[str, int] = {}
         self._noted_at = time.monotonic()
 
@@ -84,8 +88,8 @@ class Tokens:
             tx.settings.note_access_change()
         return created
 
-    def revoke(self, id: str, by: Sender | None = None) -> None:
-        """Delete a token; every hub refuses it within seconds.
+    def revoke(self, id: str, by: Sender | None = None) -> StoredToken:
+        """Delete a token, and return it; every hub refuses it within seconds.
 
         Raises:
             TokenNotFound: there is no such token.
@@ -96,6 +100,7 @@ class Tokens:
                 raise TokenNotFound(token=id)
             record_change(tx, Change("token", id, _describe(old), None), by, self._clock())
             tx.settings.note_access_change()
+        return old
 
     def list(self) -> Sequence[StoredToken]:
         """Return all tokens, in the order in which they were created, expired ones too."""
@@ -104,7 +109,10 @@ class Tokens:
 
     def replace_known(self, tokens: Sequence[StoredToken]) -> None:
         """Find *tokens* from here on, and no others."""
+        before = self._known
         self._known = known = {each.digest: each for each in tokens}
+        revoked = self._revoked | {digest: each.id for digest, each in before.items() if digest not in known}
+        self._revoked = dict(list(revoked.items())[-REVOKED_MAX:])
         self._found = {secret: known[each.digest] for secret, each in list(self._found.items()) if each.digest in known}
 
     @property
@@ -125,10 +133,22 @@ class Tokens:
                 return None
             looked_up[secret] = found
         now = self._clock()
-        if found.expires_at is not None and found.expires_at <= now:
+        if not found.is_valid(now):
             return None
         self._uses[found.id] = now
         return found.caller
+
+    def explain(self, secret: bytes) -> Unauthenticated:
+        """Return why `find` does not find *secret*, with the id of its token if that is known: for the log alone.
+
+        A token that was revoked before this process began, or long ago, is unknown.
+        """
+        digest = hashlib.sha256(secret).digest()
+        if (known := self._known.get(digest)) is not None:
+            return Unauthenticated(reason="token expired", token=known.id)
+        if (revoked := self._revoked.get(digest)) is not None:
+            return Unauthenticated(reason="token revoked", token=revoked)
+        return Unauthenticated(reason="token unknown")
 
     def note_uses(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Record the uses since the last record, if that is `USE_INTERVAL` ago.

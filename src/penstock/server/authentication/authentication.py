@@ -6,15 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Protocol, runtime_checkable
 
-import structlog
 from starlette.types import Scope
 
 from penstock.core.access import Caller
 from penstock.errors import TooManyRequests, Unauthenticated
-from penstock.hub.activity import hide_tokens
 from penstock.hub.hub import Hub
 from penstock.server.http.requests import CREDENTIAL
 from penstock.server.limits import find_network
+from penstock.server.telemetry import note_reason
 
 FREE_FAILURES: Final = 10
 """So many invalid credentials of one address are answered at once; later ones one after the other."""
@@ -26,7 +25,6 @@ ADDRESSES_MAX: Final = 10_000
 CALLER: Final = "penstock.caller"
 """The scope's key for the caller that was found."""
 _BEARER: Final = b"bearer "
-_log: Final = structlog.get_logger("penstock.authentication")
 
 
 class Method(Protocol):
@@ -46,7 +44,7 @@ class Method(Protocol):
         somebody else, such as for newer keys: by what is known here the credential is not valid.
 
         Raises:
-            Unauthenticated: the credential is not valid. Its fields are for the log alone.
+            Unauthenticated: the credential is not valid. Its fields are for the access log alone.
         """
 
     def close(self) -> None:
@@ -119,10 +117,11 @@ class Authentication:
                     scope[CALLER] = found
                     return found
         except Unauthenticated as error:
-            address = address_of(scope)
-            _log.info("invalid credential", address=address, path=hide_tokens(scope["path"]), **error.fields)
-            await self._failures.wait(find_network(address))
+            note_reason(scope, error)
+            await self._failures.wait(find_network(address_of(scope)))
             raise Unauthenticated from None
+        is_missing = scope.get(CREDENTIAL) is None
+        note_reason(scope, Unauthenticated(reason="no credential" if is_missing else "credential of another kind"))
         raise Unauthenticated
 
     def measure_keys_age(self) -> float | None:
@@ -145,9 +144,7 @@ class Authentication:
                     found.close()
                     break
         except Unauthenticated as error:
-            _log.info(
-                "credential no longer valid", caller=str(scope[CALLER]), path=hide_tokens(scope["path"]), **error.fields
-            )
+            note_reason(scope, error)
         raise Unauthenticated
 
     def close(self) -> None:

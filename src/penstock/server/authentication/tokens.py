@@ -11,7 +11,7 @@ from penstock.core.access import Caller
 from penstock.errors import Unauthenticated
 from penstock.hub.admin.tokens import PREFIX, TOKEN_CHARS
 from penstock.hub.hub import Hub
-from penstock.server.authentication.authentication import bearer_of
+from penstock.server.authentication.authentication import CALLER, bearer_of
 
 LOOK_INTERVAL: Final = 0.05
 """Seconds between two looks into the database for tokens that are not known, however many come."""
@@ -37,14 +37,18 @@ class TokenMethod:
         """Return the caller of the token in *scope*, which may have been created a moment ago; None if it has none.
 
         Raises:
-            Unauthenticated: the token is not well-formed; or, of the coroutine, unknown, revoked or expired.
+            Unauthenticated: the token is not well-formed, or was valid when the request began and is no longer; or, of
+                the coroutine, unknown, revoked or expired.
         """
         secret = bearer_of(scope)
         if secret is None or not secret.startswith(_PREFIX):
             return None
         if len(secret) != TOKEN_CHARS:
-            raise Unauthenticated
-        return self._hub.admin.tokens.find(secret) or self._look(secret)
+            raise Unauthenticated(reason="token malformed")
+        caller = self._hub.admin.tokens.find(secret)
+        if caller is None and CALLER in scope:
+            raise self._hub.admin.tokens.explain(secret)
+        return caller or self._look(secret)
 
     async def _look(self, secret: bytes) -> Caller:
         """Return whose token *secret* is by what the database says; one look serves all who wait for it."""
@@ -56,7 +60,7 @@ class TokenMethod:
                 await asyncio.to_thread(self._hub.admin.permissions.refresh)
         caller = self._hub.admin.tokens.find(secret)
         if caller is None:
-            raise Unauthenticated
+            raise self._hub.admin.tokens.explain(secret)
         return caller
 
     def close(self) -> None:

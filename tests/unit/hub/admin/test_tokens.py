@@ -52,6 +52,34 @@ def test_unknown_token_is_nobodys(hub: Hub, tokens: Tokens, secret: str) -> None
     assert find(hub, secret) is None
 
 
+def test_refused_token_is_explained_by_reason_and_id(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
+    expired, revoked = tokens.create(BILLING, expires_in=10), tokens.create(BILLING)
+    assert {find(hub, each.secret) for each in (expired, revoked)} == {BILLING}
+    clock.advance(seconds=10)
+    tokens.revoke(revoked.token.id)
+    hub.admin.permissions.refresh()
+
+    def explain(secret: str) -> tuple[str | None, str | None]:
+        error = tokens.explain(secret.encode())
+        return error.reason, error.token
+
+    assert explain(expired.secret) == ("token expired", expired.token.id)
+    assert explain(revoked.secret) == ("token revoked", revoked.token.id)
+    assert explain("pst_" + "a" * 43) == ("token unknown", None)
+
+
+def test_last_revoked_tokens_are_remembered(hub: Hub, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.hub.admin.tokens.REVOKED_MAX", 2)
+    created = [tokens.create(BILLING) for _ in range(3)]
+    hub.admin.permissions.refresh()
+    for each in created:
+        tokens.revoke(each.token.id)
+        hub.admin.permissions.refresh()
+
+    reasons = [tokens.explain(each.secret.encode()).reason for each in created]
+    assert reasons == ["token unknown", "token revoked", "token revoked"]
+
+
 def test_token_expires(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
     created = tokens.create(BILLING, expires_in=10)
     clock.advance(seconds=9)
