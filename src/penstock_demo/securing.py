@@ -96,7 +96,7 @@ def make_certificates(folder: Path) -> tuple[Path, Path, Path]:
 def make_tokens(folder: Path, database: str) -> dict[str, Path]:
     """Make a token for each caller, each in a file that only its owner may read; revoke those of an earlier run.
 
-    It is what `penstock token create NAME --expires-in 90d > NAME.token` does.
+    It is what `penstock token create NAME --expires-in 90d --to NAME.token` does.
 
     Raises:
         Failure: the database cannot be used.

@@ -74,6 +74,7 @@ def test_serve_refuses_addresses_of_others_without_authentication(penstock: Comm
         ("--default-access", "closed"),
         ("--auth", "password"),
         ("--auth", "token", "--admin", "jane"),
+        ("--auth", "token", "--admin", "usr:jane"),
     ],
 )
 def test_serve_refuses_options_of_access_that_contradict_each_other(

@@ -28,6 +28,7 @@ def test_token_is_printed_once_and_listed_without_its_secret(penstock: Command) 
 
     assert re.fullmatch(r"pst_[\w-]{43}\n", created.out)
     assert "not shown again" in created.err
+    assert "expires at 20" in created.err
     listed = penstock("token", "list")
     assert "service:billing" in listed.out
     assert created.out.strip() not in listed.out
@@ -47,6 +48,97 @@ def test_name_that_means_everybody_or_is_no_name_is_refused(penstock: Command, n
     penstock("migrate")
 
     assert penstock("token", "create", name).status == 2
+
+
+@pytest.mark.parametrize(("name", "advice"), [("usr:jane", "jane --kind user"), ("service:billing", "billing, not")])
+def test_name_with_a_type_before_it_is_refused(penstock: Command, name: str, advice: str) -> None:
+    penstock("migrate")
+    refused = penstock("token", "create", "--admin", name)
+
+    assert refused.status == 2
+    assert advice in " ".join(refused.err.split())
+    assert "All lists are empty" in penstock("access", "list").out
+
+
+def test_name_may_be_a_uri_or_a_service_account(penstock: Command) -> None:
+    penstock("migrate")
+
+    for name in ("spiffe://shop/billing", "system:serviceaccount:shop:billing"):
+        assert create(penstock, name)["caller"] == f"service:{name}"
+
+
+def test_duration_without_a_unit_is_refused(penstock: Command) -> None:
+    penstock("migrate")
+    refused = penstock("token", "create", "billing", "--expires-in", "90")
+
+    assert refused.status == 2
+    assert "'90' has no unit: write 90d or 90s" in " ".join(refused.err.split())
+
+
+def test_token_is_written_into_a_file_for_its_owner_alone(penstock: Command) -> None:
+    penstock("migrate")
+    created = penstock("token", "create", "billing", "--to", "billing.token")
+    file = penstock.directory / "billing.token"
+
+    assert created.out.endswith("service:billing is in billing.token; it never expires\n")
+    assert "pst_" not in created.out + created.err
+    assert re.fullmatch(r"pst_[\w-]{43}\n", file.read_text(encoding="ascii"))
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_token_replaces_no_file_unless_it_is_rotated(penstock: Command) -> None:
+    penstock("migrate")
+    file = penstock.directory / "billing.token"
+    created = json.loads(penstock("token", "create", "billing", "--to", file, "--output", "json").out)
+    first = file.read_text(encoding="ascii")
+    file.chmod(0o640)
+
+    refused = penstock("token", "create", "billing", "--to", file)
+    assert (refused.status, file.read_text(encoding="ascii")) == (1, first)
+    assert f"there is a file {file} already" in refused.err
+    assert penstock("token", "rotate", created["id"], "--overlap", "1h", "--to", file).status == 0
+    assert file.read_text(encoding="ascii") != first
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert penstock("token", "rotate", "nosuch", "--to", file).status == 1
+    assert len(json.loads(penstock("token", "list", "--output", "json").out)["items"]) == 2
+    assert {each.name for each in penstock.directory.iterdir() if "token" in each.name} == {"billing.token"}
+
+
+def test_token_for_a_folder_that_is_not_there_is_not_created(penstock: Command) -> None:
+    penstock("migrate")
+
+    assert "nosuch/a.token cannot be written" in penstock("token", "create", "billing", "--to", "nosuch/a.token").err
+    assert "There are no tokens" in penstock("token", "list").out
+
+
+def test_revocation_says_that_the_caller_stays_an_administrator(penstock: Command) -> None:
+    penstock("migrate")
+    first, second = create(penstock, "ops", "--admin"), create(penstock, "ops")
+
+    with_another = penstock("token", "revoke", first["id"])
+    last = penstock("token", "revoke", second["id"])
+
+    assert "admins" not in with_another.err
+    assert "is still one of the hub's admins" in last.err
+    assert "penstock access remove admins service:ops" in last.err
+
+
+def test_rights_to_everything_are_given_and_taken_one_by_one(penstock: Command) -> None:
+    penstock("migrate")
+    added = penstock("access", "add", "readers", "service:prometheus")
+    again = penstock("access", "add", "readers", "service:prometheus")
+
+    assert "now one of the hub's readers" in added.out
+    assert "The list admins is empty" in added.err
+    assert "already one of" in again.out
+    lists = penstock("access", "list", "--output", "json").json
+    assert lists == {"admins": [], "readers": ["service:prometheus"], "writers": []}
+    assert "service:prometheus" in penstock("access", "list").out
+    assert penstock("access", "remove", "writers", "service:prometheus").status == 1
+    assert "no longer" in penstock("access", "remove", "readers", "service:prometheus").out
+    for wrong in ("usr:jane", "prometheus", "service: prometheus", "*:jane"):
+        assert penstock("access", "add", "admins", wrong).status == 2, wrong
+    assert penstock("access", "list", "--output", "json").json == {"admins": [], "readers": [], "writers": []}
 
 
 def test_unknown_token_is_refused_by_name(penstock: Command) -> None:
@@ -84,6 +176,18 @@ def test_hub_takes_tokens_that_are_valid_and_refuses_all_others_alike(
         assert {each.status_code for each in refused} == {401}
         assert {each.headers["www-authenticate"] for each in refused} == {'Bearer realm="penstock"'}
         assert len({each.text for each in refused}) == 1
+        reasons: dict[str, str | None] = {}
+        while len(reasons) < 4:
+            line = serving.stderr.readline()
+            assert b"pst_" not in line
+            if "reason" in (said_of := json.loads(line)):
+                reasons[said_of["reason"]] = said_of.get("token")
+        assert reasons == {
+            "no credential": None,
+            "token revoked": billing["id"],
+            "token unknown": None,
+            "credential of another kind": None,
+        }
         named = ("event-type", "list", "--url", said["url"])
         assert "--token-file" in penstock(*named).err
         assert penstock(*named, PENSTOCK_TOKEN=admin["token"]).status == 0
@@ -93,6 +197,10 @@ def test_hub_takes_tokens_that_are_valid_and_refuses_all_others_alike(
         missing = penstock(*named, "--token-file", tmp_path / "nosuch")
         assert missing.status == 2
         assert "cannot be read" in missing.err
+        scraper = create(penstock, "prometheus", *at)["token"]
+        assert ask(scraper, "/metrics").status_code == 403
+        penstock("access", "add", "readers", "service:prometheus", *at)
+        until(lambda: ask(scraper, "/metrics").status_code == 200)
         rotated = json.loads(penstock("token", "rotate", admin["id"], *at, "--output", "json").out)
         until(lambda: ask(rotated["token"]).status_code == 200)
         assert ask(admin["token"]).status_code == 200

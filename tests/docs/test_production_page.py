@@ -1,7 +1,6 @@
 """The commands of docs/guides/production.md, one step after the other: TLS, tokens, alarms and a backup."""
 
 import os
-import re
 import signal
 import ssl
 import subprocess
@@ -37,13 +36,11 @@ class Machine:
             "CURL_CA_BUNDLE": str(authority.certificate),
         }
 
-    def run(self, script: str, **variables: str) -> str:
+    def run(self, script: str) -> str:
         """Run commands to their end and return what they print."""
         script = script.replace("hub.example:8080", f"localhost:{self.port}")
-        environment = self.environment | variables
-        done = subprocess.run(
-            ["bash", "-euc", script], cwd=self.folder, env=environment, check=False, capture_output=True, text=True
-        )
+        words = ["bash", "-euc", script]
+        done = subprocess.run(words, cwd=self.folder, env=self.environment, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -82,8 +79,8 @@ def block(beginning: str) -> str:
 
 def test_steps_lead_to_a_hub_with_tls_tokens_alarms_and_backups(machine: Machine) -> None:
     with machine.serving(block("penstock serve").strip()) as hub:
-        tokens = re.findall(r"^pst_[\w-]{43}$", machine.run(block("penstock token create")), re.MULTILINE)
-        assert len(tokens) == 2
+        assert "pst_" not in machine.run(block("penstock token create"))
+        tokens = [(machine.folder / f"{name}.token").read_text(encoding="ascii").strip() for name in ("ops", "shop")]
 
         checks = block("curl -i https://hub.example").splitlines()
         assert " 401 " in machine.run(checks[0]).splitlines()[0]
@@ -92,7 +89,7 @@ def test_steps_lead_to_a_hub_with_tls_tokens_alarms_and_backups(machine: Machine
             for token in tokens:
                 headers = {"Authorization": f"Bearer {token}"}
                 until(lambda headers=headers: client.get(url, headers=headers).status_code == 200, "it is taken")
-        assert " 200 " in machine.run(checks[1], TOKEN=tokens[1]).splitlines()[0]
+        assert " 200 " in machine.run(checks[1]).splitlines()[0]
 
         machine.run(block("penstock monitoring"))
         assert (machine.folder / "penstock-alerts.yml").stat().st_size

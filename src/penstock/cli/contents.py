@@ -68,6 +68,11 @@ CONTENTS: Final = {
         "penstock.cli.token:app",
         "Create, list, rotate and revoke the tokens by which callers identify themselves.",
     ),
+    "access": Entry(
+        HUB,
+        "penstock.cli.access:app",
+        "List, add and remove the callers who administer, read or write everything.",
+    ),
     "rejected": Entry(
         HUB,
         "penstock.cli.rejected:app",

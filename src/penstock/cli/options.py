@@ -28,15 +28,18 @@ def checked_url(url: str) -> str:
         raise typer.BadParameter(f"{error.value!r} is not {error.allowed}") from error
 
 
-def duration_parser(least: float, most: float | None = None) -> Callable[[object], float]:
+def duration_parser(least: float, most: float | None = None, *, unit: str = "") -> Callable[[object], float]:
     """Return the parser of an option that is a duration, such as `30s` or `15m`.
 
-    It returns the duration's seconds, from *least* to *most*.
+    It returns the duration's seconds, from *least* to *most*. With *unit*, an example such as `d`, a number without a
+    unit is refused where it could be mistaken for one of another unit.
     """
 
     def parse(given: object) -> float:
         from penstock.core.times import EXAMPLES, format_duration, parse_duration
 
+        if unit and str(given).strip().isdigit():  # A default is a float.
+            raise typer.BadParameter(f"{given!r} has no unit: write {given}{unit} or {given}s, for example")
         try:
             seconds = parse_duration(str(given))
         except ValueError:
@@ -45,6 +48,25 @@ def duration_parser(least: float, most: float | None = None) -> Callable[[object
             bounds = f"{format_duration(least)} or more" if most is None else f"{least:g} to {format_duration(most)}"
             raise typer.BadParameter(f"{given!r} is not {bounds}")
         return seconds
+
+    return parse
+
+
+def member_parser() -> Callable[[object], str]:
+    """Return the parser of a caller, or of all of a type, on a list of the hub: `service:billing`, `user:*`."""
+
+    def parse(given: object) -> str:
+        from penstock.core.access import WILDCARD, Attribute, is_caller_name
+
+        try:
+            member = Attribute.parse(str(given))
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        if member.data_type not in ("service", "user") and member != Attribute(WILDCARD, WILDCARD):
+            raise typer.BadParameter(f"{member.data_type!r} is no type of a caller: write service:NAME or user:NAME")
+        if member.value != WILDCARD and not is_caller_name(member.value):
+            raise typer.BadParameter(f"{member.value!r} is no name of a caller: it is printable text, such as billing")
+        return str(member)
 
     return parse
 

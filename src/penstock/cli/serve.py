@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 import typer
 
 from penstock.cli import authentication
-from penstock.cli.options import DATABASE, DatabaseOption, duration_parser
+from penstock.cli.options import DATABASE, DatabaseOption, duration_parser, member_parser
 
 if TYPE_CHECKING:
     from penstock.core.registry.definition import Limits
@@ -91,22 +91,13 @@ Insecure = Annotated[
 ]
 
 
-def _attribute(given: str) -> str:
-    from penstock.core.access import Attribute
-
-    try:
-        return str(Attribute.parse(given))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 Administrators = Annotated[
     list[str] | None,
     typer.Option(
         "--admin",
         envvar="PENSTOCK_ADMINS",
         metavar="TYPE:NAME",
-        parser=_attribute,
+        parser=member_parser(),
         help="An administrator of the hub, such as user:jane, besides those in its settings. Repeatable.",
     ),
 ]

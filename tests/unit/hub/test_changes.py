@@ -99,7 +99,7 @@ def test_each_change_of_settings_is_recorded_once(audited: Hub) -> None:
         settings.block("CONSUMER_APP", "billing", JANE)
     settings.unblock("CONSUMER_APP", "billing", JANE)
     settings.replace_administrators({key: [ADA] for key in ("admins", "readers", "writers")}, JANE)
-    settings.add_administrator(Attribute("service", "deploy"), JANE)
+    settings.add_member("admins", Attribute("service", "deploy"), JANE)
 
     events = read_log(audited)
 

@@ -6,7 +6,7 @@ the process that makes it, and in others within `watch.REFRESH_INTERVAL` and two
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
@@ -195,16 +195,30 @@ class Settings:
         self.check_changes()
         self._change([_put_list(name, given[name]) for name in LISTS], _ADMINISTRATORS, by)
 
-    def add_administrator(self, member: Attribute, by: Sender | None = None) -> None:
-        """Make a caller an administrator of the hub, besides those that there are.
+    def add_member(self, name: str, member: Attribute, by: Sender | None = None) -> bool:
+        """Put a caller on the list *name* of the hub, one of `LISTS`; return whether it was not there.
 
         Raises:
             DatabaseUnavailable: it may have been done all the same.
         """
+        return self._change_list(name, lambda listed: dict.fromkeys([*listed, member]), by)
+
+    def remove_member(self, name: str, member: Attribute, by: Sender | None = None) -> bool:
+        """Take a caller off the list *name* of the hub, also the last one; return whether it was there.
+
+        Raises:
+            DatabaseUnavailable: it may have been done all the same.
+        """
+        return self._change_list(name, lambda listed: (each for each in listed if each != member), by)
+
+    def _change_list(
+        self, name: str, change: Callable[[Sequence[Attribute]], Iterable[Attribute]], by: Sender | None
+    ) -> bool:
         with self._store.write() as tx:
-            listed = SettingsSnapshot.of(tx.settings.list()).administration["admins"]
-            members = tuple(dict.fromkeys([*listed, member]))
-            self._put(tx, [_put_list("admins", members)], _ADMINISTRATORS, by)
+            before = SettingsSnapshot.of(tx.settings.list()).administration[name]
+            after = tuple(change(before))
+            self._put(tx, [_put_list(name, after)], _ADMINISTRATORS, by)
+        return before != after
 
     def switch(self, feature: str, *, on: bool, by: Sender | None = None) -> None:
         """Switch a feature on or off; harmless when repeated.
