@@ -59,12 +59,12 @@ def publish_numbers(url: str, who: int, seed: int, batches: int, partitions: int
             each.result(300)
 
 
-def follow_numbers(url: str, seed: int, total: int, partitions: int, told: Any) -> None:
-    """Follow all partitions in pages of any size until *total* events are there; put them into the queue *told*."""
+def follow_numbers(url: str, seed: int, total: Any, partitions: int, told: Any) -> None:
+    """Follow all partitions in pages of any size until *total*, once it is set; put the events into *told*, a queue."""
     chance = random.Random(seed)
     with hub_on(url) as hub:
         follower = Follower(hub, range(partitions))
-        while sum(map(len, follower.found.values())) < total:
+        while not total.value or sum(map(len, follower.found.values())) < total.value:
             follower.page(chance.choice([1, 2, 7, 50, 1000]))
         told.put([[(each["by"], each["n"]) for each in follower.found[p]] for p in range(partitions)])
 

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.core.registry.event_type import EventType
-from penstock.errors import EventTypeNotFound, InvalidEvent
+from penstock.errors import EventTypeNotFound
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.storage.store import Tx
-from penstock.testing.factories import an_event_type
-from tests.failing import has_code
 from tests.promises.scene import NAME, create, event, feed, hub_on, rows_of, service, until
 from tests.promises.test_rejected_row_harms_no_other import refuse_poison
 
@@ -102,29 +99,6 @@ def test_publisher_that_cancels_harms_no_other(hub: Hub, url: str) -> None:
     assert [each["n"] for each in feed(hub)] == [*(n for n in range(MANY) if n % 3), "after"]
 
 
-def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(hub: Hub, url: str) -> None:
-    """Another hub drops the event type and creates it again between preparation and commit."""
-    create(hub, "kept.one")
-    hub.log.publish(NAME, [event({"n": "of the first feed"})])
-    with block_committer(hub, url) as tx:
-        kept = [hub.log.submit("kept.one", [event({"n": n})]) for n in range(3)]
-        fit = hub.log.submit(NAME, [event({"id": 7, "n": n}) for n in range(5)])
-        unfit = hub.log.submit(NAME, [event({"id": 1}), event({"n": "no id"})], lines=[3, 8])
-        tx.registry.delete(NAME)
-        again = {"partition_count": 4, "partition_strategy": "hash", "partition_key_fields": ["id"]}
-        tx.registry.insert(EventType.parse(an_event_type(NAME, **again)), 1)
-
-    published = fit.result(300)
-    ((partition, next_offset),) = published.next_offsets.items()
-    assert next_offset == 5
-    assert (published.feed.epoch, published.feed.partition_count) == (2, 4)
-    assert [each["n"] for each in feed(hub, partition)] == list(range(5))
-    with pytest.raises(InvalidEvent, check=has_code("partition-refused")) as refused:
-        unfit.result(300)
-    assert refused.value.line == 8
-    assert [each.result(300).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
-
-
 def test_publishes_to_an_event_type_dropped_before_the_commit_fail_alone(hub: Hub, url: str) -> None:
     create(hub, "kept.one")
     with block_committer(hub, url) as tx:
@@ -136,12 +110,3 @@ def test_publishes_to_an_event_type_dropped_before_the_commit_fail_alone(hub: Hu
         with pytest.raises(EventTypeNotFound):
             each.result(300)
     assert [each.result(300).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
-
-
-def test_invalid_publish_is_refused_before_it_is_queued(hub: Hub) -> None:
-    for bad in ([event([1])], [event({}), event("x")]):
-        with pytest.raises(InvalidEvent):
-            hub.log.submit(NAME, bad)
-
-    assert hub.log.publish(NAME, []).next_offsets == {}, "a publish of nothing stores nothing"
-    assert hub.log.publish(NAME, [event({})]).next_offsets == {0: 1}

@@ -1,6 +1,5 @@
 """Offsets of a partition have no holes and are given in the order of the commits."""
 
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from itertools import pairwise
@@ -76,26 +75,6 @@ def test_publish_waits_for_an_append_under_way_and_follows_it_without_a_hole(
 
     assert waiting.result(PATIENCE_SECONDS).next_offsets == {0: 1 if is_undone else 2}
     assert [each["by"] for each in feed(hub)] == (["hub"] if is_undone else ["slow", "hub"])
-
-
-def test_refused_publishes_leave_no_hole(hub: Hub) -> None:
-    create(hub, WIDE, partitions=2)
-    publishers, barrier = 8, threading.Barrier(8)
-
-    def publish(who: int) -> None:
-        barrier.wait()
-        for n in range(10):
-            batch = [event({"by": who, "n": n}), event({"by": who, "n": n}, 1 if n % 3 else 99)]
-            try:
-                hub.log.publish(WIDE, batch)
-            except Exception:  # noqa: BLE001 - every third is refused, by whichever error
-                assert n % 3 == 0
-
-    with ThreadPoolExecutor(publishers) as threads:
-        list(threads.map(publish, range(publishers)))
-
-    assert [head.next_offset for head in hub.log.find_heads(WIDE)[1].values()] == [publishers * 6] * 2
-    assert len(feed(hub, 0, WIDE)) == len(feed(hub, 1, WIDE)) == publishers * 6
 
 
 def test_appends_lock_head_rows_and_write_none(postgres_url: str) -> None:

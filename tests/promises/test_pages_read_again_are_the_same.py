@@ -6,8 +6,7 @@ from penstock.core.log.cursor import FIRST
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import WantedPartition
 from tests.exhaustive import examples
-from tests.promises.scene import JOINED, NAME, Follower, create, event, seeded
-from tests.store_contract.database import data_of
+from tests.promises.scene import JOINED, Follower, create, event, seeded
 
 WIDE, PARTITIONS = "wide", 3
 
@@ -65,16 +64,3 @@ def test_pages_of_any_size_make_the_same_feed(hub: Hub) -> None:
 
     for size in (1, 2, 3, 17, 1000):
         assert Follower(hub, (0, 1), WIDE).all(size) == whole
-
-
-def test_events_have_the_same_bytes_by_line_and_by_column(hub: Hub) -> None:
-    awkward = ["\\", "\t", "\\N", "Zoë 🚰", '"', "%s", "\u2028", "a" * 70_000]
-    hub.log.publish(NAME, [event({"x": text}, key=f"k{n}", headers={"h": text[:9]}) for n, text in enumerate(awkward)])
-    reading = hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 1000)
-    follower = Follower(hub)
-    follower.all()
-
-    chunk = hub.log.reader.read_next_columns(reading, reading.tracks[0])
-
-    assert chunk is not None
-    assert b"\n".join(data_of(chunk.columns)) == between(hub, {0: FIRST}, follower.cursors, NAME)[0]

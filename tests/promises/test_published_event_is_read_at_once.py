@@ -6,24 +6,11 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from penstock.hub.hub import Hub
 from penstock.testing.live_hub import live_hub
 from penstock.wire.log.feedapi import ARROW
 from tests.promises.scene import NAME, Follower, Remote, commit_to_outbox, hub_on, service
 
 ROUNDS = 12
-
-
-def test_heads_and_the_last_cursor_include_committed_outbox_events(hub: Hub, url: str) -> None:
-    for n in range(4):
-        commit_to_outbox(url, {"n": n})
-        assert [head.next_offset for head in hub.log.find_heads(NAME)[1].values()] == [2 * n + 1]
-
-        commit_to_outbox(url, {"n": n})
-        follower = Follower(hub)
-        follower.cursors = {0: "_last"}
-        assert follower.page() == 0
-        assert follower.cursors[0].endswith(f"-{2 * n + 2}")
 
 
 def test_next_read_shows_a_committed_outbox_event_beside_an_open_transaction(migrated_postgres_url: str) -> None:

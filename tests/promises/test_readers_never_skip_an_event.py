@@ -17,50 +17,31 @@ Numbers = list[tuple[Any, int]]
 """The events of a partition: by whom they are published, and their numbers."""
 
 
-def test_readers_beside_and_after_publishers_in_other_processes_see_one_history(url: str) -> None:
-    """One of the publishers is slow between its lock and its commit; readers in this process and in others follow."""
+def test_readers_in_several_processes_beside_publishers_see_one_history(url: str) -> None:
+    """One of the publishers is slow between its lock and its commit."""
     chance = seeded()
-    told = FORKSERVER.Queue()
+    told, total = FORKSERVER.Queue(), FORKSERVER.Value("q", 0)
     with hub_on(url, partitions=PARTITIONS) as hub:
         publishers = [(url, who, chance.getrandbits(32), BATCHES, PARTITIONS) for who in range(PUBLISHERS)]
-        with run_processes(publish_numbers, *publishers) as publishing:
-            slow = threading.Thread(target=append_slowly, args=(url, hub, Random(chance.getrandbits(32))))
-            slow.start()
-            early = Follower(hub, range(PARTITIONS))
-            while any(process.is_alive() for process in publishing):
-                early.page(chance.choice([1, 3, 100]))
-            join_all(publishing)
-            slow.join()
-        early.all()
-        whole = [numbers_of(feed(hub, partition)) for partition in range(PARTITIONS)]
-    late = [(url, chance.getrandbits(32), sum(map(len, whole)), PARTITIONS, told) for _ in range(READERS)]
-    with run_processes(follow_numbers, *late) as following:
-        histories = [told.get(timeout=300) for _ in range(READERS)]
-        join_all(following)
+        readers = [(url, chance.getrandbits(32), total, PARTITIONS, told) for _ in range(READERS)]
+        with run_processes(follow_numbers, *readers) as following:
+            with run_processes(publish_numbers, *publishers) as publishing:
+                slow = threading.Thread(target=append_slowly, args=(url, hub, Random(chance.getrandbits(32))))
+                slow.start()
+                here = Follower(hub, range(PARTITIONS))
+                while any(process.is_alive() for process in publishing):
+                    here.page(chance.choice([1, 3, 100]))
+                join_all(publishing)
+                slow.join()
+            whole = [numbers_of(feed(hub, partition)) for partition in range(PARTITIONS)]
+            total.value = sum(map(len, whole))
+            histories = [told.get(timeout=300) for _ in range(READERS)]
+            join_all(following)
+        here.all()
 
     assert_numbered(whole)
-    assert [numbers_of(early.found[partition]) for partition in range(PARTITIONS)] == whole
+    assert [numbers_of(here.found[partition]) for partition in range(PARTITIONS)] == whole
     assert histories == [whole] * READERS
-
-
-def test_readers_in_other_processes_beside_a_publisher_see_one_history(url: str) -> None:
-    chance = seeded()
-    told = FORKSERVER.Queue()
-    with hub_on(url, partitions=1) as hub:
-        total = SLOW + examples(150, 600)
-        follower = (url, chance.getrandbits(32), total, 1, told)
-        with run_processes(follow_numbers, follower, follower) as following:
-            appending = threading.Thread(target=append_slowly, args=(url, hub, chance))
-            appending.start()
-            for n in range(total - SLOW):
-                hub.log.publish(NAME, [event({"by": 0, "n": n})])
-            appending.join()
-            first, second = told.get(timeout=300), told.get(timeout=300)
-            join_all(following)
-        whole = numbers_of(feed(hub))
-
-    assert_numbered([whole])
-    assert first == second == [whole]
 
 
 def test_event_shows_once_all_events_before_it_do(hub: Hub, other: Hub, url: str) -> None:

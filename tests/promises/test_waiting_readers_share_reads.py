@@ -118,9 +118,3 @@ def test_recreated_event_type_shares_no_read_with_the_one_before(app: App, elsew
         hub.registry.delete(NAME)
         create(hub, partitions=2)
     assert events_of(app.get("?n=2&cursor0=_first")) == []
-
-
-def test_later_reader_at_the_same_cursor_gets_newer_events_too(app: App) -> None:
-    for count in range(1, 4):
-        app.publish({"data": {"n": count - 1}})
-        assert [n for _, n in events_of(app.get("?n=2&cursor0=_first"))] == list(range(count))
