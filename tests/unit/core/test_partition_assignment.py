@@ -87,6 +87,8 @@ def test_partitions_are_assigned_evenly_and_stay_where_they_can(
 def test_partition_of_a_gone_session_passes_on_once_it_is_released() -> None:
     assert shown(assign_slots(slots("xxaa"), sessions("ab"), ending={"x"})) == "x>b x>b a a"
     assert shown(assign_slots(slots("xxaa"), [], ending={"x"})) == "x x - -"
+    assert shown(assign_slots(slots("xxaa"), sessions("b"), expired={"x"})) == "b b b b"
+    assert shown(assign_slots(slots("xxaa"), [], expired={"x"})) == "x x - -"
     assert PartitionSlot(("orders", 0), "x", "b").release() == PartitionSlot(("orders", 0), "b")
     assert PartitionSlot(("orders", 0), "x").release() == PartitionSlot(("orders", 0))
 
