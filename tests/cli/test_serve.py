@@ -75,6 +75,7 @@ def test_serve_refuses_addresses_of_others_without_authentication(penstock: Comm
         ("--auth", "password"),
         ("--auth", "token", "--admin", "jane"),
         ("--auth", "token", "--admin", "usr:jane"),
+        ("--limit", "requests=1", "--limit", "requests=2"),
     ],
 )
 def test_serve_refuses_options_of_access_that_contradict_each_other(

@@ -100,6 +100,18 @@ def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_pa
     assert 89 * 86_400 < float(seconds_left) <= 90 * 86_400
 
 
+def test_hub_with_an_expired_certificate_says_so_when_it_starts(penstock: Command, tmp_path: Path) -> None:
+    certificate, key = Authority(tmp_path).sign_for_server(begins=-2 * DAY, ends=-DAY)
+    with penstock.start("serve", "--port", 0, "--tls-cert", certificate, "--tls-key", key) as serving:
+        url = url_of(serving)
+        warning = json.loads(serving.stderr.readline()) if serving.stderr else {}
+        asked = penstock("event-type", "list", "--url", url.replace("https://", "http://"))
+
+    assert (warning["level"], warning["event"]) == ("warning", "clients will refuse the certificate")
+    assert f"{certificate} has expired" in warning["reason"]
+    assert "begin the address with https://" in asked.err
+
+
 def test_hub_with_idle_tls_connections_stops_at_once(penstock: Command, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     certificate, key = authority.sign_for_server()

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from penstock import errors
+from penstock.cli.hub import describe_credential
 from penstock.cli.streams import OutputClosed, OutputFailed
 from penstock.errors import PenstockError
 
@@ -45,6 +46,10 @@ _HINTS: Final[dict[str, str]] = {
 What those say that open a database is in `penstock.cli.database`.
 """
 
+_REFUSED_HINT: Final = (
+    "It may have expired, or been revoked: the hub's log says why. Where the hub's database is, `penstock token list` "
+    "shows its tokens, and `penstock token create` makes one."
+)
 _DETAILS: Final[dict[str, str]] = {
     errors.GroupKindDiffers.code: "{group} is a {kind}, which has commands of its own",
 }
@@ -100,8 +105,10 @@ def _write_out() -> None:
 def told(error: PenstockError) -> tuple[str, str | None]:
     """Return what is wrong, and what to do about it, in the words of the command line."""
     detail, hint = (_find_text(texts, error) for texts in (_DETAILS, _HINTS))
-    if "WRONG_VERSION_NUMBER" in str(error.fields.get("reason", "")):
-        hint = "The server there speaks no TLS: begin the address with http://."
+    if isinstance(error, errors.Unauthenticated) and (credential := describe_credential()) is not None:
+        return f"the hub refused {credential}", _REFUSED_HINT
+    if isinstance(error, errors.Unreachable) and error.code == errors.Unreachable.code:
+        hint = hint if error.hint == errors.Unreachable.hint else None
     return detail or error.detail, hint or error.hint
 
 

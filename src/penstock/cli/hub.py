@@ -48,6 +48,13 @@ def find_credential() -> Any:
     return None
 
 
+def describe_credential() -> str | None:
+    """Return in words which credential the command has sent to the hub; None if it has none."""
+    if "token_file" in _given:
+        return f"the token in the file {_given['token_file']}"
+    return f"the token in the variable {TOKEN}" if os.environ.get(TOKEN) else None
+
+
 def find_spark_options() -> dict[str, str]:
     """Return the credential of the command as options of `format("penstock")`."""
     if "token_file" in _given:

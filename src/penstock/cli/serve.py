@@ -218,6 +218,7 @@ def serve(
         authentication.TlsOptions(tls_cert, tls_key, tls_client_ca),
     )
     options.check()
+    _check_limits(limit or ())
     _check_access(host, auth, insecure=insecure, admin=admin, default_access=default_access)
     as_json = logs.is_json(log_format)
     handler = logs.configure(log_level, as_json=as_json)
@@ -234,7 +235,10 @@ def serve(
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1], "http" if tls is None else "https")
-        served = _Served(url, hub.store.url, created=created, is_open=not (auth or is_loopback(host)))
+        fault = None if tls is None else tls.find_fault()
+        served = _Served(
+            url, hub.store.url, created=created, is_open=not (auth or is_loopback(host)), certificate_fault=fault
+        )
         listening.serve(
             HubApp(
                 lambda: hub,
@@ -308,6 +312,16 @@ def collect_garbage_less_often() -> None:
 OPEN_FILES_MAX: Final = 1 << 20
 FILES_KEPT: Final = 256
 """So many open files are left for the database and the rest of the process."""
+
+
+def _check_limits(given: Sequence[str]) -> None:
+    """Raise BadParameter if a limit is given twice."""
+    from penstock.server.limits import UsageLimits
+
+    try:
+        UsageLimits().replace(given)
+    except ValueError as error:
+        raise typer.BadParameter(f"--limit: {error}") from None
 
 
 def usage_limits(given: Sequence[str], *, is_open: bool) -> "UsageLimits":
@@ -391,17 +405,23 @@ class _Served(NamedTuple):
     """Whether the database file was created."""
     is_open: bool
     """Whether others than this machine can connect, and nobody is asked who they are."""
+    certificate_fault: str | None
+    """What clients refuse the certificate for; None if it is valid, or there is none."""
 
 
 def _announce(served: _Served, *, as_json: bool) -> None:
-    url, database, created, is_open = served
+    url, database, created, is_open, fault = served
     if as_json:
         import structlog
+
+        from penstock.server.http.tls import CLIENTS_REFUSE
 
         log = structlog.get_logger("penstock.serve")
         log.info("serving", url=url, database=database, created=created)
         if is_open:
             log.warning(OPEN_TO_ALL, url=url)
+        if fault is not None:
+            log.warning(CLIENTS_REFUSE, reason=fault)
         return
     from penstock import __version__
     from penstock.cli.output import tell
@@ -412,4 +432,7 @@ def _announce(served: _Served, *, as_json: bool) -> None:
     if is_open:
         tell(f"  WARNING    {OPEN_TO_ALL}.", style="bold red")
         tell("             Use --auth token, or --host 127.0.0.1 behind a proxy that asks.", style="red")
+    if fault is not None:
+        tell(f"  WARNING    {fault}. Clients will refuse it.", style="bold red")
+        tell("             Replace the files: a running hub loads them within seconds.", style="red")
     tell("  Ctrl-C stops it.", style="dim")

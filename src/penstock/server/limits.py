@@ -73,7 +73,7 @@ class UsageLimits(NamedTuple):
         """Return these limits with others in place of some, which are written as `NAME=VALUE`.
 
         Raises:
-            ValueError: one is not written so.
+            ValueError: one is not written so, or is there twice.
 
         >>> limits = UsageLimits().replace(["requests=100", "bytes-in=5MB", "total-connections=none"])
         >>> limits.caller.requests, limits.caller.bytes_in, limits.total.connections
@@ -83,7 +83,10 @@ class UsageLimits(NamedTuple):
         for each in given:
             name, value = _parse(each)
             is_total = name.startswith(TOTAL)
-            changed[is_total][name.removeprefix(TOTAL).replace("-", "_")] = value
+            field = name.removeprefix(TOTAL).replace("-", "_")
+            if field in changed[is_total]:
+                raise ValueError(f"{name} is given twice: leave out all but one")
+            changed[is_total][field] = value
         return UsageLimits(self.caller._replace(**changed[False]), self.total._replace(**changed[True]))
 
 

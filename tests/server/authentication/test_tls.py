@@ -25,7 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from penstock.server.authentication.certificates import CertificateMethod
 from penstock.server.http.http1 import http1
-from penstock.server.http.tls import NameKind, ServerTls, TlsFiles, TlsFilesUnusable, read_expiry
+from penstock.server.http.tls import NameKind, ServerTls, TlsFiles, TlsFilesUnusable, read_validity
 from tests.server.authentication.authority import DAY, Authority
 
 Pair = tuple[Path, Path]
@@ -345,7 +345,21 @@ def test_expiry_is_that_of_the_certificate(authority: Authority, days: int) -> N
     certificate, _ = authority.sign("c", cn=["billing"], ends=timedelta(days=days))
 
     expected = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
-    assert read_expiry("a text before it\n" + certificate.read_text()) == expected
+    assert read_validity("a text before it\n" + certificate.read_text()).ends_at == expected
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "fault"),
+    [(-2 * DAY, -DAY, "has expired: it was valid until 20"), (DAY, 2 * DAY, "is not valid before 20"), (-DAY, DAY, "")],
+    ids=["expired", "early", "valid"],
+)
+def test_certificate_that_is_not_valid_now_has_a_fault(
+    authority: Authority, begins: timedelta, ends: timedelta, fault: str
+) -> None:
+    tls = ServerTls(TlsFiles(*authority.sign_for_server("now", begins=begins, ends=ends)))
+
+    assert fault in (tls.find_fault() or "")
+    assert bool(fault) == (tls.find_fault() is not None)
 
 
 def test_seconds_left_are_negative_for_an_expired_certificate(authority: Authority) -> None:

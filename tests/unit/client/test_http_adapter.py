@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from penstock.client.http.adapter import build_request, failure_of, log_pause
+from penstock.client.http.proxies import MAY_SPEAK_TLS, SPEAKS_NO_TLS
 from penstock.errors import ConnectionLost, PenstockError, Unavailable, Unreachable
 from penstock.wire.http import HttpRequest, Pause
 
@@ -40,6 +41,23 @@ def test_exception_means_that_nothing_or_perhaps_something_was_sent(
     else:
         assert (type(found), found.__cause__) == (meaning, error)
         assert type(error).__name__ in str(found)
+
+
+@pytest.mark.parametrize(
+    ("error", "url", "hint"),
+    [
+        (httpx2.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version"), "https://s", SPEAKS_NO_TLS),
+        (httpx2.ConnectError("refused"), "https://s", Unreachable.hint),
+        (httpx2.RemoteProtocolError("Server disconnected without sending a response."), "http://s", MAY_SPEAK_TLS),
+        (httpx2.RemoteProtocolError("Server disconnected without sending a response."), "https://s", "Read again"),
+        (httpx2.ReadTimeout("slow"), "http://s", "Read again"),
+    ],
+)
+def test_hint_names_the_other_scheme_if_that_may_be_wrong(error: Exception, url: str, hint: str) -> None:
+    found = failure_of(error, url)
+
+    assert found is not None
+    assert (found.hint or "").startswith(hint)
 
 
 @pytest.mark.parametrize(

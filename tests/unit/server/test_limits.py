@@ -64,6 +64,12 @@ def test_caller_has_its_rate_and_no_other_pays_for_it(clock: Clock) -> None:
     assert count_admitted(limited, GREEDY) == burst, "a pause earns no more than a burst"
 
 
+def test_limit_that_is_given_twice_is_refused() -> None:
+    assert UsageLimits().replace(["requests=1", "total-requests=2"]).total.requests == 2
+    with pytest.raises(ValueError, match="total-bytes-in is given twice"):
+        UsageLimits().replace(["total-bytes-in=1", "bytes-in=1", "total-bytes-in=1"])
+
+
 def test_refusal_names_the_limit_and_the_seconds_after_which_a_repeat_succeeds(clock: Clock) -> None:
     limited = limiter(clock, "bytes-out=1MB")
     limited.begin(GREEDY).send(5_500_000)

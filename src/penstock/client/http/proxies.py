@@ -15,6 +15,12 @@ _NUMBERS: Final = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)(\.(0[xX][0-9a-fA-F]+|[
 PORTS: Final = {"http": 80, "https": 443}
 _UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 """The reason that OpenSSL gives for a certificate that it cannot verify."""
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+"""The reasons that versions of OpenSSL give for an answer in plain text."""
+_NO_ANSWER: Final = "without"
+"""In the reasons of HTTP libraries for a server that has closed the connection before it has answered anything."""
+SPEAKS_NO_TLS: Final = "The server there speaks no TLS: begin the address with http://."
+MAY_SPEAK_TLS: Final = "If the hub there speaks TLS, begin the address with https://."
 SYSTEM: Final = "the system's settings"
 """The source of a proxy on macOS and Windows that no variable names."""
 
@@ -66,7 +72,12 @@ def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent:
     if _UNTRUSTED in reason:
         return Unreachable.of("certificate-untrusted", url=url, reason=reason)
     if proxy is None:
-        return (Unreachable if is_unsent else ConnectionLost)(url=url, reason=reason)
+        error = (Unreachable if is_unsent else ConnectionLost)(url=url, reason=reason)
+        if is_unsent and any(each in reason for each in _NO_TLS):
+            error.hint = SPEAKS_NO_TLS
+        if not is_unsent and _NO_ANSWER in reason and url.startswith("http://"):
+            error.hint = f"{MAY_SPEAK_TLS} Otherwise: {error.hint}"
+        return error
     if is_unsent:
         return Unreachable.of(
             "proxy-unreachable", url=url, reason=reason, proxy=proxy.without_password, variable=proxy.variable

@@ -26,6 +26,7 @@ NameKind = Literal["cn", "dns", "uri", "email"]
 _KINDS: Final[Mapping[str, NameKind]] = {"commonName": "cn", "DNS": "dns", "URI": "uri", "email": "email"}
 _VERSION, _UTC_TIME = 0xA0, 0x17
 """Tags of DER."""
+CLIENTS_REFUSE: Final = "clients will refuse the certificate"
 _log: Final = structlog.get_logger("penstock.tls")
 
 
@@ -68,7 +69,17 @@ class ServerTls:
     @property
     def expires_at(self) -> float:
         """When the server's certificate expires, in seconds since 1970."""
-        return self._loaded.expires_at
+        return self._loaded.validity.ends_at
+
+    def find_fault(self) -> str | None:
+        """Return what clients refuse the certificate for, by the clock of this machine; None if it is valid now."""
+        begins_at, ends_at = self._loaded.validity
+        now = time.time()
+        if now < begins_at:
+            return f"the certificate {self._files.certificate} is not valid before {_format(begins_at)}"
+        if now >= ends_at:
+            return f"the certificate {self._files.certificate} has expired: it was valid until {_format(ends_at)}"
+        return None
 
     def measure_seconds_left(self) -> float:
         """Return for how many seconds the certificate is still valid; less than 0 once it has expired."""
@@ -95,7 +106,9 @@ class ServerTls:
                 _log.error("certificate not loaded", reason=self._failure)
             return False
         self._seen, self._failure = seen, ""
-        _log.info("certificate loaded", expires_at=datetime.fromtimestamp(self.expires_at, UTC).isoformat())
+        _log.info("certificate loaded", expires_at=_format(self.expires_at))
+        if (fault := self.find_fault()) is not None:
+            _log.warning(CLIENTS_REFUSE, reason=fault)
         return True
 
     def _run(self) -> None:
@@ -111,9 +124,20 @@ class ServerTls:
         connection.context = self._loaded.context
 
 
+class Validity(NamedTuple):
+    """When a certificate is valid, in seconds since 1970."""
+
+    begins_at: float
+    ends_at: float
+
+
 class _Loaded(NamedTuple):
     context: ssl.SSLContext
-    expires_at: float
+    validity: Validity
+
+
+def _format(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()
 
 
 def _state_of(path: Path) -> object:
@@ -132,7 +156,7 @@ def _load(files: TlsFiles) -> _Loaded:
     certificate = _read(files.certificate, "certificate")
     _read(files.key, "key")
     try:
-        expires_at = read_expiry(certificate)
+        validity = read_validity(certificate)
         context.load_cert_chain(files.certificate, files.key, _refuse_password)
     except (ssl.SSLError, ValueError) as error:
         names = f"the certificate {files.certificate} with the key {files.key}"
@@ -150,7 +174,7 @@ def _load(files: TlsFiles) -> _Loaded:
         # A session that is resumed would not be checked against new authorities.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
-    return _Loaded(context, expires_at)
+    return _Loaded(context, validity)
 
 
 def _read(path: Path, kind: str) -> str:
@@ -171,8 +195,8 @@ def _explain(error: Exception) -> str:
     return reason or str(error) or type(error).__name__
 
 
-def read_expiry(pem: str) -> float:
-    """Return when the first certificate in *pem* expires, in seconds since 1970 (RFC 5280, 4.1).
+def read_validity(pem: str) -> Validity:
+    """Return when the first certificate in *pem* is valid (RFC 5280, 4.1).
 
     Raises:
         ValueError: there is no certificate.
@@ -186,13 +210,17 @@ def read_expiry(pem: str) -> float:
         der = ssl.PEM_cert_to_DER_cert(begin + body + end)
         signed = _elements(_elements(der)[0][1])[0][1]
         parts = [content for tag, content in _elements(signed) if tag != _VERSION]
-        _, (tag, text) = _elements(parts[3])  # After the serial number, the algorithm and the issuer: the validity.
-        digits = text.decode("ascii")
-        if tag == _UTC_TIME:
-            digits = ("19" if digits[:2] >= "50" else "20") + digits
-        return timegm(time.strptime(digits, "%Y%m%d%H%M%SZ"))
+        first, last = _elements(parts[3])  # After the serial number, the algorithm and the issuer: the validity.
+        return Validity(_parse_time(*first), _parse_time(*last))
     except (IndexError, ValueError) as error:
         raise ValueError(f"the certificate is malformed: {error}") from None
+
+
+def _parse_time(tag: int, text: bytes) -> float:
+    digits = text.decode("ascii")
+    if tag == _UTC_TIME:
+        digits = ("19" if digits[:2] >= "50" else "20") + digits
+    return timegm(time.strptime(digits, "%Y%m%d%H%M%SZ"))
 
 
 def _elements(der: bytes) -> list[tuple[int, bytes]]:
