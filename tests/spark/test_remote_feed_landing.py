@@ -85,6 +85,10 @@ def numbers(rows: list[tuple[int, int, str]]) -> list[int]:
 
 def test_event_is_in_one_micro_batch_with_a_number_of_its_own(version_one: Steps, lists: ListReader) -> None:
     end, [first] = version_one.run()
+    again = version_one.reader()
+    for _ in range(2):  # As Spark does which runs the first micro-batch again: it has not kept where that began.
+        assert version_one.rows(again, again.initialOffset(), end) == first
+        again.commit(end)
     lists.add(1, {"n": 21})
     end, [second] = version_one.run(end)
 
@@ -370,12 +374,6 @@ def test_batch_and_new_stream_begin_at_the_same_cursors(
     ]
 
     assert sorted(json.loads(row["data"])["n"] for row in batch) == numbers([row for rows in streamed for row in rows])
-
-
-def test_events_that_are_texts_are_rows(version_two: Steps, splitting: SplittingFeed) -> None:
-    splitting.add(0, "a text", {"n": 1})
-
-    assert version_two.run()[1] == [[(0, 0, '"a text"'), (0, 1, '{"n": 1}')]]
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -3,21 +3,6 @@ import threading
 from penstock.spark.nakadi.inbox import Inbox
 
 
-def test_inbox_returns_items_in_order() -> None:
-    inbox: Inbox[str] = Inbox(100)
-    assert inbox.put("a", 1)
-    assert inbox.put("b", 1)
-
-    assert [inbox.take(0), inbox.take(0), inbox.take(0)] == ["a", "b", None]
-
-
-def test_inbox_take_waits_for_an_item() -> None:
-    inbox: Inbox[str] = Inbox(100)
-    threading.Timer(0.01, inbox.put, ["a", 1]).start()
-
-    assert inbox.take(300) == "a"
-
-
 def test_inbox_put_waits_while_it_is_full() -> None:
     inbox: Inbox[int] = Inbox(10)
     assert inbox.put(0, 50), "one item is taken, however large"

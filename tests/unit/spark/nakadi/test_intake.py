@@ -1,15 +1,16 @@
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, EventsLost, Unavailable
+from penstock.errors import BadParameter, EventsLost, MalformedAnswer, Unavailable
 from penstock.spark.columns import Column
+from penstock.spark.nakadi import pages
 from penstock.spark.nakadi.cursors import Place
 from penstock.spark.nakadi.intake import Intake
 from penstock.spark.nakadi.landed import Landed, pages_between
+from penstock.spark.nakadi.open_stream import UNSAID
 from penstock.spark.nakadi.pages import read_page
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
@@ -31,8 +32,8 @@ def run(nakadi: Serving, tmp_path: Path) -> Iterator[Callable[..., Intake]]:
 
 
 def numbers(tmp_path: Path, start: Landed, end: Landed) -> list[str]:
-    pages = pages_between(start, end)
-    batches = [batch for page in pages for batch in read_page(str(tmp_path), page, [Column("data", False)])]
+    landed = pages_between(start, end)
+    batches = [batch for page in landed for batch in read_page(str(tmp_path), page, [Column("data", False)])]
     return [row["data"] for batch in batches for row in batch.to_pylist()]
 
 
@@ -74,6 +75,30 @@ def test_batch_larger_than_the_limit_is_a_micro_batch_of_its_own(
     assert len(numbers(tmp_path, start, intake.advance(start, 2))) == 5
 
 
+def test_full_page_is_landed_before_the_rest_of_its_micro_batch(
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_BYTES", 1)
+    nakadi.streams = [[line(1, 2), line(2, 1)]]
+    intake = run()
+    start = intake.begin()
+    end = intake.advance(start, 3)
+
+    assert end.page == 2
+    assert numbers(tmp_path, start, end) == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
+
+
+@pytest.mark.parametrize("event", [b"[1]", b'"\xff"'])
+def test_event_that_is_not_an_object_is_a_malformed_answer(
+    nakadi: Serving, run: Callable[..., Intake], event: bytes
+) -> None:
+    nakadi.streams = [[line(0, 1).replace(b'{"n": 0}', event)]]
+    intake = run()
+
+    with pytest.raises(MalformedAnswer, match="an event is no JSON object"):
+        intake.advance(intake.begin(), 1)
+
+
 def test_a_checkpoint_of_another_subscription_is_refused(run: Callable[..., Intake]) -> None:
     with pytest.raises(BadParameter, match="option subscription is 's'; allowed: other, whose cursors the checkpoint"):
         run().advance(Landed("other", "l", "r", 0, {}), None)
@@ -104,13 +129,14 @@ def test_run_lands_in_its_own_lane_and_deletes_lanes_of_dead_runs(
     nakadi.streams, nakadi.committed = [[line(1, 1), line(2, 1), line(3, 1)]], {"0": offset(0)}
     second = run()
 
-    ends = [kept]
+    ends, found = [kept], []
     for _ in range(3):
         ends.append(second.advance(ends[-1], 1))
+        found.append(numbers(tmp_path, *ends[-2:]))
 
     assert ends[1].landing == kept.landing
     assert ends[1].run != kept.run
-    assert [numbers(tmp_path, *each) for each in pairwise(ends[1:])] == [['{"n": 2}'], ['{"n": 3}']]
+    assert found == [['{"n": 1}'], ['{"n": 2}'], ['{"n": 3}']]
     assert [path.name for path in (tmp_path / kept.landing).iterdir()] == [ends[1].run]
     assert sorted(path.name for path in (tmp_path / kept.landing / ends[1].run).iterdir()) == [
         "000000000001.arrow", "000000000002.arrow",
@@ -192,10 +218,10 @@ def test_intake_without_limit_takes_all_available_events(
 
 
 def test_intake_opens_the_next_stream_after_one_ends(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     nakadi.ends = {"0": offset(1)}
-    nakadi.streams = [[], [line(0, 1, debug="Stream started")], [line(1, 1)]]
+    nakadi.streams = [[], [line(-1, debug="Stream started"), line(0, 1)], [line(1, 1)]]
     intake = run(retry_timeout=30.0)
     intake.aim()
     start = intake.begin()
@@ -204,6 +230,7 @@ def test_intake_opens_the_next_stream_after_one_ends(
 
     assert numbers(tmp_path, start, first) == ['{"n": 0}']
     assert numbers(tmp_path, first, second) == ['{"n": 1}']
+    assert [each.partition("ended: ")[2] for each in caplog.messages if "has ended" in each] == [UNSAID] * 2
 
 
 def test_events_removed_by_retention_fail_the_query_unless_fail_on_data_loss_is_false(

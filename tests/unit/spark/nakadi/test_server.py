@@ -9,55 +9,13 @@ from penstock.errors import (
     NotFound,
     ServerError,
     Unavailable,
-    Unreachable,
     WrongAddress,
 )
 from penstock.spark.nakadi.cursors import Place
-from penstock.spark.nakadi.options import Definition
 from penstock.spark.nakadi.server import NakadiServer
-from penstock.wire.subscriptions import BatchCursor
-from tests.unit.spark.nakadi.serving import BEFORE, Serving, offset
+from tests.unit.spark.nakadi.serving import Serving, offset
 
 A = Place("a.b", "0")
-
-
-def test_subscription_is_found_or_created_by_its_definition(nakadi: Serving) -> None:
-    definition = Definition(owning_application="lake", event_types=("a.b",))
-
-    assert NakadiServer(nakadi.options()).subscribe(definition) == "s"
-    assert nakadi.asked == [("POST", "/subscriptions", definition.members())]
-
-
-def test_server_returns_committed_cursors_and_partition_ends(nakadi: Serving) -> None:
-    server = NakadiServer(nakadi.options())
-    assert server.cursors("s") == {}
-    nakadi.committed, nakadi.ends = {"0": offset(3)}, {"0": offset(7), "1": BEFORE}
-
-    assert server.cursors("s") == {A: offset(3)}
-    assert server.ends(server.event_types("s")) == {A: offset(7)}
-
-
-def test_cursors_are_committed_with_stream_id_and_cursor_token(nakadi: Serving) -> None:
-    NakadiServer(nakadi.options()).commit("s", "stream-7", [BatchCursor("0", offset(3), "a.b", "t3")])
-
-    [body] = nakadi.asked_of("POST", "/cursors")
-    assert body == {"items": [{"partition": "0", "offset": offset(3), "event_type": "a.b", "cursor_token": "t3"}]}
-    assert nakadi.headers[-1]["x-nakadi-streamid"] == "stream-7"
-
-
-def test_move_patches_the_subscription_cursors(nakadi: Serving) -> None:
-    NakadiServer(nakadi.options()).move("s", {A: offset(3)})
-
-    assert nakadi.asked_of("PATCH", "/cursors") == [
-        {"items": [{"event_type": "a.b", "partition": "0", "offset": offset(3)}]}
-    ]
-
-
-def test_forbidden_move_explains_the_missing_admin_right(nakadi: Serving) -> None:
-    nakadi.answers = {("PATCH", "/cursors"): [(403, "Access on ADMIN subscription:s denied")]}
-
-    with pytest.raises(Forbidden, match="ADMIN subscription:s denied: the query moves the subscription to where its"):
-        NakadiServer(nakadi.options()).move("s", {A: offset(3)})
 
 
 def test_a_window_is_larger_than_a_micro_batch(nakadi: Serving) -> None:
@@ -140,11 +98,3 @@ def test_move_is_retried_while_a_cursor_reset_is_in_progress(nakadi: Serving) ->
     NakadiServer(nakadi.options(retry_timeout=30.0)).move("s", {A: offset(3)})
 
     assert nakadi.committed == {"0": offset(3)}
-
-
-def test_unreachable_nakadi_is_reported() -> None:
-    nobody = Serving()
-    nobody.url = "http://127.0.0.1:1"
-
-    with pytest.raises(Unreachable):
-        NakadiServer(nobody.options()).cursors("s")

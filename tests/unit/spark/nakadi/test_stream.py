@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.spark.columns import some_of
 from penstock.spark.nakadi.columns import SCHEMA
@@ -37,24 +37,12 @@ def test_a_query_goes_on_from_micro_batch_to_micro_batch(nakadi: Serving, reader
     reader.stop()
 
     assert (start["page"], start["cursors"]) == (0, {})
-    assert first["cursors"] == {"a.b": {"0": offset(2)}}
-    assert read(reader, start, first) == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
+    assert first == start | {"page": 1, "cursors": {"a.b": {"0": offset(2)}}}
+    assert start.keys() == {"subscription", "landing", "run", "page", "cursors"}
+    for begin in (start, reader.initialOffset()):  # Spark has another one made up where it runs the first again.
+        assert read(reader, begin, first) == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
     assert read(reader, first, second) == ['{"n": 3}', '{"n": 4}']
     assert [each["items"][0]["offset"] for each in nakadi.asked_of("POST", "/cursors")] == [offset(2), offset(4)]
-
-
-def test_available_now_stream_ends_at_the_cursors_of_its_start(
-    nakadi: Serving, reader: SubscriptionStreamReader
-) -> None:
-    nakadi.ends = {"0": offset(2)}
-    nakadi.streams = [[line(2, 3), line(5, 3), line(5)]]
-    reader.prepareForTriggerAvailableNow()
-    start = reader.initialOffset()
-    end = reader.latestOffset(start, ReadAllAvailable())
-
-    assert end["cursors"] == {"a.b": {"0": offset(2)}}
-    assert reader.latestOffset(end, ReadAllAvailable()) == end
-    reader.stop()
 
 
 def test_no_thread_outlives_the_query(nakadi: Serving, reader: SubscriptionStreamReader) -> None:
