@@ -9,22 +9,61 @@ from penstock.spark.offsets import Place
 from penstock.spark.ranges import Range
 
 HEADS = {"a": Heads(1, (0, 0), (100, 30))}
+GROWN = {"a": Heads(1, (0, 0, 0), (100, 30, 0))}
+TWO_TYPES = {"a": Heads(1, (0,) * 4, (1000,) * 4), "b": Heads(1, (0,), (1000,))}
+FIRST = {"a": Place(1, (45, 5), Place(1, (40, 0)))}
+"""Where the first micro-batch of a query has ended."""
 
 
-def test_a_batch_takes_all_there_is() -> None:
-    assert next_end({"a": Place(1, (40, 0))}, HEADS, None, fail_on_loss=True) == {"a": Place(1, (100, 30))}
+@pytest.mark.parametrize(
+    ("start", "heads", "events_max", "end"),
+    [
+        ({"a": Place(1, (40, 0))}, HEADS, None, {"a": Place(1, (100, 30))}),
+        ({"a": Place(1, (0, 0))}, HEADS, 50, {"a": Place(1, (25, 25))}),
+        (
+            {"a": Place(1, (0,) * 4), "b": Place(1, (0,))},
+            TWO_TYPES,
+            80,
+            {"a": Place(1, (10,) * 4), "b": Place(1, (40,))},
+        ),
+        ({"a": Place(1, (40, 0)), "b": Place(1, (7,))}, HEADS, None, {"a": Place(1, (100, 30))}),
+        ({"a": Place(1, (100, 30))}, HEADS, None, None),
+        ({"a": Place(1, (100, 30))}, GROWN, None, None),
+        (opening({"a": Place(1, (40, 0))}), HEADS, 10, FIRST),
+        (opening({"a": Place(1, (100, 30))}), HEADS, None, None),
+        (FIRST, HEADS, None, {"a": Place(1, (100, 30))}),
+    ],
+    ids=[
+        "all there is", "up to a limit", "event types share alike", "without an event type left out", "nothing new",
+        "nothing in added partitions", "the first says where it began", "nothing for a new query",
+        "the second says where it is alone",
+    ],
+)  # fmt: skip
+def test_micro_batch_ends_where_its_share_of_the_new_events_does(
+    start: dict[str, Place], heads: dict[str, Heads], events_max: int | None, end: dict[str, Place] | None
+) -> None:
+    assert next_end(start, heads, events_max, fail_on_loss=True) == end
 
 
-def test_a_batch_takes_no_more_than_it_may() -> None:
-    assert next_end({"a": Place(1, (0, 0))}, HEADS, 50, fail_on_loss=True) == {"a": Place(1, (25, 25))}
+@pytest.mark.parametrize(
+    ("heads", "added"),
+    [
+        ({"a": Heads(1, (0, 0, 0), (100, 30, 7))}, Range("a", 1, 3, 2, 0, 7)),
+        (HEADS | {"b": Heads(1, (5,), (9,))}, Range("b", 1, 1, 0, 5, 9)),
+    ],
+    ids=["partition", "event type"],
+)
+def test_what_is_added_is_read_from_its_first_retained_event(heads: dict[str, Heads], added: Range) -> None:
+    start = {"a": Place(1, (100, 30))}
+    end = next_end(start, heads, None, fail_on_loss=True)
+
+    assert end is not None
+    assert ranges_between(start, end) == [added]
 
 
-def test_event_types_have_equal_shares_for_any_number_of_partitions() -> None:
-    heads = {"a": Heads(1, (0,) * 4, (1000,) * 4), "b": Heads(1, (0,), (1000,))}
-
-    end = next_end({"a": Place(1, (0,) * 4), "b": Place(1, (0,))}, heads, 80, fail_on_loss=True)
-
-    assert end == {"a": Place(1, (10,) * 4), "b": Place(1, (40,))}
+def test_offset_at_which_nothing_has_come_has_no_ranges() -> None:
+    assert ranges_between(FIRST, FIRST) == []
+    assert ranges_between(opening({"a": Place(1, (200, 40))}), opening({"a": Place(1, (100, 30))})) == []
 
 
 def test_share_that_one_does_not_need_goes_to_the_others() -> None:
@@ -43,63 +82,6 @@ def test_all_is_shared_that_is_wanted_and_there(total: int, wanted: dict[int, in
     assert not curtailed or not satisfied or max(satisfied) <= max(curtailed) + 1
 
 
-def test_nothing_new_is_no_batch() -> None:
-    assert next_end({"a": Place(1, (100, 30))}, HEADS, None, fail_on_loss=True) is None
-
-
-def test_nothing_new_in_added_partitions_is_no_batch() -> None:
-    heads = {"a": Heads(1, (0, 0, 0), (100, 30, 0))}
-
-    assert next_end({"a": Place(1, (100, 30))}, heads, None, fail_on_loss=True) is None
-
-
-def test_added_partitions_are_read_from_their_beginning() -> None:
-    heads = {"a": Heads(1, (0, 0, 0), (100, 30, 7))}
-    start = {"a": Place(1, (100, 30))}
-
-    end = next_end(start, heads, None, fail_on_loss=True)
-
-    assert end == {"a": Place(1, (100, 30, 7))}
-    assert ranges_between(start, end) == [Range("a", 1, 3, 2, 0, 7)]
-
-
-def test_added_event_type_is_read_from_its_first_retained_offset() -> None:
-    heads = HEADS | {"b": Heads(1, (5,), (9,))}
-    start = {"a": Place(1, (100, 30))}
-
-    end = next_end(start, heads, None, fail_on_loss=True)
-
-    assert end is not None
-    assert ranges_between(start, end) == [Range("b", 1, 1, 0, 5, 9)]
-
-
-def test_an_event_type_that_is_no_longer_asked_for_is_left_out() -> None:
-    start = {"a": Place(1, (40, 0)), "b": Place(1, (7,))}
-
-    assert next_end(start, HEADS, None, fail_on_loss=True) == {"a": Place(1, (100, 30))}
-
-
-def test_the_first_end_says_where_its_batch_began() -> None:
-    start = opening({"a": Place(1, (40, 0))})
-
-    end = next_end(start, HEADS, 10, fail_on_loss=True)
-
-    assert end == {"a": Place(1, (45, 5), Place(1, (40, 0)))}
-
-
-def test_a_first_batch_without_events_is_planned_again_without_events() -> None:
-    start = opening({"a": Place(1, (100, 30))})
-
-    assert next_end(start, HEADS, None, fail_on_loss=True) is None
-    assert ranges_between(opening({"a": Place(1, (200, 40))}), start) == []
-
-
-def test_ends_after_the_first_say_no_more_than_where_they_are() -> None:
-    first = {"a": Place(1, (45, 5), Place(1, (40, 0)))}
-
-    assert next_end(first, HEADS, None, fail_on_loss=True) == {"a": Place(1, (100, 30))}
-
-
 def test_the_first_batch_planned_again_has_the_same_ranges_though_the_beginning_has_moved() -> None:
     start, later = opening({"a": Place(1, (40, 0))}), opening({"a": Place(1, (90, 30))})
     end = next_end(start, HEADS, None, fail_on_loss=True)
@@ -107,12 +89,6 @@ def test_the_first_batch_planned_again_has_the_same_ranges_though_the_beginning_
 
     assert ranges_between(later, end) == ranges_between(start, end)
     assert ranges_between(start, end) == [Range("a", 1, 2, 0, 40, 100), Range("a", 1, 2, 1, 0, 30)]
-
-
-def test_a_batch_without_new_events_has_no_ranges_even_after_the_first() -> None:
-    first = {"a": Place(1, (45, 5), Place(1, (40, 0)))}
-
-    assert ranges_between(first, first) == []
 
 
 def test_lost_events_fail_the_batch() -> None:

@@ -35,32 +35,29 @@ def test_no_task_is_empty_too_long_or_out_of_order(ranges: list[Range], min_task
     assert all(sum(piece.events for piece in task) <= 2 * EVENTS_PER_TASK_MAX for task in tasks)
 
 
-def test_empty_ranges_plan_no_task() -> None:
-    assert plan_tasks([of(0, 5, 5)], min_tasks=4, cores=8) == []
+@pytest.mark.parametrize(
+    ("sizes", "min_tasks", "cores", "tasks"),
+    [
+        ([0], 4, 8, 0),
+        ([400_000], None, 8, 8),
+        ([100_000_000], None, 8, 200),
+        ([2_500_000], None, 4, 8),
+        ([3] * 256, None, 4, 4),
+        ([3] * 10, None, 4, 1),
+        ([100], 7, 2, 7),
+        ([3], 7, 2, 3),
+    ],
+    ids=[
+        "none of nothing", "one for each core", "of a second or so each", "so that cores finish together",
+        "few of few events", "one of very few", "at least so many", "no more than events",
+    ],
+)  # fmt: skip
+def test_partitions_are_read_by_as_many_tasks_as_are_worth_it(
+    sizes: list[int], min_tasks: int | None, cores: int, tasks: int
+) -> None:
+    ranges = [of(partition, 0, size) for partition, size in enumerate(sizes)]
 
-
-def test_a_large_partition_keeps_all_cores_busy() -> None:
-    assert len(plan_tasks([of(0, 0, 400_000)], min_tasks=None, cores=8)) == 8
-
-
-def test_a_huge_partition_is_cut_into_tasks_of_a_second_or_so() -> None:
-    assert len(plan_tasks([of(0, 0, 100_000_000)], min_tasks=None, cores=8)) == 200
-
-
-def test_cores_finish_together() -> None:
-    assert len(plan_tasks([of(0, 0, 2_500_000)], min_tasks=None, cores=4)) == 8
-
-
-def test_few_events_in_many_partitions_are_gathered_into_few_tasks() -> None:
-    ranges = [of(partition, 0, 3) for partition in range(256)]
-
-    assert len(plan_tasks(ranges, min_tasks=None, cores=4)) == 4
-    assert len(plan_tasks(ranges[:10], min_tasks=None, cores=4)) == 1
-
-
-def test_at_least_so_many_tasks_as_are_asked_for() -> None:
-    assert len(plan_tasks([of(0, 0, 100)], min_tasks=7, cores=2)) == 7
-    assert len(plan_tasks([of(0, 0, 3)], min_tasks=7, cores=2)) == 3
+    assert len(plan_tasks(ranges, min_tasks=min_tasks, cores=cores)) == tasks
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 11])

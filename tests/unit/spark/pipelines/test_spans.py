@@ -28,18 +28,21 @@ def shape(records: Any) -> list[tuple[str, int, int]]:
     return [(each["s"], each["i"], len(each.get("e") or each["u"])) for each in found]
 
 
-def test_events_that_follow_each_other_are_one_span() -> None:
+def test_span_is_the_events_of_a_stream_that_follow_each_other() -> None:
     assert shape(SPANS.spans([item(3), item(4), item(5)])) == [("order-7", 3, 3)]
-
-
-def test_a_hole_ends_a_span() -> None:
-    assert shape(SPANS.spans([item(3), item(5), item(6)])) == [("order-7", 3, 1), ("order-7", 5, 2)]
-
-
-def test_each_stream_has_spans_of_its_own() -> None:
+    assert shape(SPANS.spans([item(3), item(5), item(6)])) == [("order-7", 3, 1), ("order-7", 5, 2)], "a hole ends it"
     found = SPANS.spans([item(3), item(4, "8"), item(5, None), item(6, None)])
-
     assert sorted(shape(found)) == [("order-0_", 5, 2), ("order-7", 3, 1), ("order-8", 4, 1)]
+    by_version = Spans("stream-span", HASHED, ("order", "version"))
+    found = by_version.spans(item(n * 10, data=f'{{"order": {{"version": {n}}}}}') for n in range(4))
+    assert shape(found) == [("order-7", 0, 4)], "by the index that is in the event"
+
+
+def test_summary_is_the_newest_event_of_a_stream() -> None:
+    found = list(SUMMARIES.summaries([item(3), item(4, "8"), item(9)]))
+
+    assert shape(found) == [("order-7", 9, 1), ("order-8", 4, 1)]
+    assert '"u":[' in found[0].value
 
 
 def test_a_key_that_has_moved_to_another_partition_begins_a_span() -> None:
@@ -78,20 +81,6 @@ def test_without_headers_there_is_no_m_and_the_time_is_the_hubs() -> None:
     [record] = SPANS.spans([item(3)])
 
     assert record.value.endswith('"e":[{"c":"Placed","t":"2026-11-20T10:00:00.123Z","d":{"n": 3.0}}]}')
-
-
-def test_a_summary_is_the_newest_of_a_stream() -> None:
-    found = list(SUMMARIES.summaries([item(3), item(4, "8"), item(9)]))
-
-    assert shape(found) == [("order-7", 9, 1), ("order-8", 4, 1)]
-    assert '"u":[' in found[0].value
-
-
-def test_the_index_is_found_in_the_event() -> None:
-    spans = Spans("stream-span", HASHED, ("order", "version"))
-    found = spans.spans(item(n * 10, data=f'{{"order": {{"version": {n}}}}}') for n in range(4))
-
-    assert shape(found) == [("order-7", 0, 4)]
 
 
 @pytest.mark.parametrize("data", ['{"n": 1}', '{"version": "1"}', '{"version": 1.5}', "[]"])

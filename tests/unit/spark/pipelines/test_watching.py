@@ -3,6 +3,8 @@
 from threading import Event
 from typing import Any
 
+import pytest
+
 from penstock.spark.pipelines import watch
 from penstock.spark.pipelines.watching import STOP_TIMEOUT, Report, gap_of
 
@@ -90,32 +92,22 @@ def test_micro_batch_that_does_not_end_is_stopped_after_the_limit() -> None:
     assert len(query._looks) > 1, "it was ended before it had ended by itself"
 
 
-def test_gap_is_the_distance_from_the_end_offset_to_the_heads() -> None:
-    assert gap_of(progress(0, 1, end=3, head=10)) == 7
-    assert gap_of(progress(0, 1, end=3, head=3)) == 0
-
-
-def test_the_gap_counts_event_types_and_partitions_that_were_not_read_yet() -> None:
-    source = {
-        "endOffset": '{"a": {"epoch": 1, "0": 3}}',
-        "latestOffset": '{"a": {"epoch": 1, "0": 4, "1": 2}, "b": {"epoch": 1, "0": 5}}',
-    }
-
-    assert gap_of(progress(0, 1, source=source)) == 1 + 2 + 5
-
-
-def test_a_feed_that_was_created_again_is_unread() -> None:
-    source = {"endOffset": {"a": {"epoch": 1, "0": 3}}, "latestOffset": {"a": {"epoch": 2, "0": 4}}}
-
-    assert gap_of(progress(0, 1, source=source)) == 4
-
-
-def test_kafkas_offsets_have_no_epoch() -> None:
-    source = {"endOffset": {"orders": {"0": 3, "1": 7}}, "latestOffset": {"orders": {"0": 4, "1": 7}}}
-
-    assert gap_of(progress(0, 1, source=source)) == 1
-
-
-def test_a_source_without_offsets_to_compare_has_no_gap() -> None:
-    assert gap_of(progress(0, 1, source={"endOffset": {"logOffset": 1}, "latestOffset": None})) is None
-    assert gap_of(progress(0, 1, source={"endOffset": None, "latestOffset": None})) is None
+@pytest.mark.parametrize(
+    ("end", "latest", "gap"),
+    [
+        ({"a": {"epoch": 1, "0": 3}}, {"a": {"epoch": 1, "0": 10}}, 7),
+        ({"a": {"epoch": 1, "0": 3}}, {"a": {"epoch": 1, "0": 3}}, 0),
+        (
+            '{"a": {"epoch": 1, "0": 3}}',
+            '{"a": {"epoch": 1, "0": 4, "1": 2}, "b": {"epoch": 1, "0": 5}}',
+            1 + 2 + 5,
+        ),
+        ({"a": {"epoch": 1, "0": 3}}, {"a": {"epoch": 2, "0": 4}}, 4),
+        ({"orders": {"0": 3, "1": 7}}, {"orders": {"0": 4, "1": 7}}, 1),
+        ({"logOffset": 1}, None, None),
+        (None, None, None),
+    ],
+    ids=["behind", "caught up", "partitions and event types not read yet", "created again", "Kafka's", "files", "none"],
+)
+def test_gap_is_what_the_heads_are_ahead_of_the_end_offset(end: Any, latest: Any, gap: int | None) -> None:
+    assert gap_of(progress(0, 1, source={"endOffset": end, "latestOffset": latest})) == gap
