@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,23 +34,29 @@ class Positions:
 
 
 SOME = Positions(account=[3, 5, 6, 20], payment=[4, 7])
+NEW = {"account": Place(1), "payment": Place(5)}
 
 
-def test_a_batch_takes_all_there_is() -> None:
-    end = next_end({"account": Place(1), "payment": Place(5)}, SOME.heads, None, SOME)
-
-    assert end == {"account": Place(21), "payment": Place(8)}
-
-
-def test_batch_limit_left_by_one_category_goes_to_the_others() -> None:
-    end = next_end({"account": Place(1), "payment": Place(5)}, SOME.heads, 3, SOME)
-
-    assert end == {"account": Place(6), "payment": Place(8)}
-
-
-def test_a_batch_of_as_many_as_it_may_take_goes_to_the_end() -> None:
-    assert next_end({"account": Place(5)}, {"account": 21}, 3, SOME) == {"account": Place(21)}
-    assert next_end({"account": Place(4)}, {"account": 21}, 2, SOME) == {"account": Place(20)}
+@pytest.mark.parametrize(
+    ("start", "store", "events_max", "end"),
+    [
+        (NEW, SOME, None, {"account": Place(21), "payment": Place(8)}),
+        (NEW, SOME, 3, {"account": Place(6), "payment": Place(8)}),
+        ({"account": Place(5)}, Positions(account=SOME.positions["account"]), 3, {"account": Place(21)}),
+        ({"account": Place(4)}, Positions(account=SOME.positions["account"]), 2, {"account": Place(20)}),
+        ({"account": Place(17), "payment": Place(9)}, Positions(account=[], payment=[3]), 10, None),
+        ({"account": Place(9)}, Positions(payment=[4, 7]), None, {"payment": Place(8, 1)}),
+        (opening({"account": 4, "payment": 8}), SOME, None, {"account": Place(21, 4), "payment": Place(8, 8)}),
+    ],
+    ids=[
+        "all there is", "one category leaves its share to the other", "as many as it may take", "fewer than there are",
+        "an empty category and lost events", "a category added, another left out", "the first says where it began",
+    ],
+)  # fmt: skip
+def test_micro_batch_ends_at_heads_or_where_its_limit_does(
+    start: dict[str, Place], store: Positions, events_max: int | None, end: dict[str, Place] | None
+) -> None:
+    assert next_end(start, store.heads, events_max, store) == end
 
 
 def test_nothing_new_is_no_batch_and_nothing_is_counted() -> None:
@@ -59,36 +66,8 @@ def test_nothing_new_is_no_batch_and_nothing_is_counted() -> None:
     assert store.counted == 0
 
 
-def test_an_empty_category_and_one_that_has_lost_events_are_no_batch() -> None:
-    store = Positions(account=[], payment=[3])
-
-    assert next_end({"account": Place(17), "payment": Place(9)}, store.heads, 10, store) is None
-
-
-def test_a_category_that_is_added_is_read_from_its_first_event_and_one_left_out_no_longer() -> None:
-    store = Positions(payment=[4, 7])
-
-    assert next_end({"account": Place(9)}, store.heads, None, store) == {"payment": Place(8, 1)}
-
-
-def test_the_first_batch_says_where_it_began() -> None:
-    end = next_end(opening({"account": 4, "payment": 8}), SOME.heads, None, SOME)
-
-    assert end == {"account": Place(21, 4), "payment": Place(8, 8)}
-
-
-def test_a_stretch_is_cut_after_so_many_events_and_the_last_piece_goes_to_its_end() -> None:
-    pieces = cut_at(Stretch("account", 1, 30), [2, 2], SOME)
-
-    assert pieces == [Stretch("account", 1, 6), Stretch("account", 6, 30)]
-
-
 def test_stretch_whose_events_were_deleted_is_still_cut_completely() -> None:
     assert cut_at(Stretch("payment", 1, 9), [2, 2], SOME) == [Stretch("payment", 1, 9), Stretch("payment", 9, 9)]
-
-
-def test_stretch_without_events_plans_no_task() -> None:
-    assert plan([Stretch("payment", 5, 7)], min_tasks=4, cores=4, store=SOME) == []
 
 
 @given(
