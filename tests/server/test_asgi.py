@@ -4,7 +4,7 @@ import asyncio
 import json
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from penstock.server import state as shutdown
 from penstock.storage.sqlite.store import SqliteStore, SqliteTx
 from penstock.testing.factories import an_event_type
 from penstock.wire.log.feedapi import ARROW
+from tests.server.in_process import make_scope
 
+pytestmark = pytest.mark.anyio
 PAGE = "n=1&cursor0=_first&pagesizehint=100000"
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -39,8 +41,9 @@ class FailingStore(SqliteStore):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FailingStore:
-    """Four thousand events of four kilobytes: a page of several chunks."""
+def store(tmp_path: Path) -> Iterator[FailingStore]:
+    """Four thousand events of four kilobytes: a page of several chunks. Applications leave no thread of theirs."""
+    before = set(threading.enumerate())
     store = FailingStore(tmp_path / "hub.db")
     store.migrate()
     hub = Hub(store)
@@ -48,7 +51,8 @@ def store(tmp_path: Path) -> FailingStore:
     event = NewEvent.of(json.dumps({"text": "x" * 4_000}).encode())
     hub.log.publish("feed", [event] * 4_000)
     hub.stop()
-    return store
+    yield store
+    assert not [each for each in set(threading.enumerate()) - before if each.name.startswith("penstock")]
 
 
 class Client:
@@ -62,9 +66,6 @@ class Client:
     async def get(
         self, query: str = "", path: str = "/feeds/feed", send: Send | None = None, accept: str = "*/*"
     ) -> None:
-        scope: dict[str, Any] = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET"}
-        scope |= {"headers": [(b"accept", accept.encode())]}
-        scope |= {"path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": ""}
         requests = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
         async def receive() -> dict[str, Any]:
@@ -73,7 +74,7 @@ class Client:
             await self.left.wait()
             return {"type": "http.disconnect"}
 
-        await self.app(scope, receive, send or self.take)
+        await self.app(make_scope("GET", path, query, [(b"accept", accept.encode())]), receive, send or self.take)
 
     async def take(self, event: Any) -> None:
         self.sent.append(event)
@@ -101,161 +102,126 @@ async def waiting(app: HubApp) -> None:
         await asyncio.sleep(0)
 
 
-def run(store: SqliteStore, act: Callable[[Client], Awaitable[None]]) -> None:
-    """Run *act* with a client of an app on *store*."""
-
-    async def main() -> None:
-        app = HubApp(lambda: Hub(store))
-        async with app.lifespan():
-            await act(Client(app))
-            assert app.hub.log.watch.waiting == 0
-        await asyncio.sleep(0)
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        assert others == []
-
-    before = set(threading.enumerate())
-    asyncio.run(main())
-    assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("penstock")]
+@pytest.fixture
+async def client(store: FailingStore) -> AsyncIterator[Client]:
+    """A client of an application that has started, and leaves no task and no waiter behind."""
+    app = HubApp(lambda: Hub(store))
+    async with app.lifespan():
+        yield Client(app)
+        assert app.hub.log.watch.waiting == 0
+    await asyncio.sleep(0)
+    assert not [each for each in asyncio.all_tasks() if "TestRunner" not in str(each.get_coro())]
 
 
-def test_large_page_is_sent_whole_and_as_bytes(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
-        await client.get(PAGE)
-        assert client.status == 200
-        assert client.body.count(b'"data"') == 4_000
-        assert client.ended
+async def test_large_page_is_sent_whole_and_as_bytes(client: Client) -> None:
+    await client.get(PAGE)
+    assert client.status == 200
+    assert client.body.count(b'"data"') == 4_000
+    assert client.ended
 
-        client.sent.clear()
-        await client.get(PAGE, accept=ARROW)
-        assert {type(event["body"]) for event in client.sent[1:]} == {bytes}, "ASGI asks for no other buffers"
-        with pa.ipc.open_stream(client.body) as stream:
-            table = stream.read_all()
-        assert table.column("offset").to_pylist() == [*range(4_000)]
-        assert set(table.column("data").to_pylist()) == {json.dumps({"text": "x" * 4_000})}
-        assert client.ended
-
-    run(store, act)
+    client.sent.clear()
+    await client.get(PAGE, accept=ARROW)
+    assert {type(event["body"]) for event in client.sent[1:]} == {bytes}, "ASGI asks for no other buffers"
+    with pa.ipc.open_stream(client.body) as stream:
+        table = stream.read_all()
+    assert table.column("offset").to_pylist() == [*range(4_000)]
+    assert set(table.column("data").to_pylist()) == {json.dumps({"text": "x" * 4_000})}
+    assert client.ended
 
 
 @pytest.mark.parametrize(("leaves", "sent_max"), [("sending goes on", 5), ("sending fails", 3), ("sending blocks", 3)])
-def test_page_ends_when_its_client_leaves(store: FailingStore, leaves: str, sent_max: int) -> None:
-    async def act(client: Client) -> None:
-        async def send(event: Any) -> None:
-            await client.take(event)
-            if len(client.sent) == 3:
-                if leaves == "sending fails":
-                    raise OSError("the client is gone")
-                client.left.set()
-                if leaves == "sending blocks":
-                    await asyncio.Event().wait()  # A buffer that nobody empties.
+async def test_page_ends_when_its_client_leaves(client: Client, leaves: str, sent_max: int) -> None:
+    async def send(event: Any) -> None:
+        await client.take(event)
+        if len(client.sent) == 3:
+            if leaves == "sending fails":
+                raise OSError("the client is gone")
+            client.left.set()
+            if leaves == "sending blocks":
+                await asyncio.Event().wait()  # A buffer that nobody empties.
 
-        await client.get(PAGE, send=send)
-        assert 3 <= len(client.sent) <= sent_max
-        assert not client.ended
-
-    run(store, act)
+    await client.get(PAGE, send=send)
+    assert 3 <= len(client.sent) <= sent_max
+    assert not client.ended
 
 
 @pytest.mark.parametrize("end", ["the client leaves", "the request is cancelled"])
-def test_wait_ends_without_an_answer(store: FailingStore, end: str) -> None:
-    async def act(client: Client) -> None:
-        request = asyncio.ensure_future(client.get("n=1&cursor0=_last&wait=60"))
-        await waiting(client.app)
-        if end == "the client leaves":
-            client.left.set()
+async def test_wait_ends_without_an_answer(client: Client, end: str) -> None:
+    request = asyncio.ensure_future(client.get("n=1&cursor0=_last&wait=60"))
+    await waiting(client.app)
+    if end == "the client leaves":
+        client.left.set()
+        await request
+    else:
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
             await request
-        else:
-            request.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await request
-        assert client.sent == []
-
-    run(store, act)
+    assert client.sent == []
 
 
-def test_drained_hub_answers_a_wait_at_once(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
-        client.app.drain()
-        await client.get("n=1&cursor0=_last&wait=60")
-        assert b'"cursor"' in client.body
-        assert client.ended
-
-    run(store, act)
+async def test_drained_hub_answers_a_wait_at_once(client: Client) -> None:
+    client.app.drain()
+    await client.get("n=1&cursor0=_last&wait=60")
+    assert b'"cursor"' in client.body
+    assert client.ended
 
 
-def test_failure_before_a_page_is_a_problem(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
+async def test_failure_before_a_page_is_a_problem(store: FailingStore, client: Client) -> None:
+    store.failing = True
+    await client.get(PAGE)
+    store.failing = False
+    assert (client.status, client.headers[b"retry-after"]) == (503, b"7")
+    assert json.loads(client.body)["type"] == "urn:penstock:problem:database-unavailable"
+
+
+async def test_failure_within_a_page_leaves_it_without_an_end(store: FailingStore, client: Client) -> None:
+    async def send(event: Any) -> None:
+        await client.take(event)
         store.failing = True
-        await client.get(PAGE)
-        store.failing = False
-        assert (client.status, client.headers[b"retry-after"]) == (503, b"7")
-        assert json.loads(client.body)["type"] == "urn:penstock:problem:database-unavailable"
 
-    run(store, act)
-
-
-def test_failure_within_a_page_leaves_it_without_an_end(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
-        async def send(event: Any) -> None:
-            await client.take(event)
-            store.failing = True
-
-        with pytest.raises(Exception, match="response already started"):
-            await client.get(PAGE, send=send)
-        store.failing = False
-        assert client.status == 200
-        assert not client.ended
-        assert b'"cursor"' not in client.body
-
-    run(store, act)
+    with pytest.raises(Exception, match="response already started"):
+        await client.get(PAGE, send=send)
+    store.failing = False
+    assert client.status == 200
+    assert not client.ended
+    assert b'"cursor"' not in client.body
 
 
-def test_hub_starts_once_its_database_is_there(store: FailingStore) -> None:
-    async def main() -> None:
-        absent = [True, True]
+async def test_hub_starts_once_its_database_is_there(store: FailingStore) -> None:
+    absent = [True, True]
 
-        def open_hub() -> Hub:
-            if absent:
-                absent.pop()
-                raise DatabaseUnavailable(reason="not yet", retry_after=1)
-            return Hub(store)
+    def open_hub() -> Hub:
+        if absent:
+            absent.pop()
+            raise DatabaseUnavailable(reason="not yet", retry_after=1)
+        return Hub(store)
 
-        app = HubApp(open_hub)
-        statuses = []
-        for _ in range(4):
+    app = HubApp(open_hub)
+    statuses = []
+    for _ in range(4):
+        client = Client(app)
+        await client.get()
+        statuses.append(client.status)
+    assert statuses == [503, 503, 200, 200]
+    async with app.lifespan():
+        pass
+
+
+async def test_hub_with_newer_tables_is_unavailable_with_retry_after(store: FailingStore, client: Client) -> None:
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("INSERT INTO penstock_migration VALUES (9999, 'of the future')")
+    connection.close()
+    await client.get(path="/health/ready")
+    assert (client.status, client.headers[b"retry-after"]) == (503, b"30")
+    assert json.loads(client.body)["type"] == "urn:penstock:problem:schema-too-new"
+
+
+async def test_application_can_be_started_and_stopped_repeatedly(store: FailingStore) -> None:
+    before = len(shutdown._actions)
+    app = HubApp(lambda: Hub(SqliteStore(store.path)))
+    for _ in range(3):
+        async with app.lifespan():
             client = Client(app)
             await client.get()
-            statuses.append(client.status)
-        assert statuses == [503, 503, 200, 200]
-        async with app.lifespan():
-            pass
-
-    asyncio.run(main())
-
-
-def test_hub_with_newer_tables_is_unavailable_with_retry_after(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
-        with sqlite3.connect(store.path) as connection:
-            connection.execute("INSERT INTO penstock_migration VALUES (9999, 'of the future')")
-        connection.close()
-        await client.get(path="/health/ready")
-        assert (client.status, client.headers[b"retry-after"]) == (503, b"30")
-        assert json.loads(client.body)["type"] == "urn:penstock:problem:schema-too-new"
-
-    run(store, act)
-
-
-def test_application_can_be_started_and_stopped_repeatedly(store: FailingStore) -> None:
-    async def main() -> None:
-        before = len(shutdown._actions)
-        app = HubApp(lambda: Hub(SqliteStore(store.path)))
-        for _ in range(3):
-            async with app.lifespan():
-                client = Client(app)
-                await client.get()
-                assert client.status == 200
-        assert len(shutdown._actions) == before
-
-    before = set(threading.enumerate())
-    asyncio.run(main())
-    assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("penstock")]
+            assert client.status == 200
+    assert len(shutdown._actions) == before

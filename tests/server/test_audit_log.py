@@ -1,6 +1,5 @@
 """The audit log over HTTP: who made a change, and from where."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,25 +8,21 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.core.access import Caller
-from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.server.authentication.tokens import TokenMethod
-from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
+from tests.server.in_process import open_hub
 
 NAME, AUDIT = "order.placed", "nakadi.audit.log"
 ADDRESS = "10.0.0.7"
 
 
 class Scene:
-    """A hub, and a client for each caller."""
+    """A hub that knows callers by tokens, and a client for each of them."""
 
-    def __init__(self, url: str, *, authenticates: bool) -> None:
-        store = open_store(url)
-        store.migrate()
-        self.hub = Hub(store)
-        methods = [TokenMethod()] if authenticates else []
-        self.app = HubApp(lambda: self.hub, authentication=methods, administrators=["service:root"])
+    def __init__(self, url: str) -> None:
+        self.hub = open_hub(url)
+        self.app = HubApp(lambda: self.hub, authentication=[TokenMethod()], administrators=["service:root"])
 
     def http(self, name: str) -> TestClient:
         token = self.hub.admin.tokens.create(Caller("service", name)).secret
@@ -37,13 +32,9 @@ class Scene:
 
 @pytest.fixture
 def secured(migrated_url: str) -> Iterator[Scene]:
-    scene = Scene(migrated_url, authenticates=True)
-    lifespan = scene.app.lifespan()
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(lifespan.__aenter__())
-    yield scene
-    loop.run_until_complete(lifespan.__aexit__(None, None, None))
-    loop.close()
+    scene = Scene(migrated_url)
+    with TestClient(scene.app):
+        yield scene
 
 
 def read_audit(http: TestClient) -> list[dict[str, Any]]:
@@ -84,8 +75,8 @@ def test_audit_log_is_hidden_from_those_who_may_not_read_it(secured: Scene) -> N
 
 
 def test_audit_log_of_an_open_hub_has_addresses_without_callers(migrated_url: str) -> None:
-    scene = Scene(migrated_url, authenticates=False)
-    with TestClient(scene.app, client=(ADDRESS, 1)) as http:
+    hub = open_hub(migrated_url)
+    with TestClient(HubApp(lambda: hub), client=(ADDRESS, 1)) as http:
         assert http.get(f"/event-types/{AUDIT}").status_code == 404
         assert http.post("/settings/features", json={"feature": "audit_log_collection", "enabled": True}).is_success
         assert http.post("/event-types", json=an_event_type(NAME)).status_code == 201

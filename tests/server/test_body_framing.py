@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,9 @@ from penstock.server import HubApp
 from penstock.server.routes import ROUTES
 from penstock.storage.sqlite.store import SqliteStore
 from penstock.testing.factories import an_event_type
+from tests.server.in_process import make_scope
 
+pytestmark = pytest.mark.anyio
 FEED, COMPACTED = "/event-types/feed", "/event-types/compacted"
 NOBODY = "00000000-0000-0000-0000-000000000000"
 LINE = b'{"data":{"id":1}}\n'
@@ -150,9 +153,7 @@ async def send(app: HubApp, row: Row, headers: Mapping[str, str], messages: Sequ
         sent.append(event)
 
     named = [(name.encode(), value.encode()) for name, value in {**row.headers, **headers}.items()]
-    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": ""}
-    scope |= {"method": row.method, "path": row.path, "raw_path": row.path.encode(), "query_string": b""}
-    await app({**scope, "headers": [(b"host", b"hub"), *named]}, receive, take)
+    await app(make_scope(row.method, row.path, headers=[(b"host", b"hub"), *named]), receive, take)
     if not sent:
         return None, "", b""
     kind = dict(sent[0]["headers"]).get(b"content-type", b"").decode()
@@ -172,9 +173,12 @@ def dump(path: Path) -> list[str]:
     return found
 
 
-def app_on(path: Path) -> HubApp:
-    """Return an app on the SQLite database at *path*."""
-    return HubApp(lambda: Hub(SqliteStore(path)))
+@asynccontextmanager
+async def app_on(path: Path) -> AsyncIterator[HubApp]:
+    """Serve the SQLite database at *path*."""
+    app = HubApp(lambda: Hub(SqliteStore(path)))
+    async with app.lifespan():
+        yield app
 
 
 class Prepared(NamedTuple):
@@ -193,8 +197,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     committed = {"kind": "processor", "items": [{"event_type": "feed", "partition": 0, "offset": 0}]}
 
     async def main() -> dict[str, str]:
-        app = app_on(path)
-        async with app.lifespan():
+        async with app_on(path) as app:
 
             async def make(method: str, to: str, body: Any) -> Any:
                 status, _, answer = await send_whole(app, Row(method, to, body, 0))
@@ -229,56 +232,43 @@ def path(prepared: Prepared, tmp_path: Path) -> Path:
     return tmp_path / "hub.db"
 
 
-def run(path: Path, act: Callable[[HubApp], Awaitable[None]]) -> None:
-    """Run *act* with an app on the database."""
-
-    async def main() -> None:
-        app = app_on(path)
-        async with app.lifespan():
-            await act(app)
-
-    asyncio.run(main())
+@pytest.fixture
+async def app(path: Path) -> AsyncIterator[HubApp]:
+    """An application on that copy."""
+    async with app_on(path) as app:
+        yield app
 
 
 @pytest.mark.parametrize("row", ROWS + IGNORING, ids=lambda row: f"{row.method} {row.path}")
-def test_body_of_another_length_than_its_head_says_is_refused_and_changes_nothing(
-    prepared: Prepared, path: Path, row: Row
+async def test_body_of_another_length_than_its_head_says_is_refused_and_changes_nothing(
+    prepared: Prepared, path: Path, app: HubApp, row: Row
 ) -> None:
     row = row._replace(path=row.path.format(**prepared.ids))
 
-    async def act(app: HubApp) -> None:
-        before = dump(path)
-        for name, (headers, messages) in damages(row.sent).items():
-            status, media_type, answer = await send(app, row, headers, messages)
-            cut_off = messages[-1]["type"] == "http.disconnect"
-            assert status == 400 or (cut_off and status is None), (name, status, answer)
-            assert status is None or media_type == "application/problem+json", (name, media_type)
-            assert dump(path) == before, f"{name}: something was done"
-        status, _, answer = await send_whole(app, row)
-        assert status == row.status, answer
-
-    run(path, act)
+    before = dump(path)
+    for name, (headers, messages) in damages(row.sent).items():
+        status, media_type, answer = await send(app, row, headers, messages)
+        cut_off = messages[-1]["type"] == "http.disconnect"
+        assert status == 400 or (cut_off and status is None), (name, status, answer)
+        assert status is None or media_type == "application/problem+json", (name, media_type)
+        assert dump(path) == before, f"{name}: something was done"
+    status, _, answer = await send_whole(app, row)
+    assert status == row.status, answer
 
 
-def test_length_of_an_encoded_body_is_its_encoded_length(path: Path) -> None:
+async def test_length_of_an_encoded_body_is_its_encoded_length(app: HubApp) -> None:
     row = Row("POST", "/feeds/feed", gzip.compress(LINE * 100), 200)
 
-    async def act(app: HubApp) -> None:
-        status, _, answer = await send_whole(app, row, **{"content-encoding": "gzip"})
-        assert (status, json.loads(answer)["count"]) == (200, 100)
-        wrong = {"content-encoding": "gzip", "content-length": str(len(LINE * 100))}
-        assert (await send(app, row, wrong, [message(row.sent)]))[0] == 400
-
-    run(path, act)
+    status, _, answer = await send_whole(app, row, **{"content-encoding": "gzip"})
+    assert (status, json.loads(answer)["count"]) == (200, 100)
+    wrong = {"content-encoding": "gzip", "content-length": str(len(LINE * 100))}
+    assert (await send(app, row, wrong, [message(row.sent)]))[0] == 400
 
 
-def test_body_of_a_request_that_offers_an_upgrade_is_read(path: Path) -> None:
-    async def act(app: HubApp) -> None:
-        status, _, answer = await send_whole(app, ROWS[0], connection="Upgrade", upgrade="h2c")
-        assert (status, json.loads(answer)["count"]) == (200, 1)
-        chunked = {"transfer-encoding": "chunked", "connection": "Upgrade", "upgrade": "h2c"}
-        pieces = [message(LINE[:5], more=True), message(LINE[5:], more=True), message(b"")]
-        status, _, answer = await send(app, ROWS[0], chunked, pieces)
-        assert (status, json.loads(answer)["count"]) == (200, 1)
-
-    run(path, act)
+async def test_body_of_a_request_that_offers_an_upgrade_is_read(app: HubApp) -> None:
+    status, _, answer = await send_whole(app, ROWS[0], connection="Upgrade", upgrade="h2c")
+    assert (status, json.loads(answer)["count"]) == (200, 1)
+    chunked = {"transfer-encoding": "chunked", "connection": "Upgrade", "upgrade": "h2c"}
+    pieces = [message(LINE[:5], more=True), message(LINE[5:], more=True), message(b"")]
+    status, _, answer = await send(app, ROWS[0], chunked, pieces)
+    assert (status, json.loads(answer)["count"]) == (200, 1)

@@ -1,31 +1,27 @@
 """Work that can take long runs in worker threads, not on the event loop."""
 
-import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx2
 import pytest
 
-from penstock.hub.hub import Hub
 from penstock.schema import validation
 from penstock.schema.validation import Validator
-from penstock.server import HubApp
 from penstock.server import admin as settings
 from penstock.server import registry as event_types
 from penstock.server import registry as schemas
 from penstock.server.http import responses as answers
 from penstock.server.log import nakadi as cursors
 from penstock.server.log import publish as batches
-from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
+from tests.server.in_process import open_hub, serve
 
+pytestmark = pytest.mark.anyio
 NAME = "order.placed"
 HEAVY = {"additionalProperties": {"items": {"allOf": [{"maximum": limit} for limit in range(1, 4_000)]}}}
-Act = Callable[[httpx2.AsyncClient], Awaitable[None]]
 
 
 class Places:
@@ -53,21 +49,16 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Places:
     return Places(monkeypatch)
 
 
-def serve(folder: Path, act: Act, schema: Any) -> None:
-    """Run *act* with a client of a hub that has an event type with *schema*, just created."""
+@pytest.fixture
+async def http(sqlite_url: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of a hub that has nothing in memory."""
+    async with serve(open_hub(sqlite_url)) as here:
+        yield here.http
 
-    async def main() -> None:
-        hub = Hub(open_store(f"sqlite:///{folder}/hub.db"))
-        hub.store.migrate()
-        app = HubApp(lambda: hub)
-        transport = httpx2.ASGITransport(app)
-        async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://hub") as http:
-            text = json.dumps(schema)
-            definition = an_event_type(NAME, schema={"type": "json_schema", "schema": text})
-            assert (await http.post("/event-types", json=definition)).status_code == 201
-            await act(http)
 
-    asyncio.run(main())
+async def create(http: httpx2.AsyncClient, schema: Any) -> None:
+    definition = an_event_type(NAME, schema={"type": "json_schema", "schema": json.dumps(schema)})
+    assert (await http.post("/event-types", json=definition)).status_code == 201
 
 
 WAYS_IN: dict[str, tuple[str, Callable[[Any], str]]] = {
@@ -77,51 +68,45 @@ WAYS_IN: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
-def test_schema_is_compiled_in_a_thread_and_small_events_validated_on_the_loop(
-    way: str, tmp_path: Path, places: Places
+async def test_schema_is_compiled_in_a_thread_and_small_events_validated_on_the_loop(
+    way: str, http: httpx2.AsyncClient, places: Places
 ) -> None:
     path, body = WAYS_IN[way]
-
-    async def act(http: httpx2.AsyncClient) -> None:
-        places.watch(validation, name="_compile")
-        places.watch(Validator, name="find_first_invalid")
-        for number in range(3):
-            assert (await http.post(path, content=body({"order_id": number}))).status_code == 200
-        assert places.on_loop == {"_compile": [False, False], "find_first_invalid": [False, True, True]}
-
-    serve(tmp_path, act, {"title": f"compiled {way}", "required": ["order_id"]})
+    await create(http, {"title": f"compiled {way}", "required": ["order_id"]})
+    places.watch(validation, name="_compile")
+    places.watch(Validator, name="find_first_invalid")
+    for number in range(3):
+        assert (await http.post(path, content=body({"order_id": number}))).status_code == 200
+    assert places.on_loop == {"_compile": [False, False], "find_first_invalid": [False, True, True]}
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
-def test_event_that_takes_long_to_validate_is_validated_in_a_thread(way: str, tmp_path: Path, places: Places) -> None:
+async def test_event_that_takes_long_to_validate_is_validated_in_a_thread(
+    way: str, http: httpx2.AsyncClient, places: Places
+) -> None:
     path, body = WAYS_IN[way]
-    heavy = body({"a": [1] * 1_000})
-
-    async def act(http: httpx2.AsyncClient) -> None:
-        assert (await http.post(path, content=body({"a": []}))).status_code == 200
-        places.watch(Validator, name="find_first_invalid")
-        assert (await http.post(path, content=body({"a": []}))).status_code == 200
-        assert (await http.post(path, content=heavy)).status_code == 200
-        assert places.on_loop == {"find_first_invalid": [True, False]}
-
-    serve(tmp_path, act, HEAVY | {"title": way})
+    await create(http, HEAVY | {"title": way})
+    assert (await http.post(path, content=body({"a": []}))).status_code == 200
+    places.watch(Validator, name="find_first_invalid")
+    assert (await http.post(path, content=body({"a": []}))).status_code == 200
+    assert (await http.post(path, content=body({"a": [1] * 1_000}))).status_code == 200
+    assert places.on_loop == {"find_first_invalid": [True, False]}
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
-def test_reason_of_an_invalid_event_is_found_in_a_thread(way: str, tmp_path: Path, places: Places) -> None:
+async def test_reason_of_an_invalid_event_is_found_in_a_thread(
+    way: str, http: httpx2.AsyncClient, places: Places
+) -> None:
     path, body = WAYS_IN[way]
-
-    async def act(http: httpx2.AsyncClient) -> None:
-        assert (await http.post(path, content=body({"order_id": 1}))).status_code == 200
-        places.watch(Validator, name="find_first_invalid")
-        places.watch(Validator, name="explain")
-        answer = await http.post(path, content=body({}))
-        assert answer.status_code == 422
-        assert "required key [order_id] not found" in answer.text
-        assert places.on_loop["find_first_invalid"][0], "as long as it may be right it is looked at here"
-        assert not any(places.on_loop["explain"])
-
-    serve(tmp_path, act, {"title": f"told {way}", "required": ["order_id"]})
+    await create(http, {"title": f"told {way}", "required": ["order_id"]})
+    assert (await http.post(path, content=body({"order_id": 1}))).status_code == 200
+    places.watch(Validator, name="find_first_invalid")
+    places.watch(Validator, name="explain")
+    answer = await http.post(path, content=body({}))
+    assert answer.status_code == 422
+    assert "required key [order_id] not found" in answer.text
+    assert places.on_loop["find_first_invalid"][0], "as long as it may be right it is looked at here"
+    assert not any(places.on_loop["explain"])
 
 
 CURSOR = {"partition": "0", "offset": "BEGIN"}
@@ -152,17 +137,16 @@ JSON: dict[str, tuple[str, str, Any, int]] = {
 
 
 @pytest.mark.parametrize("asked", JSON)
-def test_json_that_can_be_large_is_read_and_written_in_a_thread(asked: str, tmp_path: Path, places: Places) -> None:
+async def test_json_that_can_be_large_is_read_and_written_in_a_thread(
+    asked: str, http: httpx2.AsyncClient, places: Places
+) -> None:
     method, path, body, status = JSON[asked]
-
-    async def act(http: httpx2.AsyncClient) -> None:
-        places.watch(event_types, schemas, settings, name="parse_json")
-        places.watch(cursors, name="parse_body")
-        places.watch(batches, name="make_batch_responses")
-        places.watch(answers, name="JsonResponse")
-        answer = await http.request(method, path, json=body)
-        assert answer.status_code == status, answer.text
-        assert places.on_loop
-        assert not any(any(each) for each in places.on_loop.values()), places.on_loop
-
-    serve(tmp_path, act, {"required": ["order_id"]})
+    await create(http, {"required": ["order_id"]})
+    places.watch(event_types, schemas, settings, name="parse_json")
+    places.watch(cursors, name="parse_body")
+    places.watch(batches, name="make_batch_responses")
+    places.watch(answers, name="JsonResponse")
+    answer = await http.request(method, path, json=body)
+    assert answer.status_code == status, answer.text
+    assert places.on_loop
+    assert not any(any(each) for each in places.on_loop.values()), places.on_loop

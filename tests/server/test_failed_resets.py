@@ -1,19 +1,18 @@
 """A reset that fails leaves its subscription as it was, and the next reset or stream begins at once."""
 
-import asyncio
 from typing import Any
 
-import httpx2
 import pytest
+from starlette.testclient import TestClient
 
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
-from penstock.storage import open_store
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.served import problem_of
+from tests.server.in_process import open_hub
 
 NAME = "order.placed"
 RULES = DeliveryRules(max_uncommitted=9, batch_limit=1, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
@@ -37,31 +36,24 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
 def test_reset_that_fails_raises_its_error_and_leaves_the_subscription(
     migrated_url: str, monkeypatch: pytest.MonkeyPatch, undone: bool
 ) -> None:
-    async def main() -> None:
-        hub = Hub(open_store(migrated_url))
-        hub.store.migrate()
-        app = HubApp(lambda: hub)
-        transport = httpx2.ASGITransport(app)
-        async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://hub") as http:
-            hub.registry.create(an_event_type(NAME))
-            hub.log.publish(NAME, [a_new_event()])
-            given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
-            wanted = hub.subscriptions.create(complete_subscription(given))[0].id
-            fail_once(monkeypatch, hub, "finish")
-            if not undone:
-                fail_once(monkeypatch, hub, "cancel")
+    hub = open_hub(migrated_url)
+    with TestClient(HubApp(lambda: hub)) as http:
+        hub.registry.create(an_event_type(NAME))
+        hub.log.publish(NAME, [a_new_event()])
+        given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
+        wanted = hub.subscriptions.create(complete_subscription(given))[0].id
+        fail_once(monkeypatch, hub, "finish")
+        if not undone:
+            fail_once(monkeypatch, hub, "cancel")
 
-            failed = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
+        failed = http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
 
-            problem = problem_of(failed, 503, "database-unavailable")
-            assert "away at finish" in problem["detail"]
-            assert [slot.offset for slot in hub.subscriptions.sessions.snapshot(wanted).slots] == [0]
-            again = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
-            if undone:
-                assert again.status_code == 204, again.text
-                assert [slot.offset for slot in hub.subscriptions.sessions.snapshot(wanted).slots] == [1]
-                hub.subscriptions.streams.open(wanted, frozenset(), RULES).close()
-            else:
-                problem_of(again, 409, "reset-under-way")
-
-    asyncio.run(main())
+        assert "away at finish" in problem_of(failed, 503, "database-unavailable")["detail"]
+        assert [slot.offset for slot in hub.subscriptions.sessions.snapshot(wanted).slots] == [0]
+        again = http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
+        if undone:
+            assert again.status_code == 204, again.text
+            assert [slot.offset for slot in hub.subscriptions.sessions.snapshot(wanted).slots] == [1]
+            hub.subscriptions.streams.open(wanted, frozenset(), RULES).close()
+        else:
+            problem_of(again, 409, "reset-under-way")

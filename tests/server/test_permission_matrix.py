@@ -2,21 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from penstock.core.access import Caller, Sender
 from penstock.core.subscriptions.definition import complete_subscription
-from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.server.authentication.tokens import TokenMethod
 from penstock.server.openapi.operation import HttpOperation
 from penstock.server.routes import ROUTES
-from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
+from tests.server.in_process import make_scope, open_hub
 
+pytestmark = pytest.mark.anyio
 NAME = "order.placed"
 NOBODY = "nobody"
 CALLERS = ("stranger", "reader", "writer", "admin", "root")
@@ -55,9 +55,7 @@ class Scene:
     """A hub with one event type and one subscription whose lists name one caller each."""
 
     def __init__(self, url: str) -> None:
-        store = open_store(url)
-        store.migrate()
-        self.hub = Hub(store)
+        self.hub = open_hub(url)
         self.tokens = {name: self.hub.admin.tokens.create(Caller("service", name)).secret for name in CALLERS}
         self.app = HubApp(lambda: self.hub, authentication=[TokenMethod()], administrators=["service:root"])
         self.subscription = ""
@@ -73,27 +71,16 @@ class Scene:
         self.subscription = self.hub.subscriptions.create(complete_subscription(given))[0].id
         permissions.refresh()
 
-    async def find_status(self, operation: HttpOperation, caller: str) -> int:
-        """Return the status of a call without waiting for the rest of the answer."""
-        path = operation.path.format_map(IN_PATH | {"subscription": self.subscription})
-        headers = [(b"content-length", b"2"), (b"content-type", b"application/json")]
+    async def call(
+        self, caller: str, method: str, path: str, *, query: str = "", body: bytes = b"", whole: bool = True
+    ) -> tuple[int, bytes]:
+        """Return the status of the answer and its body; unless it is wanted *whole*, what comes with the status."""
+        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
         if caller != NOBODY:
             headers.append((b"authorization", f"Bearer {self.tokens[caller]}".encode()))
-        scope = {
-            "type": "http",
-            "method": operation.method,
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"n=1" if operation.without_query else b"",
-            "headers": headers,
-            "client": ("127.0.0.1", 1),
-            "server": ("hub", 80),
-            "scheme": "http",
-            "root_path": "",
-            "http_version": "1.1",
-        }
-        status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        bodies = [{"type": "http.request", "body": b"{}", "more_body": False}]
+        bodies = [{"type": "http.request", "body": body, "more_body": False}]
+        said: list[Any] = []
+        began = asyncio.Event()
 
         async def receive() -> Any:
             if not bodies:
@@ -101,45 +88,50 @@ class Scene:
             return bodies.pop()
 
         async def send(message: Any) -> None:
-            if message["type"] == "http.response.start" and not status.done():
-                status.set_result(message["status"])
+            said.append(message)
+            began.set()
 
-        call: Callable[..., Awaitable[None]] = self.app
-        task = asyncio.ensure_future(call(scope, receive, send))
-        await asyncio.wait({task, status}, timeout=300, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-        return status.result()
+        called: Callable[..., Awaitable[None]] = self.app
+        answer = asyncio.ensure_future(called(make_scope(method, path, query, headers), receive, send))
+        beginning = asyncio.ensure_future(began.wait())
+        awaited = {answer} if whole else {answer, beginning}
+        await asyncio.wait(awaited, timeout=300, return_when=asyncio.FIRST_COMPLETED)
+        for each in (answer, beginning):
+            each.cancel()
+        await asyncio.wait({answer, beginning})
+        return said[0]["status"], b"".join(each.get("body", b"") for each in said[1:])
+
+
+@pytest.fixture
+async def scene(sqlite_url: str) -> AsyncIterator[Scene]:
+    found = Scene(sqlite_url)
+    found.restore()
+    async with found.app.lifespan():
+        yield found
 
 
 def find_resource(operation: HttpOperation) -> str:
     return next((each for each in ("event_type", "subscription", "group") if f"{{{each}}}" in operation.path), "hub")
 
 
-def test_every_route_lets_through_whom_its_permission_allows(migrated_url: str) -> None:
-    scene = Scene(migrated_url)
+async def test_every_route_lets_through_whom_its_permission_allows(scene: Scene) -> None:
     found, wanted = {}, {}
-
-    async def main() -> None:
-        async with scene.app.lifespan():
-            for operation in (*ROUTES, *(each.without_query for each in ROUTES if each.without_query)):
-                name = f"{operation.method} {operation.path} {operation.needs}"
-                found[name] = set()
-                for caller in (NOBODY, *CALLERS):
-                    scene.restore()
-                    status = await scene.find_status(operation, caller)
-                    assert (status == 401) <= (caller == NOBODY), (name, caller, status)
-                    if status not in (401, 403):
-                        found[name].add(caller)
-                wanted[name] = ALLOWED[find_resource(operation), operation.needs]
-
-    asyncio.run(main())
+    for operation in (*ROUTES, *(each.without_query for each in ROUTES if each.without_query)):
+        name = f"{operation.method} {operation.path} {operation.needs}"
+        found[name] = set()
+        for caller in (NOBODY, *CALLERS):
+            scene.restore()
+            path = operation.path.format_map(IN_PATH | {"subscription": scene.subscription})
+            query = "n=1" if operation.without_query else ""
+            status, _ = await scene.call(caller, operation.method, path, query=query, body=b"{}", whole=False)
+            assert (status == 401) <= (caller == NOBODY), (name, caller, status)
+            if status not in (401, 403):
+                found[name].add(caller)
+        wanted[name] = ALLOWED[find_resource(operation), operation.needs]
 
     assert found == wanted
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize(
     "path",
     [
@@ -158,48 +150,10 @@ def test_every_route_lets_through_whom_its_permission_allows(migrated_url: str) 
         "/settings%2fadmins",
     ],
 )
-def test_no_spelling_of_a_path_gets_around_the_permission(scene: Scene, method: str, path: str) -> None:
-    """As a server hands it on: `path` decoded, `raw_path` as it came."""
-    from urllib.parse import unquote
-
-    async def ask(caller: str) -> tuple[int, bytes]:
-        said: list[Any] = []
-        headers = [(b"authorization", f"Bearer {scene.tokens[caller]}".encode())] if caller != NOBODY else []
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": unquote(path),
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "headers": headers,
-            "client": ("127.0.0.1", 1),
-            "server": ("hub", 80),
-            "scheme": "http",
-            "root_path": "",
-            "http_version": "1.1",
-        }
-
-        async def receive() -> Any:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: Any) -> None:
-            said.append(message)
-
-        await scene.app(scope, receive, send)  # type: ignore[arg-type]
-        return said[0]["status"], b"".join(each.get("body", b"") for each in said[1:])
-
-    async def main() -> list[tuple[int, bytes]]:
-        async with scene.app.lifespan():
-            return [await ask(caller) for caller in (NOBODY, "stranger")]
-
-    for status, body in asyncio.run(main()):
-        assert 400 <= status < 500, (status, body)
-        assert b"admins" not in body or b"hint" in body
-        assert "authorization" not in json.loads(body)
-
-
-@pytest.fixture
-def scene(sqlite_url: str) -> Scene:
-    found = Scene(sqlite_url)
-    found.restore()
-    return found
+async def test_no_spelling_of_a_path_gets_around_the_permission(scene: Scene, path: str) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        for caller in (NOBODY, "stranger"):
+            status, body = await scene.call(caller, method, path)
+            assert 400 <= status < 500, (method, caller, status, body)
+            assert b"admins" not in body or b"hint" in body
+            assert "authorization" not in json.loads(body)

@@ -1,9 +1,6 @@
 """An event type tells who has published to it in the last 30 days, and which consumer groups read it."""
 
-import asyncio
-from typing import Any
-
-import httpx2
+from starlette.testclient import TestClient
 
 from penstock.core.access import Caller
 from penstock.core.groups import PositionCommit
@@ -15,31 +12,19 @@ from penstock.server.authentication.tokens import TokenMethod
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import an_event_type
+from tests.server.in_process import open_hub
 
 NAME = "order.placed"
 
 
-def read(app: HubApp, token: str, *paths: str, publishes: bool = False) -> list[Any]:
-    async def main() -> list[Any]:
-        async with app.lifespan():
-            headers = {"Authorization": f"Bearer {token}"}
-            transport = httpx2.ASGITransport(app=app)
-            async with httpx2.AsyncClient(transport=transport, base_url="http://hub", headers=headers) as http:
-                if publishes:
-                    answer = await http.post(f"/feeds/{NAME}", content=b'{"data":{"id":1}}')
-                    assert answer.status_code == 200
-                    refused = await http.post(f"/feeds/{NAME}", content=b'{"data":7}')
-                    assert refused.status_code == 422
-                answers = [await http.get(path) for path in paths]
-                return [each.json()["items"] if each.is_success else each.status_code for each in answers]
-
-    return asyncio.run(main())
+def publish_and_refuse(http: TestClient) -> None:
+    """Publish an event, and another one that is refused."""
+    assert http.post(f"/feeds/{NAME}", content=b'{"data":{"id":1}}').status_code == 200
+    assert http.post(f"/feeds/{NAME}", content=b'{"data":7}').status_code == 422
 
 
 def test_event_type_tells_its_producers_and_consumers(migrated_url: str) -> None:
-    store = open_store(migrated_url)
-    store.migrate()
-    hub = Hub(store)
+    hub = open_hub(migrated_url)
     app = HubApp(lambda: hub, authentication=[TokenMethod()])
     token = hub.admin.tokens.create(Caller("service", "shop")).secret
     hub.registry.create(an_event_type(NAME, partition_count=1))
@@ -47,14 +32,11 @@ def test_event_type_tells_its_producers_and_consumers(migrated_url: str) -> None
     found, _ = hub.subscriptions.create(complete_subscription(subscription))
     hub.groups.commit("reports", "processor", [PositionCommit(NAME, 0, 0)])
 
-    producers, consumers, unknown = read(
-        app,
-        token,
-        f"/event-types/{NAME}/producers",
-        f"/event-types/{NAME}/consumers",
-        "/event-types/no.such/producers",
-        publishes=True,
-    )
+    with TestClient(app, headers={"Authorization": f"Bearer {token}"}) as http:
+        publish_and_refuse(http)
+        producers = http.get(f"/event-types/{NAME}/producers").json()["items"]
+        consumers = http.get(f"/event-types/{NAME}/consumers").json()["items"]
+        assert http.get("/event-types/no.such/producers").status_code == 404
 
     assert [each["caller"] for each in producers] == ["service:shop"]
     assert producers[0]["last_seen"] > "2026"
@@ -62,7 +44,6 @@ def test_event_type_tells_its_producers_and_consumers(migrated_url: str) -> None
     assert (group["group"], group["kind"], group["owner"]) == ("reports", "processor", None)
     assert group["last_commit"] is not None
     assert (sub["group"], sub["owning_application"], sub["last_commit"]) == (found.id, "mail", None)
-    assert unknown == 404
 
 
 def test_producers_are_recorded_in_the_background_and_forgotten_after_30_days(
@@ -93,10 +74,9 @@ def test_producers_are_recorded_in_the_background_and_forgotten_after_30_days(
         each.stop()
 
 
-def test_event_types_of_an_open_hub_have_no_known_producers(migrated_url: str) -> None:
-    store = open_store(migrated_url)
-    store.migrate()
-    hub = Hub(store)
+def test_event_types_of_an_open_hub_have_no_known_producers(sqlite_url: str) -> None:
+    hub = open_hub(sqlite_url)
     hub.registry.create(an_event_type(NAME))
-
-    assert read(HubApp(lambda: hub), "", f"/event-types/{NAME}/producers", publishes=True) == [[]]
+    with TestClient(HubApp(lambda: hub)) as http:
+        publish_and_refuse(http)
+        assert http.get(f"/event-types/{NAME}/producers").json()["items"] == []

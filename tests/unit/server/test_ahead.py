@@ -9,6 +9,8 @@ import pytest
 
 from penstock.server.http.streaming import PIECES_AHEAD, TURN_PIECES, Piece, PiecesAhead, Result
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.fixture
 def workers() -> Iterator[ThreadPoolExecutor]:
@@ -49,69 +51,51 @@ async def rest_of(ahead: PiecesAhead) -> list[Piece]:
     "count", [1, PIECES_AHEAD, PIECES_AHEAD + 1, TURN_PIECES, TURN_PIECES + 1, 5 * TURN_PIECES + 3]
 )
 @pytest.mark.parametrize("pause", [None, 0, 0.0005])
-def test_pieces_come_all_and_in_order(workers: ThreadPoolExecutor, count: int, pause: float | None) -> None:
-    async def main() -> None:
-        ahead = PiecesAhead(run_in(workers), Makes(count))
-        for number in range(1, count + 1):
-            if pause is not None:
-                await asyncio.sleep(pause)
-            assert await ahead.next() == Piece(b"%d" % number, number, more=number < count)
-        await ahead.stop()
-
-    asyncio.run(main())
+async def test_pieces_come_all_and_in_order(workers: ThreadPoolExecutor, count: int, pause: float | None) -> None:
+    ahead = PiecesAhead(run_in(workers), Makes(count))
+    for number in range(1, count + 1):
+        if pause is not None:
+            await asyncio.sleep(pause)
+        assert await ahead.next() == Piece(b"%d" % number, number, more=number < count)
+    await ahead.stop()
 
 
-def test_pieces_are_made_up_to_the_limit_ahead(workers: ThreadPoolExecutor) -> None:
+async def test_pieces_are_made_up_to_the_limit_ahead(workers: ThreadPoolExecutor) -> None:
     makes = Makes(100)
-
-    async def main() -> None:
-        ahead = PiecesAhead(run_in(workers), makes)
-        for taken in range(5):
-            while makes.made < taken + PIECES_AHEAD:  # noqa: ASYNC110 - no thread says so
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(0.01)
-            assert makes.made == taken + PIECES_AHEAD
-            await ahead.next()
-        await ahead.stop()
-
-    asyncio.run(main())
+    ahead = PiecesAhead(run_in(workers), makes)
+    for taken in range(5):
+        while makes.made < taken + PIECES_AHEAD:  # noqa: ASYNC110 - no thread says so
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        assert makes.made == taken + PIECES_AHEAD
+        await ahead.next()
+    await ahead.stop()
 
 
-def test_worker_thread_takes_turns_between_answers(workers: ThreadPoolExecutor) -> None:
+async def test_worker_thread_takes_turns_between_answers(workers: ThreadPoolExecutor) -> None:
     """One thread makes for two, whose first would otherwise have all of its own made before."""
     first, second = Makes(10 * TURN_PIECES), Makes(1)
-
-    async def main() -> None:
-        ahead = PiecesAhead(run_in(workers), first)
-        other = asyncio.ensure_future(PiecesAhead(run_in(workers), second).next())
-        while not other.done():
-            await ahead.next()
-        assert first.made <= 3 * TURN_PIECES
-        assert len(await rest_of(ahead)) > 0
-
-    asyncio.run(main())
-
-
-def test_pieces_before_a_failure_come_before_it(workers: ThreadPoolExecutor) -> None:
-    async def main() -> None:
-        ahead = PiecesAhead(run_in(workers), Makes(100, failing=3))
-        assert [(await ahead.next()).kept for _ in range(3)] == [1, 2, 3]
-        with pytest.raises(ZeroDivisionError):
-            await ahead.next()
-        await ahead.stop()
-
-    asyncio.run(main())
-
-
-def test_stop_ends_the_making(workers: ThreadPoolExecutor) -> None:
-    makes = Makes(100)
-
-    async def main() -> None:
-        ahead = PiecesAhead(run_in(workers), makes)
+    ahead = PiecesAhead(run_in(workers), first)
+    other = asyncio.ensure_future(PiecesAhead(run_in(workers), second).next())
+    while not other.done():
         await ahead.next()
-        await ahead.stop()
+    assert first.made <= 3 * TURN_PIECES
+    assert len(await rest_of(ahead)) > 0
 
-    asyncio.run(main())
+
+async def test_pieces_before_a_failure_come_before_it(workers: ThreadPoolExecutor) -> None:
+    ahead = PiecesAhead(run_in(workers), Makes(100, failing=3))
+    assert [(await ahead.next()).kept for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(ZeroDivisionError):
+        await ahead.next()
+    await ahead.stop()
+
+
+async def test_stop_ends_the_making(workers: ThreadPoolExecutor) -> None:
+    makes = Makes(100)
+    ahead = PiecesAhead(run_in(workers), makes)
+    await ahead.next()
+    await ahead.stop()
     made = makes.made
     workers.submit(int).result()
 

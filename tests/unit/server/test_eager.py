@@ -1,39 +1,30 @@
 """`run_eagerly` runs an awaitable up to its first wait at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from penstock.server.http.streaming import run_eagerly
 
-
-def run(act: Callable[[], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        return await act()
-
-    return asyncio.run(main())
+pytestmark = pytest.mark.anyio
 
 
-def test_awaitable_that_never_waits_is_done_at_once() -> None:
+async def test_awaitable_that_never_waits_is_done_at_once() -> None:
     async def seven() -> int:
         return 7
 
     async def fails() -> None:
         raise ZeroDivisionError
 
-    async def act() -> None:
-        assert run_eagerly(seven()).result() == 7
-        assert isinstance(run_eagerly(fails()).exception(), ZeroDivisionError)
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        done.set_result(8)
-        assert run_eagerly(done).result() == 8, "anything that can be awaited"
-
-    run(act)
+    assert run_eagerly(seven()).result() == 7
+    assert isinstance(run_eagerly(fails()).exception(), ZeroDivisionError)
+    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    done.set_result(8)
+    assert run_eagerly(done).result() == 8, "anything that can be awaited"
 
 
-def test_awaitable_that_waits_has_begun_and_continues_by_itself() -> None:
+async def test_awaitable_that_waits_has_begun_and_continues_by_itself() -> None:
     noted: list[str] = []
 
     async def waits() -> str:
@@ -44,28 +35,25 @@ def test_awaitable_that_waits_has_begun_and_continues_by_itself() -> None:
         await asyncio.sleep(0)
         return "ended"
 
-    async def act() -> str:
-        future = run_eagerly(waits())
-        assert (noted, future.done()) == (["begun"], False)
-        return await future
-
-    assert run(act) == "ended"
+    future = run_eagerly(waits())
+    assert (noted, future.done()) == (["begun"], False)
+    assert await future == "ended"
     assert noted == ["begun", "a", "b"]
 
 
-def test_failure_after_a_wait_is_raised() -> None:
+async def test_failure_after_a_wait_is_raised() -> None:
     async def fails() -> None:
         await asyncio.sleep(0)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run(lambda: run_eagerly(fails()))
+        await run_eagerly(fails())
 
 
 @pytest.mark.parametrize(
     ("waits_before", "turns"), [(0, 0), (0, 3), (1, 3)], ids=["before its task runs", "in its first wait", "later"]
 )
-def test_cancelled_awaitable_cleans_up_where_it_waits(waits_before: int, turns: int) -> None:
+async def test_cancelled_awaitable_cleans_up_where_it_waits(waits_before: int, turns: int) -> None:
     noted: list[str] = []
     complaints: list[Any] = []
 
@@ -78,35 +66,29 @@ def test_cancelled_awaitable_cleans_up_where_it_waits(waits_before: int, turns: 
             await asyncio.sleep(0.001)
             noted.append("tidied up")
 
-    async def act() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        future = run_eagerly(waits())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        future.cancel()
-        await asyncio.wait({future})
-        assert future.cancelled()
-
-    run(act)
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    future = run_eagerly(waits())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    future.cancel()
+    await asyncio.wait({future})
+    assert future.cancelled()
     assert (noted, complaints) == (["tidied up"], [])
 
 
-def test_awaitables_that_wait_for_one_future_all_get_its_result() -> None:
-    async def act() -> list[int]:
-        shared: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+async def test_awaitables_that_wait_for_one_future_all_get_its_result() -> None:
+    shared: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-        async def wait() -> int:
-            return await shared
+    async def wait() -> int:
+        return await shared
 
-        waiting = [run_eagerly(wait()), asyncio.ensure_future(wait()), run_eagerly(wait())]
-        await asyncio.sleep(0)
-        shared.set_result(7)
-        return await asyncio.gather(*waiting)
-
-    assert run(act) == [7, 7, 7]
+    waiting = [run_eagerly(wait()), asyncio.ensure_future(wait()), run_eagerly(wait())]
+    await asyncio.sleep(0)
+    shared.set_result(7)
+    assert await asyncio.gather(*waiting) == [7, 7, 7]
 
 
-def test_cancelled_awaitable_that_catches_its_cancellation_ends_as_it_says() -> None:
+async def test_cancelled_awaitable_that_catches_its_cancellation_ends_as_it_says() -> None:
     async def waits() -> str:
         try:
             await asyncio.Event().wait()
@@ -115,9 +97,6 @@ def test_cancelled_awaitable_that_catches_its_cancellation_ends_as_it_says() -> 
             return "caught"
         return "never"
 
-    async def act() -> str:
-        future = run_eagerly(waits())
-        future.cancel()
-        return await future
-
-    assert run(act) == "caught"
+    future = run_eagerly(waits())
+    future.cancel()
+    assert await future == "caught"

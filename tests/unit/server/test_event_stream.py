@@ -17,6 +17,7 @@ from penstock.server.log.event_stream import FeedStreamResponse, StreamPieces
 from penstock.storage import open_store
 from penstock.testing.factories import a_new_event, an_event_type
 
+pytestmark = pytest.mark.anyio
 NAME = "order.placed"
 Message = dict[str, Any]
 
@@ -32,7 +33,7 @@ def hub(sqlite_url: str) -> Iterator[Hub]:
 
 
 class Client:
-    """One who has asked for a stream."""
+    """One who asks for a stream."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -87,6 +88,11 @@ class Client:
             await stream({"type": "http", "method": "GET"}, self.receive, lambda message: self.takes(dict(message)))
 
 
+@pytest.fixture
+def client(hub: Hub) -> Client:
+    return Client(hub)
+
+
 def publish(hub: Hub, *numbers: int) -> None:
     hub.log.publish(NAME, [a_new_event({"n": number}) for number in numbers])
 
@@ -96,91 +102,67 @@ async def waiting(hub: Hub) -> None:
         await asyncio.sleep(0)
 
 
-def play(hub: Hub, act: Callable[[Client], Awaitable[None]]) -> None:
-    """Run *act* with a client of the hub."""
-
-    async def main() -> None:
-        await act(Client(hub))
-
-    asyncio.run(main())
-
-
-def test_stream_ends_its_body_at_the_limit(hub: Hub) -> None:
+async def test_stream_ends_its_body_at_the_limit(hub: Hub, client: Client) -> None:
     publish(hub, 1, 2, 3)
-
-    async def act(client: Client) -> None:
-        await client.stream(stream_limit=3)
-        assert client.got[0]["type"] == "http.response.start"
-        assert (client.body.count(b"\n"), client.has_all, client.served) == (3, True, 3)
-        assert client.ended == []
-
-    play(hub, act)
+    await client.stream(stream_limit=3)
+    assert client.got[0]["type"] == "http.response.start"
+    assert (client.body.count(b"\n"), client.has_all, client.served) == (3, True, 3)
+    assert client.ended == []
 
 
-def test_headers_are_sent_before_the_first_wait(hub: Hub) -> None:
+async def test_headers_are_sent_before_the_first_wait(hub: Hub, client: Client) -> None:
     """A server may keep headers back until a body comes, as ASGI allows: an empty one comes with them."""
-
-    async def act(client: Client) -> None:
-        stream = asyncio.ensure_future(client.stream())
-        await waiting(hub)
-        start, *rest = client.got
-        assert (start["type"], start["status"]) == ("http.response.start", 200)
-        assert rest == [{"type": "http.response.body", "body": b"", "more_body": True}]
-        client.leaves.set()
-        await stream
-
-    play(hub, act)
+    stream = asyncio.ensure_future(client.stream())
+    await waiting(hub)
+    start, *rest = client.got
+    assert (start["type"], start["status"]) == ("http.response.start", 200)
+    assert rest == [{"type": "http.response.body", "body": b"", "more_body": True}]
+    client.leaves.set()
+    await stream
 
 
-def test_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_takes_nothing_is_left_a_while_after_the_end(
+    hub: Hub, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream_pieces, "SEND_TIMEOUT", 0.01)
     publish(hub, 1)
 
-    async def act(client: Client) -> None:
+    async def stuck(message: Message) -> None:
+        if message.get("body"):
+            await asyncio.Event().wait()
+        await client.take(message)
 
-        async def stuck(message: Message) -> None:
-            if message.get("body"):
-                await asyncio.Event().wait()
-            await client.take(message)
-
-        client.takes = stuck
-        await client.stream(timeout=0.01, flush_timeout=0.01)
-        assert (client.body, client.has_all, client.served) == (b"", False, 0)
-        assert hub.log.watch.waiting == 0
-
-    play(hub, act)
+    client.takes = stuck
+    await client.stream(timeout=0.01, flush_timeout=0.01)
+    assert (client.body, client.has_all, client.served) == (b"", False, 0)
+    assert hub.log.watch.waiting == 0
 
 
-def test_client_that_leaves_while_waiting_leaves_no_waiter(hub: Hub) -> None:
-    async def act(client: Client) -> None:
-        stream = asyncio.ensure_future(client.stream())
-        await waiting(hub)
-        client.leaves.set()
-        await stream
-        assert (client.body, client.has_all) == (b"", False)
-        assert hub.log.watch.waiting == 0
-
-    play(hub, act)
+async def test_client_that_leaves_while_waiting_leaves_no_waiter(hub: Hub, client: Client) -> None:
+    stream = asyncio.ensure_future(client.stream())
+    await waiting(hub)
+    client.leaves.set()
+    await stream
+    assert (client.body, client.has_all) == (b"", False)
+    assert hub.log.watch.waiting == 0
 
 
-def test_block_during_a_wait_ends_the_stream_and_is_reported(hub: Hub) -> None:
-    async def act(client: Client) -> None:
+async def test_block_during_a_wait_ends_the_stream_and_is_reported(hub: Hub, client: Client) -> None:
+    def refuse() -> None:
+        raise Blocked(event_type=NAME, application="x")
 
-        def refuse() -> None:
-            raise Blocked(event_type=NAME, application="x")
-
-        stream = asyncio.ensure_future(client.stream())
-        await waiting(hub)
-        client.allowed = refuse
-        hub.log.watch.wake_all()
-        await stream
-        assert (client.body, client.has_all) == (b"", True)
-        assert [error.code for error in client.ended] == ["blocked"]
-
-    play(hub, act)
+    stream = asyncio.ensure_future(client.stream())
+    await waiting(hub)
+    client.allowed = refuse
+    hub.log.watch.wake_all()
+    await stream
+    assert (client.body, client.has_all) == (b"", True)
+    assert [error.code for error in client.ended] == ["blocked"]
 
 
-def test_wake_without_events_does_not_end_the_stream(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wake_without_events_does_not_end_the_stream(
+    hub: Hub, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch, begun = hub.log.watch, asyncio.Semaphore(0)
     wait = watch.wait
 
@@ -190,46 +172,35 @@ def test_wake_without_events_does_not_end_the_stream(hub: Hub, monkeypatch: pyte
         return waiter
 
     monkeypatch.setattr(watch, "wait", wait_and_tell)
-
-    async def act(client: Client) -> None:
-        stream = asyncio.ensure_future(client.stream(stream_limit=1))
-        for _ in range(3):
-            await begun.acquire()
-            watch.wake_all()
-        await begun.acquire()  # This hub was not started: nothing looks for commits before a wait.
-        await asyncio.to_thread(publish, hub, 7)
-        await stream
-        assert client.body.count(b"\n") == 1
-        assert client.has_all
-
-    play(hub, act)
+    stream = asyncio.ensure_future(client.stream(stream_limit=1))
+    for _ in range(3):
+        await begun.acquire()
+        watch.wake_all()
+    await begun.acquire()  # This hub was not started: nothing looks for commits before a wait.
+    await asyncio.to_thread(publish, hub, 7)
+    await stream
+    assert client.body.count(b"\n") == 1
+    assert client.has_all
 
 
-def test_stop_of_the_hub_ends_the_stream(hub: Hub) -> None:
-    async def act(client: Client) -> None:
-        stream = asyncio.ensure_future(client.stream())
-        await waiting(hub)
-        hub.drain()
-        await stream
-        assert client.has_all
-
-    play(hub, act)
+async def test_stop_of_the_hub_ends_the_stream(hub: Hub, client: Client) -> None:
+    stream = asyncio.ensure_future(client.stream())
+    await waiting(hub)
+    hub.drain()
+    await stream
+    assert client.has_all
 
 
-def test_client_that_leaves_during_a_send_is_sent_no_more(hub: Hub) -> None:
+async def test_client_that_leaves_during_a_send_is_sent_no_more(hub: Hub, client: Client) -> None:
     hub.log.publish(NAME, [a_new_event({"text": "x" * 200_000}) for _ in range(40)])
 
-    async def act(client: Client) -> None:
+    async def slow(message: Message) -> None:
+        await client.take(message)
+        if message.get("body"):
+            client.leaves.set()
+            await asyncio.Event().wait()
 
-        async def slow(message: Message) -> None:
-            await client.take(message)
-            if message.get("body"):
-                client.leaves.set()
-                await asyncio.Event().wait()
-
-        client.takes = slow
-        await client.stream()
-        assert len(client.body) < 1_000_000
-        assert not client.has_all
-
-    play(hub, act)
+    client.takes = slow
+    await client.stream()
+    assert len(client.body) < 1_000_000
+    assert not client.has_all

@@ -1,12 +1,14 @@
 """A figure for many requests is computed by one of them at a time, and not too often."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.server import refreshed
 from penstock.server.refreshed import Refreshed
+
+pytestmark = pytest.mark.anyio
 
 
 class Computed:
@@ -23,98 +25,75 @@ class Computed:
         return self.times
 
 
-def run(history: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(history())  # type: ignore[arg-type]
+async def test_requests_that_come_together_share_one_computation() -> None:
+    computed = Computed()
+    figure = Refreshed(computed, timeout=60)
+    assert await asyncio.gather(*(figure.get() for _ in range(9))) == [1] * 9
 
 
-def test_requests_that_come_together_share_one_computation() -> None:
-    async def history() -> None:
-        computed = Computed()
-        figure = Refreshed(computed, timeout=60)
-        assert await asyncio.gather(*(figure.get() for _ in range(9))) == [1] * 9
-
-    run(history)
-
-
-def test_figure_is_kept_for_its_interval() -> None:
-    async def history() -> None:
-        kept, fresh = Refreshed(Computed(), interval=600, timeout=60), Refreshed(Computed(), timeout=60)
-        assert [await kept.get() for _ in range(3)] == [1, 1, 1]
-        before = await fresh.get()
-        while await fresh.get() == before:
-            pass
-
-    run(history)
+async def test_figure_is_kept_for_its_interval() -> None:
+    kept, fresh = Refreshed(Computed(), interval=600, timeout=60), Refreshed(Computed(), timeout=60)
+    assert [await kept.get() for _ in range(3)] == [1, 1, 1]
+    before = await fresh.get()
+    while await fresh.get() == before:
+        pass
 
 
-def test_request_that_waits_too_long_gets_the_figure_before_and_starts_no_other_computation() -> None:
-    async def history() -> None:
-        computed = Computed()
-        figure = Refreshed(computed, timeout=0.01, kept_seconds=600)
-        computed.may_end.clear()
-        assert [await figure.get() for _ in range(3)] == [None, None, None]
-        assert computed.times == 1
-        computed.may_end.set()
-        while await figure.get() is None:
-            pass
-        computed.may_end.clear()
-        while computed.times == 1:
-            assert await figure.get() == 1
-        assert [await figure.get() for _ in range(3)] == [1, 1, 1]
-        assert computed.times == 2
-        computed.may_end.set()
-
-    run(history)
-
-
-def test_figure_that_takes_long_is_computed_for_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(refreshed.time, "monotonic", lambda: now)
-
-    async def history() -> None:
-        nonlocal now
-        times = 0
-
-        async def compute() -> int:
-            nonlocal now, times
-            now, times = now + 3, times + 1
-            return times
-
-        figure = Refreshed(compute, interval=5, timeout=60)
-        found = []
-        for _ in range(120):
-            found.append(await figure.get())
-            now += 1
-        assert found[-1] == times == 3
-
-    run(history)
-
-
-def test_figure_that_cannot_be_computed_is_tried_again_at_once_and_the_old_one_is_dropped() -> None:
-    async def history() -> None:
-        answers: list[int | None] = [1, None, None, 2]
-
-        async def compute() -> int | None:
-            return answers.pop(0)
-
-        figure = Refreshed(compute, timeout=60, kept_seconds=600)
-        found = []
-        while answers:
-            found.append(await figure.get())
-        assert found[found.index(None) :] == [None, None, 2]
-
-    run(history)
-
-
-def test_late_figure_is_missing_unless_the_one_before_may_be_shown() -> None:
-    async def history() -> None:
-        computed = Computed()
-        figure = Refreshed(computed, timeout=0.01)
+async def test_request_that_waits_too_long_gets_the_figure_before_and_starts_no_other_computation() -> None:
+    computed = Computed()
+    figure = Refreshed(computed, timeout=0.01, kept_seconds=600)
+    computed.may_end.clear()
+    assert [await figure.get() for _ in range(3)] == [None, None, None]
+    assert computed.times == 1
+    computed.may_end.set()
+    while await figure.get() is None:
+        pass
+    computed.may_end.clear()
+    while computed.times == 1:
         assert await figure.get() == 1
-        computed.may_end.clear()
-        while computed.times == 1:
-            await figure.get()
-        assert await figure.get() is None
-        computed.may_end.set()
+    assert [await figure.get() for _ in range(3)] == [1, 1, 1]
+    assert computed.times == 2
+    computed.may_end.set()
 
-    run(history)
+
+async def test_figure_that_takes_long_is_computed_for_a_small_share_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, times = 0.0, 0
+    monkeypatch.setattr(refreshed, "time", SimpleNamespace(monotonic=lambda: now))
+
+    async def compute() -> int:
+        nonlocal now, times
+        now, times = now + 3, times + 1
+        return times
+
+    figure = Refreshed(compute, interval=5, timeout=60)
+    found = []
+    for _ in range(120):
+        found.append(await figure.get())
+        now += 1
+    assert found[-1] == times == 3
+
+
+async def test_figure_that_cannot_be_computed_is_tried_again_at_once_and_the_old_one_is_dropped() -> None:
+    answers: list[int | None] = [1, None, None, 2]
+
+    async def compute() -> int | None:
+        return answers.pop(0)
+
+    figure = Refreshed(compute, timeout=60, kept_seconds=600)
+    found = []
+    while answers:
+        found.append(await figure.get())
+    assert found[found.index(None) :] == [None, None, 2]
+
+
+async def test_late_figure_is_missing_unless_the_one_before_may_be_shown() -> None:
+    computed = Computed()
+    figure = Refreshed(computed, timeout=0.01)
+    assert await figure.get() == 1
+    computed.may_end.clear()
+    while computed.times == 1:
+        await figure.get()
+    assert await figure.get() is None
+    computed.may_end.set()

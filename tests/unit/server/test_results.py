@@ -9,55 +9,48 @@ import pytest
 
 from penstock.server.state import State
 
+pytestmark = pytest.mark.anyio
+
 
 def a_state() -> State:
     return State(lambda: pytest.fail("no hub is needed"))
 
 
-def test_results_and_errors_of_a_thread_are_delivered_to_their_waiters() -> None:
-    async def main() -> None:
-        state, futures = a_state(), [Future[int]() for _ in range(100)]
-        waiting = [asyncio.ensure_future(state.wait(each)) for each in futures]
+async def test_results_and_errors_of_a_thread_are_delivered_to_their_waiters() -> None:
+    state, futures = a_state(), [Future[int]() for _ in range(100)]
+    waiting = [asyncio.ensure_future(state.wait(each)) for each in futures]
 
-        def end() -> None:
-            for number, future in enumerate(futures):
-                if number % 10:
-                    future.set_result(number)
-                else:
-                    future.set_exception(ValueError(number))
+    def end() -> None:
+        for number, future in enumerate(futures):
+            if number % 10:
+                future.set_result(number)
+            else:
+                future.set_exception(ValueError(number))
 
-        thread = threading.Thread(target=end)
-        thread.start()
-        found: list[Any] = await asyncio.gather(*waiting, return_exceptions=True)
-        thread.join()
-        assert [each.args[0] if isinstance(each, ValueError) else each for each in found] == [*range(100)]
-        assert [isinstance(each, ValueError) for each in found] == [number % 10 == 0 for number in range(100)]
-
-    asyncio.run(asyncio.wait_for(main(), 300))
+    thread = threading.Thread(target=end)
+    thread.start()
+    found: list[Any] = await asyncio.gather(*waiting, return_exceptions=True)
+    thread.join()
+    assert [each.args[0] if isinstance(each, ValueError) else each for each in found] == [*range(100)]
+    assert [isinstance(each, ValueError) for each in found] == [number % 10 == 0 for number in range(100)]
 
 
-def test_waiter_that_is_cancelled_cancels_what_it_waits_for_and_no_other() -> None:
-    async def main() -> None:
-        state, one, other = a_state(), Future[int](), Future[int]()
-        cancelled, kept = state.wait(one), state.wait(other)
-        cancelled.cancel()
-        await asyncio.sleep(0)
-        assert one.cancelled()
-        other.set_result(1)
-        assert await kept == 1
-
-    asyncio.run(asyncio.wait_for(main(), 300))
+async def test_waiter_that_is_cancelled_cancels_what_it_waits_for_and_no_other() -> None:
+    state, one, other = a_state(), Future[int](), Future[int]()
+    cancelled, kept = state.wait(one), state.wait(other)
+    cancelled.cancel()
+    await asyncio.sleep(0)
+    assert one.cancelled()
+    other.set_result(1)
+    assert await kept == 1
 
 
-def test_future_that_is_cancelled_cancels_its_waiter() -> None:
-    async def main() -> None:
-        future = Future[int]()
-        waiting = a_state().wait(future)
-        future.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(asyncio.wait_for(main(), 300))
+async def test_future_that_is_cancelled_cancels_its_waiter() -> None:
+    future = Future[int]()
+    waiting = a_state().wait(future)
+    future.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
 def test_application_of_a_closed_loop_is_served_by_another_loop() -> None:

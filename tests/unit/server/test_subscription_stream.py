@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +24,7 @@ from penstock.wire.log.nakadi import PART_BYTES as PIECE_BYTES
 from tests.unit.hub.feeds import NAME
 from tests.unit.hub.subscribing import P, Played, lose_hub, subscribed
 
+pytestmark = pytest.mark.anyio
 Message = dict[str, Any]
 EVENTS = 10
 """Each makes a piece of its own: more than are made ahead."""
@@ -51,7 +52,7 @@ class Scene:
                 NAME, [NewEvent.of(b'{"n":%d,"pad":"%s"}' % (number, b"x" * PIECE_BYTES), partition=0)]
             )
 
-    async def begin(self, *, room: int) -> None:
+    async def begin(self, *, room: int = 1) -> None:
         """Send the client a stream, of which it takes *room* pieces."""
         self.access = AccessLine({"method": "GET", "path": "/"}, None, "flow")  # type: ignore[arg-type]
         self.state = State(lambda: self.hub)
@@ -118,7 +119,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def scene(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+async def scene(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     store = open_store(sqlite_url)
     store.migrate()
     found = Scene(store)
@@ -128,151 +129,118 @@ def scene(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(subscription_stream, "GATHER_BYTES", PIECE_BYTES)
     monkeypatch.setattr(subscription_stream, "time", SimpleNamespace(monotonic=lambda: found.now))
     yield found
+    found.gone.set()
+    await found.sending
     found.other.stop()
     found.hub.stop()
 
 
-def play(scene: Scene, act: Callable[[], Any], *, room: int = 1) -> None:
-    """Send a stream to a client that takes *room* pieces at first; then do the rest."""
-
-    async def main() -> None:
-        await scene.begin(room=room)
-        await act()
-        scene.gone.set()
-        await scene.sending
-
-    asyncio.run(asyncio.wait_for(main(), 300))
+async def test_client_is_sent_as_many_pieces_as_it_has_room_for(scene: Scene) -> None:
+    await scene.begin()
+    for room in (1, 2, 5, EVENTS):
+        scene.make_room(room)
+        await scene.settle()
+        assert scene.pieces == room
+    assert scene.access.events == EVENTS
 
 
-def test_client_is_sent_as_many_pieces_as_it_has_room_for(scene: Scene) -> None:
-    async def act() -> None:
-        for room in (1, 2, 5, EVENTS):
-            scene.make_room(room)
-            await scene.settle()
-            assert scene.pieces == room
-        assert scene.access.events == EVENTS
-
-    play(scene, act)
-
-
-def test_stream_waits_a_moment_after_its_headers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stream_waits_a_moment_after_its_headers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some clients lose what comes together with the headers."""
     monkeypatch.setattr(subscription_stream, "FIRST_SECONDS", 300)
-
-    async def act() -> None:
-        await until(lambda: len(scene.got) == 2)
-        await asyncio.sleep(0.1)
-        assert [each.get("body") for each in scene.got] == [None, b""]
-
-    play(scene, act)
+    await scene.begin()
+    await until(lambda: len(scene.got) == 2)
+    await asyncio.sleep(0.1)
+    assert [each.get("body") for each in scene.got] == [None, b""]
 
 
-def test_piece_is_withheld_once_another_hub_has_the_partition(scene: Scene) -> None:
+async def test_piece_is_withheld_once_another_hub_has_the_partition(scene: Scene) -> None:
     """One piece waits for room, and others are made already, when the hub is cut off for longer than its lease."""
+    await scene.begin()
+    await scene.settle()
+    scene.lapse(taken=True)
+    scene.make_room(EVENTS)
+    await scene.settle()
+    assert scene.pieces == 1
+    assert (scene.sending.done(), scene.stream.reason) == (True, LEASE_EXPIRED)
+    assert scene.access.refusal["reason"] == LEASE_EXPIRED
 
-    async def act() -> None:
+
+async def test_pieces_are_sent_once_the_lease_holds_again_and_nobody_has_taken_over(scene: Scene) -> None:
+    await scene.begin()
+    await scene.settle()
+    for room in (PIECES_AHEAD + 2, EVENTS):
+        scene.lapse()
+        scene.make_room(room)
         await scene.settle()
-        scene.lapse(taken=True)
-        scene.make_room(EVENTS)
-        await scene.settle()
-        assert scene.pieces == 1
-        assert (scene.sending.done(), scene.stream.reason) == (True, LEASE_EXPIRED)
-        assert scene.access.refusal["reason"] == LEASE_EXPIRED
-
-    play(scene, act)
+        assert scene.pieces == room
 
 
-def test_pieces_are_sent_once_the_lease_holds_again_and_nobody_has_taken_over(scene: Scene) -> None:
-    async def act() -> None:
-        await scene.settle()
-        for room in (PIECES_AHEAD + 2, EVENTS):
-            scene.lapse()
-            scene.make_room(room)
-            await scene.settle()
-            assert scene.pieces == room
-
-    play(scene, act)
-
-
-def test_pieces_wait_while_the_lease_is_over(scene: Scene) -> None:
-    async def act() -> None:
-        await scene.settle()
-        scene.lease_now += LEASE_SECONDS
-        scene.make_room(EVENTS)
-        await asyncio.sleep(0.3)
-        assert (scene.pieces, scene.sending.done()) == (1, False)
-        scene.lease.renew()
-        await scene.settle()
-        assert scene.pieces == EVENTS
-
-    play(scene, act)
+async def test_pieces_wait_while_the_lease_is_over(scene: Scene) -> None:
+    await scene.begin()
+    await scene.settle()
+    scene.lease_now += LEASE_SECONDS
+    scene.make_room(EVENTS)
+    await asyncio.sleep(0.3)
+    assert (scene.pieces, scene.sending.done()) == (1, False)
+    scene.lease.renew()
+    await scene.settle()
+    assert scene.pieces == EVENTS
 
 
-def test_pieces_wait_while_the_database_is_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pieces_wait_while_the_database_is_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any, **__: Any) -> Any:
         raise DatabaseUnavailable(reason="away", retry_after=1)
 
-    async def act() -> None:
-        await scene.settle()
-        scene.lapse()
-        with monkeypatch.context() as patched:
-            patched.setattr(scene.hub.subscriptions.sessions, "snapshot", away)
-            scene.make_room(EVENTS)
-            await asyncio.sleep(0.3)
-            assert (scene.pieces, scene.sending.done()) == (1, False)
-        await scene.settle()
-        assert scene.pieces == EVENTS
-
-    play(scene, act)
+    await scene.begin()
+    await scene.settle()
+    scene.lapse()
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.hub.subscriptions.sessions, "snapshot", away)
+        scene.make_room(EVENTS)
+        await asyncio.sleep(0.3)
+        assert (scene.pieces, scene.sending.done()) == (1, False)
+    await scene.settle()
+    assert scene.pieces == EVENTS
 
 
-def test_reason_of_the_end_is_sent_though_the_lease_is_uncertain(scene: Scene) -> None:
-    async def act() -> None:
-        await scene.settle()
-        scene.lapse()
-        scene.delete()
-        await until(scene.sending.done)
-        assert DELETED.encode() in scene.got[-2]["body"]
-        assert scene.got[-1]["more_body"] is False
-
-    play(scene, act, room=EVENTS + 1)
+async def test_reason_of_the_end_is_sent_though_the_lease_is_uncertain(scene: Scene) -> None:
+    await scene.begin(room=EVENTS + 1)
+    await scene.settle()
+    scene.lapse()
+    scene.delete()
+    await until(scene.sending.done)
+    assert DELETED.encode() in scene.got[-2]["body"]
+    assert scene.got[-1]["more_body"] is False
 
 
-def test_slow_client_is_cut_off_when_the_subscription_is_deleted(scene: Scene) -> None:
-    async def act() -> None:
-        await scene.settle()
-        scene.delete()
-        await until(scene.sending.done)
-        assert (scene.pieces, scene.stream.reason) == (1, DELETED)
-
-    play(scene, act)
+async def test_slow_client_is_cut_off_when_the_subscription_is_deleted(scene: Scene) -> None:
+    await scene.begin()
+    await scene.settle()
+    scene.delete()
+    await until(scene.sending.done)
+    assert (scene.pieces, scene.stream.reason) == (1, DELETED)
 
 
-def test_client_that_takes_nothing_is_cut_off_after_the_time_for_a_piece(scene: Scene) -> None:
+async def test_client_that_takes_nothing_is_cut_off_after_the_time_for_a_piece(scene: Scene) -> None:
     scene.rules = DeliveryRules(**RULES | {"commit_timeout": 1})  # type: ignore[arg-type]
+    await scene.begin()
+    await scene.settle()
+    scene.now += SEND_TIMEOUT - 1
+    await scene.look()
+    assert not scene.sending.done()
+    scene.now += 1
+    await until(scene.sending.done)
+    assert scene.pieces == 1
+    assert scene.access.refusal["reason"] == "the consumer takes nothing"
 
-    async def act() -> None:
-        await scene.settle()
-        scene.now += SEND_TIMEOUT - 1
+
+async def test_client_that_commits_is_cut_off_only_after_its_commit_timeout(scene: Scene) -> None:
+    await scene.begin()
+    await scene.settle()
+    for _ in range(3):
+        scene.stream.note_committed({P: 1})
+        scene.now += RULES["commit_timeout"] - 1
         await scene.look()
         assert not scene.sending.done()
-        scene.now += 1
-        await until(scene.sending.done)
-        assert scene.pieces == 1
-        assert scene.access.refusal["reason"] == "the consumer takes nothing"
-
-    play(scene, act)
-
-
-def test_client_that_commits_is_cut_off_only_after_its_commit_timeout(scene: Scene) -> None:
-    async def act() -> None:
-        await scene.settle()
-        for _ in range(3):
-            scene.stream.note_committed({P: 1})
-            scene.now += RULES["commit_timeout"] - 1
-            await scene.look()
-            assert not scene.sending.done()
-        scene.now += 1
-        await until(scene.sending.done)
-
-    play(scene, act)
+    scene.now += 1
+    await until(scene.sending.done)
