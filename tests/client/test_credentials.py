@@ -1,21 +1,22 @@
 """Clients send credentials, follow a token file, and show no secret."""
 
-import asyncio
 import pickle
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from penstock.client import AsyncClient, BearerToken, Client, Feed, TokenFile
+from penstock.client import BearerToken, Client, TokenFile
 from penstock.core.access import Caller
 from penstock.errors import AccessDenied, BadParameter, Unauthenticated
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.answering import answering
+from tests.unit.client.kinds import Kind, opened, result
 
 LISTS = {each: [{"data_type": "service", "value": "shop"}] for each in ("admins", "readers", "writers")}
 
@@ -39,20 +40,14 @@ def create_token(direct: Hub, name: str = "shop") -> str:
     return direct.admin.tokens.create(Caller("service", name)).secret
 
 
-def test_client_sends_a_token_with_each_request(hub: LiveHub, direct: Hub) -> None:
-    with Client(hub.url, auth=create_token(direct)) as client:
-        client.create_event_type("order.sent", authorization=LISTS)
-        client.publish("order.sent", [{"id": 1}])
-    with Feed(f"{hub.url}/feeds/order.sent", auth=BearerToken(create_token(direct))) as feed:
-        assert [event.data["id"] for event in feed.read(feed.cursors()).events] == [1]
-
-
-def test_asynchronous_client_sends_a_token(hub: LiveHub, direct: Hub) -> None:
-    async def list_event_types() -> int:
-        async with AsyncClient(hub.url, auth=create_token(direct)) as client:
-            return len(await client.event_types())
-
-    assert asyncio.run(list_event_types()) >= 0
+@pytest.mark.anyio
+async def test_client_sends_a_token_with_each_request(hub: LiveHub, direct: Hub, kind: Kind) -> None:
+    name = f"order.{kind.client.__name__}"
+    async with opened(kind.client(hub.url, auth=create_token(direct))) as client:
+        await result(client.create_event_type(name, authorization=LISTS))
+        await result(client.publish(name, [{"id": 1}]))
+    async with opened(kind.feed(f"{hub.url}/feeds/{name}", auth=BearerToken(create_token(direct)))) as feed:
+        assert [event.data["id"] for event in (await result(feed.read({0: "_first"}))).events] == [1]
 
 
 def test_refusals_are_errors_of_their_own(hub: LiveHub, direct: Hub) -> None:
@@ -84,7 +79,7 @@ def test_token_file_is_followed_while_a_client_runs(hub: LiveHub, direct: Hub, t
         client.event_types()  # It keeps the last one.
 
 
-class _Seen(BaseHTTPRequestHandler):
+class Seen(BaseHTTPRequestHandler):
     """Answers 401 to the first credential that it sees, or redirects to `target`; keeps what it is sent."""
 
     refused = "no credential"
@@ -94,11 +89,9 @@ class _Seen(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         credential = self.headers["Authorization"]
         self.seen.append(credential)
-        if self.target is not None:
-            self.send_response(307)
+        self.send_response(307 if self.target else 401 if credential == self.refused else 200)
+        if self.target:
             self.send_header("Location", self.target + self.path)
-        else:
-            self.send_response(401 if credential == self.refused else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -108,58 +101,43 @@ class _Seen(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def serve(**traits: object) -> tuple[ThreadingHTTPServer, list[str | None]]:
+@contextmanager
+def seeing(**traits: object) -> Iterator[tuple[str, list[str | None]]]:
+    """Serve such answers; yield the URL, and the credentials that come."""
     seen: list[str | None] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Seen", (_Seen,), {"seen": seen, **traits}))
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    return server, seen
-
-
-def close(server: ThreadingHTTPServer) -> None:
-    server.shutdown()
-    server.server_close()
+    with answering(type("Noting", (Seen,), {"seen": seen, **traits})) as url:
+        yield url, seen
 
 
 def test_refused_request_is_sent_once_more_with_a_new_token_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old")
-    server, seen = serve(refused="Bearer old")
-    try:
-        with httpx2.Client(
-            auth=TokenFile(file), event_hooks={"response": [lambda _: file.write_text("newer")]}
-        ) as http:
-            assert http.get(f"http://127.0.0.1:{server.server_address[1]}/").status_code == 200
-    finally:
-        close(server)
+    hooks = {"response": [lambda _: file.write_text("newer")]}
+    with seeing(refused="Bearer old") as (url, seen), httpx2.Client(auth=TokenFile(file), event_hooks=hooks) as http:
+        assert http.get(url).status_code == 200
 
     assert seen == ["Bearer old", "Bearer newer"]
 
 
 def test_redirect_to_another_origin_carries_no_credential() -> None:
-    other, seen_there = serve()
-    server, seen = serve(target=f"http://localhost:{other.server_address[1]}")
-    try:
-        with Client(f"http://127.0.0.1:{server.server_address[1]}", auth="secret-token") as client:
-            client.event_types()
-    finally:
-        close(server)
-        close(other)
+    with (
+        seeing() as (other, seen_there),
+        seeing(target=other.replace("127.0.0.1", "localhost")) as (url, seen),
+        Client(url, auth="secret-token") as client,
+    ):
+        client.event_types()
 
-    assert seen == ["Bearer secret-token"]
-    assert seen_there == [None]
+    assert (seen, seen_there) == (["Bearer secret-token"], [None])
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "grün", "x" * 20_000])
-def test_unusable_token_is_refused_without_being_shown(token: str, tmp_path: Path) -> None:
+def test_unusable_token_or_token_file_is_refused_without_being_shown(token: str, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(token)
     for make in (lambda: Client("http://hub", auth=token), lambda: TokenFile(file)):
         with pytest.raises(BadParameter) as refused:
             make()
         assert not token or token not in str(refused.value)
-
-
-def test_missing_token_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match=r"nosuch cannot be read"):
         TokenFile(tmp_path / "nosuch")
 

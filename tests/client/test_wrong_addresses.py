@@ -71,11 +71,11 @@ async def test_client_without_a_hub_names_the_address(elsewhere: str, kind: Kind
             check(refused.value, f"{elsewhere}/feeds/order.placed", "feed")
 
 
-@pytest.mark.parametrize("known", [{}, {"partition_count": 2}, {"partition_count": 2, "version": 1}, {"version": 2}])
-def test_reader_without_a_feed_names_the_address(elsewhere: str, known: dict[str, int]) -> None:
-    with Feed(f"{elsewhere}/feed", **known) as feed, pytest.raises(WrongAddress) as refused:
-        feed.read({0: "_first"})
-    check(refused.value, f"{elsewhere}/feed", "feed")
+def test_reader_without_a_feed_names_the_address(elsewhere: str) -> None:
+    for known in ({}, {"partition_count": 2}, {"partition_count": 2, "version": 1}, {"version": 2}):
+        with Feed(f"{elsewhere}/feed", **known) as feed, pytest.raises(WrongAddress) as refused:
+            feed.read({0: "_first"})
+        check(refused.value, f"{elsewhere}/feed", "feed")
 
 
 def test_spark_without_a_hub_names_the_address(elsewhere: str) -> None:

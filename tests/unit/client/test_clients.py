@@ -11,7 +11,6 @@ import pydantic
 import pytest
 
 from penstock.client import AsyncClient, AsyncFeed, AsyncIdempotentProducer, Client, Feed
-from penstock.client.concurrency import AsyncClosing, Closing
 from penstock.client.log.publishing import Published
 from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
 from penstock.client.subscriptions.subscriptions import Subscriptions
@@ -19,7 +18,7 @@ from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventTypeExists
 from penstock.wire.groups import NewPosition, PositionReset
 from tests.unit.client.handler import Handlers, json, lines
-from tests.unit.client.kinds import ASYNC, Kind, close, opened, result
+from tests.unit.client.kinds import ASYNC, Kind, opened, result
 from tests.unit.client.test_subscription import SHOWN
 from tests.unit.client.test_subscription_protocol import PARKED
 
@@ -196,14 +195,6 @@ async def test_publish_takes_one_event_or_an_iterable_of_events(kind: Kind) -> N
     assert {request.content for request in handlers.requests[1:]} == {b'{"data":{"a":1}}\n'}
 
 
-async def test_feed_of_a_client_decodes_events_into_its_type(kind: Kind) -> None:
-    hub, _ = client(kind, lines('{"partition":0,"data":{"a":1}}', '{"partition":0,"cursor":"c"}'))
-
-    page = await result(hub.feed("a", partition_count=1, type=Struct).read({0: "_first"}))
-
-    assert [event.data for event in page.events] == [Struct(1)]
-
-
 async def test_feed_of_a_client_is_read_with_its_own_or_a_given_partition_count(kind: Kind) -> None:
     discovery = json({"token": "1-2", "partitions": [{"id": "0"}, {"id": "1"}]})
     hub, handlers = client(kind, discovery, lines(), lines())
@@ -245,30 +236,18 @@ def test_base_url_of_a_given_http_client_is_used() -> None:
     assert handlers.urls == ["http://s/hub/event-types"]
 
 
-class Door(Closing):
-    closed = 0
+async def test_with_block_closes_the_clients_own_http_client_alone_and_lets_errors_out(kind: Kind) -> None:
+    given, own = kind.http(Handlers()), kind.client("http://s")
 
-    def close(self) -> None:
-        self.closed += 1
-
-
-class AsyncDoor(AsyncClosing):
-    closed = 0
-
-    async def aclose(self) -> None:
-        self.closed += 1
-
-
-@pytest.mark.parametrize("made", [Door, AsyncDoor])
-async def test_with_block_closes_at_its_end_and_lets_errors_out(made: Any) -> None:
-    door = made()
-    async with opened(door) as entered:
-        assert (entered, door.closed) == (door, 0)
+    async with opened(kind.client("http://s", http=given)) as entered:
+        assert isinstance(entered, kind.client)
     with pytest.raises(ZeroDivisionError):
-        async with opened(door):
+        async with opened(own):
             raise ZeroDivisionError
 
-    assert door.closed == 2
+    assert not given.is_closed
+    with pytest.raises(RuntimeError, match="closed"):
+        await result(own.event_types())
 
 
 class EndedError(BaseException):
@@ -288,12 +267,3 @@ async def test_send_of_an_async_producer_ends_when_a_signal_handler_raises() -> 
         await producer.send([{"n": 1}], partition=0)
 
     assert raised.group_contains(EndedError)
-
-
-async def test_http_client_is_closed_if_it_is_the_transports_own(kind: Kind) -> None:
-    given, own = kind.http(Handlers()), kind.transport()
-
-    await close(kind.transport(given))
-    await close(own)
-
-    assert (given.is_closed, own.http.is_closed) == (False, True)

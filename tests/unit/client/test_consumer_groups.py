@@ -9,20 +9,15 @@ import pytest
 from penstock.client.groups import ConsumerGroups
 from penstock.errors import (
     ConnectionLost,
-    DatabaseUnavailable,
     GroupNotFound,
-    MalformedAnswer,
-    PositionMoved,
-    WrongAddress,
 )
 from penstock.wire.groups import CommittedPosition, ConsumerGroup, NewPosition, PositionReset, ResetPosition
 from penstock.wire.http import Exchange
 from tests.unit.client.answers import answer, body_of
-from tests.unit.wire.script import Reply, Script, problem
+from tests.unit.wire.script import Script, problem
 
 STORED = {"event_type": "a", "slice": "", "partition": 0, "epoch": 1, "offset": 7}
 RESET = STORED | {"came_from": None, "head": 9, "gap": 2}
-POSITION = STORED | {"head": 9, "gap": 2, "lag_seconds": 1.5, "lost": 0, "reason": None, "updated_at": "now"}
 DONE = {"id": 3, "at": "now", "kind": "reset", "event_type": "a", "slice": "", "partition": 0, "epoch": 1}
 DONE |= {"came_from": 7, "went_to": 0, "reason": "why"}
 AT = NewPosition("a", 0, 7)
@@ -59,15 +54,6 @@ def test_list_asks_for_all_pages() -> None:
         "/groups?event_type=order+placed&kind=spark&limit=1000",
         "/groups?event_type=order+placed&kind=spark&limit=1000&after=b%26c",
     ]
-
-
-def test_group_is_shown_with_its_positions() -> None:
-    script = Script(answer(group("team/a b", positions=[POSITION])))
-
-    found = script.play(groups(script).show("team/a b"))
-
-    assert (found.gap, found.positions[0].head, found.positions[0].lag_seconds) == (7, 9, 1.5)
-    assert script.urls == ["/groups/team%2Fa%20b"]
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."], ids=repr)
@@ -120,15 +106,6 @@ def test_change_is_repeated_only_where_that_does_no_harm(ask: Ask, failure: Any,
     assert len(script.requests) == requests
 
 
-def test_commit_of_a_position_that_has_moved_raises_the_current_offset() -> None:
-    script = Script(problem(409, "position-moved", offset=9, epoch=1))
-
-    with pytest.raises(PositionMoved) as refused:
-        script.play(groups(script).commit("g", [EXPECTING], None))
-
-    assert refused.value.offset == 9
-
-
 @pytest.mark.parametrize("at", [datetime(2026, 11, 20, 10, tzinfo=UTC), "2026-11-20T10:00:00+00:00"], ids=type)
 def test_reset_moves_all_positions_or_the_given_ones(at: datetime | str) -> None:
     script = Script(answer({"items": [RESET], "dry_run": True}), answer({"items": []}))
@@ -164,26 +141,3 @@ def test_history_asks_for_as_many_pages_as_the_limit_needs() -> None:
         "/groups/g/history?limit=1000&after=8",
         "/groups/g/history?limit=2",
     ]
-
-
-def test_group_is_forgotten_once() -> None:
-    script = Script(Reply(204), problem(404, "group-not-found", group="g"))
-    known = groups(script)
-
-    script.play(known.forget("g"))
-    with pytest.raises(GroupNotFound):
-        script.play(known.forget("g"))
-
-    assert (script.requests[0].method, script.urls[0]) == ("DELETE", "/groups/g")
-
-
-@pytest.mark.parametrize(
-    ("reply", "error"),
-    [(answer({"groups": []}), MalformedAnswer), (Reply(200, b"<html>"), WrongAddress), (AWAY, DatabaseUnavailable)],
-    ids=["another shape", "another server", "away"],
-)
-def test_answer_that_is_no_list_is_raised_as_its_error(reply: Reply, error: type[Exception]) -> None:
-    script = Script(reply)
-
-    with pytest.raises(error):
-        script.play(groups(script, retry_timeout=0).all(None, None))

@@ -6,19 +6,16 @@ from typing import Any
 
 import pytest
 
-from penstock.client.registry import EventTypeProtocol, PartitionOffsets, make_definition, schema_text
+from penstock.client.registry import EventTypeProtocol, PartitionOffsets, make_definition
 from penstock.errors import (
-    EventTypeExists,
     EventTypeNotFound,
     InvalidEventType,
-    MalformedAnswer,
     ServerError,
     Unreachable,
-    WrongAddress,
 )
 from penstock.wire.http import Exchange
 from tests.unit.client.answers import answer
-from tests.unit.wire.script import Reply, Script, problem
+from tests.unit.wire.script import Reply, Script
 
 AWAY = Unreachable(url="u", reason="refused")
 EMPTY_SCHEMA = {"type": "json_schema", "schema": "{}"}
@@ -70,30 +67,6 @@ def test_definition_completes_the_traits_with_defaults(traits: Any, changed: dic
 def test_definition_with_an_unknown_trait_is_refused_with_a_hint(trait: str, hint: str) -> None:
     with pytest.raises(TypeError, match=f"an event type has no '{trait}'; {hint}"):
         make_definition("x", {trait: 4})  # type: ignore[misc]
-
-
-def test_schema_text_is_sent_unchanged_and_a_mapping_as_json() -> None:
-    assert schema_text(' {"a": 1} ') == ' {"a": 1} '
-    assert schema_text({"type": "object"}) == '{"type":"object"}'
-
-
-def test_event_types_are_created_listed_shown_replaced_and_deleted_by_name() -> None:
-    script = Script(Reply(201), answer([{"name": "a"}]), answer({"name": "a.b"}), Reply(200), Reply(200))
-    known = event_types(script)
-
-    script.play(known.create({"name": "a.b"}))
-    assert script.play(known.all()) == [{"name": "a"}]
-    assert script.play(known.show("a.b")) == {"name": "a.b"}
-    script.play(known.replace({"name": "a.b", "category": "data"}))
-    script.play(known.delete("a.b"))
-
-    assert requests(script) == [
-        ("POST", "/event-types", b'{"name":"a.b"}'),
-        ("GET", "/event-types", None),
-        ("GET", "/event-types/a.b", None),
-        ("PUT", "/event-types/a.b", b'{"name":"a.b","category":"data"}'),
-        ("DELETE", "/event-types/a.b", None),
-    ]
 
 
 def test_reordering_is_allowed_only_where_that_is_asked_for() -> None:
@@ -161,23 +134,6 @@ def test_request_is_repeated_where_that_does_no_harm(
         script.play(ask(event_types(script)))
     assert len({(each.method, each.url, each.body) for each in script.requests}) == 1
     assert len(script.requests) == len(replies)
-
-
-@pytest.mark.parametrize(
-    ("reply", "error", "reason"),
-    [
-        (problem(409, "event-type-exists"), EventTypeExists, "event-type-exists"),
-        (problem(404, "event-type-not-found"), EventTypeNotFound, "event-type-not-found"),
-        (Reply(200, b"<html>"), WrongAddress, r"no Penstock hub answers at http://s/event-types, .* 200: <html>"),
-        (Reply(200, b'{"hello":"world"}'), MalformedAnswer, "another server may answer there"),
-    ],
-    ids=["exists", "not found", "another server", "another shape"],
-)
-def test_answer_that_is_no_success_is_raised_as_its_error(reply: Reply, error: type[Exception], reason: str) -> None:
-    script = Script(reply)
-
-    with pytest.raises(error, match=reason):
-        script.play(event_types(script).all())
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from penstock import AsyncClient, Client
-from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.registry import PublishingProperties, properties_of
-from penstock.client.subscriptions.consumer_state import ConsumerParameters, make_consumer_parameters
+from penstock.client.subscriptions.consumer_state import make_consumer_parameters
 from penstock.client.subscriptions.stream_protocol import StreamParameters, make_stream_parameters
 from penstock.errors import BadParameter, ProducerStateExpired
 from tests.unit.client.play import shown_producer
@@ -58,32 +57,6 @@ def test_consumer_window_grows_with_the_workers_unless_it_is_given() -> None:
     assert (wish.workers, wish.grace_seconds, stream.batch_limit, stream.commit_timeout) == (4, 1.5, 20, 5)
     assert stream.max_uncommitted_events == 800, "ten batches for each worker"
     assert make_consumer_parameters({"workers": 4, "max_uncommitted_events": 50})[1].max_uncommitted_events == 50
-
-
-@pytest.mark.parametrize(
-    ("made", "options"),
-    [
-        *((StreamParameters, {name: value}) for name in ("batch_limit", "batch_flush_timeout", "commit_timeout")
-          for value in (0, -1, 1.5, True)),
-        *((StreamParameters, {name: -1}) for name in (
-            "batch_timespan", "max_uncommitted_events", "stream_timeout", "stream_limit")),
-        *((ConsumerParameters, {"workers": value}) for value in (0, True, 1.5)),
-        (ConsumerParameters, {"grace_seconds": -1}),
-        (ConsumerParameters, {"retry": 3}),
-        (ConsumerParameters, {"on_error": None}),
-        (ConsumerParameters, {"progress": 5}),
-        (RetryPolicy, {"max_attempts": 0}),
-        (RetryPolicy, {"max_delay_seconds": 0}),
-        (RetryPolicy, {"max_delay_seconds": float("nan")}),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_option_that_makes_no_sense_is_refused_by_name(made: Any, options: Any) -> None:
-    [name] = options
-    with pytest.raises(BadParameter) as refused:
-        made(**options)
-
-    assert refused.value.parameter == name
 
 
 @pytest.mark.parametrize("wish", [make_stream_parameters, make_consumer_parameters])

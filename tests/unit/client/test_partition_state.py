@@ -9,7 +9,6 @@ from penstock.client.log.publishing import Event
 from penstock.client.producers import partition_state as plain_values
 from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.client.producers.partition_state import (
-    LAST_SECONDS,
     AbandonedError,
     PartitionState,
     PlainValues,
@@ -43,16 +42,6 @@ def keep(values: list[Any], found: PlainValues | None = None) -> tuple[PlainValu
         event.line(False, LINE_OF)
     found.keep(events, values)
     return found, events
-
-
-def test_claim_has_an_id_until_it_is_granted() -> None:
-    found = PartitionState(2, PartitionPublishingOptions())
-    first = found.claim_id
-
-    found.adopt(shown_producer(partition=2, epoch=3))
-
-    assert found.claim_id != first
-    assert (found.status, found.group, found.epoch, found.next) == ("ready", "g", 3, 0)
 
 
 def test_sequence_numbers_wrap_around_at_the_modulus() -> None:
@@ -142,10 +131,6 @@ def test_abandoned_operation_does_not_continue() -> None:
     for abandoned in (call, ProducerCall(0.0, lambda: True)):
         with pytest.raises(AbandonedError):
             abandoned.check()
-
-
-def test_last_attempt_of_an_operation_has_a_little_time() -> None:
-    assert [ProducerCall(end).cap(30.0) for end in (0.0, float("inf"))] == [LAST_SECONDS, 30.0]
 
 
 def test_plain_values_are_known_again_by_identity_unless_they_have_changed() -> None:

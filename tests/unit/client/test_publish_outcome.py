@@ -6,13 +6,9 @@ from penstock.client.log.publishing import Event
 from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.client.producers.partition_state import (
     PartitionState,
-    ProducerCall,
     SequencedBatch,
-    add_outcome,
     find_regression,
-    http_status,
     is_retryable,
-    make_exhausted_error,
     may_be_stored,
 )
 from penstock.errors import (
@@ -89,20 +85,3 @@ def test_hub_behind_its_own_acknowledgements_has_lost_events(
     if found is not None:
         numbers = {"current_epoch": 2, "expected": error.expected, "received": first, "missing": missing}
         assert found.fields == {"producer_group": "g", "partition": 3, **numbers, "outcome": "not_stored"}
-
-
-@pytest.mark.parametrize(("ambiguous", "outcome"), [(False, "not_stored"), (True, "unknown")])
-def test_error_has_the_partition_and_the_outcome(ambiguous: bool, outcome: str) -> None:
-    call = ProducerCall(0.0)
-    call.is_ambiguous, call.attempts = ambiguous, 4
-
-    refused = add_outcome(InvalidEvent(line=1, reason="r"), state(), call)
-    spent = make_exhausted_error(Unreachable(url="u", reason="r"), state(), call)
-
-    assert refused.fields == {"line": 1, "reason": "r", "partition": 3, "outcome": outcome}
-    assert (spent.partition, spent.attempts, spent.outcome) == (3, 4, outcome)
-    assert "could not be published (attempts: 4, outcome: " in str(spent)
-
-
-def test_status_is_of_an_answer_that_is_no_problem() -> None:
-    assert (http_status(ServerError(status=401, url="u", body="")), http_status(Forbidden("no"))) == (401, None)

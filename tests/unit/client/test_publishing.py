@@ -256,22 +256,6 @@ def test_batches_are_limited_by_count_and_bytes() -> None:
     assert [len(batch) for batch in batches_of(script)][3:] == [1, 1]
 
 
-def test_events_are_taken_from_their_iterator_batch_by_batch() -> None:
-    script = Script(category(), *[receipt(10)] * 1000)
-    taken = []
-
-    def endless() -> Any:
-        for number in count():
-            taken.append(number)
-            if number == 35:
-                raise RuntimeError("the source has failed")
-            yield {"n": number}
-
-    with pytest.raises(RuntimeError):
-        publish(script, endless(), event_count=10)
-    assert len(batches_of(script)) == 3
-
-
 def test_full_batch_is_sent_before_the_next_event_is_taken() -> None:
     script = Script(category(), receipt(2), receipt(2))
 

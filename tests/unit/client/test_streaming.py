@@ -15,11 +15,9 @@ from penstock.client.subscriptions.stream_protocol import (
     SubscriptionBatch,
 )
 from penstock.errors import (
-    CommitRefused,
     ConnectionLost,
     MalformedAnswer,
     PenstockError,
-    StreamNotFound,
     SubscriptionBusy,
     SubscriptionNotFound,
     Unreachable,
@@ -224,18 +222,6 @@ def test_commit_is_retried_while_patience_lasts() -> None:
     script = Script(LOST)
     with pytest.raises(ConnectionLost):
         script.play(streaming_of(script, retry_timeout=5.0).commit([batch()], retries=False))
-
-
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [("stream-not-found", StreamNotFound), ("commit-refused", CommitRefused)],
-    ids=["too late", "of another"],
-)
-def test_refused_commit_raises_the_refusal(code: str, error: type[PenstockError]) -> None:
-    script = Script(problem(422, code, stream="s1"))
-
-    with pytest.raises(error):
-        script.play(streaming_of(script, retry_timeout=5.0).commit([batch()]))
 
 
 @pytest.mark.parametrize(

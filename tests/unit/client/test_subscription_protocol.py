@@ -130,19 +130,12 @@ def test_reset_reads_the_positions_and_sends_the_new_ones() -> None:
     assert script.requests[-1].wait_seconds == RESET_TIMEOUT
 
 
-def test_dry_run_of_a_reset_sends_no_change() -> None:
-    script = Script(answer(SHOWN | {"event_types": ["a"]}), ends(0, 4), answer({"items": []}))
-
-    found = script.play(subscriptions(script).reset("5", None, to="end", at=None, reason=None, dry_run=True))
-
-    assert found == [ResetPosition("a", "", 0, 1, None, 5, 5, 0)]
-    assert {request.method for request in script.requests} == {"GET"}
-
-
 @pytest.mark.parametrize(
     ("offset", "position"), [("001-0001-000000000000000002", 3), ("BEGIN", 0)], ids=["an offset", "BEGIN"]
 )
-def test_reset_to_a_time_asks_the_feed_for_its_offset(offset: str, position: int) -> None:
+def test_dry_run_of_a_reset_to_a_time_asks_the_feed_for_its_offset_and_changes_nothing(
+    offset: str, position: int
+) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     script = Script(
         answer(SHOWN | {"event_types": ["a"]}), ends(0, 4), answer([{"partition": "0", "offset": offset}]),
@@ -151,7 +144,8 @@ def test_reset_to_a_time_asks_the_feed_for_its_offset(offset: str, position: int
 
     [found] = script.play(subscriptions(script).reset("5", None, to=None, at=at, reason=None, dry_run=True))
 
-    assert found.offset == position
+    assert found == ResetPosition("a", "", 0, 1, None, position, 5, 5 - position)
+    assert {request.method for request in script.requests} == {"GET"}
     assert script.urls[2] == "/event-types/a/cursors?at=2026-01-01T00%3A00%3A00%2B00%3A00"
 
 

@@ -42,7 +42,7 @@ def test_partition_moves_to_the_goal_of_its_reset(item: PositionReset, offset: i
     assert moves_of(item, since=since) == [ResetPosition("a", "", 0, 3, 20, offset, 42, 42 - offset)]
 
 
-def test_reset_without_items_moves_all_partitions_of_the_subscription() -> None:
+def test_reset_without_items_or_partition_moves_all_of_the_subscription_or_event_type() -> None:
     found = plan_resets(assign_resets(check_resets(["b", "a"], None, "end", None), ENDS), {}, STANDS)
 
     assert [(each.event_type, each.partition, each.came_from, each.offset) for each in found] == [
@@ -51,8 +51,6 @@ def test_reset_without_items_moves_all_partitions_of_the_subscription() -> None:
         ("b", 0, None, 7),
     ]
 
-
-def test_reset_item_without_a_partition_moves_all_of_its_event_type() -> None:
     found = moves_of(PositionReset("b", to="end"), PositionReset("a", to="begin"))
 
     assert [(each.event_type, each.partition, each.offset) for each in found] == [

@@ -25,16 +25,13 @@ async def carry_out(kind: Kind, handlers: Handlers, exchange: Steps, *events: An
     return await result(kind.transport(kind.http(handlers)).carry_out(exchange, *events))
 
 
-async def test_request_is_sent_with_its_method_and_body(kind: Kind) -> None:
+async def test_request_is_sent_with_its_method_and_body_and_its_answer_is_read_beyond_empty_chunks(kind: Kind) -> None:
     handlers = Handlers(lambda _: httpx2.Response(201, content=b"body", headers={"X-Y": "z"}))
 
     answer = await carry_out(kind, handlers, fetch(HttpRequest(method="POST", url="http://s/a", body=b"{}")))
 
     assert (answer.status, answer.headers["x-y"], answer.body) == (201, "z", b"body")
     assert (handlers.requests[0].method, handlers.requests[0].content) == ("POST", b"{}")
-
-
-async def test_empty_chunk_does_not_end_a_body(kind: Kind) -> None:
     assert (await carry_out(kind, Handlers(streamed(Body(b"a", b"", b"b"))), fetch(GET))).body == b"ab"
 
 
@@ -100,16 +97,6 @@ def lost_once() -> Steps:
     with pytest.raises(ConnectionLost):
         yield MORE
     yield Page()
-
-
-def test_interrupted_talk_closes_its_answer_and_can_be_continued() -> None:
-    body = Body(b"a", KeyboardInterrupt())
-    talk = ExchangeRun(Handlers(streamed(body)).client(), lost_once())
-
-    with pytest.raises(KeyboardInterrupt):
-        talk.advance()
-    assert body.closed
-    assert talk.advance() == Page()
 
 
 async def test_cancelled_talk_closes_its_answer_and_can_be_continued() -> None:
