@@ -3,35 +3,17 @@ from concurrent.futures import ThreadPoolExecutor
 from penstock.testing.clock import START_AT, VirtualClock
 
 
-def test_virtual_clock_stands_still_until_advanced() -> None:
+def test_virtual_clock_stands_still_until_it_is_advanced_or_set_back_by_exact_microseconds() -> None:
     clock = VirtualClock()
-
     assert [clock() for _ in range(3)] == [START_AT] * 3
 
-
-def test_virtual_clock_counts_microseconds() -> None:
-    clock = VirtualClock(0)
-
-    clock.advance(microseconds=7)
-    clock.advance(seconds=0.1)
-    clock.advance(seconds=1, microseconds=1)
-
-    assert clock() == 1_100_008
-    assert isinstance(clock(), int)
-
-
-def test_virtual_clock_adds_fractions_exactly() -> None:
-    clock = VirtualClock()
     for _ in range(1000):
         clock.advance(seconds=0.001)
+    clock.advance(seconds=1, microseconds=8)
 
-    assert clock() == START_AT + 1_000_000
-
-
-def test_virtual_clock_can_be_set_back() -> None:
-    clock = VirtualClock(10)
-
-    assert clock.advance(microseconds=-3) == clock() == 7
+    assert clock() == START_AT + 2_000_008
+    assert isinstance(clock(), int)
+    assert clock.advance(microseconds=-9) == clock() == START_AT + 1_999_999
 
 
 def test_virtual_clock_loses_no_step_between_threads() -> None:
