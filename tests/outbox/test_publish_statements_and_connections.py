@@ -101,9 +101,12 @@ def test_publish_works_in_a_psycopg_pipeline(postgres_hub: str) -> None:
 
 
 def test_object_that_is_no_connection_is_refused(sqlite_url: str, postgres_url: str) -> None:
+    class Connection:
+        """Nobody's connection."""
+
     with closing(sqlite3.connect(":memory:")) as connection, engine(sqlite_url) as opened:
         pool = psycopg_pool.ConnectionPool(postgres_url, open=False)
-        for given in (connection.cursor(), opened, pool, None, "sqlite:///shop.db"):
+        for given in (connection.cursor(), opened, pool, None, "sqlite:///shop.db", Connection()):
             with pytest.raises(TypeError, match=r"psycopg\.Connection.*Django's connection"):
                 publish(given, "undefined", {})
 

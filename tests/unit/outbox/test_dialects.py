@@ -1,12 +1,11 @@
 """The SQL, and how each driver wants to hear it."""
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from penstock.outbox import dialects
-from penstock.outbox.dialects import Dialect, creation_statements, sql, statement, to_numbered, to_pyformat
+from penstock.outbox.dialects import sql, statement, to_numbered, to_pyformat
 
 FILES = sorted((Path(dialects.__file__).parent / "statements").rglob("*.sql"))
 
@@ -16,12 +15,6 @@ def test_statement_begins_with_a_comment_that_is_not_sent(path: Path) -> None:
     assert path.read_text().startswith("-- ")
     text = statement("sqlite" if path.parent.name == "sqlite" else "postgresql", path.stem)
     assert text and not text.startswith("--")
-
-
-@pytest.mark.parametrize("dialect", get_args(Dialect))
-def test_sql_of_a_dialect_contains_its_creation_statements(dialect: Dialect) -> None:
-    assert [part.strip() for part in sql(dialect).split(";\n\n")] != []
-    assert all(part in sql(dialect) for part in creation_statements(dialect))
 
 
 def test_unknown_dialect_is_refused() -> None:

@@ -12,7 +12,7 @@ from penstock.errors import EventTypeNotFound, InvalidEvent, Unavailable
 from penstock.outbox.adapters import ResultRow, SqlParameters
 from penstock.outbox.dialects import Dialect, statement
 from penstock.outbox.entry import OutboxEntries
-from penstock.outbox.steps import CHUNK_CHARS, CHUNK_ROWS, plan_create, plan_publish
+from penstock.outbox.steps import CHUNK_CHARS, CHUNK_ROWS, plan_publish
 from penstock.testing.factories import an_event_type
 
 NAMES: dict[Dialect, list[str]] = {
@@ -99,16 +99,6 @@ def test_large_rows_are_inserted_in_chunks_of_limited_size() -> None:
     ]
 
 
-def test_cached_event_type_is_not_read_again() -> None:
-    event_type = a_type()
-    script = Script(event_type)
-
-    for _ in range(2):
-        script.play(plan(event_type, "{}"))
-
-    assert script.said == ["find", "insert_one", "insert_one"]
-
-
 def test_insert_notices_a_changed_event_type_and_checks_events_again() -> None:
     old = a_type()
     new = EventType.of(old.definition | {"schema": NEEDS_N}, 1)
@@ -152,16 +142,6 @@ def test_event_type_that_keeps_changing_is_unavailable() -> None:
         Restless().play(plan(a_type(), "{}"))
 
 
-def test_unknown_event_type_is_refused_unless_allowed() -> None:
-    event_type, script = a_type(), Script()
-
-    with pytest.raises(EventTypeNotFound):
-        script.play(plan(event_type, "{}"))
-    assert script.said == ["find"]
-
-    assert script.play(plan(event_type, "{}", allow_unknown_type=True))
-
-
 def test_event_type_created_meanwhile_is_checked_although_unknown_ones_are_allowed() -> None:
     class Creating(Script):
         def run(self, text: str, parameters: SqlParameters | None = None) -> ResultRow:
@@ -198,18 +178,3 @@ def test_events_are_checked_before_a_transaction_of_sqlite_begins() -> None:
         script.play(plan(event_type, "{}", "{}"))
 
     assert script.said == ["find", "insert", "find", "insert"]
-
-
-def test_metadata_is_added_by_category() -> None:
-    event_type = a_type(category="business")
-
-    [data] = Script(event_type).play(plan(event_type, "{}"))
-
-    assert set(msgspec.json.decode(data)["metadata"]) == {"eid", "occurred_at"}
-
-
-@pytest.mark.parametrize(("dialect", "count"), [("sqlite", 2), ("postgresql", 1)])
-def test_table_is_created_by_as_many_statements_as_the_driver_takes(dialect: str, count: int) -> None:
-    script = Script(dialect=dialect)
-
-    assert len(list(plan_create(script))) == count
