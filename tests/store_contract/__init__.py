@@ -18,7 +18,6 @@ from tests.store_contract.log import LogContract
 from tests.store_contract.migrations import MigrationContract
 from tests.store_contract.outbox import LateCommits, OutboxContract
 from tests.store_contract.parked import ParkedContract
-from tests.store_contract.positions import PositionsContract
 from tests.store_contract.produced import GoneContract, ProducedContract, ProducedDefenceContract
 from tests.store_contract.producers import ProducersContract
 from tests.store_contract.producers_together import ProducersTogether
@@ -29,6 +28,7 @@ from tests.store_contract.settings import SettingsContract, SettingsTogether
 from tests.store_contract.subscriptions import StreamsContract, SubscriptionsContract
 from tests.store_contract.subscriptions_together import SubscriptionsTogether
 from tests.store_contract.times import TimesContract
+from tests.store_contract.transactions import TransactionsContract
 
 __all__ = [
     "Database",
@@ -44,6 +44,7 @@ __all__ = [
 
 
 class StoreContract(
+    TransactionsContract,
     FeedsContract,
     SchemasContract,
     LogContract,
@@ -52,7 +53,6 @@ class StoreContract(
     DefenceContract,
     OutboxContract,
     RejectedContract,
-    PositionsContract,
     GroupsContract,
     SettingsContract,
     ProducersContract,

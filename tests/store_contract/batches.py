@@ -13,35 +13,23 @@ LARGE = (1 << 53) - 1
 
 
 class BatchesContract(Contract):
-    """Uploads wait until a batch takes them, and a batch is as far as was last said."""
+    """Uploads wait until a batch takes them, and a batch keeps its progress."""
 
-    def test_an_upload_is_found_by_its_name_and_event_type(self, store: Store) -> None:
-        key = key_of(created(store))
-        upload = opened(store, key, "u")
-
-        assert upload.batch_id is None
-        with store.read() as tx:
-            assert tx.batches.find_upload("order.placed", "other") is None
-            assert tx.batches.find_upload("other", "u") is None
-
-    def test_for_an_event_type_that_is_gone_there_is_no_upload(self, store: Store) -> None:
-        key = key_of(created(store))
-        with store.write() as tx:
-            tx.registry.delete("order.placed")
-
-        with store.write() as tx:
-            assert not tx.batches.open_upload(key, "u", FIRST_AT)
-
-    def test_uploads_that_wait_are_counted(self, store: Store) -> None:
+    def test_waiting_uploads_are_found_by_event_type_and_name_and_counted(self, store: Store) -> None:
         key, other = key_of(created(store)), key_of(created(store, "other"))
         for number in range(3):
-            opened(store, key, f"u{number}")
+            assert opened(store, key, f"u{number}").batch_id is None
 
         with store.read() as tx:
             found = [tx.batches.count_uploads(each.event_type_id, limit) for each in (key, other) for limit in (2, 9)]
-        assert found == [2, 3, 0, 0]
+            assert found == [2, 3, 0, 0]
+            assert tx.batches.find_upload("order.placed", "other") is tx.batches.find_upload("other", "u0") is None
+        with store.write() as tx:
+            tx.registry.delete("order.placed")
+        with store.write() as tx:
+            assert not tx.batches.open_upload(key, "u", FIRST_AT), "its event type is gone"
 
-    def test_a_chunk_is_kept_once_as_it_came_first(self, store: Store) -> None:
+    def test_chunk_is_kept_as_first_uploaded(self, store: Store) -> None:
         key = key_of(created(store))
         upload = opened(store, key, "u")
         first = StoredChunk(upload.id, 0, 7, DIGEST, None)
@@ -58,9 +46,9 @@ class BatchesContract(Contract):
             ChunkBody(upload.id, 1, 7, b"", AWKWARD),
         ]
 
-    def test_only_uploads_of_the_same_batch_are_held(self, store: Store) -> None:
+    def test_uploads_of_one_batch_are_locked_with_their_chunks_by_number(self, store: Store) -> None:
         key = key_of(created(store), AWKWARD, LARGE, AWKWARD)
-        ids = {name: opened(store, key, name).id for name in ("b", "a")}
+        ids = {name: filled(store, key, name, chunks=3).id for name in ("z", "a")}
         for name, other in (
             ("group", key._replace(group="x")),
             ("number", key._replace(number=1)),
@@ -70,11 +58,15 @@ class BatchesContract(Contract):
             opened(store, other, name)
 
         with store.write() as tx:
-            locked = tx.batches.lock_uploads(key, ["a", "b", "group", "number", "query", "event type", "unknown"])
-            assert {name: upload.id for name, upload in locked.items()} == ids
+            locked = tx.batches.lock_uploads(key, ["a", "z", "group", "number", "query", "event type", "unknown"])
             assert tx.batches.lock_uploads(key, []) == {}
 
-    def test_chunks_are_published_in_the_order_of_their_batch(self, store: Store) -> None:
+        assert {name: upload.chunks for name, upload in locked.items()} == {
+            name: [StoredChunk(upload_id, number, 1, DIGEST, None) for number in range(3)]
+            for name, upload_id in ids.items()
+        }
+
+    def test_chunks_are_read_in_the_order_of_their_batch_within_limits(self, store: Store) -> None:
         key = key_of(created(store))
         first, second = (filled(store, key, name, chunks=3) for name in ("z", "a"))
         with store.write() as tx:
@@ -87,19 +79,7 @@ class BatchesContract(Contract):
         assert next_chunks(store, batch, events_max=4) == order[:4]
         assert next_chunks(store, batch, events_max=0) == order[:1], "one at least"
 
-    def test_locked_uploads_come_with_their_chunks_by_number(self, store: Store) -> None:
-        key = key_of(created(store))
-        ids = {name: filled(store, key, name, chunks=3).id for name in ("z", "a")}
-
-        with store.write() as tx:
-            locked = tx.batches.lock_uploads(key, ["a", "z"])
-
-        assert {name: upload.chunks for name, upload in locked.items()} == {
-            name: [StoredChunk(upload_id, number, 1, DIGEST, None) for number in range(3)]
-            for name, upload_id in ids.items()
-        }
-
-    def test_a_batch_is_as_far_as_was_said_and_forgets_what_is_published(self, store: Store) -> None:
+    def test_batch_keeps_its_progress_and_forgets_published_chunks(self, store: Store) -> None:
         key = key_of(created(store), AWKWARD, LARGE, AWKWARD)
         upload = filled(store, key, "u", chunks=3)
         with store.write() as tx:
@@ -119,7 +99,7 @@ class BatchesContract(Contract):
             assert tx.batches.find_upload("order.placed", "u") is None
         assert next_chunks(store, begun) == []
 
-    def test_an_upload_that_a_batch_has_taken_takes_nothing_more(self, store: Store) -> None:
+    def test_upload_of_a_batch_takes_no_more_chunks_and_cannot_be_dropped(self, store: Store) -> None:
         key = key_of(created(store))
         upload = filled(store, key, "u")
         with store.write() as tx:
@@ -136,31 +116,20 @@ class BatchesContract(Contract):
         assert found.batch_id == newest(store, key).id
 
     def test_batches_are_found_by_number_and_listed_newest_first(self, store: Store) -> None:
-        key = key_of(created(store))
-        for number in (3, 10, 9):
-            begun(store, key._replace(number=number))
-        begun(store, key._replace(group="other", number=99))
-
-        with store.read() as tx:
-            assert [each.number for each in tx.batches.list(key.event_type_id, "g", 2)] == [10, 9]
-            found = [tx.batches.find(key.event_type_id, "g", number) for number in (None, 3, 4)]
-        assert [each and each.number for each in found] == [10, 3, None]
-
-    def test_a_number_is_one_batch(self, store: Store) -> None:
-        key = key_of(created(store))
-        begun(store, key)
-
-        with pytest.raises(Exception, match=r"(?i)unique"):
-            begun(store, key._replace(query="other"))
-
-    def test_locked_batches_are_those_that_there_are(self, store: Store) -> None:
         feed = created(store)
-        batch = begun(store, key_of(feed))
+        key = key_of(feed)
+        batches = {number: begun(store, key._replace(number=number)) for number in (3, 10, 9)}
+        begun(store, key._replace(group="other", number=99))
+        with pytest.raises(Exception, match=r"(?i)unique"):
+            begun(store, key._replace(number=9, query="other"))
 
         with store.write() as tx:
-            assert tx.batches.lock([batch.id, 999], feed.partition_ids) == {batch.id: batch}
+            assert list(tx.batches.list(key.event_type_id, "g", 2)) == [batches[10], batches[9]]
+            found = [tx.batches.find(key.event_type_id, "g", number) for number in (None, 3, 4)]
+            assert found == [batches[10], batches[3], None]
+            assert tx.batches.lock([batches[9].id, 999], feed.partition_ids) == {batches[9].id: batches[9]}
 
-    def test_what_waits_for_too_long_is_removed_little_by_little(self, store: Store, database: Database) -> None:
+    def test_sweep_removes_old_uploads_in_limited_steps(self, store: Store, database: Database) -> None:
         key = key_of(created(store))
         filled(store, key, "old", chunks=5)
         taken = filled(store, key._replace(number=1), "taken")
@@ -179,7 +148,7 @@ class BatchesContract(Contract):
             ]  # fmt: skip
         assert database.run("SELECT upload_id FROM penstock_chunk ORDER BY upload_id") == [(taken.id,), (young.id,)]
 
-    def test_an_upload_that_was_dropped_takes_nothing_and_is_removed(self, store: Store) -> None:
+    def test_dropped_upload_takes_no_chunks_and_is_swept(self, store: Store) -> None:
         key = key_of(created(store))
         upload = filled(store, key, "u")
         with store.write() as tx:
@@ -190,9 +159,7 @@ class BatchesContract(Contract):
         assert swept(store)
         assert not swept(store)
 
-    def test_with_its_event_type_a_batch_is_forgotten_and_an_upload_nobodys(
-        self, store: Store, database: Database
-    ) -> None:
+    def test_batches_and_uploads_of_a_deleted_event_type_are_swept(self, store: Store, database: Database) -> None:
         key = key_of(created(store))
         waiting, taken = filled(store, key, "waiting"), filled(store, key, "taken")
         with store.write() as tx:
@@ -208,7 +175,7 @@ class BatchesContract(Contract):
             pass
         assert database.run("SELECT count(*) FROM penstock_chunk") == [(0,)]
 
-    def test_published_batches_are_forgotten_on_demand_and_but_for_the_newest(self, store: Store) -> None:
+    def test_published_batches_are_deleted_on_demand_and_swept_except_the_newest(self, store: Store) -> None:
         key = key_of(created(store))
         for number in range(5):
             begun(store, key._replace(number=number))
@@ -225,7 +192,7 @@ class BatchesContract(Contract):
             assert tx.batches.delete(key.event_type_id, "g", unfinished=False) == 3
             assert [each.number for each in tx.batches.list(key.event_type_id, "g", 9)] == [5]
 
-    def test_what_tasks_publish_directly_is_one_chunk_and_keeps_its_manifest(self, store: Store) -> None:
+    def test_direct_batch_is_one_chunk_and_keeps_its_manifest(self, store: Store) -> None:
         key = key_of(created(store))
         with store.write() as tx:
             tx.batches.begin(key, FIRST_AT, partitions=12, epoch=LARGE)
@@ -239,7 +206,7 @@ class BatchesContract(Contract):
         assert newest(store, key) == done
         assert done.is_done
 
-    def test_only_on_demand_is_forgotten_what_tasks_have_not_published_to_its_end(self, store: Store) -> None:
+    def test_unfinished_direct_batch_is_deleted_only_on_demand(self, store: Store) -> None:
         key = key_of(created(store))
         staged = filled(store, key, "u")
         with store.write() as tx:

@@ -38,7 +38,7 @@ class GroupsContract(Contract):
         assert listed(store, source="order.placed", after="a", kind="processor") == [third]
         assert listed(store, source="nothing") == listed(store, kind="spark") == []
 
-    def test_a_subscription_is_listed_with_what_it_reads_before_it_has_begun(self, store: Store) -> None:
+    def test_subscription_is_listed_with_its_event_types_before_it_has_begun(self, store: Store) -> None:
         first, second = created(store), created(store, "invoice")
         definition = {"owning_application": "shop", "event_types": ["order.placed", "invoice"], "consumer_group": "x"}
         with store.write() as tx:
@@ -52,22 +52,37 @@ class GroupsContract(Contract):
             assert tx.groups.list(GroupFilter(name="s1"), 9) == [found]
             assert tx.groups.list_standings(["s1"]) == []
 
-    def test_a_group_is_found_by_its_name(self, store: Store) -> None:
-        stored(store, GROUP)
-        with store.read() as tx:
-            assert tx.groups.list(GroupFilter(name=GROUP), 9) == [GroupSummary(GROUP, "processor", ())]
-            assert tx.groups.list(GroupFilter(name="group"), 9) == []
+    def test_last_position_stored_holds_by_group_source_slice_and_tranche(self, store: Store) -> None:
+        places = [(GROUP, SOURCE, "4/1"), ("other", SOURCE, "4/1"), (GROUP, "other", "4/1"), (GROUP, SOURCE, "other")]
+        for offset, (group, source, part) in enumerate(places):
+            stored(store, group, *(Position(source, part, tranche, 1, offset) for tranche in (10, 2)))
+        last = [Position(SOURCE, "4/1", 2, 2, 1 << 60), Position(SOURCE, "4/1", 2, 1, 0)]
 
-    def test_a_group_is_known_after_what_it_has_read_is_gone(self, store: Store) -> None:
+        for position in last:
+            stored(store, GROUP, position)
+            with store.read() as tx:
+                found = [tx.groups.find_positions(*place) for place in places]
+                assert found[0] == {2: position, 10: Position(SOURCE, "4/1", 10, 1, 0)}
+                assert [each[2].offset for each in found[1:]] == [1, 2, 3]
+                assert tx.groups.find_positions("nobody", SOURCE, "4/1") == {}
+
+    def test_group_outlives_the_positions_that_go_with_a_dropped_event_type(self, store: Store) -> None:
         created(store, SOURCE)
-        stored(store, GROUP, Position(SOURCE, "", 0, 1, 7))
+        stored(store, GROUP, Position(SOURCE, "", 0, 1, 7), Position("kept", "", 0, 1, 7))
+        stored(store, "other", Position(SOURCE, "", 0, 1, 7))
         with store.write() as tx:
             tx.registry.delete(SOURCE)
 
-        assert listed(store) == [GroupSummary(GROUP, "processor", ())]
-        assert listed(store, source=SOURCE) == []
+        assert listed(store) == [GroupSummary(GROUP, "processor", ("kept",)), GroupSummary("other", "processor", ())]
+        assert listed(store, source=SOURCE) == listed(store, name="group") == []
+        assert listed(store, name="other") == [GroupSummary("other", "processor", ())]
+        with store.read() as tx:
+            assert tx.groups.find_positions(GROUP, SOURCE, "") == {}
+            assert tx.groups.find_positions(GROUP, "kept", "")
 
-    def test_where_groups_stand_is_told_with_what_each_partition_has(self, store: Store, database: Database) -> None:
+    def test_standings_have_the_extent_of_each_partition_and_the_time_of_the_next_event(
+        self, store: Store, database: Database
+    ) -> None:
         feed = created(store, partitions=3)
         ids = feed.partition_ids
         append(store, *(row(ids[0], n) for n in range(9)), *(row(ids[1], n, received_at=FIRST_AT) for n in range(4)))
@@ -167,7 +182,7 @@ class GroupsContract(Contract):
         with store.read() as tx:
             assert tx.groups.measure(9).total == 1
 
-    def test_a_group_is_made_where_it_is_locked_and_keeps_its_kind(self, store: Store) -> None:
+    def test_group_is_created_by_its_first_lock_and_keeps_its_kind(self, store: Store) -> None:
         with store.write() as tx:
             assert tx.groups.lock(GROUP) is None
             assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == ("spark", None)
@@ -175,7 +190,7 @@ class GroupsContract(Contract):
             assert tx.groups.lock(GROUP) == ("spark", None)
             assert tx.groups.lock(GROUP, kind="cursorset", at=FIRST_AT, shared=True) == ("spark", None)
 
-    def test_what_was_done_to_a_group_is_told_newest_first(self, store: Store) -> None:
+    def test_interventions_of_a_group_are_listed_newest_first(self, store: Store) -> None:
         stored(store, GROUP)
         stored(store, "other")
         done = [PositionChange(SOURCE, "2/1", 1, "reset", 3, None, n, f"réason {n}", FIRST_AT + n) for n in range(3)]
@@ -193,7 +208,7 @@ class GroupsContract(Contract):
             assert tx.groups.list_changes(GROUP, before=ids[1], limit=1) == [newest[2]]
             assert tx.groups.list_changes("nobody", before=None, limit=9) == []
 
-    def test_a_group_is_forgotten_with_all_that_is_known_of_it(self, store: Store) -> None:
+    def test_deleted_group_loses_its_positions_and_interventions(self, store: Store) -> None:
         for name in (GROUP, "kept"):
             stored(store, name, Position(SOURCE, "", 0, 1, 7))
             with store.write() as tx:
@@ -214,7 +229,7 @@ class GroupsContract(Contract):
 class GroupsTogether(Contract):
     """Who has locked a group has it alone where several write at once, and nobody waits in a circle."""
 
-    def test_who_stores_positions_waits_for_who_has_locked_the_group(
+    def test_positions_of_a_locked_group_are_stored_after_its_lock(
         self, store: Store, other: Store, database: Database
     ) -> None:
         stored(store, GROUP, Position(SOURCE, "", 0, 1, 7))
@@ -229,9 +244,7 @@ class GroupsTogether(Contract):
 
         assert set(_found(store, "")) == {0, 1}
 
-    def test_those_who_store_positions_of_one_group_do_not_wait_for_each_other(
-        self, store: Store, other: Store
-    ) -> None:
+    def test_shared_locks_of_a_group_do_not_wait_for_each_other(self, store: Store, other: Store) -> None:
         stored(store, GROUP)
         with store.write() as tx:
             tx.groups.lock(GROUP, kind="processor", at=FIRST_AT, shared=True)
@@ -241,7 +254,7 @@ class GroupsTogether(Contract):
         assert (set(_found(store, "2/0")), set(_found(store, "2/1"))) == ({0}, {1})
 
     @pytest.mark.parametrize("is_locked", [True, False], ids=["locked", "stored"])
-    def test_a_group_that_is_forgotten_meanwhile_is_made_again(
+    def test_group_deleted_while_another_waits_for_it_is_created_again(
         self, store: Store, other: Store, database: Database, *, is_locked: bool
     ) -> None:
         stored(store, GROUP, Position(SOURCE, "", 0, 1, 7))
@@ -262,7 +275,7 @@ class GroupsTogether(Contract):
             GroupSummary(GROUP, "spark" if is_locked else "cursorset", () if is_locked else (SOURCE,))
         ]
 
-    def test_those_who_commit_move_and_forget_never_deadlock(self, store: Store, other: Store) -> None:
+    def test_concurrent_commits_resets_and_deletions_never_deadlock(self, store: Store, other: Store) -> None:
         go = threading.Barrier(6)
 
         def put(store: Store, slices: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The contract of the log's writing side, `LogRepository` in `penstock.storage.log.events`, and of transactions."""
+"""The contract of the log's writing side: `penstock.storage.log.events.LogRepository`."""
 
 import threading
 from collections.abc import Sequence
@@ -14,42 +14,30 @@ from tests.store_contract.database import FIRST_AT, Contract, append, created, d
 class LogContract(Contract):
     """Offsets are dense, heads tell where they go on, and a lock on them holds."""
 
-    def test_a_new_partition_begins_at_offset_0(self, store: Store) -> None:
-        feed = created(store, partitions=2)
-
-        with store.read() as tx:
-            heads = tx.log.find_heads(feed.partition_ids)
-
-        assert heads == dict.fromkeys(feed.partition_ids, PartitionHead(feed.revision, 0, 0, 0))
-
-    def test_heads_tell_the_next_offset_and_the_last_time(self, store: Store) -> None:
-        feed = created(store, partitions=2)
-        first, second = feed.partition_ids
-        append(store, row(first, 0), row(second, 0), row(first, 1, received_at=FIRST_AT + 7))
-
-        with store.read() as tx:
-            heads = tx.log.find_heads([first, second])
-
-        assert heads[first] == PartitionHead(feed.revision, 0, 2, FIRST_AT + 7)
-        assert heads[second] == PartitionHead(feed.revision, 0, 1, FIRST_AT)
-
-    def test_heads_of_partitions_that_do_not_exist_are_left_out(self, store: Store) -> None:
-        feed = created(store)
-
-        with store.write() as tx:
-            assert tx.log.find_heads([feed.partition_ids[0], 999_999], lock=True).keys() == set(feed.partition_ids)
-            assert tx.log.find_heads([]) == {}
-
-    def test_locked_heads_are_those_that_are_read(self, store: Store) -> None:
+    def test_heads_give_revision_floor_next_offset_and_time_of_the_newest_event(self, store: Store) -> None:
         feed = created(store, partitions=3)
-        append(store, row(feed.partition_ids[1], 0))
+        first, second, third = feed.partition_ids
+        append(
+            store,
+            *(row(first, n) for n in range(2)),
+            row(second, 0),
+            row(first, 2, received_at=FIRST_AT + 7),
+            *(row(second, n) for n in range(1, 9)),
+        )
+        heads = {
+            first: PartitionHead(feed.revision, 0, 3, FIRST_AT + 7),
+            second: PartitionHead(feed.revision, 0, 9, FIRST_AT + 8),
+            third: PartitionHead(feed.revision, 0, 0, 0),
+        }
 
         with store.write() as tx:
-            assert tx.log.find_heads(feed.partition_ids, lock=True) == tx.log.find_heads(feed.partition_ids)
+            assert tx.log.find_heads(feed.partition_ids) == heads
+            assert tx.log.find_heads([*feed.partition_ids, 999_999], lock=True) == heads
+            assert tx.log.find_heads([]) == {}
 
     @pytest.mark.parametrize("together", [True, False])
     @pytest.mark.parametrize("count", [1, 2, 3, 1023, 1024, 1025, 3001])
-    def test_any_number_of_rows_is_appended_whole(self, store: Store, count: int, together: bool) -> None:
+    def test_append_keeps_all_rows_of_any_number_of_blocks(self, store: Store, count: int, together: bool) -> None:
         partition_id = created(store).partition_ids[0]
         blocks = [row(partition_id, offset, b'{"n":%d}' % offset) for offset in range(count)]
 
@@ -67,7 +55,7 @@ class LogContract(Contract):
 
     @pytest.mark.parametrize("used", range(8))
     @pytest.mark.parametrize("empty", [0, 2, 299])
-    def test_whatever_columns_a_block_uses_they_are_kept(self, store: Store, used: int, empty: int) -> None:
+    def test_columns_of_a_block_are_kept_whichever_it_uses(self, store: Store, used: int, empty: int) -> None:
         first, second = created(store, partitions=2).partition_ids
         texts, rows = ["k\\n", None, "\t", "", "ø\\N"], 300
 
@@ -91,67 +79,19 @@ class LogContract(Contract):
         assert beside.keys is beside.kinds is beside.headers is None
         assert data_of(beside) == [b"{}"] * rows
 
-    def test_rows_of_several_partitions_go_in_together(self, store: Store) -> None:
-        partition_ids = created(store, partitions=3).partition_ids
-
-        append(store, *(row(partition_ids[n % 3], n // 3) for n in range(30)))
-
-        with store.read() as tx:
-            assert [head.next_offset for head in tx.log.find_heads(partition_ids).values()] == [10, 10, 10]
-
-    def test_an_undone_append_leaves_no_trace_and_no_hole(self, store: Store) -> None:
+    def test_taken_or_negative_offset_is_refused_and_undoes_its_transaction(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
         append(store, row(partition_id, 0))
 
-        with pytest.raises(ZeroDivisionError), store.write() as tx:
-            tx.log.find_heads([partition_id], lock=True)
-            tx.log.append([row(partition_id, 1)])
-            raise ZeroDivisionError
-
-        with store.write() as tx:
-            assert tx.log.find_heads([partition_id], lock=True)[partition_id].next_offset == 1
-
-    def test_an_offset_is_taken_once(self, store: Store) -> None:
-        partition_id = created(store).partition_ids[0]
-        append(store, row(partition_id, 0, b'{"first":true}'))
-
         with pytest.raises(Exception, match=r"(?i)unique"):
             append(store, row(partition_id, 1), row(partition_id, 0))
+        with pytest.raises(Exception, match=r"(?i)check|from 0"):
+            append(store, row(partition_id, -1))
 
         with store.read() as tx:
             assert tx.log.find_heads([partition_id])[partition_id].next_offset == 1
 
-    def test_a_negative_offset_is_refused(self, store: Store) -> None:
-        partition_id = created(store).partition_ids[0]
-
-        with pytest.raises(Exception, match=r"(?i)check|from 0"):
-            append(store, row(partition_id, -1))
-
-    def test_nothing_shows_before_the_commit_and_all_of_it_after(self, store: Store, other: Store) -> None:
-        partition_ids = created(store, partitions=2).partition_ids
-
-        with store.write() as tx:
-            tx.log.find_heads(partition_ids, lock=True)
-            tx.log.append([row(partition_ids[0], 0), row(partition_ids[1], 0)])
-            with other.read() as beside:
-                before = [head.next_offset for head in beside.log.find_heads(partition_ids).values()]
-
-        with other.read() as beside:
-            after = [head.next_offset for head in beside.log.find_heads(partition_ids).values()]
-        assert (before, after) == ([0, 0], [1, 1])
-
-    def test_one_look_after_another_sees_the_latest_commit(self, store: Store, other: Store) -> None:
-        partition_id = created(store).partition_ids[0]
-
-        with other.read() as tx:
-            seen = []
-            for offset in range(3):
-                append(store, row(partition_id, offset))
-                seen.append(tx.log.find_heads([partition_id])[partition_id].next_offset)
-
-        assert seen == [1, 2, 3]
-
-    def test_writers_of_one_partition_take_turns(self, store: Store, other: Store) -> None:
+    def test_concurrent_writers_of_a_partition_append_in_turn(self, store: Store, other: Store) -> None:
         partition_id = created(store).partition_ids[0]
         stores, each = [store, other, store, other], 25
         go = threading.Barrier(len(stores))
@@ -193,7 +133,7 @@ class LogContract(Contract):
             found = [head.next_offset for _, head in sorted(tx.log.find_heads(ids).items())]
         assert found == [15 * sum(each in subset for subset in subsets) for each in ids]
 
-    def test_a_watcher_notices_what_others_commit(self, store: Store, other: Store) -> None:
+    def test_watcher_notices_commits_of_others(self, store: Store, other: Store) -> None:
         partition_id = created(store).partition_ids[0]
         watcher = other.watch()
         watcher.has_changed()

@@ -1,9 +1,7 @@
 """The contract of the schema: `Store.migrate` and `Store.check`."""
 
-import re
 import subprocess
 import sys
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -26,7 +24,7 @@ store.check()
 
 
 class MigrationContract(Contract):
-    """Tables are made once, whoever comes first, and a newer Penstock's are left alone."""
+    """Tables are created once, and those of a newer Penstock are left alone."""
 
     @pytest.fixture
     def empty_url(self, url: str) -> str:
@@ -45,13 +43,10 @@ class MigrationContract(Contract):
         yield store
         store.close()
 
-    def test_an_empty_database_is_told_so(self, bare: Store) -> None:
+    def test_tables_are_created_once(self, bare: Store) -> None:
         with pytest.raises(DatabaseUnsuitable, check=has_code("schema-missing")) as told:
             bare.check()
-
         assert told.value.found == 0
-
-    def test_tables_are_made_once(self, bare: Store) -> None:
         first = list(bare.migrate())
         bare.check()
         feed = created(bare)
@@ -63,7 +58,7 @@ class MigrationContract(Contract):
         with bare.read() as tx:
             assert tx.log.read_columns(feed.partition_ids[0], 0, 9).rows == 1
 
-    def test_a_newer_penstock_is_left_alone(self, store: Store, database: Database) -> None:
+    def test_database_of_a_newer_penstock_is_refused(self, store: Store, database: Database) -> None:
         database.run("INSERT INTO penstock_migration (number, name) VALUES (9999, 'of the future')")
 
         with pytest.raises(DatabaseUnsuitable, check=has_code("schema-too-new")) as told:
@@ -73,7 +68,7 @@ class MigrationContract(Contract):
 
         assert told.value.found == 9999
 
-    def test_an_outbox_that_a_service_has_made_is_kept(self, bare: Store, empty: Database) -> None:
+    def test_outbox_created_by_a_service_is_kept(self, bare: Store, empty: Database) -> None:
         connection = empty.connect()
         penstock.outbox.create(connection)
         empty.insert(connection, "a", '{"early":true}')
@@ -85,7 +80,7 @@ class MigrationContract(Contract):
         with bare.write() as tx:
             assert [each.data for each in tx.outbox.take("a", 10, 1 << 20).rows] == ['{"early":true}']
 
-    def test_several_processes_migrate_at_once_and_one_does_it(self, empty: Database) -> None:
+    def test_one_of_several_concurrent_processes_migrates(self, empty: Database) -> None:
         command = [sys.executable, "-c", MIGRATE, empty.url]
         pipe = subprocess.PIPE
         processes = [
@@ -105,11 +100,3 @@ class MigrationContract(Contract):
         done = sorted(int(output) for output, _ in ended)
         assert done[:3] == [0, 0, 0]
         assert done[3] >= 1
-
-    def test_migrations_are_well_named(self, bare: Store) -> None:
-        package = type(bare).__module__.rpartition(".")[0]
-        found = sorted(each.name for each in (files(package) / "migrations").iterdir() if not each.name.startswith("_"))
-
-        assert found
-        assert all(re.fullmatch(r"\d{4}_[a-z]+(_[a-z]+)*\.sql", name) for name in found), found
-        assert [int(name[:4]) for name in found] == list(range(1, len(found) + 1))

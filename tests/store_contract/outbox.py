@@ -1,6 +1,7 @@
 """The contract of the outbox: `penstock.storage.log.outbox.OutboxRepository`."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -18,36 +19,25 @@ AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
 class OutboxContract(Contract):
     """Rows are taken once, in their order, by the transaction that takes them and by no other."""
 
-    def test_an_empty_outbox_has_nothing_to_give(self, store: Store) -> None:
-        assert _waiting(store, None) == []
-        assert _waiting(store, ["a", "b"]) == []
-        assert _taken(store, "a") == []
-
-    def test_waiting_names_the_event_types_with_rows_even_unknown_ones(self, store: Store, database: Database) -> None:
+    def test_committed_rows_wait_by_event_type_until_a_store_takes_them(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
         created(store, "known")
+        with closing(database.connect()) as connection:
+            database.insert(connection, "known", "{}")
+            assert (_waiting(store, None), _waiting(store, ["known"])) == ([], [])
+            connection.rollback()
+        assert (_waiting(store, None), _taken(store, "known")) == ([], [])
         _commit(database, ("known", "{}"), ("unknown", "{}"), ("known", "{}"))
 
-        assert sorted(_waiting(store, None)) == ["known", "unknown"]
-        assert _waiting(store, ["unknown", "idle"]) == ["unknown"]
-        assert _waiting(store, []) == []
+        for each in (store, store, other):
+            assert sorted(_waiting(each, None)) == ["known", "unknown"]
+            assert (_waiting(each, ["unknown", "idle"]), _waiting(each, [])) == (["unknown"], [])
+        assert len(_taken(other, "known")) == 2
+        for each in (store, store, other):
+            assert (_taken(each, "known"), _waiting(each, None), _waiting(each, ["known"])) == ([], ["unknown"], [])
 
-    def test_waiting_tells_the_same_until_the_rows_are_taken(self, store: Store, database: Database) -> None:
-        _commit(database, ("a", "{}"), ("b", "{}"))
-
-        assert [sorted(_waiting(store, None)) for _ in range(3)] == [["a", "b"]] * 3
-        _taken(store, "a")
-        assert [_waiting(store, None) for _ in range(3)] == [["b"]] * 3
-        assert _waiting(store, ["a"]) == []
-
-    def test_every_store_sees_for_itself_what_waits(self, store: Store, other: Store, database: Database) -> None:
-        _commit(database, ("a", "{}"))
-        assert (_waiting(store, None), _waiting(other, None)) == (["a"], ["a"])
-
-        _taken(other, "a")
-
-        assert (_taken(store, "a"), _waiting(store, None), _waiting(other, None)) == ([], [], [])
-
-    def test_rows_that_wait_are_counted_up_to_a_limit(self, store: Store, other: Store, database: Database) -> None:
+    def test_waiting_rows_are_counted_up_to_a_limit(self, store: Store, other: Store, database: Database) -> None:
         assert _counted(store) == 0
         _commit(database, ("a", "{}"), ("b", "{}"), ("a", "{}"))
         with closing(database.connect()) as connection:
@@ -67,16 +57,7 @@ class OutboxContract(Contract):
         _taken(store, "b")
         assert (_counted(store), _counted(other)) == (0, 0)
 
-    def test_nothing_waits_that_was_not_committed(self, store: Store, database: Database) -> None:
-        with closing(database.connect()) as connection:
-            database.insert(connection, "a", "{}")
-            during = _waiting(store, None), _waiting(store, ["a"])
-            connection.rollback()
-
-        assert during == ([], [])
-        assert _waiting(store, None) == []
-
-    def test_a_row_is_taken_as_it_was_inserted(self, store: Store, database: Database) -> None:
+    def test_row_is_taken_as_inserted(self, store: Store, database: Database) -> None:
         with closing(database.connect()) as connection:
             database.insert(connection, "a", AWKWARD, key="k\t\\", headers='{"h":"ü"}', partition=3)
             database.insert(connection, "a", " { }\n")
@@ -89,39 +70,26 @@ class OutboxContract(Contract):
         assert first.id < second.id
         assert first.created_at[:2] == "20"
 
-    def test_rows_are_taken_in_their_order_and_once(self, store: Store, database: Database) -> None:
-        _commit(database, *(("a" if n % 3 else "b", str(n)) for n in range(30)))
-
-        first = [row.data for row in _taken(store, "a", 7)]
-        then = [row.data for row in _taken(store, "a", 100)]
-
-        assert first + then == [str(n) for n in range(30) if n % 3]
-        assert len(first) == 7
-        assert _taken(store, "a", 100) == []
-        assert [row.data for row in _taken(store, "b", 100)] == [str(n) for n in range(0, 30, 3)]
-
-    def test_a_full_take_leaves_the_rest_waiting(self, store: Store, database: Database) -> None:
-        _commit(database, *(("a", str(n)) for n in range(6)))
-
-        counts = []
-        while _waiting(store, ["a"]):
-            counts.append(len(_taken(store, "a", 3)))
-
-        assert [count for count in counts if count] == [3, 3]
-
-    def test_a_take_tells_how_much_more_waits(self, store: Store, database: Database) -> None:
-        _commit(database, *(("a", str(n)) for n in range(6)), ("b", "{}"))
+    def test_rows_of_an_event_type_are_taken_once_in_their_order(self, store: Store, database: Database) -> None:
+        _commit(database, *(("a" if n % 3 else "b", str(n)) for n in range(15)))
 
         with store.write() as tx:
-            first, rest = tx.outbox.take("a", 4, BYTES_MAX), tx.outbox.take("a", 4, BYTES_MAX)
-            nothing = tx.outbox.take("a", 4, BYTES_MAX)
+            takes = [tx.outbox.take("a", 6, BYTES_MAX) for _ in range(2)]
+        assert _waiting(store, ["a", "b"]) == ["b"]
+        _commit(database, ("a", "15"))
+        with store.write() as tx:
+            takes += [tx.outbox.take("a", 6, BYTES_MAX) for _ in range(2)]
 
-        assert (len(first.rows), first.more, first.last) == (4, True, rest.rows[-1].id)
-        assert (len(rest.rows), rest.more, rest.last) == (2, False, rest.rows[-1].id)
-        assert (list(nothing.rows), nothing.more, nothing.last) == ([], False, 0)
+        wanted = [str(n) for n in range(16) if n % 3 or n == 15]
+        assert [row.data for take in takes for row in take.rows] == wanted
+        assert [len(take.rows) for take in takes] == [6, 4, 1, 0]
+        assert [take.more for take in takes] == [True, False, False, False]
+        last = [take.rows[-1].id for take in takes[1:3]]
+        assert [take.last for take in takes] == [last[0], last[0], last[1], 0]
+        assert [row.data for row in _taken(store, "b")] == [str(n) for n in range(0, 15, 3)]
 
     @pytest.mark.parametrize(("bytes_max", "taken"), [(1, 1), (10, 1), (11, 2), (30, 3), (31, 4), (1000, 5)])
-    def test_a_take_is_bounded_in_bytes(self, store: Store, database: Database, bytes_max: int, taken: int) -> None:
+    def test_take_is_bounded_in_bytes(self, store: Store, database: Database, bytes_max: int, taken: int) -> None:
         _commit(database, *(("a", "x" * 10) for _ in range(5)))
 
         with store.write() as tx:
@@ -130,17 +98,7 @@ class OutboxContract(Contract):
         assert (len(found.rows), found.more) == (taken, taken < 5)
         assert len(_taken(store, "a")) == 5 - taken
 
-    def test_an_undone_take_leaves_the_rows(self, store: Store, database: Database) -> None:
-        _commit(database, ("a", "1"), ("a", "2"))
-
-        with pytest.raises(ZeroDivisionError), store.write() as tx:
-            assert len(tx.outbox.take("a", 10, BYTES_MAX).rows) == 2
-            raise ZeroDivisionError
-
-        assert _waiting(store, ["a"]) == ["a"]
-        assert [row.data for row in _taken(store, "a")] == ["1", "2"]
-
-    def test_rows_inserted_after_a_take_wait_anew(self, store: Store, database: Database) -> None:
+    def test_rows_inserted_after_a_take_wait_again(self, store: Store, database: Database) -> None:
         seen = []
         for n in range(5):
             _commit(database, ("a", str(n)))
@@ -153,7 +111,7 @@ class OutboxContract(Contract):
 class LateCommits(Contract):
     """Where transactions write at the same time, a lower id can be committed after a higher one was taken."""
 
-    def test_a_row_that_is_committed_late_is_taken_all_the_same(self, store: Store, database: Database) -> None:
+    def test_row_committed_after_a_later_one_was_taken_is_taken(self, store: Store, database: Database) -> None:
         with closing(database.connect()) as late, closing(database.connect()) as early:
             database.insert(late, "a", "late")
             database.insert(early, "a", "early")
@@ -166,7 +124,7 @@ class LateCommits(Contract):
             assert _waiting(store, None) == ["a"]
             assert [row.data for row in _taken(store, "a")] == ["late"]
 
-    def test_a_row_that_is_committed_after_many_looks_is_taken(self, store: Store, database: Database) -> None:
+    def test_row_committed_after_many_looks_is_taken(self, store: Store, database: Database) -> None:
         with closing(database.connect()) as late:
             database.insert(late, "a", "late")
             for n in range(20):
@@ -179,7 +137,7 @@ class LateCommits(Contract):
         assert [row.data for row in _taken(store, "a")] == ["late"]
         assert len(_taken(store, "b")) == 20
 
-    def test_a_savepoint_changes_nothing(self, store: Store, database: Database) -> None:
+    def test_row_inserted_in_a_savepoint_and_committed_late_is_taken(self, store: Store, database: Database) -> None:
         with closing(database.connect()) as late:
             late.execute("SAVEPOINT inner_one")
             database.insert(late, "a", "late")
@@ -192,7 +150,7 @@ class LateCommits(Contract):
         assert _waiting(store, ["a"]) == ["a"]
         assert [row.data for row in _taken(store, "a")] == ["late"]
 
-    def test_a_full_take_does_not_lose_those_who_come_late(self, store: Store, database: Database) -> None:
+    def test_full_take_does_not_lose_a_row_committed_late(self, store: Store, database: Database) -> None:
         with closing(database.connect()) as late:
             database.insert(late, "a", "late")
             _commit(database, *(("a", str(n)) for n in range(6)))
@@ -202,9 +160,7 @@ class LateCommits(Contract):
         rest = [row.data for _ in range(3) for row in _taken(store, "a", 3)]
         assert sorted(rest) == ["3", "4", "5", "late"]
 
-    def test_two_takers_share_no_row(self, store: Store, other: Store, database: Database) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
+    def test_concurrent_takers_share_no_row(self, store: Store, other: Store, database: Database) -> None:
         _commit(database, *(("a", str(n)) for n in range(200)))
 
         def drain(store: Store) -> list[str]:
@@ -218,7 +174,7 @@ class LateCommits(Contract):
 
         assert sorted(found, key=int) == [str(n) for n in range(200)]
 
-    def test_what_a_transaction_is_opened_for_is_locked_where_nothing_waits(
+    def test_planned_transaction_has_locked_heads_if_no_row_of_its_event_types_waits(
         self, store: Store, database: Database
     ) -> None:
         feed = created(store, "a", partitions=2)
@@ -231,7 +187,7 @@ class LateCommits(Contract):
             assert tx.locked_heads is not None
             assert [tx.locked_heads[each].next_offset for each in feed.partition_ids] == [1, 0]
 
-    def test_an_outbox_comes_before_what_a_transaction_is_opened_for(self, store: Store, database: Database) -> None:
+    def test_planned_transaction_has_no_locked_heads_while_rows_wait(self, store: Store, database: Database) -> None:
         feed = created(store, "a")
         opening = AppendPlan(["a", "idle"], feed.partition_ids)
         _commit(database, ("a", "1"))
@@ -245,7 +201,7 @@ class LateCommits(Contract):
         with store.write(plan=opening) as tx:
             assert tx.locked_heads is not None
 
-    def test_a_transaction_that_is_opened_is_undone_as_any(self, store: Store) -> None:
+    def test_planned_transaction_is_undone(self, store: Store) -> None:
         feed = created(store, "a")
         with pytest.raises(ZeroDivisionError), store.write(plan=AppendPlan(["a"], feed.partition_ids)) as tx:
             tx.log.append([row(feed.partition_ids[0], 0)])

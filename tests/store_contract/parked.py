@@ -1,6 +1,4 @@
-"""The contract of events that were set aside: `penstock.storage.subscriptions.SubscriptionRepository`."""
-
-import pytest
+"""The contract of parked keys: `penstock.storage.subscriptions.SubscriptionRepository`."""
 
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.storage import Store
@@ -19,7 +17,7 @@ KEYS = (
 class ParkedContract(Contract):
     """What waits is known by subscription, partition and key, in the order in which it was parked."""
 
-    def test_nothing_waits_before_it_is_parked(self, store: Store) -> None:
+    def test_unknown_parked_keys_are_ignored(self, store: Store) -> None:
         begun(store, "s", SOURCE)
 
         with store.write() as tx:
@@ -32,27 +30,19 @@ class ParkedContract(Contract):
             assert tx.subscriptions.list_parked_offsets(1, after=-1, limit=9) == []
         assert listed(store) == listed(store, "nobody") == []
 
-    def test_a_key_waits_from_its_event_on(self, store: Store) -> None:
+    def test_key_is_parked_once_and_waits_with_its_first_event_and_later_ones(self, store: Store) -> None:
         begun(store, "s", SOURCE)
-
         parked_id = park(store, "key", 1 << 60)
-
         [found] = listed(store)
         assert found == StoredParkedKey(parked_id, SOURCE, "key", 2, FIRST_AT, False, 1, 1 << 60, 1 << 60)
         assert type(found.is_retried) is bool
-        assert offsets(store, parked_id) == [1 << 60]
 
-    def test_a_key_that_waits_is_parked_once(self, store: Store) -> None:
-        begun(store, "s", SOURCE)
-        first = park(store, "key", 3)
+        assert [park(store, "key", each) for each in (5, 4, 5)] == [parked_id] * 3
 
-        assert [park(store, "key", each) for each in (5, 4, 3)] == [first] * 3
+        assert listed(store) == [found._replace(events=3, first=4)]
+        assert offsets(store, parked_id) == [4, 5, 1 << 60]
 
-        [found] = listed(store)
-        assert (found.attempts, found.events, found.first, found.last) == (2, 3, 3, 5)
-        assert offsets(store, first) == [3, 4, 5]
-
-    def test_whatever_a_key_is_it_is_told_from_others(self, store: Store) -> None:
+    def test_keys_of_any_text_are_distinct(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         ids = [park(store, key, offset) for offset, key in enumerate(KEYS)]
 
@@ -82,50 +72,39 @@ class ParkedContract(Contract):
             assert total == 2
             assert tx.subscriptions.measure_parked(1) == (measured[:1], 2)
 
-    def test_those_without_a_key_wait_each_by_itself(self, store: Store) -> None:
-        begun(store, "s", SOURCE)
-
-        ids = [park(store, None, offset) for offset in (3, 4, 4)]
-
-        assert len(set(ids)) == 3
-        assert [(each.id, each.key, each.first, each.events) for each in listed(store)] == [
-            (ids[0], None, 3, 1), (ids[1], None, 4, 1), (ids[2], None, 4, 1)
-        ]  # fmt: skip
-
-    def test_a_key_is_another_one_in_another_place(self, store: Store) -> None:
+    def test_events_without_a_key_and_keys_of_other_partitions_are_parked_apart(self, store: Store) -> None:
         for name in ("s", "other"):
             begun(store, name, SOURCE)
         places = [("s", SOURCE), ("s", OTHER), ("s", ("invoice", 0)), ("other", SOURCE)]
 
-        ids = [park(store, "key", 3, name, place) for name, place in places]
+        ids = [park(store, None, offset) for offset in (3, 4, 4)]
+        ids += [park(store, "key", 3, name, place) for name, place in places]
 
-        assert len(set(ids)) == 4
-        assert [each.place for each in listed(store)] == [SOURCE, OTHER, ("invoice", 0)]
-        assert [each.id for each in listed(store, "other")] == ids[3:]
+        assert len(set(ids)) == 7
+        assert [(each.id, each.place, each.key, each.first, each.events) for each in listed(store)] == [
+            *((ids[at], SOURCE, None, first, 1) for at, first in enumerate((3, 4, 4))),
+            *((ids[3 + at], place, "key", 3, 1) for at, (_, place) in enumerate(places[:3])),
+        ]
+        assert [each.id for each in listed(store, "other")] == ids[6:]
 
-    def test_more_events_wait_and_those_that_do_already_are_passed_over(self, store: Store) -> None:
-        begun(store, "s", SOURCE)
-        first, second = park(store, "a", 3), park(store, "b", 4)
-
-        with store.write() as tx:
-            tx.subscriptions.add_parked({first: [9, 3, 5, 9], second: []})
-
-        assert [(each.events, each.first, each.last) for each in listed(store)] == [(3, 3, 9), (1, 4, 4)]
-        assert offsets(store, first) == [3, 5, 9]
-
-    def test_events_are_told_page_by_page(self, store: Store) -> None:
+    def test_added_events_wait_once_and_are_listed_page_by_page(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         parked_id, other = park(store, "a", 0), park(store, "b", 1)
         with store.write() as tx:
-            tx.subscriptions.add_parked({parked_id: range(2, 2_500, 2), other: range(1, 2_500, 2)})
+            tx.subscriptions.add_parked({parked_id: [*range(2, 2_500, 2), 4, 0], other: []})
+            tx.subscriptions.add_parked({other: range(1, 2_500, 2)})
 
+        assert [(each.events, each.first, each.last) for each in listed(store)] == [
+            (1_250, 0, 2_498),
+            (1_250, 1, 2_499),
+        ]
         assert offsets(store, parked_id, limit=3) == [0, 2, 4]
         assert offsets(store, parked_id, after=4, limit=3) == [6, 8, 10]
         assert offsets(store, parked_id, after=5, limit=2) == [6, 8]
         assert offsets(store, parked_id, after=2_494) == [2_496, 2_498]
         assert offsets(store, parked_id, after=2_498) == []
 
-    def test_what_is_acknowledged_waits_no_longer(self, store: Store) -> None:
+    def test_acknowledged_events_wait_no_longer(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         first, second = park(store, "a", 3), park(store, "b", 4)
         with store.write() as tx:
@@ -142,7 +121,7 @@ class ParkedContract(Contract):
         assert [each.id for each in listed(store)] == [second]
         assert park(store, "a", 9) > second, "an id is given once"
 
-    def test_keys_are_sent_again_and_parked_again(self, store: Store) -> None:
+    def test_key_is_retried_and_parked_again_with_one_more_attempt(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         first, second, third = (park(store, each, 3) for each in "abc")
 
@@ -159,7 +138,7 @@ class ParkedContract(Contract):
         assert park(store, "c", 4) == third, "one that is sent again waits still"
         assert listed(store)[2].is_retried
 
-    def test_what_waits_in_a_partition_is_forgotten(self, store: Store, database: Database) -> None:
+    def test_acknowledged_keys_of_a_partition_leave_no_rows(self, store: Store, database: Database) -> None:
         for name in ("s", "other"):
             begun(store, name, SOURCE)
         for key, offset in (("a", 3), ("a", 7), ("b", 7), (None, 6), (None, 8)):
@@ -176,18 +155,6 @@ class ParkedContract(Contract):
         ]  # fmt: skip
         assert len(listed(store, "other")) == 1
         assert database.run("SELECT count(*) FROM penstock_parked_event") == [(3,)], "their events are forgotten, too"
-
-    def test_what_is_undone_was_never_parked(self, store: Store) -> None:
-        begun(store, "s", SOURCE)
-        kept = park(store, "a", 3)
-
-        with pytest.raises(ZeroDivisionError), store.write() as tx:
-            tx.subscriptions.park("s", SOURCE, "b", 4, attempts=2, at=FIRST_AT)
-            tx.subscriptions.mark_parked([kept], retried=True)
-            tx.subscriptions.acknowledge_parked({kept: 3})
-            raise ZeroDivisionError
-
-        assert listed(store) == [StoredParkedKey(kept, SOURCE, "a", 2, FIRST_AT, False, 1, 3, 3)]
 
 
 def park(store: Store, key: str | None, offset: int, name: str = "s", place: FeedPartition = SOURCE) -> int:

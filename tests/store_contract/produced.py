@@ -11,20 +11,22 @@ from penstock.storage.producers import AppendedBatch, BatchRef, BatchWindow
 from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
 from tests.store_contract.producers import a_batch, forgotten, inserted, listed, only, produced
 
-LOG = [a_batch(4, 100, 3), a_batch(7, 103, 1), a_batch(8, 200, 10), a_batch(18, 300, 2)]
+LOG = [a_batch(4, 100, 3), a_batch(7, 103, 1), a_batch(8, 200, 10), a_batch(18, 300, 2), a_batch(30, 600, 5)]
 FOUND = {
     "a whole one": (8, 18, LOG[2:3]),
     "the middle of one": (10, 12, LOG[2:3]),
     "the first event of one": (4, 5, LOG[:1]),
     "the last event of one": (6, 7, LOG[:1]),
     "two that follow each other": (7, 18, LOG[1:3]),
-    "the end of one and the beginning of the next": (17, 19, LOG[2:]),
-    "parts of several": (5, 19, LOG),
-    "all": (4, 20, LOG),
+    "the end of one and the beginning of the next": (17, 19, LOG[2:4]),
+    "parts of several": (5, 19, LOG[:4]),
+    "all before a hole": (4, 20, LOG[:4]),
+    "a hole": (20, 30, []),
+    "the end of a hole and the beginning of one": (25, 31, LOG[4:]),
     "more than there are": (0, 1 << 60, LOG),
     "up to the first": (0, 5, LOG[:1]),
     "before the first": (0, 4, []),
-    "after the last": (20, 30, []),
+    "after the last": (35, 99, []),
 }
 CHANGES = (
     "UPDATE penstock_produced SET digests = digests",
@@ -54,18 +56,20 @@ class ProducedContract(Contract):
         self, store: Store, producer_id: int, first: int, stop: int, wanted: list[StoredBatch]
     ) -> None:
         assert found(store, producer_id, 3, first, stop) == wanted
+        assert found(store, producer_id, 9, first, stop) == found(store, 999_999, 3, first, stop) == []
 
-    def test_a_hole_is_in_none_of_them(self, store: Store, producer_id: int) -> None:
-        produced(store, AppendedBatch(producer_id, 3, a_batch(30, 600, 5)))
+    def test_window_and_ending_of_an_epoch_are_those_of_its_batches(self, store: Store, producer_id: int) -> None:
+        with store.read() as tx:
+            windows = [tx.producers.find_window(producer_id, epoch) for epoch in (2, 3, 4, 5)]
 
-        assert found(store, producer_id, 3, 20, 30) == []
-        assert found(store, producer_id, 3, 25, 31) == [a_batch(30, 600, 5)]
+        assert windows == [
+            BatchWindow(1, 0, EpochEnd(2, 50, 49)),
+            BatchWindow(5, 4, EpochEnd(3, 35, 604)),
+            BatchWindow(1, 0, EpochEnd(4, 50, 449)),
+            BatchWindow(0, None, None),
+        ]
 
-    def test_of_an_epoch_that_there_was_not_there_are_none(self, store: Store, producer_id: int) -> None:
-        assert found(store, producer_id, 9, 0, 99) == []
-        assert found(store, 999_999, 3, 0, 99) == []
-
-    def test_a_large_batch_comes_back_whole(self, store: Store) -> None:
+    def test_large_batch_comes_back_whole(self, store: Store) -> None:
         producer_id = inserted(store, (created(store).partition_ids[0], "g"))
         large = a_batch(0, 1 << 39, 20_000)
         assert len(large.digests) == 20_000 * DIGEST_BYTES
@@ -74,28 +78,12 @@ class ProducedContract(Contract):
 
         assert found(store, producer_id, 0, 19_999, 20_000) == [large]
 
-    def test_an_epoch_ends_with_its_last_batch(self, store: Store, producer_id: int) -> None:
-        with store.read() as tx:
-            endings = [tx.producers.find_window(producer_id, epoch).ending for epoch in (2, 3, 4, 5)]
-
-        assert endings == [EpochEnd(2, 50, 49), EpochEnd(3, 20, 301), EpochEnd(4, 50, 449), None]
-
-    def test_a_window_is_of_one_epoch(self, store: Store, producer_id: int) -> None:
-        with store.read() as tx:
-            windows = [tx.producers.find_window(producer_id, epoch) for epoch in (2, 3, 5)]
-
-        assert windows == [
-            BatchWindow(1, 0, EpochEnd(2, 50, 49)),
-            BatchWindow(4, 4, EpochEnd(3, 20, 301)),
-            BatchWindow(0, None, None),
-        ]
-
-    def test_nothing_is_appended_to_whom_there_is_not(self, store: Store) -> None:
+    def test_batch_of_an_unknown_producer_is_refused(self, store: Store) -> None:
         with pytest.raises(Exception, match=r"(?i)foreign key"):
             produced(store, AppendedBatch(999_999, 0, a_batch(0, 0, 1)))
 
     @pytest.mark.usefixtures("producer_id")
-    def test_a_producer_does_not_go_before_its_batches_nor_a_partition_before_its_producers(
+    def test_sweep_keeps_producers_with_batches_and_partitions_with_producers(
         self, store: Store, database: Database
     ) -> None:
         with store.write() as tx:
@@ -103,19 +91,19 @@ class ProducedContract(Contract):
 
         assert forgotten(store, FIRST_AT) == 0
         assert purged(store) == 0
-        assert rows(database) == (1, 2, 7)
+        assert rows(database) == (1, 2, 8)
 
 
 class GoneContract(Contract):
     """Batches that nobody can ask for any more are forgotten, and those that producers still need are not."""
 
-    def test_while_all_events_are_there_none_is_gone(self, store: Store) -> None:
+    def test_no_batch_is_unneeded_while_its_events_are_there(self, store: Store) -> None:
         producer_id = inserted(store, (created(store).partition_ids[0], "g"), ProducerState(3, 0, 0))
         produced(store, *(AppendedBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(9)))
 
         assert gone(store, kept=1) == []
 
-    def test_batches_go_with_their_events_but_for_the_newest_of_each_producer(
+    def test_batches_of_removed_events_are_unneeded_except_the_newest_of_each_producer(
         self, store: Store, database: Database
     ) -> None:
         feed = created(store, partitions=2)
@@ -137,7 +125,7 @@ class GoneContract(Contract):
         ]
         assert gone(store, kept=5) == [BatchRef(one, 2, 0), BatchRef(one, 2, 2), BatchRef(one, 2, 4)]
 
-    def test_a_batch_stays_as_long_as_any_of_its_events(self, store: Store, database: Database) -> None:
+    def test_batch_is_needed_as_long_as_one_of_its_events_is_there(self, store: Store, database: Database) -> None:
         partition_id = created(store).partition_ids[0]
         producer_id = inserted(store, (partition_id, "g"))
         produced(store, *(AppendedBatch(producer_id, 0, a_batch(10 * n, 10 * n, 10)) for n in range(3)))
@@ -149,29 +137,22 @@ class GoneContract(Contract):
 
         assert told == [[], [], [0], [0], [0], [0, 10]]
 
-    def test_of_producers_that_have_expired_all_are_gone(self, store: Store) -> None:
-        partition_id = created(store).partition_ids[0]
-        expired, other = (inserted(store, (partition_id, name), ProducerState(3, 0, 0)) for name in ("g", "h"))
-        for producer_id in (expired, other):
-            produced(store, *(AppendedBatch(producer_id, epoch, a_batch(0, 0, 1)) for epoch in (2, 3)))
-        with store.write() as tx:
-            tx.producers.update(
-                only(store, (partition_id, "g"))._replace(state=ProducerState(3, 0, 0, is_expired=True))
-            )
-
-        assert gone(store) == [BatchRef(expired, 2, 0), BatchRef(expired, 3, 0)]
-
-    def test_of_dropped_partitions_all_are_gone(self, store: Store) -> None:
+    def test_all_batches_of_expired_producers_and_dropped_partitions_are_unneeded(self, store: Store) -> None:
         kept, dropped = created(store, "kept").partition_ids[0], created(store).partition_ids[0]
-        ids = [inserted(store, (each, "g"), is_pinned=True) for each in (kept, dropped)]
-        for producer_id in ids:
-            produced(store, AppendedBatch(producer_id, 0, a_batch(0, 0, 1)))
+        keys = [(kept, "g"), (kept, "h"), (dropped, "g")]
+        expired, _, gone_too = (
+            inserted(store, key, ProducerState(3, 0, 0), is_pinned=key[0] == dropped) for key in keys
+        )
+        for key in keys:
+            batches = (AppendedBatch(only(store, key).id, epoch, a_batch(0, 0, 1)) for epoch in (2, 3))
+            produced(store, *batches)
         with store.write() as tx:
+            tx.producers.update(only(store, keys[0])._replace(state=ProducerState(3, 0, 0, is_expired=True)))
             tx.registry.delete("order.placed")
 
-        assert gone(store) == [BatchRef(ids[1], 0, 0)]
+        assert gone(store) == [BatchRef(each, epoch, 0) for each in (expired, gone_too) for epoch in (2, 3)]
 
-    def test_they_are_told_little_by_little_and_forgotten_alone(self, store: Store) -> None:
+    def test_unneeded_batches_are_swept_in_limited_steps(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
         expired = inserted(store, (partition_id, "g"), ProducerState(3, 0, 0, is_expired=True))
         other = inserted(store, (partition_id, "h"), ProducerState(3, 0, 0))
@@ -189,7 +170,7 @@ class GoneContract(Contract):
         assert found(store, expired, 3, 0, 99) == []
         assert len(found(store, other, 3, 0, 99)) == 25
 
-    def test_a_number_whose_batch_is_forgotten_is_still_behind(self, store: Store, database: Database) -> None:
+    def test_next_number_survives_the_sweep_of_removed_batches(self, store: Store, database: Database) -> None:
         """The newest are kept, so where the numbers have come to is known whatever retention removes."""
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key)
@@ -202,7 +183,7 @@ class GoneContract(Contract):
         assert only(store, key).state == ProducerState(0, 0, 9, 8)
         assert found(store, producer_id, 0, 0, 99) == [a_batch(7, 7, 1), a_batch(8, 8, 1)]
 
-    def test_a_purge_leaves_nothing_over_and_comes_to_an_end(self, store: Store, database: Database) -> None:
+    def test_purge_of_a_dropped_event_type_ends_and_leaves_no_row(self, store: Store, database: Database) -> None:
         kept, dropped = created(store, "kept"), created(store, partitions=3)
         for partition_id in (*kept.partition_ids, *dropped.partition_ids):
             for name in ("g", "h"):
@@ -240,33 +221,35 @@ class ProducedDefenceContract(Contract):
         ("first", "events"),
         [(4, 4), (4, 1), (7, 1), (5, 2), (3, 2), (0, 5), (7, 5), (7, 6), (8, 5), (11, 2), (0, 99), (15, 9), (12, 4)],
     )
-    def test_a_number_is_given_once(self, store: Store, numbered: int, first: int, events: int) -> None:
+    def test_database_refuses_a_number_that_was_given(
+        self, store: Store, numbered: int, first: int, events: int
+    ) -> None:
         with pytest.raises(Exception, match="penstock: a number of a producer is given to one event only"):
             produced(store, AppendedBatch(numbered, 0, a_batch(first, 100, events)))
 
         assert found(store, numbered, 0, 0, 99) == [a_batch(4, 0, 4), a_batch(12, 4, 4)]
 
     @pytest.mark.parametrize(("first", "events"), [(0, 4), (8, 4), (8, 1), (11, 1), (16, 99), (1 << 60, 1)])
-    def test_one_that_was_not_given_can_be(self, store: Store, numbered: int, first: int, events: int) -> None:
+    def test_number_that_was_not_given_is_accepted(self, store: Store, numbered: int, first: int, events: int) -> None:
         produced(store, AppendedBatch(numbered, 0, a_batch(first, 100, events)))
 
         assert a_batch(first, 100, events) in found(store, numbered, 0, 0, 1 << 61)
 
-    def test_another_epoch_and_another_producer_have_their_own(self, store: Store, numbered: int) -> None:
+    def test_numbers_are_given_by_producer_and_epoch(self, store: Store, numbered: int) -> None:
         other = inserted(store, (created(store, "another").partition_ids[0], "g"))
 
         produced(store, AppendedBatch(numbered, 1, a_batch(4, 100, 4)), AppendedBatch(other, 0, a_batch(4, 200, 4)))
 
         assert found(store, other, 0, 4, 5) == [a_batch(4, 200, 4)]
 
-    def test_of_a_transaction_in_which_one_is_given_twice_nothing_is_stored(self, store: Store, numbered: int) -> None:
+    def test_number_given_twice_in_a_transaction_undoes_it(self, store: Store, numbered: int) -> None:
         with pytest.raises(Exception, match="is given to one event only"):
             produced(store, *(AppendedBatch(numbered, 1, a_batch(first, first, 2)) for first in (0, 2, 3)))
 
         assert found(store, numbered, 1, 0, 99) == []
 
     @pytest.mark.parametrize("change", CHANGES)
-    def test_what_was_produced_is_never_changed(
+    def test_database_refuses_to_change_batches(
         self, store: Store, database: Database, numbered: int, change: str
     ) -> None:
         produced(store, AppendedBatch(numbered, 1, a_batch(7, 100, 1)))
@@ -287,7 +270,9 @@ class ProducedDefenceContract(Contract):
         ],
         ids=["number", "no events", "too few digests", "more than a digest", "offset"],
     )
-    def test_what_cannot_be_is_refused(self, database: Database, numbered: int, given: tuple[Any, ...]) -> None:
+    def test_database_refuses_impossible_batches(
+        self, database: Database, numbered: int, given: tuple[Any, ...]
+    ) -> None:
         with pytest.raises(Exception, match=r"(?i)check"):
             database.run(ADD, numbered, 0, *given)
 

@@ -25,7 +25,7 @@ Found = dict[ProducerKey, Producer | None]
 class ProducersTogether(Contract):
     """Who holds a producer holds it alone, nobody waits in a circle, and nobody is overlooked."""
 
-    def test_who_locks_one_waits_for_who_holds_it_and_finds_what_that_has_stored(
+    def test_lock_waits_for_the_holder_and_finds_what_it_has_stored(
         self, store: Store, other: Store, database: Database
     ) -> None:
         key = (created(store).partition_ids[0], "g")
@@ -44,7 +44,7 @@ class ProducersTogether(Contract):
         assert producer is not None
         assert (producer.state, producer.updated_at) == (ProducerState(0, 0, 4, 13), FIRST_AT + 9)
 
-    def test_others_of_the_same_partition_are_not_waited_for(self, store: Store, other: Store) -> None:
+    def test_lock_does_not_wait_for_other_producers_of_the_partition(self, store: Store, other: Store) -> None:
         partition_id = created(store).partition_ids[0]
         for name in ("g", "h"):
             inserted(store, (partition_id, name))
@@ -56,7 +56,7 @@ class ProducersTogether(Contract):
                 (partition_id, "unknown"),
             }
 
-    def test_an_event_type_is_not_dropped_while_a_producer_of_it_is_held(
+    def test_event_type_is_not_deleted_while_a_producer_of_it_is_locked(
         self, store: Store, other: Store, database: Database
     ) -> None:
         key = (created(store).partition_ids[0], "unknown")
@@ -76,9 +76,7 @@ class ProducersTogether(Contract):
 
         assert locked(store, key) == {}
 
-    def test_one_that_is_inserted_meanwhile_is_not_heard_of_and_not_inserted_again(
-        self, store: Store, other: Store
-    ) -> None:
+    def test_producer_inserted_meanwhile_is_not_inserted_again(self, store: Store, other: Store) -> None:
         key = (created(store).partition_ids[0], "g")
 
         with other.write() as late:
@@ -92,7 +90,7 @@ class ProducersTogether(Contract):
 
         assert only(store, key).state.epoch == 7
 
-    def test_one_that_was_not_there_to_be_locked_is_not_returned(
+    def test_producer_inserted_while_others_are_locked_is_not_returned(
         self, store: Store, other: Store, database: Database
     ) -> None:
         """It is inserted after the others were looked for to be locked, and before they are looked at."""
@@ -111,7 +109,7 @@ class ProducersTogether(Contract):
         assert found == {held: only(store, held), unknown: None}
         assert locked(other, new) == {new: only(store, new)}
 
-    def test_those_who_lock_producers_in_their_order_never_deadlock(self, store: Store, other: Store) -> None:
+    def test_concurrent_locks_in_order_never_deadlock(self, store: Store, other: Store) -> None:
         partition_ids = [each for name in ("a", "b") for each in created(store, name, partitions=2).partition_ids]
         keys = [(partition_id, name) for partition_id in partition_ids for name in ("Z", "a", "é")]
         for key in reversed(keys):  # So they do not lie in their order.
@@ -137,9 +135,7 @@ class ProducersTogether(Contract):
         numbers = {key: producer and producer.state.next for key, producer in looked(store, *keys).items()}
         assert numbers == {key: 2 * ROUNDS * sum(key in subset for subset in subsets) for key in keys}
 
-    def test_forgetting_does_not_wait_for_those_who_hold_producers(
-        self, store: Store, other: Store, database: Database
-    ) -> None:
+    def test_sweep_does_not_wait_for_locked_producers(self, store: Store, other: Store, database: Database) -> None:
         """It would find them as they lie, and who locks them locks them sorted."""
         partition_id = created(store).partition_ids[0]
         first, second = ((partition_id, name) for name in ("a", "b"))
@@ -158,7 +154,7 @@ class ProducersTogether(Contract):
         assert forgotten(store, FIRST_AT) == 1
         assert looked(store, first, second) == {first: None, second: None}
 
-    def test_two_who_forget_the_same_batches_do_not_wait_in_a_circle(
+    def test_concurrent_sweeps_of_the_same_batches_never_deadlock(
         self, store: Store, other: Store, database: Database
     ) -> None:
         key = (created(store).partition_ids[0], "g")
@@ -181,7 +177,7 @@ class ProducersTogether(Contract):
         assert found(store, producer_id, 3, 0, 9) == []
 
     @pytest.mark.parametrize("first", [0, 2, 3, 4], ids=["the same", "its middle", "its end", "the next"])
-    def test_the_database_gives_no_number_twice_to_two_who_append_at_once(
+    def test_database_refuses_a_number_that_a_concurrent_append_has_taken(
         self, store: Store, database: Database, first: int
     ) -> None:
         """Neither has locked the producer, so the hub's own rules are not asked."""
@@ -199,7 +195,7 @@ class ProducersTogether(Contract):
         assert found(store, producer_id, 0, 0, 99) == ([mine, its] if first == 4 else [mine])
 
     @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
-    def test_the_database_gives_no_number_to_who_cannot_see_what_others_have_appended(
+    def test_database_refuses_numbers_under_an_isolation_that_hides_other_appends(
         self, store: Store, database: Database, isolation: str
     ) -> None:
         producer_id = inserted(store, (created(store).partition_ids[0], "g"))

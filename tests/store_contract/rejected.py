@@ -7,8 +7,6 @@ from contextlib import closing
 from threading import Barrier
 from typing import Any
 
-import pytest
-
 from penstock.storage import Store, Tx
 from penstock.storage.log.outbox import OutboxRow, RejectedRow
 from tests.store_contract.database import FIRST_AT, Contract, Database
@@ -20,36 +18,37 @@ TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 class RejectedContract(Contract):
     """What could not be published is kept as it was, until somebody puts it back or forgets it."""
 
-    def test_a_rejected_row_is_kept_with_its_reason(self, store: Store, database: Database) -> None:
+    def test_rejected_row_is_kept_with_its_reason_and_retried_as_it_was(self, store: Store, database: Database) -> None:
+        assert (_listed(store), _found(store), _retried(store), _deleted(store)) == ([], [], 0, 0)
         with closing(database.connect()) as connection:
-            database.insert(connection, "a", AWKWARD, key="k", headers='{"h":"ü"}', partition=3)
+            database.insert(connection, "a", AWKWARD, key="k\t", headers='{"h":"ü"}', partition=3)
             connection.commit()
-
         with store.write() as tx:
-            tx.outbox.reject([(_take(tx, "a")[0], "it's \\ no good")], FIRST_AT)
+            (before,) = _take(tx, "a")
+            tx.outbox.reject([(before, "it's \\ no good")], FIRST_AT)
 
         (row,) = _listed(store)
-        assert row[1:6] == ("a", AWKWARD, "k", '{"h":"ü"}', 3)
+        assert row[1:6] == before[1:6] == ("a", AWKWARD, "k\t", '{"h":"ü"}', 3)
         assert row.reason == "it's \\ no good"
         assert TIME.fullmatch(row.created_at)
         assert row.rejected_at == "2023-11-14T22:13:20.000Z"
+        assert _waiting(store) == []
 
-    def test_nothing_is_rejected_at_first(self, store: Store) -> None:
-        assert (_listed(store), _found(store), _retried(store), _deleted(store)) == ([], [], 0, 0)
+        assert (_retried(store), _listed(store), _waiting(store)) == (1, [], ["a"])
+        (after,) = _taken(store, "a")
+        assert after[1:] == before[1:]
 
-    def test_rows_are_counted_up_to_a_limit(self, store: Store, database: Database) -> None:
-        _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"))
-
-        with store.read() as tx:
-            assert [tx.outbox.count(limit).rejected for limit in (1, 3, 100)] == [1, 3, 3]
-
-    def test_rows_are_listed_from_either_end(self, store: Store, database: Database) -> None:
+    def test_rejected_rows_are_counted_up_to_a_limit_and_listed_from_either_end(
+        self, store: Store, database: Database
+    ) -> None:
         _reject(store, database, *(("a", str(n)) for n in range(5)))
 
+        with store.read() as tx:
+            assert [tx.outbox.count(limit).rejected for limit in (1, 5, 100)] == [1, 5, 5]
         assert [row.data for row in _listed(store, 2)] == ["4", "3"]
         assert [row.data for row in _listed(store, 3, newest=False)] == ["0", "1", "2"]
 
-    def test_rows_are_chosen_by_id_by_event_type_and_by_both(self, store: Store, database: Database) -> None:
+    def test_rejected_rows_are_selected_by_id_and_event_type(self, store: Store, database: Database) -> None:
         _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"), ("b", "3"))
         ids = list(_found(store))
 
@@ -64,27 +63,11 @@ class RejectedContract(Contract):
         assert _found(store, ids=ids[:2], event_type="b") == [ids[1]]
         assert _found(store, event_type="c") == []
 
-    def test_a_row_of_any_size_is_listed(self, store: Store, database: Database) -> None:
+    def test_rejected_row_of_9_megabytes_is_listed(self, store: Store, database: Database) -> None:
         data = '{"x":"' + "x" * (9 << 20) + '"}'
         _reject(store, database, ("a", data))
 
         assert _listed(store)[0].data == data
-
-    def test_a_retried_row_waits_in_the_outbox_as_it_was(self, store: Store, database: Database) -> None:
-        with closing(database.connect()) as connection:
-            database.insert(connection, "a", AWKWARD, key="k\t", headers='{"h":"ü"}', partition=3)
-            connection.commit()
-        with store.write() as tx:
-            (before,) = _take(tx, "a")
-            tx.outbox.reject([(before, "no")], FIRST_AT)
-        assert _waiting(store) == []
-
-        assert _retried(store) == 1
-
-        assert _waiting(store) == ["a"]
-        assert _listed(store) == []
-        (after,) = _taken(store, "a")
-        assert after[1:] == before[1:]
 
     def test_retried_rows_keep_their_order(self, store: Store, database: Database) -> None:
         _reject(store, database, *(("ab"[n % 2], str(n)) for n in range(60)))
@@ -98,27 +81,22 @@ class RejectedContract(Contract):
         assert [row.data for row in _taken(store, "b")] == [str(n) for n in range(43, 60, 2)]
         assert len(_found(store)) == 21
 
-    def test_a_repaired_row_keeps_its_place(self, store: Store, database: Database) -> None:
+    def test_repaired_rows_are_retried_in_their_order_behind_waiting_ones(
+        self, store: Store, database: Database
+    ) -> None:
         _reject(store, database, *(("a", str(n)) for n in range(4)))
         first, second = _found(store)[:2]
         for row_id, data in ((second, "1 repaired"), (first, "0 repaired")):
             database.run("UPDATE penstock_rejected SET data = ? WHERE id = ?", data, row_id)
-
-        _retried(store)
-
-        assert [row.data for row in _taken(store, "a")] == ["0 repaired", "1 repaired", "2", "3"]
-
-    def test_a_retry_comes_after_what_waits_already(self, store: Store, database: Database) -> None:
-        _reject(store, database, ("a", "retried"))
         with closing(database.connect()) as connection:
             database.insert(connection, "a", "waiting")
             connection.commit()
 
         _retried(store)
 
-        assert [row.data for row in _taken(store, "a")] == ["waiting", "retried"]
+        assert [row.data for row in _taken(store, "a")] == ["waiting", "0 repaired", "1 repaired", "2", "3"]
 
-    def test_every_store_sees_a_retried_row_whatever_it_has_seen_before(
+    def test_each_store_sees_a_retried_row_after_earlier_looks(
         self, store: Store, other: Store, database: Database
     ) -> None:
         for _ in range(3):
@@ -131,18 +109,7 @@ class RejectedContract(Contract):
             assert [row.data for row in _taken(store, "a")] == ["again"]
             assert _taken(other, "a") == []
 
-    def test_an_undone_retry_leaves_the_rows_rejected(self, store: Store, database: Database) -> None:
-        _reject(store, database, ("a", "1"), ("a", "2"))
-
-        with pytest.raises(ZeroDivisionError), store.write() as tx:
-            assert tx.outbox.retry_rejected() == 2
-            raise ZeroDivisionError
-
-        assert _waiting(store) == []
-        assert _taken(store, "a") == []
-        assert [row.data for row in _listed(store)] == ["2", "1"]
-
-    def test_deleted_rows_are_gone_and_only_they(self, store: Store, database: Database) -> None:
+    def test_selected_rejected_rows_are_deleted(self, store: Store, database: Database) -> None:
         _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"), ("b", "3"))
 
         assert _deleted(store, ids=_found(store)[:1]) == 1
@@ -155,7 +122,7 @@ class RejectedContract(Contract):
 class LateRetries(Contract):
     """Where transactions write at the same time, two may ask for the same row, and a retry may be committed late."""
 
-    def test_a_row_is_retried_by_one_of_two_who_want_it(self, store: Store, other: Store, database: Database) -> None:
+    def test_concurrent_retries_retry_each_row_once(self, store: Store, other: Store, database: Database) -> None:
         _reject(store, database, *(("a", str(n)) for n in range(50)))
         both = Barrier(2)
 
@@ -169,7 +136,7 @@ class LateRetries(Contract):
         assert sum(counts) == 50
         assert [row.data for row in _taken(store, "a")] == [str(n) for n in range(50)]
 
-    def test_a_retry_that_is_committed_late_is_taken_all_the_same(
+    def test_retry_committed_after_a_later_row_was_taken_is_taken(
         self, store: Store, other: Store, database: Database
     ) -> None:
         _reject(store, database, ("a", "late"))

@@ -21,7 +21,7 @@ ALL = SubscriptionSearch()
 class SubscriptionsContract(Contract):
     """A subscription is what was last said of it, and goes with all that is known of it."""
 
-    def test_of_one_that_nobody_has_made_nothing_is_known(self, store: Store) -> None:
+    def test_nothing_is_found_of_an_unknown_subscription(self, store: Store) -> None:
         with store.write() as tx:
             own = tx.subscriptions
             assert [own.find("s"), own.find(identity="s"), own.find("s", lock=True)] == [None, None, None]
@@ -30,33 +30,24 @@ class SubscriptionsContract(Contract):
             assert own.find_revisions(["s"]) == own.find_revisions([]) == {}
             tx.groups.delete("s")
 
-    def test_one_is_found_as_it_was_given(self, store: Store) -> None:
+    def test_subscription_is_found_as_given_by_id_and_identity_and_an_identity_is_taken_once(
+        self, store: Store
+    ) -> None:
         feeds = [created(store, name) for name in ("order.placed", "invoice")]
         given = subscription(AWKWARD, owning_application=AWKWARD, annotations={AWKWARD: AWKWARD}, more=[1.5, None])
 
-        assert inserted(store, given, [feed.id for feed in feeds])
+        assert inserted(store, given, [feed.id for feed in feeds], "alike")
+        assert not inserted(store, subscription("second", consumer_group="x"), [feeds[0].id], "alike")
 
         with store.write() as tx:
             assert tx.subscriptions.find(AWKWARD) == tx.subscriptions.find(AWKWARD, lock=True) == given
-            assert tx.subscriptions.find(identity=f"like {AWKWARD}") == given
-            assert (
-                tx.subscriptions.list_readers("order.placed") == tx.subscriptions.list_readers("invoice") == [AWKWARD]
-            )
+            assert tx.subscriptions.find(identity="alike") == given
+            assert [tx.subscriptions.list_readers(feed.name) for feed in feeds] == [[AWKWARD]] * 2
             [found] = tx.groups.list(GroupFilter(name=AWKWARD), 9)
+            assert [tx.subscriptions.find("second"), tx.groups.list(GroupFilter(name="second"), 1)] == [None, []]
         assert found.kind == "subscription"
 
-    def test_an_identity_is_taken_once(self, store: Store) -> None:
-        feed = created(store)
-        assert inserted(store, subscription("first"), [feed.id], "alike")
-
-        assert not inserted(store, subscription("second", consumer_group="x"), [feed.id], "alike")
-
-        with store.read() as tx:
-            assert tx.subscriptions.find(identity="alike") == subscription("first")
-            assert tx.subscriptions.list_readers("order.placed") == ["first"]
-            assert [tx.subscriptions.find("second"), tx.groups.list(GroupFilter(name="second"), 1)] == [None, []]
-
-    def test_readers_are_sorted_by_code_points(self, store: Store) -> None:
+    def test_readers_of_an_event_type_are_sorted_by_code_points(self, store: Store) -> None:
         feed, other = created(store), created(store, "invoice")
         names = ["a", "B", "é", "\uffee", "\U0001f6b0", "10", "9"]
         for name in names:
@@ -67,44 +58,26 @@ class SubscriptionsContract(Contract):
             assert tx.subscriptions.list_readers("order.placed") == sorted(names)
             assert tx.subscriptions.list_readers("nothing") == []
 
-    def test_what_it_is_can_change(self, store: Store) -> None:
+    def test_definition_and_reset_of_one_subscription_change_and_its_revision_by_itself(self, store: Store) -> None:
         feed = created(store)
         for name in ("s", "kept"):
             inserted(store, subscription(name), [feed.id])
         definition = subscription("s", labels={"a": AWKWARD}).definition
 
-        with store.write() as tx:
-            tx.subscriptions.update(subscription("s")._replace(definition=definition, updated_at=FIRST_AT + 9))
-
-        with store.read() as tx:
-            assert tx.subscriptions.find("s") == StoredSubscription("s", definition, FIRST_AT, FIRST_AT + 9, 0, None)
-            assert tx.subscriptions.find("kept") == subscription("kept")
-
-    def test_its_revision_moves_by_itself(self, store: Store) -> None:
-        feed = created(store)
-        for name in ("s", "kept"):
-            inserted(store, subscription(name), [feed.id])
-
+        for until in (1 << 60, None):
+            given = StoredSubscription("s", definition, FIRST_AT, FIRST_AT + 9, 0, until)
+            with store.write() as tx:
+                tx.subscriptions.update(given)
+                assert tx.subscriptions.find("s") == given
         with store.write() as tx:
             assert [tx.subscriptions.revise("s") for _ in range(3)] == [1, 2, 3]
 
         with store.read() as tx:
+            assert tx.subscriptions.find("s") == given._replace(revision=3)
+            assert tx.subscriptions.find("kept") == subscription("kept")
             assert tx.subscriptions.find_revisions(["kept", "s", "nobody"]) == {"kept": 0, "s": 3}
-            found = tx.subscriptions.find("s")
-        assert found is not None
-        assert found.revision == 3
 
-    def test_its_streams_make_way_until_they_need_no_longer(self, store: Store) -> None:
-        inserted(store, subscription("s"), [created(store).id])
-
-        for until in (1 << 60, None):
-            with store.write() as tx:
-                tx.subscriptions.update(subscription("s")._replace(resetting_until=until))
-                found = tx.subscriptions.find("s")
-            assert found is not None
-            assert found.resetting_until == until
-
-    def test_an_event_type_does_not_go_while_it_is_read(self, store: Store) -> None:
+    def test_event_type_that_a_subscription_reads_is_not_deleted(self, store: Store) -> None:
         feed, other = created(store), created(store, "invoice")
         inserted(store, subscription("s"), [feed.id, other.id])
 
@@ -116,7 +89,7 @@ class SubscriptionsContract(Contract):
             tx.groups.delete("s")
             assert tx.registry.delete("invoice")
 
-    def test_one_goes_with_all_that_is_known_of_it(self, store: Store, database: Database) -> None:
+    def test_deleted_subscription_leaves_no_row_in_any_table(self, store: Store, database: Database) -> None:
         feed = created(store)
         for name in ("s", "kept"):
             inserted(store, subscription(name), [feed.id])
@@ -137,37 +110,17 @@ class SubscriptionsContract(Contract):
         with store.read() as tx:
             assert [each.id for each in tx.subscriptions.list_sessions("kept")] == ["stream of kept"]
 
-    def test_an_undone_one_is_not_there(self, store: Store) -> None:
-        feed = created(store)
-
-        with pytest.raises(ZeroDivisionError), store.write() as tx:
-            assert tx.subscriptions.insert(subscription("s"), "like s", [feed.id])
-            raise ZeroDivisionError
-
-        with store.read() as tx:
-            assert [tx.subscriptions.find("s"), tx.groups.list(GroupFilter(name="s"), 1)] == [None, []]
-
     # Lists
 
-    def test_the_newest_are_listed_first_page_by_page(self, store: Store) -> None:
+    def test_subscriptions_are_listed_newest_first_or_by_id_page_by_page(self, store: Store) -> None:
         feed = created(store)
         for name, at in {"b": 1, "c": 2, "a": 2, "d": 0}.items():
             inserted(store, subscription(name, at=FIRST_AT + at), [feed.id])
 
-        assert listed(store) == ["c", "a", "b", "d"]
-        assert listed(store, limit=2) == ["c", "a"]
-        assert listed(store, limit=2, offset=3) == ["d"]
-        assert listed(store, offset=4) == []
-
-    def test_they_are_listed_by_id_page_by_page(self, store: Store) -> None:
-        feed = created(store)
-        for name in ("b", "c", "a"):
-            inserted(store, subscription(name), [feed.id])
-
-        assert after(store) == ["a", "b", "c"]
-        assert after(store, limit=2) == ["a", "b"]
-        assert after(store, id="b") == ["c"]
-        assert after(store, id="c") == []
+        assert [listed(store), listed(store, limit=2)] == [["c", "a", "b", "d"], ["c", "a"]]
+        assert [listed(store, limit=2, offset=3), listed(store, offset=4)] == [["d"], []]
+        assert [after(store), after(store, limit=2)] == [["a", "b", "c", "d"], ["a", "b"]]
+        assert [after(store, id="c"), after(store, id="d")] == [["d"], []]
 
     @pytest.mark.parametrize(
         ("search", "found"),
@@ -192,7 +145,7 @@ class SubscriptionsContract(Contract):
             "the parts of two readers", "all of it", "all of it but one",
         ],
     )  # fmt: skip
-    def test_those_are_found_that_are_all_that_is_looked_for(
+    def test_search_finds_subscriptions_that_meet_all_of_its_conditions(
         self, store: Store, search: SubscriptionSearch, found: str
     ) -> None:
         placed, invoice = created(store), created(store, "invoice")
@@ -214,7 +167,7 @@ class SubscriptionsContract(Contract):
 class StreamsContract(Contract):
     """Where a subscription stands, and who streams it."""
 
-    def test_partitions_are_found_in_their_order_with_their_positions(self, store: Store) -> None:
+    def test_slots_are_listed_in_their_order_with_their_positions(self, store: Store) -> None:
         begun(store, "other", SOURCE)
         given = [
             slot(("é", 0)),
@@ -231,37 +184,27 @@ class StreamsContract(Contract):
         assert found == [given[2], given[3], given[1], given[0]]
         assert at_b == {9: Position("b", "", 9, 1, 5), 10: Position("b", "", 10, 7, 1 << 60)}
 
-    def test_what_is_put_leaves_positions_alone(self, store: Store) -> None:
-        begun(store, "s", SOURCE, ("order.placed", 1))
-        begun(store, "other", SOURCE)
+    def test_slots_and_positions_of_a_partition_are_stored_apart(self, store: Store) -> None:
+        places = [SOURCE, ("order.placed", 1), (AWKWARD, 0)]
+        for name in ("s", "other"):
+            begun(store, name, *places)
 
         with store.write() as tx:
             tx.subscriptions.put_slots("s", [slot(SOURCE, owner="x", failed=2, offset=99, epoch=99)])
             tx.subscriptions.put_slots("s", [])
-
-        with store.read() as tx:
-            assert tx.subscriptions.list_slots("s") == [slot(SOURCE, owner="x", failed=2), slot(("order.placed", 1))]
-            assert tx.subscriptions.list_slots("other") == [slot(SOURCE)]
-
-    def test_what_is_moved_leaves_owners_alone(self, store: Store) -> None:
-        places = [SOURCE, ("order.placed", 1), (AWKWARD, 0)]
-        begun(store, "s", given=[slot(each, owner="x") for each in places])
-        begun(store, "other", *places)
-
-        with store.write() as tx:
-            moved = {SOURCE: 1 << 60, (AWKWARD, 0): 0, ("unknown", 0): 7}
+            moved = {places[1]: 1 << 60, places[2]: 0, ("unknown", 0): 7}
             tx.groups.put("s", [slot(*each).position for each in moved.items()], FIRST_AT + 9)
             tx.groups.put("s", [], FIRST_AT + 99)
 
         with store.read() as tx:
             assert set(tx.subscriptions.list_slots("s")) == {
-                slot(SOURCE, owner="x", offset=1 << 60, committed_at=FIRST_AT + 9),
-                slot(("order.placed", 1), owner="x"),
-                slot((AWKWARD, 0), owner="x", offset=0, committed_at=FIRST_AT + 9),
+                slot(SOURCE, owner="x", failed=2),
+                slot(places[1], offset=1 << 60, committed_at=FIRST_AT + 9),
+                slot(places[2], offset=0, committed_at=FIRST_AT + 9),
             }
             assert set(tx.subscriptions.list_slots("other")) == set(map(slot, places))
 
-    def test_streams_are_found_sorted_as_they_were_opened(self, store: Store) -> None:
+    def test_sessions_are_listed_by_id_as_given(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         begun(store, "other", SOURCE)
         wants = frozenset([SOURCE, (AWKWARD, 17)])
@@ -281,7 +224,7 @@ class StreamsContract(Contract):
             assert {each.id for each in tx.subscriptions.list_sessions(hub_id="hub")} == {"a", "b", "c"}
         assert [type(each.secret) for each in sessions(store)] == [bytes] * 3
 
-    def test_streams_end_and_are_given_time_and_are_forgotten_each_by_itself(self, store: Store) -> None:
+    def test_sessions_are_changed_and_deleted_one_by_one(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         with store.write() as tx:
             own, seen_at = tx.subscriptions, tx.subscriptions.see_hub("hub")
@@ -297,7 +240,9 @@ class StreamsContract(Contract):
         with store.read() as tx:
             assert {each.id for each in tx.subscriptions.list_sessions(hub_id="hub")} == {"b", "d"}
 
-    def test_counted_sessions_are_those_that_living_hubs_are_streaming(self, store: Store, database: Database) -> None:
+    def test_count_of_sessions_includes_those_of_living_hubs_that_have_not_ended(
+        self, store: Store, database: Database
+    ) -> None:
         begun(store, "s", SOURCE)
         with store.write() as tx:
             own, now = tx.subscriptions, tx.subscriptions.see_hub("hub")
@@ -312,7 +257,9 @@ class StreamsContract(Contract):
         with store.read() as tx:
             assert tx.subscriptions.count_sessions(LEASE_US) == 2
 
-    def test_a_hub_is_seen_when_it_says_so_and_time_does_not_go_back(self, store: Store, database: Database) -> None:
+    def test_hub_is_seen_by_the_database_clock_and_never_earlier_than_before(
+        self, store: Store, database: Database
+    ) -> None:
         begun(store, "s", SOURCE)
         with store.write() as tx:
             before, first, after_it = tx.now(), tx.subscriptions.see_hub("hub"), tx.now()
@@ -329,7 +276,7 @@ class StreamsContract(Contract):
             assert tx.subscriptions.see_hub("hub") == 1 << 60
             assert tx.now() < 1 << 60
 
-    def test_hubs_are_forgotten_of_which_nothing_is_known(self, store: Store, database: Database) -> None:
+    def test_sweep_forgets_old_hubs_without_sessions(self, store: Store, database: Database) -> None:
         begun(store, "s", SOURCE)
         with store.write() as tx:
             for name in ("streaming", "idle", "new"):
@@ -349,7 +296,7 @@ class StreamsContract(Contract):
         ids=["it streams", "it was seen", "its hub is gone", "nobody knows its hub", "its time is over",
              "it may commit", "it may commit, though its hub is gone", "it may commit, though nobody knows its hub"],
     )  # fmt: skip
-    def test_those_are_abandoned_that_have_a_stream_which_is_over(
+    def test_subscription_is_abandoned_once_the_time_of_one_of_its_sessions_is_over(
         self, store: Store, database: Database, seen_ago: int | None, holds_for: int | None, *, is_abandoned: bool
     ) -> None:
         for name in ("s", "other", "idle"):

@@ -1,4 +1,4 @@
-"""The contract of subscriptions where several transactions write at once: who has locked one has it alone."""
+"""The contract of subscriptions where several transactions write at once: a lock has one holder."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +16,7 @@ class SubscriptionsTogether(Contract):
     """Of one identity there is one, and nobody changes what somebody else has locked."""
 
     @pytest.mark.parametrize("wins", [True, False], ids=["the first wins", "the first is undone"])
-    def test_of_two_who_insert_the_same_at_once_one_wins(
+    def test_one_of_two_concurrent_inserts_of_an_identity_wins(
         self, store: Store, other: Store, database: Database, *, wins: bool
     ) -> None:
         feed = created(store)
@@ -39,7 +39,7 @@ class SubscriptionsTogether(Contract):
             lost = "second" if wins else "first"
             assert [tx.subscriptions.find(lost), tx.groups.list(GroupFilter(name=lost), 1)] == [None, []]
 
-    def test_who_has_lost_finds_the_one_that_has_won_in_the_same_transaction(
+    def test_losing_insert_finds_the_winning_one_in_its_transaction(
         self, store: Store, other: Store, database: Database
     ) -> None:
         def insert() -> StoredSubscription | None:
@@ -54,7 +54,7 @@ class SubscriptionsTogether(Contract):
                 until_waiting(database, 1)
             assert inserting.result(PATIENCE_SECONDS) == subscription("first")
 
-    def test_who_locks_one_waits_for_who_has_it_and_finds_what_that_has_stored(
+    def test_lock_waits_for_the_holder_and_finds_what_it_has_stored(
         self, store: Store, other: Store, database: Database
     ) -> None:
         begun(store, "s", SOURCE)
@@ -73,7 +73,9 @@ class SubscriptionsTogether(Contract):
                 assert not locking.done()
             assert locking.result(PATIENCE_SECONDS) == (subscription("s")._replace(revision=1), 9)
 
-    def test_one_that_has_gone_meanwhile_is_not_locked(self, store: Store, other: Store, database: Database) -> None:
+    def test_lock_of_a_subscription_that_is_deleted_meanwhile_finds_none(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
         begun(store, "s", SOURCE)
 
         def lock() -> StoredSubscription | None:
@@ -88,7 +90,7 @@ class SubscriptionsTogether(Contract):
                 tx.groups.delete("s")
             assert locking.result(PATIENCE_SECONDS) is None
 
-    def test_others_and_those_who_only_look_are_not_kept_waiting(self, store: Store, other: Store) -> None:
+    def test_lock_delays_neither_reads_nor_other_subscriptions(self, store: Store, other: Store) -> None:
         for name in ("s", "other"):
             begun(store, name, SOURCE)
 
@@ -103,7 +105,9 @@ class SubscriptionsTogether(Contract):
                 assert its.subscriptions.list_slots("s") == [slot(SOURCE)]
                 its.subscriptions.see_hub("hub")
 
-    def test_a_key_that_is_parked_is_not_forgotten_by_who_cleans_up_elsewhere(self, store: Store, other: Store) -> None:
+    def test_key_being_parked_survives_an_acknowledgement_in_another_subscription(
+        self, store: Store, other: Store
+    ) -> None:
         """What is parked has no event for a moment, while somebody else forgets keys that have none."""
         for name in ("s", "other"):
             begun(store, name, SOURCE)
@@ -122,7 +126,9 @@ class SubscriptionsTogether(Contract):
             assert [each.events for each in tx.subscriptions.list_parked("s")] == [1]
             assert tx.subscriptions.list_parked("other") == []
 
-    def test_an_event_type_that_is_being_read_does_not_go(self, store: Store, other: Store, database: Database) -> None:
+    def test_event_type_of_a_subscription_being_created_is_not_deleted(
+        self, store: Store, other: Store, database: Database
+    ) -> None:
         feed = created(store)
 
         def drop() -> None:

@@ -22,7 +22,7 @@ class TimesContract(Contract):
         ],
         ids=len,
     )
-    def test_the_first_event_received_at_a_time_or_later_is_found(self, store: Store, received: list[int]) -> None:
+    def test_first_event_received_at_a_time_or_later_is_found(self, store: Store, received: list[int]) -> None:
         partition_id = created(store).partition_ids[0]
         append(store, *(row(partition_id, n, received_at=FIRST_AT + at) for n, at in enumerate(received)))
         ends = {(0, len(received)), (len(received) // 3, len(received)), (0, len(received) // 2)}
@@ -34,7 +34,7 @@ class TimesContract(Contract):
                     found = tx.log.find_first_offsets({partition_id: (start, stop)}, FIRST_AT + at)
                     assert found == {partition_id: next(later, stop)}, (start, stop, at)
 
-    def test_partitions_are_looked_up_together_and_each_by_itself(self, store: Store) -> None:
+    def test_each_partition_is_looked_up_by_itself(self, store: Store) -> None:
         partition_ids = created(store, partitions=9).partition_ids
         append(
             store, *(row(each, n, received_at=FIRST_AT + n) for at, each in enumerate(partition_ids) for n in range(at))
@@ -47,7 +47,7 @@ class TimesContract(Contract):
 
         assert found == {each: min(at, 4) for at, each in enumerate(partition_ids)}
 
-    def test_where_an_event_is_gone_the_next_one_stands_for_it(self, store: Store) -> None:
+    def test_next_event_is_found_where_one_was_removed(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
         kept = (3, 4, 9, 10, 17)
         append(store, *(row(partition_id, n, received_at=FIRST_AT + n) for n in kept))
@@ -58,7 +58,7 @@ class TimesContract(Contract):
                 assert [n for n in kept if n >= found] == [n for n in kept if n >= at]
                 assert 0 <= found <= 18
 
-    def test_the_first_event_from_an_offset_on_says_when_it_was_received(self, store: Store) -> None:
+    def test_receive_time_is_that_of_the_first_event_from_an_offset_on(self, store: Store) -> None:
         first, second, empty = created(store, partitions=3).partition_ids
         kept = (3, 4, 9)
         append(
