@@ -90,7 +90,7 @@ class OutboxContract(Contract):
 
     @pytest.mark.parametrize(("bytes_max", "taken"), [(1, 1), (10, 1), (11, 2), (30, 3), (31, 4), (1000, 5)])
     def test_take_is_bounded_in_bytes(self, store: Store, database: Database, bytes_max: int, taken: int) -> None:
-        _commit(database, *(("a", "x" * 10) for _ in range(5)))
+        _commit(database, *(("a", "ü" * 5) for _ in range(5)))
 
         with store.write() as tx:
             found = tx.outbox.take("a", 100, bytes_max)

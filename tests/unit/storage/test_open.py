@@ -9,7 +9,7 @@ from penstock.storage.postgres.store import PostgresStore
 from penstock.storage.sqlite.store import SqliteStore
 
 
-def test_a_file_is_relative_or_absolute_by_its_slashes() -> None:
+def test_path_of_a_file_is_relative_or_absolute_by_its_slashes() -> None:
     for url, path in (
         ("sqlite:///shop.db", "shop.db"),
         ("sqlite:///data/shop.db", "data/shop.db"),
@@ -20,7 +20,7 @@ def test_a_file_is_relative_or_absolute_by_its_slashes() -> None:
         assert (store.path, store.url) == (Path(path), url)
 
 
-def test_nothing_is_connected_and_no_file_is_made(tmp_path: Path) -> None:
+def test_open_store_connects_to_nothing_and_creates_no_file(tmp_path: Path) -> None:
     open_store(f"sqlite:///{tmp_path}/shop.db").close()
     open_store("postgresql://nobody@nowhere.invalid/shop").close()
 
@@ -28,7 +28,7 @@ def test_nothing_is_connected_and_no_file_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg", "postgresql+asyncpg", "\npostgres"])
-def test_either_spelling_is_postgresql(scheme: str) -> None:
+def test_postgresql_has_several_spellings(scheme: str) -> None:
     store = open_store(f"{scheme}://me@there/shop\n")
 
     assert isinstance(store, PostgresStore)

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import DatabaseUnsuitable
 from penstock.storage.postgres import POSTGRES, to_postgres
 from penstock.storage.sqlite import SQLITE, to_sqlite
-from penstock.storage.statements import SHARED, Dialect, SqlRunner
-from tests.failing import has_code
+from penstock.storage.statements import SHARED, Dialect
 
 
 @pytest.fixture
@@ -38,42 +36,12 @@ def dialect(package: Path) -> Dialect:
     return Dialect("a_store", shared="a_store.shared")
 
 
-def test_statement_is_the_text_of_its_file_with_its_comment(package: Path, dialect: Dialect) -> None:
-    (package / "statements" / "find.sql").write_text("-- Find it: é.\nSELECT 1\n", encoding="utf-8")
-
-    assert dialect.statements["find"] == "-- Find it: é.\nSELECT 1\n"
-
-
 def test_statement_of_the_dialect_wins_over_the_shared_one(package: Path, dialect: Dialect) -> None:
     for name in ("one", "two"):
         (package / "shared" / f"{name}.sql").write_text("shared")
     (package / "statements" / "two.sql").write_text("own")
 
     assert [dialect.statements[name] for name in ("one", "two", "two")] == ["shared", "own", "own"]
-
-
-def test_missing_statement_raises_file_not_found(dialect: Dialect) -> None:
-    with pytest.raises(FileNotFoundError, match=r"find\.sql"):
-        dialect.statements["find"]
-
-
-def test_statements_are_run_by_name_on_the_connection(package: Path, dialect: Dialect) -> None:
-    for name, sql in (
-        ("make", "CREATE TABLE thing (n, name)"),
-        ("put", "INSERT INTO thing VALUES (?, ?)"),
-        ("find", "SELECT n FROM thing WHERE name = :name ORDER BY n"),
-        ("drop", "DELETE FROM thing WHERE name = :name"),
-    ):
-        (package / "statements" / f"{name}.sql").write_text(f"-- See its name.\n{sql}\n")
-
-    with closing(sqlite3.connect(":memory:")) as connection:
-        runner = SqlRunner(dialect, connection)
-        runner.run("make")
-        runner.run_each("put", [(1, "a"), (2, "b"), (3, "a")])
-
-        assert runner.run("find", name="a").fetchall() == [(1,), (3,)]
-        assert runner.run("drop", name="a").rowcount == 2
-        assert runner.run("find", name="b").fetchall() == [(2,)]
 
 
 @pytest.mark.parametrize(
@@ -160,15 +128,6 @@ def test_migrations_after_the_version_of_a_database_are_pending(
         (package / "migrations" / name).touch()
 
     assert [step.name for step in dialect.pending(found)] == lacks
-
-
-def test_database_of_a_newer_penstock_is_refused(package: Path, dialect: Dialect) -> None:
-    (package / "migrations" / "0001_log.sql").touch()
-
-    with pytest.raises(DatabaseUnsuitable, check=has_code("schema-too-new")) as told:
-        dialect.pending(2)
-
-    assert told.value.fields == {"found": 2, "wanted": 1}
 
 
 @pytest.mark.parametrize("names", [["0002_log.sql"], ["0001_log.sql", "0003_more.sql"], ["0001_a.sql", "0001_b.sql"]])

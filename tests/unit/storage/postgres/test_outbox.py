@@ -284,7 +284,7 @@ TestLooks = LooksMachine.TestCase
 TestLooks.settings = settings(max_examples=examples(50, 500), stateful_step_count=40, deadline=None)
 
 
-def test_rows_that_others_have_moved_between_two_looks_are_not_gone_through_later() -> None:
+def test_rows_moved_by_others_between_two_looks_are_not_scanned_later() -> None:
     database = Database()
     hub, quicker = Hub(database), Hub(database)
 
@@ -303,7 +303,7 @@ def test_rows_that_others_have_moved_between_two_looks_are_not_gone_through_late
     assert len(hub.findable("a")) == len(database.scanned(hub.looks.drained["a"])) == 1
 
 
-def test_numbers_that_go_back_are_those_of_a_database_that_has_crashed() -> None:
+def test_transaction_number_that_goes_back_means_a_crashed_database() -> None:
     """Even where nobody was told: a pool in between may have connected anew by itself."""
     looks = OutboxLooks()
     looks.record(OutboxSnapshot("100", ["90"]), ["a"])
@@ -314,7 +314,7 @@ def test_numbers_that_go_back_are_those_of_a_database_that_has_crashed() -> None
     assert (looks.seen, looks.drained) == (SINCE_EVER, {})
 
 
-def test_numbers_are_compared_as_numbers() -> None:
+def test_transaction_numbers_are_compared_as_numbers() -> None:
     looks = OutboxLooks()
     looks.record(OutboxSnapshot("99", []), [])
 

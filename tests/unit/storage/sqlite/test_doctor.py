@@ -23,18 +23,18 @@ def run(store: SqliteStore, sql: str) -> None:
         service.commit()
 
 
-def test_a_database_that_is_well_has_nothing_wrong(store: SqliteStore) -> None:
+def test_new_database_has_nothing_wrong(store: SqliteStore) -> None:
     assert wrong(store) == {}
 
 
-def test_nothing_is_made_where_there_is_no_file(tmp_path: Path) -> None:
+def test_missing_file_is_unavailable_and_not_created(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable):
         diagnose(tmp_path / "hub.db", WANTED, 0.05)
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_without_tables_is_at_version_0_and_can_be_looked_at(tmp_path: Path) -> None:
+def test_file_without_tables_is_at_version_0(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as service:
         service.execute("CREATE TABLE orders (id INTEGER)")
@@ -45,7 +45,7 @@ def test_a_file_without_tables_is_at_version_0_and_can_be_looked_at(tmp_path: Pa
     assert found.keys() == {"database", "schema", "long transactions"}  # What a hub would make or set is not judged.
 
 
-def test_tables_of_another_version_are_told(store: SqliteStore) -> None:
+def test_tables_of_another_version_are_wrong(store: SqliteStore) -> None:
     assert wrong(store, wanted=WANTED + 1) == {"schema": f"version {WANTED}, this Penstock needs {WANTED + 1}"}
 
 
@@ -58,20 +58,15 @@ def test_transaction_that_locks_the_file_is_found(store: SqliteStore) -> None:
     assert wrong(store) == {}
 
 
-def test_waiting_and_rejected_rows_are_counted(store: SqliteStore) -> None:
-    run(
-        store,
-        """INSERT INTO penstock_outbox (event_type, data)
-           SELECT 'a', '{}' FROM (WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-                                  SELECT i FROM n)""",
-    )
-    run(
-        store,
-        """INSERT INTO penstock_rejected (event_type, data, created_at, rejected_at, reason)
-           VALUES ('a', '{', '', '', 'not JSON')""",
-    )
+def test_outbox_is_wrong_from_10000_waiting_rows_and_from_one_rejected_row(store: SqliteStore) -> None:
+    numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) SELECT i FROM n"
+    run(store, f"INSERT INTO penstock_outbox (event_type, data) SELECT 'a', '{{}}' FROM ({numbers})")
+    assert wrong(store) == {}
+
+    run(store, "INSERT INTO penstock_outbox (event_type, data) VALUES ('a', '{}')")
+    columns = "event_type, data, created_at, rejected_at, reason"
+    run(store, f"INSERT INTO penstock_rejected ({columns}) VALUES ('a', '{{', '', '', 'not JSON')")
 
     found = wrong(store)
-
-    assert found["outbox"].startswith("10000 ")
+    assert found["outbox"] == "10000 rows wait to be moved"
     assert found["rejected"].startswith("1 ")

@@ -64,7 +64,7 @@ def test_only_a_range_that_does_not_fit_is_measured(store: SqliteStore, connecti
     assert connection.statements == 3
 
 
-def test_an_event_that_is_larger_than_a_chunk_is_read_alone(
+def test_event_larger_than_a_chunk_is_read_alone(
     store: SqliteStore, connection: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "CHUNK_BYTES", 300_000)
@@ -93,7 +93,7 @@ def test_event_beyond_the_size_that_can_be_recorded_is_refused(store: SqliteStor
 @pytest.mark.parametrize("blocks", [2, 100])
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("after", [1, 2])
-def test_events_that_are_removed_between_two_looks_are_missed(
+def test_events_removed_between_two_statements_are_missing(
     store: SqliteStore, blocks: int, key: str | None, after: int
 ) -> None:
     """Their times would else be those of others."""
@@ -118,7 +118,7 @@ def test_events_that_are_removed_between_two_looks_are_missed(
     assert found.rows < blocks or connection.looks == after
 
 
-def test_a_partition_is_full_before_its_places_are_those_of_the_next(store: SqliteStore) -> None:
+def test_partition_is_full_at_the_last_offset(store: SqliteStore) -> None:
     [partition_id] = created(store).partition_ids
     one = (None, None, None, b"{}")
 

@@ -22,7 +22,7 @@ def waiting(store: SqliteStore, names: list[str] | None = None) -> list[str]:
         return sorted(tx.outbox.find_waiting(names))
 
 
-def test_a_name_that_is_no_text_names_nothing_and_hides_nobody(store: SqliteStore) -> None:
+def test_event_type_that_is_no_text_hides_no_other(store: SqliteStore) -> None:
     insert(store, "b", "{}")
     with pytest.raises(sqlite3.IntegrityError, match="event_type"):
         insert(store, b"a", "{}")
@@ -35,9 +35,7 @@ def test_a_name_that_is_no_text_names_nothing_and_hides_nobody(store: SqliteStor
 
 
 @pytest.mark.parametrize("value", [NO_UTF8, b"plain bytes", "text \u00fc"], ids=repr)
-def test_whatever_a_service_has_inserted_comes_out_as_text_that_can_be_turned_back(
-    store: SqliteStore, value: bytes | str
-) -> None:
+def test_bytes_of_a_service_are_taken_as_text_that_encodes_to_them(store: SqliteStore, value: bytes | str) -> None:
     insert(store, "a", value, value, value, columns="event_type, data, key, headers")
 
     with store.write() as tx:
@@ -48,23 +46,3 @@ def test_whatever_a_service_has_inserted_comes_out_as_text_that_can_be_turned_ba
     for text in (row.data, row.key, row.headers):
         assert text is not None
         assert text.encode(errors="surrogateescape") == raw
-
-
-def test_invalid_utf8_is_rejected_byte_for_byte(store: SqliteStore) -> None:
-    insert(store, "a", NO_UTF8)
-
-    with store.write() as tx:
-        (row,) = tx.outbox.take("a", 9, 1 << 20).rows
-        tx.outbox.reject([(row, "no UTF-8")], 0)
-
-    with closing(sqlite3.connect(store.path)) as service:
-        assert service.execute("SELECT CAST(data AS BLOB) FROM penstock_rejected").fetchall() == [(NO_UTF8,)]
-
-
-def test_bytes_count_as_bytes_and_not_as_characters(store: SqliteStore) -> None:
-    for _ in range(3):
-        insert(store, "a", "\u00fc" * 5)
-
-    with store.write() as tx:
-        assert len(tx.outbox.take("a", 9, 10).rows) == 1
-        assert len(tx.outbox.take("a", 9, 11).rows) == 2

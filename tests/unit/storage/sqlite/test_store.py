@@ -30,15 +30,6 @@ def test_watcher_reports_changes_of_any_connection_once(store: SqliteStore, othe
     watcher.close()
 
 
-def test_store_can_be_closed_twice_and_used_again(store: SqliteStore) -> None:
-    store.close()
-    store.close()
-
-    created(store)
-    with store.read() as tx:
-        assert len(tx.registry.list()) == 1
-
-
 def test_missing_directory_is_named_and_not_created(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "missing" / "hub.db")
 
