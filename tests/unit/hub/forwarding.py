@@ -1,11 +1,27 @@
-"""A store that forwards to a real one, counts, and lets a test have its say at each transaction."""
+"""A store that forwards to a real one, counts, and lets a test have its say at each transaction, or fail it."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from penstock.errors import DatabaseUnavailable, OutcomeUnknown
 from penstock.storage.store import AppendPlan, Store, Tx
+
+
+def fail(_number: int = 0) -> None:
+    """Let the database be away."""
+    raise DatabaseUnavailable(reason="away", retry_after=1)
+
+
+def fail_at(*numbers: int, after: int = 0) -> Callable[[int], None]:
+    """Let the database be away at the transactions of these numbers, counted from 1 behind *after* others."""
+    return lambda number: fail() if number - after in numbers else None
+
+
+def lose_answer() -> None:
+    """Let the connection break while a transaction is committed."""
+    raise OutcomeUnknown(reason="the connection broke")
 
 
 class ForwardingStore:
@@ -19,6 +35,10 @@ class ForwardingStore:
         self.at_read: Callable[[int], None] = lambda _number: None
         """Called with each read's number, from 1, before the real one begins."""
         self.reads = 0
+        self.at_commit: Callable[[], None] = lambda: None
+        """Called before each write is committed."""
+        self.after_commit: Callable[[], None] = lambda: None
+        """Called after each write was committed, before its caller hears of it."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -35,6 +55,8 @@ class ForwardingStore:
         self.at_write(len(self.patience))
         with self._store.write(patient=patient, plan=plan) as tx:
             yield tx
+            self.at_commit()
+        self.after_commit()
 
     @contextmanager
     def read(self, *, timeout: float | None = None) -> Iterator[Tx]:

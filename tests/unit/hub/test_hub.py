@@ -2,14 +2,22 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.core.access import UNAUTHENTICATED, Resource
-from penstock.core.producers import ProducerStamp
-from penstock.errors import Blocked, DatabaseUnsuitable, HubUnavailable, InvalidEvent, MalformedRequest
+from penstock.core.groups import PositionCommit
+from penstock.core.producers import EpochClaim, ProducerStamp
+from penstock.errors import (
+    Blocked,
+    DatabaseUnavailable,
+    DatabaseUnsuitable,
+    HubUnavailable,
+    InvalidEvent,
+    MalformedRequest,
+)
 from penstock.hub.background import Background, system_clock, uptime
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import ProducerName
@@ -18,8 +26,8 @@ from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.failing import has_code
-from tests.unit.hub.feeds import NAME
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.feeds import NAME, insert_subscription
+from tests.unit.hub.forwarding import ForwardingStore, lose_answer
 
 
 @pytest.fixture
@@ -96,6 +104,27 @@ def test_invalid_event_is_refused_before_it_is_queued(hub: Hub, forwarding: Forw
 
     assert refused.value.line == 12
     assert forwarding.writes == writes
+
+
+REPEATABLE: dict[str, Callable[[Hub], object]] = {
+    "claim of a producer": lambda hub: hub.producers.claim(ProducerName(NAME, 0, "g"), EpochClaim()),
+    "setting": lambda hub: hub.admin.settings.block("CONSUMER_ET", "a"),
+    "commit of a group": lambda hub: hub.groups.commit("g", "spark", [PositionCommit(NAME, 0, 0)]),
+    "locked snapshot of a subscription": lambda hub: hub.subscriptions.sessions.snapshot("s", is_locked=True),
+}
+
+
+@pytest.mark.parametrize("write", REPEATABLE.values(), ids=REPEATABLE)
+def test_repeatable_write_with_an_unknown_outcome_is_unavailable(
+    hub: Hub, forwarding: ForwardingStore, write: Callable[[Hub], object]
+) -> None:
+    insert_subscription(hub.store, "s", hub.registry.load(NAME).id)
+    forwarding.after_commit = lose_answer
+
+    with pytest.raises(DatabaseUnavailable) as raised:
+        write(hub)
+
+    assert raised.value.fields == {"reason": "the connection broke", "retry_after": 1}
 
 
 def test_batch_of_a_producer_without_events_is_refused(hub: Hub) -> None:

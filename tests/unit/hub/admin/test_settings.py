@@ -13,7 +13,6 @@ from penstock.errors import (
     DatabaseUnavailable,
     HubUnavailable,
     InvalidSetting,
-    OutcomeUnknown,
 )
 from penstock.hub.admin.settings import (
     BLOCK_KINDS,
@@ -26,7 +25,7 @@ from penstock.hub.admin.settings import (
 from penstock.storage import Store, open_store
 from penstock.storage.admin import Setting
 from tests.failing import has_code
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.forwarding import ForwardingStore, fail
 
 ADA, BOB = {"data_type": "user", "value": "ada"}, {"data_type": "service", "value": "bob"}
 LISTS = {"admins": [ADA, BOB], "readers": [ADA], "writers": [BOB]}
@@ -68,10 +67,6 @@ def elsewhere(store: Store) -> Iterator[Settings]:
     other = open_store(store.url)
     yield Settings(other, lambda: None)
     other.close()
-
-
-def fail(_: int) -> None:
-    raise DatabaseUnavailable(reason="it is away", retry_after=1)
 
 
 def test_new_hub_has_no_administrators_blocks_or_features(settings: Settings) -> None:
@@ -274,17 +269,6 @@ def test_hub_that_has_never_seen_its_settings_lets_no_request_pass(
     for look in (settings.current, settings.current, settings.start):
         with pytest.raises(DatabaseUnavailable):
             look()
-
-
-def test_change_with_an_unknown_outcome_can_be_repeated(settings: Settings, forwarding: ForwardingStore) -> None:
-    def break_off(_: int) -> None:
-        raise OutcomeUnknown(reason="the connection broke")
-
-    forwarding.at_write = break_off
-    with pytest.raises(DatabaseUnavailable) as raised:
-        settings.block("CONSUMER_ET", "a")
-
-    assert raised.value.fields == {"reason": "the connection broke", "retry_after": 1}
 
 
 def test_settings_of_another_version_are_ignored(settings: Settings, store: Store) -> None:

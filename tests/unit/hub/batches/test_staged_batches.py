@@ -30,7 +30,7 @@ from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 from tests.failing import has_code
 from tests.unit.hub.feeds import create_feed
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.forwarding import ForwardingStore, fail_at
 
 NAME = "order.placed"
 FIRST = BatchName(NAME, "g", 0)
@@ -115,13 +115,7 @@ def split(count: int) -> dict[int, list[int]]:
 def fail_at_write(hub: Hub, number: int) -> None:
     """Let the database be away at one of the next writes, from 1."""
     store: Any = hub.store
-    failing = store.writes + number
-
-    def fail(each: int) -> None:
-        if each == failing:
-            raise DatabaseUnavailable(reason="away", retry_after=1)
-
-    store.at_write = fail
+    store.at_write = fail_at(number, after=store.writes)
 
 
 # A batch is published once

@@ -1,14 +1,10 @@
 """Groups of consumer groups: committed by processors and Spark, and reset by operators."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from penstock.core.groups import CURSOR_SET, GroupReset, PositionCommit, ResetTarget
 from penstock.errors import (
     BadParameter,
-    DatabaseUnavailable,
     GroupKindDiffers,
     GroupNotFound,
     OutcomeUnknown,
@@ -18,11 +14,10 @@ from penstock.errors import (
 from penstock.hub.groups import Groups
 from penstock.storage import Store
 from penstock.storage.groups import GroupFilter, Position, PositionChange
-from penstock.storage.store import AppendPlan, Tx
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed, insert_subscription, raise_epochs
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.forwarding import ForwardingStore, lose_answer
 
 GROUP = "projection"
 SECOND = 1_000_000
@@ -86,22 +81,15 @@ def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Groups
     assert "PATCH /subscriptions/s1/cursors" in moved.value.reason
 
 
-@pytest.mark.parametrize(
-    ("compares", "error"), [(False, DatabaseUnavailable), (True, OutcomeUnknown)], ids=["blindly", "compared"]
-)
-def test_commit_with_an_unknown_outcome_may_be_repeated_unless_it_compares(
-    positions: Groups, store: Store, clock: VirtualClock, *, compares: bool, error: type[Exception]
+@pytest.mark.usefixtures("positions")
+def test_compared_commit_with_an_unknown_outcome_is_not_to_be_repeated(
+    forwarding: ForwardingStore, store: Store, clock: VirtualClock
 ) -> None:
-    class Breaking(ForwardingStore):
-        @contextmanager
-        def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[Tx]:
-            with super().write(patient=patient, plan=plan) as tx:
-                yield tx
-            raise OutcomeUnknown(reason="the connection broke")
+    forwarding.after_commit = lose_answer
 
-    del positions
-    with pytest.raises(error):
-        Groups(Breaking(store), clock).commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, is_conditional=compares)])
+    with pytest.raises(OutcomeUnknown):
+        Groups(forwarding, clock).commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, is_conditional=True)])
+
     assert read_positions(store) == {0: Position(NAME, "", 0, 1, 2)}
 
 

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.errors import DatabaseUnavailable
 from penstock.hub.admin import sweeping
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.storage import Store
 from penstock.storage.log.events import Frame
 from tests.unit.hub.feeds import NAME, create_feed
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.forwarding import ForwardingStore, fail
 from tests.unit.hub.numbering import a_publish, settle
 
 ROWS = 25
@@ -33,7 +32,7 @@ class Writes:
             self.left.append(left)
             self._more.notify_all()
         if number <= self.failing:
-            raise DatabaseUnavailable(reason="away", retry_after=1)
+            fail()
 
     def await_number(self, number: int) -> list[int]:
         with self._more:

@@ -19,7 +19,7 @@ from penstock.storage.store import Watcher
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event
 from tests.unit.hub.feeds import NAME, create_feed, find_feed, into_outbox, prepare_events
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.forwarding import ForwardingStore, fail
 from tests.unit.hub.subscribing import P, Played, Q
 
 
@@ -254,7 +254,7 @@ def test_poller_survives_an_outage(store: Store, other: Store, moves: Moves) -> 
     def watch_or_fail() -> Watcher:
         times.append(1)
         if len(times) <= 3:
-            raise DatabaseUnavailable(reason="away", retry_after=1)
+            fail()
         return store.watch()
 
     away: Any = ForwardingStore(store)

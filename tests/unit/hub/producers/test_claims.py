@@ -12,11 +12,9 @@ from penstock.core.producers import EPOCH_MAX, EpochClaim, EpochEnd, OffsetRange
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     ClaimRefused,
-    DatabaseUnavailable,
     EpochExhausted,
     EventTypeNotFound,
     LimitReached,
-    OutcomeUnknown,
     PartitionNotFound,
     PenstockError,
     ProducerNotFound,
@@ -292,18 +290,6 @@ def test_claim_that_loses_a_race_is_repeated_up_to_a_limit(
             producers.claim(H, EpochClaim())
         assert raised.value.retryable
     assert len(calls) == min(times + 1, RACES_MAX)
-
-
-def test_claim_with_an_unknown_outcome_can_be_repeated(producers: Producers, forwarding: ForwardingStore) -> None:
-    def fail(_number: int) -> None:
-        raise OutcomeUnknown(reason="the line was cut")
-
-    forwarding.at_write = fail
-
-    with pytest.raises(DatabaseUnavailable) as raised:
-        producers.claim(G, EpochClaim())
-
-    assert raised.value.fields == {"reason": "the line was cut", "retry_after": 1}
 
 
 def test_forgotten_producer_keeps_its_epoch_alone_and_continues_above_it(

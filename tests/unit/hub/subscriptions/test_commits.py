@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,16 +12,14 @@ from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,
     HubUnavailable,
-    OutcomeUnknown,
     StreamNotFound,
     SubscriptionNotFound,
 )
 from penstock.hub.subscriptions.commits import CommitNotice, CursorCommit, CursorCommitter
 from penstock.storage import Store, open_store
-from penstock.storage.store import AppendPlan, Tx
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.failing import has_code
-from tests.unit.hub.forwarding import ForwardingStore, Gate
+from tests.unit.hub.forwarding import ForwardingStore, Gate, fail_at, lose_answer
 from tests.unit.hub.subscribing import (
     P,
     Q,
@@ -375,36 +372,18 @@ def test_concurrent_commits_for_many_subscriptions_never_deadlock(either_store: 
 # When it fails
 
 
-class Breaking(ForwardingStore):
-    """Loses the connection during the first commit of a transaction."""
-
-    is_broken = False
-
-    @contextmanager
-    def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[Tx]:
-        with super().write(patient=patient, plan=plan) as tx:
-            yield tx
-        if not self.is_broken:
-            self.is_broken = True
-            raise OutcomeUnknown(reason="the connection broke")
-
-
 def test_commit_with_an_unknown_outcome_can_be_repeated(scene: Scene) -> None:
-    scene.commits = scene.make_commits(Breaking(scene.store))
-
+    scene.forwarding.after_commit = lose_answer
     with pytest.raises(DatabaseUnavailable, match="the connection broke"):
         scene.commit(CursorCommit(P, 3))
+    scene.forwarding.after_commit = lambda: None
 
     assert scene.moved == [], "it is not known if it has moved"
     assert scene.commit(CursorCommit(P, 3)) == [False]
 
 
 def test_commits_during_an_outage_fail_and_later_ones_do_not(scene: Scene) -> None:
-    def fail(number: int) -> None:
-        if number == 1:
-            raise DatabaseUnavailable(reason="away", retry_after=1)
-
-    scene.forwarding.at_write = fail
+    scene.forwarding.at_write = fail_at(1)
 
     with pytest.raises(DatabaseUnavailable, match="away"):
         scene.commit(CursorCommit(P, 3))

@@ -29,7 +29,7 @@ from penstock.hub.subscriptions.sessions import (
 from penstock.storage import Store
 from penstock.storage.store import Tx
 from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.forwarding import ForwardingStore, fail, fail_at
 from tests.unit.hub.subscribing import P, Q, open_stream, sessions_of, subscribe, subscribed
 
 
@@ -294,9 +294,6 @@ def test_lease_that_cannot_be_renewed_ends_in_its_time(scene: Scene) -> None:
     scene.lease.renew()
     scene.now += 5
 
-    def fail(_: int) -> None:
-        raise DatabaseUnavailable(reason="away", retry_after=1)
-
     scene.store.at_write = fail
     with pytest.raises(DatabaseUnavailable):
         scene.lease.renew()
@@ -420,12 +417,11 @@ def test_lease_is_renewed_while_sweeping_hangs_or_fails(scene: Scene, how: str) 
 def test_failed_renewal_is_repeated(scene: Scene) -> None:
     renewals = Calls()
 
-    def fail(number: int) -> None:
-        if 1 < number < 5:
-            raise DatabaseUnavailable(reason="away", retry_after=1)
+    def renew(number: int) -> None:
+        fail_at(2, 3, 4)(number)
         renewals()
 
-    scene.store.at_write = fail
+    scene.store.at_write = renew
     scene.join()
     scene.lease.renew()
 
@@ -507,7 +503,7 @@ def test_stream_that_cannot_be_closed_is_closed_later_and_delays_no_other(scene:
         nonlocal tries
         tries += 1
         if tries < 3:
-            raise DatabaseUnavailable(reason="away", retry_after=1)
+            fail()
         done.append("first")
         first()
 

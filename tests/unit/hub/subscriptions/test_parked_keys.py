@@ -19,7 +19,7 @@ from penstock.testing.clock import START_AT, VirtualClock
 from tests.promises.scene import until
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.forwarding import ForwardingStore, fail, fail_at
 from tests.unit.hub.subscribing import (
     P,
     Played,
@@ -113,10 +113,6 @@ def deliver_at_flush(hub: Played, stream: ConsumerStream) -> list[str]:
     hub.now += 1
     hub.lease.renew()
     return [each.partition(" Stream started")[0] for each in deliver(stream) if "[]" not in each]
-
-
-def fail(_: int) -> None:
-    raise DatabaseUnavailable(reason="away", retry_after=1)
 
 
 # Waiting
@@ -278,8 +274,7 @@ def test_retried_events_that_could_not_be_read_are_sent_later(hub: Played, store
     stream = hub.stream(sub, batch_limit=1)
     deliver(stream)
     retry(hub, sub)
-    second = hub.store.reads + 2
-    hub.store.at_read = lambda number: fail(number) if number == second else None
+    hub.store.at_read = fail_at(2, after=hub.store.reads)
     with pytest.raises(DatabaseUnavailable):
         deliver(stream)
     assert stream.read_key() is not None

@@ -1,8 +1,7 @@
 """Assignment of partitions to streams, in the database. Its times are the database's, so rows are moved back by SQL."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Barrier
 from typing import Any
 
@@ -10,9 +9,7 @@ import pytest
 
 from penstock.core.registry.event_type import EventType
 from penstock.errors import (
-    DatabaseUnavailable,
     InvalidSubscription,
-    OutcomeUnknown,
     PenstockError,
     StreamNotFound,
     SubscriptionBusy,
@@ -21,13 +18,11 @@ from penstock.errors import (
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import LEASE_SECONDS, Sessions
 from penstock.hub.subscriptions.slots import add_partitions, get_subscription
-from penstock.storage import Store, Tx, open_store
-from penstock.storage.store import AppendPlan
+from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
 from tests.failing import has_code
 from tests.unit.hub.feeds import NAME, find_feed
-from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.subscribing import (
     P,
     Q,
@@ -203,20 +198,6 @@ def test_streams_that_come_and_go_at_once_never_share_a_partition(either_store: 
 
 
 # Looking
-
-
-def test_look_behind_a_lock_is_only_unavailable_when_its_transaction_is_in_doubt(store: Store, sub: str) -> None:
-    class Breaking(ForwardingStore):
-        @contextmanager
-        def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[Tx]:
-            with super().write(patient=patient, plan=plan) as tx:
-                yield tx
-            raise OutcomeUnknown(reason="the connection broke")
-
-    sessions = sessions_of(Breaking(store))
-    assert not sessions.snapshot(sub).sessions
-    with pytest.raises(DatabaseUnavailable, match="the connection broke"):
-        sessions.snapshot(sub, is_locked=True)
 
 
 def test_deleted_subscription_has_no_streams_in_a_list_of_subscriptions(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -16,12 +16,11 @@ from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.groups import PositionChange
-from penstock.storage.store import AppendPlan
 from penstock.testing.clock import START_AT
 from tests.store_contract import database_at
 from tests.store_contract.producers_together import until_waiting
 from tests.unit.hub.feeds import NAME, find_feed, read_data
-from tests.unit.hub.forwarding import ForwardingStore, Gate
+from tests.unit.hub.forwarding import ForwardingStore, Gate, fail
 from tests.unit.hub.subscribing import (
     P,
     Played,
@@ -44,8 +43,8 @@ IN_VAIN = "it was sent 2 times one by one, and never committed"
 
 
 @pytest.fixture
-def hub(store: Store) -> Iterator[Played]:
-    played = Played(store)
+def hub(forwarding: ForwardingStore) -> Iterator[Played]:
+    played = Played(forwarding)
     yield played
     played.stop()
 
@@ -64,7 +63,7 @@ def read_parked(hub: Played, sub: str) -> list[tuple[str | None, int, int, int]]
     return [(each.key, each.first, each.last, each.attempts) for each in parked if each.place == P]
 
 
-def fail(hub: Played, sub: str, times: int = 1) -> list[list[str]]:
+def send_in_vain(hub: Played, sub: str, times: int = 1) -> list[list[str]]:
     """Open streams one after the other, which commit all but event 2, and leave; return what each is sent."""
     seen = []
     for _ in range(times):
@@ -115,7 +114,7 @@ def test_poison_event_is_found_by_single_events_and_given_up(
     sub = subscribed(store, partitions=1, annotations=policy)
     hub.publish(1, 2, 3, keys="aba")
 
-    seen = fail(hub, sub, 5)
+    seen = send_in_vain(hub, sub, 5)
 
     assert seen == [["0:2[1 2]"], ["0:2[1 2]"], ["0:1[1]", "0:2[2]"], ["0:2[2]"], ["0:3[3]"]]
     assert read_offsets(store, sub) == [3]
@@ -132,7 +131,7 @@ def test_dead_letter_has_the_event_and_letters_of_all_subscriptions_share_a_feed
     hub.publish(2)
 
     for each in (sub, other):
-        fail(hub, each, 5)
+        send_in_vain(hub, each, 5)
 
     letter, another = read_letters(store)
     assert letter.pop("metadata")["event_type"] == DEAD_LETTERS
@@ -163,47 +162,33 @@ def test_event_that_makes_no_dead_letter_is_parked_alone(hub: Played, store: Sto
     assert read_parked(hub, sub) == [(None, 0, 0, 2)]
 
 
-def test_dead_letter_is_stored_in_the_transaction_that_moves_the_position(store: Store) -> None:
-    class Undoing(ForwardingStore):
-        """Fails at the end of each transaction on demand."""
-
-        undoes = False
-
-        @contextmanager
-        def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Any:
-            with super().write(patient=patient, plan=plan) as tx:
-                yield tx
-                if self.undoes:
-                    raise DatabaseUnavailable(reason="away", retry_after=1)
-
-    undoing = Undoing(store)
-    hub = Played(undoing)
+def test_dead_letter_is_stored_in_the_transaction_that_moves_the_position(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1, annotations=KEEP)
     hub.publish(2)
-    fail(hub, sub, 4)
-    undoing.undoes = True
+    send_in_vain(hub, sub, 4)
+    hub.store.at_commit = fail
     with pytest.raises(DatabaseUnavailable):
         open_stream(hub.sessions, sub)
     assert (read_letters(store), read_offsets(store, sub)) == ([], [0])
-    undoing.undoes = False
+
+    hub.store.at_commit = lambda: None
     open_stream(hub.sessions, sub)
 
     assert (len(read_letters(store)), read_offsets(store, sub)) == (1, [1])
-    hub.stop()
 
 
 def test_no_event_is_given_up_without_a_policy(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1)
     hub.publish(1, 2)
 
-    assert fail(hub, sub, 6) == [["0:2[1 2]"]] * 6
+    assert send_in_vain(hub, sub, 6) == [["0:2[1 2]"]] * 6
     assert [(each.failed, each.single_until, each.offset) for each in read_slots(store, sub)] == [(1, 0, 0)]
 
 
 def test_removed_policy_ends_the_search_with_the_next_stream(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1, annotations=SKIP)
     hub.publish(1, 2)
-    fail(hub, sub, 3)
+    send_in_vain(hub, sub, 3)
     assert read_slots(store, sub)[0].single_until == 2
     with store.write() as tx:
         subscription = tx.subscriptions.find(sub)
@@ -211,7 +196,7 @@ def test_removed_policy_ends_the_search_with_the_next_stream(hub: Played, store:
         definition = subscription.definition | {"annotations": {}}
         tx.subscriptions.update(subscription._replace(definition=definition))
 
-    assert fail(hub, sub, 2) == [["0:2[2]"]] * 2
+    assert send_in_vain(hub, sub, 2) == [["0:2[2]"]] * 2
 
     assert (read_slots(store, sub)[0].single_until, read_offsets(store, sub)) == (0, [1])
 
@@ -289,7 +274,7 @@ def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_lett
 def test_retry_and_skip_of_a_parked_key_are_in_the_audit_log(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1, annotations=PARK)
     hub.publish(1, 2, 3, keys="aba")
-    fail(hub, sub, 5)
+    send_in_vain(hub, sub, 5)
     Settings(store, lambda: None).switch("audit_log_collection", on=True)
     [parked] = hub.parked_keys.list(sub)
     by = Sender(Caller("user", "jane"), "10.0.0.7")

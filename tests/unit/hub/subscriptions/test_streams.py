@@ -26,7 +26,7 @@ from penstock.hub.subscriptions.slots import get_subscription, put_slots
 from penstock.storage import Store
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
-from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.forwarding import ForwardingStore, fail, fail_at
 from tests.unit.hub.subscribing import (
     P,
     Played,
@@ -66,23 +66,13 @@ def commit(hub: Played, stream: ConsumerStream, position: int, place: FeedPartit
 @contextmanager
 def fail_reads(hub: Played, *reads: int) -> Iterator[None]:
     """Let the database be away at those of the next reads, from 1."""
-    before = hub.store.reads
-
-    def fail(number: int) -> None:
-        if number - before in reads:
-            raise DatabaseUnavailable(reason="away", retry_after=1)
-
-    hub.store.at_read = fail
+    hub.store.at_read = fail_at(*reads, after=hub.store.reads)
     yield
     hub.store.at_read = lambda _: None
 
 
 def refuse(_: int) -> None:
     raise AssertionError("the store was asked")
-
-
-def fail(_: int) -> None:
-    raise DatabaseUnavailable(reason="away", retry_after=1)
 
 
 # What is sent
