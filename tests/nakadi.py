@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -244,9 +244,3 @@ def problem(answer: httpx2.Response, status: int) -> dict[str, Any]:
     assert found["title"]
     assert isinstance(found["detail"], str)
     return found
-
-
-def only(found: Sequence[Any]) -> Any:
-    """Return the one thing that is there."""
-    assert len(found) == 1, found
-    return found[0]

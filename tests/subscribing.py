@@ -2,18 +2,15 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from threading import Barrier
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import httpx2
 
 from tests.nakadi import STREAM, EventType, Nakadi, business, json_schema, offset, problem
 
 STREAM_ID = "X-Nakadi-StreamId"
-Result = TypeVar("Result")
 
 
 class Batch(NamedTuple):
@@ -296,15 +293,3 @@ def told(batches: Iterable[Batch]) -> list[str]:
         said = "" if each.debug is None else f" {each.debug}"
         found.append(f"{last}{each.numbers}{said}")
     return found
-
-
-def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Make calls at the same moment, each in a thread of its own."""
-    barrier = Barrier(len(calls))
-
-    def call(each: Callable[[], Result]) -> Result:
-        barrier.wait()
-        return each()
-
-    with ThreadPoolExecutor(len(calls)) as threads:
-        return list(threads.map(call, calls))

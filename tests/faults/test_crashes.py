@@ -61,12 +61,6 @@ def assert_stored_once(
 
 
 @pytest.fixture
-def scene(hub: LiveHub, kind: Kind) -> Iterator[Scene]:
-    with scene_on(hub.database, hub.port, kind) as scene:
-        yield scene
-
-
-@pytest.fixture
 def mine(scene: Scene) -> Handle:
     """A producer that goes on trying, and has stored one batch."""
     mine = scene.producer(retry=MANY_ATTEMPTS)

@@ -10,8 +10,7 @@ import pytest
 from penstock.client import Event
 from penstock.errors import EventTypeNotFound, ProducerStateExpired, RetriesExhausted, ServerStateRegressed
 from penstock.testing.live_hub import live_hub
-from penstock.testing.port import free_port
-from tests.faults.either import Handle, Kind, either
+from tests.faults.either import Handle, Kind
 from tests.faults.proxy import Held, Stuck, hung_up, lost
 from tests.faults.scene import (
     NOT_STORED,
@@ -83,19 +82,6 @@ def test_producer_is_told_of_acknowledged_events_that_a_restore_has_lost(restora
     assert mine.send(ids(12), partition=1) == stored(1, (1, 1), partition=1), "of that partition nothing is lost"
     assert alone.producer().send(ids(3, 4, 5, 6), partition=0) == stored(0, (2, 5), epoch=1)
     assert (alone.log(0), alone.log(1)) == ([1, 2, 3, 4, 5, 6], [11, 12])
-
-
-def test_producer_is_told_of_a_restore_though_its_next_batch_would_fit(restorable: HubHere, alone: Scene) -> None:
-    """All that was acknowledged is lost, so that the hub knows nothing of the producer but its epoch."""
-    mine = alone.producer()
-    mine.properties(0)
-    backup = back_up(restorable)
-    mine.send(ids(1, 2), partition=0)
-    put_back(restorable, backup)
-
-    regression_of(lambda: mine.send(ids(3), partition=0), expected=0, received=2)
-
-    assert alone.log() == []
 
 
 @pytest.mark.parametrize("moment", ["between attempts", "after an unknown outcome"])
@@ -238,12 +224,3 @@ def test_copy_from_before_an_event_type_was_recreated_is_fenced(
 
     assert stuck.deliver()[0] == 412
     assert scene.log() == [1]
-
-
-def test_publish_to_a_hub_that_is_down_ends_with_no_attempt(kind: Kind) -> None:
-    with either(kind, f"http://127.0.0.1:{free_port()}") as client:
-        mine = client.producer("order.placed", producer_group="mine", delivery_timeout=0.3)
-
-        told = {"partition": 0, "attempts": 0, "outcome": "not_stored"}
-        error = failure_of(lambda: mine.send(ids(1), partition=0), RetriesExhausted, **told)
-        assert "cannot be reached" in str(error)

@@ -11,7 +11,7 @@ from penstock.client import Event
 from penstock.core.producers import OffsetRange
 from penstock.errors import OutOfSequence, PayloadMismatch, ProducerUnsafe
 from tests.faults.either import Handle
-from tests.faults.proxy import Stuck, lost, unanswered
+from tests.faults.proxy import Stuck, lost
 from tests.faults.scene import Scene, failure_of, ids, starting, stored
 
 EPOCH_END = 2**53 - 5
@@ -83,16 +83,6 @@ def test_refused_number_fails_the_batch_and_all_later_ones(scene: Scene, mine: H
     assert len(scene.line.asked) == asked
     assert mine.close().unresolved == []
     assert scene.log() == [*refused.before, *refused.beside]
-
-
-def test_batch_of_unknown_outcome_is_recognised_in_other_portions(scene: Scene, mine: Handle) -> None:
-    events = [Event({"id": number}) for number in range(10)]
-    scene.leave_in_doubt(mine, events, (unanswered, lost))
-
-    assert mine.send(events[:4], partition=0) == stored(0, (0, 3), duplicate=True, attempts=0)
-    assert mine.send(events[4:], partition=0) == stored(4, (4, 9), duplicate=True, attempts=0)
-
-    assert scene.log() == list(range(10))
 
 
 # Two producers in one epoch

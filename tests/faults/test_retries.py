@@ -2,8 +2,7 @@
 
 import pytest
 
-from penstock.client import Event
-from penstock.errors import RetriesExhausted, ServerError
+from penstock.errors import RetriesExhausted
 from tests.faults.either import Handle
 from tests.faults.proxy import (
     Fate,
@@ -121,16 +120,6 @@ def test_claim_is_repeated_until_it_is_answered(scene: Scene, group: str | None,
     assert (shown["epoch"], shown["next_sequence"]) == (0, 1)
 
 
-def test_repeated_claim_keeps_the_end_of_the_epoch_before(scene: Scene) -> None:
-    scene.producer().send(ids(1, 2), partition=0)
-    scene.line.does(unanswered, to=is_claim)
-
-    assert scene.producer().send(ids(3), partition=0) == stored(0, (2, 2), epoch=1)
-
-    shown = scene.raw().shown()
-    assert (shown["epoch"], shown["previous"]) == (1, {"epoch": 0, "next_sequence": 2, "last_offset": 1})
-
-
 def test_call_that_waits_for_a_group_ends_with_its_own_timeout(scene: Scene) -> None:
     scene.line.does(held := Held(before=True), to=is_claim)
     mine = scene.producer(group=None)
@@ -141,26 +130,3 @@ def test_call_that_waits_for_a_group_ends_with_its_own_timeout(scene: Scene) -> 
 
     held.let_go()
     assert first.result(300) == stored(0, (0, 0))
-
-
-# Authentication
-
-
-@pytest.mark.parametrize(
-    ("fates", "outcome", "expected"),
-    [
-        ([], "not_stored", stored(0, (0, 0))),
-        ([unanswered], "unknown", stored(0, (0, 0), duplicate=True, attempts=0)),
-    ],
-    ids=["first attempt", "after an unanswered attempt"],
-)
-def test_two_refused_tokens_fail_the_call_and_the_batch_can_be_sent_again(
-    scene: Scene, fates: list[Fate], outcome: str, expected: object
-) -> None:
-    mine, event = scene.producer(retry=MANY_ATTEMPTS), Event({"id": 1})
-    scene.line.does(*fates, answering(401), answering(401))
-
-    failure_of(lambda: mine.send(event, partition=0), ServerError, status=401, partition=0, outcome=outcome)
-
-    assert mine.send(event, partition=0) == expected
-    assert scene.log() == [1]

@@ -4,18 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client import Event, Resolution
-from penstock.core.producers import OffsetRange
-from penstock.errors import PayloadMismatch
-from tests.faults.either import Handle, Kind
-from tests.faults.proxy import Stuck, lost, unanswered
+from tests.faults.either import Kind
+from tests.faults.proxy import lost, unanswered
 from tests.faults.scene import (
     MANY_ATTEMPTS,
-    NOT_STORED,
-    STORED,
     Scene,
-    either_way,
-    failure_of,
     hub_here,
     ids,
     scene_on,
@@ -67,30 +60,3 @@ def test_repeated_batches_are_stored_once_over_several_rounds_of_numbers(scene: 
         assert result == stored(at % MODULUS, (at, at + 2), duplicate=True, attempts=3)
 
     assert scene.log() == list(range(33))
-
-
-@either_way
-def test_unknown_outcome_of_a_batch_around_the_end_is_found(scene: Scene, is_stored: bool) -> None:
-    mine = scene.producer(**starting(None, 14))
-    mine.send(ids(1), partition=0)
-    events = [Event(each) for each in ids(2, 3, 4)]
-    scene.leave_in_doubt(mine, events, STORED if is_stored else NOT_STORED)
-
-    assert mine.resolve(0) == Resolution(0, 0, 15, 3, is_stored, (OffsetRange(1, 3),) if is_stored else ())
-
-    again = stored(15, (1, 3), duplicate=True, attempts=0)
-    assert mine.send(events, partition=0) == (again if is_stored else stored(0, (1, 3), epoch=1))
-    assert [event.published_sequence for event in events] == ([15, 0, 1] if is_stored else [0, 1, 2])
-    assert scene.log() == [1, 2, 3, 4]
-
-
-def test_copy_that_is_late_by_a_whole_round_is_stored_again(scene: Scene, mine: Handle) -> None:
-    """Here the promise ends. The producer whose number the copy took is told."""
-    scene.line.does(stuck := Stuck())
-    for number in range(MODULUS):
-        mine.send(ids(number), partition=0)
-
-    assert stuck.deliver()[1]["outcome"] == "appended"
-
-    failure_of(lambda: mine.send(ids(16), partition=0), PayloadMismatch, received=0, differs_at=0, outcome="not_stored")
-    assert scene.log() == [*range(MODULUS), 0]

@@ -1,41 +1,25 @@
 """A call ends without knowing whether its batch is stored: the next call finds out before it does anything else."""
 
-from typing import Any
-
 import pytest
 
-from penstock.client import Event, Resolution, RetryPolicy
+from penstock.client import Event, Resolution
 from penstock.core.producers import OffsetRange
-from penstock.errors import Blocked, Forbidden, RetriesExhausted
+from penstock.errors import Forbidden
 from tests.faults.either import Handle
 from tests.faults.proxy import (
     Fate,
     Stuck,
-    Visit,
     Which,
-    answering,
-    hung_up,
     is_batch,
     is_claim,
     is_question,
     lost,
     refusing,
-    stored_then,
     unanswered,
 )
 from tests.faults.scene import NOT_STORED, STORED, Scene, either_way, failure_of, ids, stored
 
 FORBIDDEN = refusing(403, "forbidden")
-
-
-def late(stuck: Stuck) -> Fate:
-    """Deliver the stuck batch just before the hub is asked."""
-
-    def meet(visit: Visit) -> None:
-        assert stuck.deliver()[0] == 200
-        visit.answer(visit.forward())
-
-    return meet
 
 
 # The same events again
@@ -71,25 +55,6 @@ def test_plain_events_of_unknown_outcome_are_recognised_by_identity(scene: Scene
     assert mine.send(events[:1], partition=0) == stored(5, (5, 5)), "it was told to be stored: this is another event"
 
 
-def test_equal_event_is_another_event_than_the_one_of_unknown_outcome(scene: Scene, mine: Handle) -> None:
-    scene.leave_in_doubt(mine, Event({"id": 1}), STORED)
-
-    assert mine.send(Event({"id": 1}), partition=0) == stored(1, (1, 1))
-    assert mine.send(ids(1), partition=0) == stored(2, (2, 2))
-
-    assert scene.log() == [1, 1, 1]
-
-
-def test_changed_event_is_another_event_than_the_one_of_unknown_outcome(scene: Scene, mine: Handle) -> None:
-    event = {"id": 1}
-    scene.leave_in_doubt(mine, event, STORED)
-    event["id"] = 2
-
-    assert mine.send(event, partition=0) == stored(1, (1, 1))
-
-    assert scene.log() == [1, 2]
-
-
 def test_batch_of_unknown_outcome_can_be_added_to(scene: Scene, mine: Handle) -> None:
     batch = mine.batch(0, *ids(1, 2))
     scene.leave_in_doubt(mine, batch, STORED, partition=None)
@@ -122,19 +87,6 @@ def test_refused_set_with_a_stored_event_has_an_unknown_outcome(scene: Scene, mi
         failure_of(lambda events=events: mine.send(events, partition=0), Forbidden, outcome=outcome)  # type: ignore[misc]
 
     assert mine.send([known, new], partition=0) == stored(0, (0, 1))
-    assert scene.log() == [1, 2]
-
-
-def test_gateway_error_does_not_prove_that_a_batch_is_not_stored(scene: Scene) -> None:
-    """Only the hub's own answer does."""
-    mine = scene.producer(retry=RetryPolicy(max_attempts=1))
-    scene.line.does(
-        stored_then(answering(503, b"<html>fetch failed</html>", Retry_After="0", content_type="text/html"))
-    )
-
-    failure_of(lambda: mine.send(ids(1), partition=0), RetriesExhausted, outcome="unknown")
-
-    assert mine.send(ids(2), partition=0) == stored(1, (1, 1))
     assert scene.log() == [1, 2]
 
 
@@ -203,35 +155,6 @@ def test_copy_that_comes_after_the_repeat_is_fenced(scene: Scene, on_unknown: st
     assert scene.log() == [1, 2, 3]
 
 
-def test_copy_that_comes_just_before_the_claim_is_found(scene: Scene, mine: Handle) -> None:
-    """It comes after the producer has asked for it and before the claim fences it: the claim has the last word."""
-    events = [Event(each) for each in ids(1, 2)]
-    scene.leave_in_doubt(mine, events, (stuck := Stuck(), lost))
-    scene.line.does(late(stuck), to=is_claim)
-
-    assert mine.send(events, partition=0) == stored(0, (0, 1), duplicate=True, attempts=0)
-
-    assert mine.send(ids(3), partition=0) == stored(0, (2, 2), epoch=1)
-    assert scene.log() == [1, 2, 3]
-
-
-def test_copy_that_comes_just_before_the_claim_is_found_by_a_later_call(scene: Scene, mine: Handle) -> None:
-    """The claim is granted, and the next request refused: the producer still has to find out about the batch."""
-    events = [Event(each) for each in ids(1, 2)]
-    scene.leave_in_doubt(mine, events, (stuck := Stuck(), lost))
-
-    def refuse_the_next(visit: Visit) -> None:
-        scene.line.does(FORBIDDEN, to=lambda _: True)
-        late(stuck)(visit)
-
-    scene.line.does(refuse_the_next, to=is_claim)
-
-    failure_of(lambda: mine.send(ids(3), partition=0), Forbidden, partition=0)
-
-    assert mine.send(events, partition=0) == stored(0, (0, 1), duplicate=True, attempts=0)
-    assert scene.log() == [1, 2]
-
-
 # Faults while the producer finds out
 
 
@@ -274,24 +197,3 @@ def test_refused_request_while_resolving_leaves_it_to_the_next_call(
 
     assert scene.log() == [1, 2]
     assert [each.published_offset for each in events] == [0, 1]
-
-
-# Changes between two attempts
-
-
-def test_producer_blocked_between_attempts_finds_the_batch_once_it_is_unblocked(scene: Scene, mine: Handle) -> None:
-    """The refusal speaks for the second attempt alone."""
-    event: Any = Event({"id": 1})
-    blocked = f"/settings/blacklist/PRODUCER_ET/{scene.name}"
-
-    def block(visit: Visit) -> None:
-        assert scene.http.put(blocked).status_code == 204
-        hung_up(visit)
-
-    scene.line.does(stored_then(block))
-    failure_of(lambda: mine.send(event, partition=0), Blocked, partition=0, outcome="unknown")
-    assert scene.http.delete(blocked).status_code == 204
-
-    assert mine.send(event, partition=0) == stored(0, (0, 0), duplicate=True, attempts=0)
-
-    assert scene.log() == [1]
