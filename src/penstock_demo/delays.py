@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.processing import Projection
 from penstock.processing.connecting import connector, transaction
 from penstock.processing.engine.item import Position
@@ -21,7 +21,7 @@ from penstock_demo.dataset import AIRLINES, DEPARTED, LATE_MINUTES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.spark.projections.project import Kept, Projected, Round, Target
+    from penstock.spark.projections.project import Projected, ProjectionTarget, Round, RoundResult
 
 ROUNDS: Final = 4
 """In so many rounds the flights are folded that are new."""
@@ -175,14 +175,16 @@ class ReadModel:
         """Hold the rows against what the lake's *flights* add up to.
 
         Raises:
-            Failure: that is something else.
+            CommandFailure: that is something else.
         """
         summed = flights.groupBy("data.carrier", "data.month").agg(*_sums())
         true = {(carrier, month): tuple(sums) for carrier, month, *sums in summed.collect()}
         query = "SELECT carrier, month, flights, cancelled, delay_minutes, late FROM delays"
         kept = {(carrier, month): tuple(sums) for carrier, month, *sums in self._rows(query)}
         if wrong := {key for key in true.keys() | kept.keys() if true.get(key) != kept.get(key)}:
-            raise Failure(f"what {self.file} says of {len(wrong)} carriers' months is not what their flights add up to")
+            raise CommandFailure(
+                f"what {self.file} says of {len(wrong)} carriers' months is not what their flights add up to"
+            )
 
     def _rows(self, query: str) -> list[Any]:
         with closing(sqlite3.connect(self.file)) as connection:
@@ -196,7 +198,7 @@ class _Stopped(Exception):
 class StoppedOnce:
     """A target whose projection is stopped after so many rounds: the next one is folded, and its rows are lost."""
 
-    def __init__(self, target: "Target", rounds: int) -> None:
+    def __init__(self, target: "ProjectionTarget", rounds: int) -> None:
         self.folded = 0
         """How many flights the rows would have said that there are."""
         self.projection, self.fold = target.projection, target.fold
@@ -211,7 +213,7 @@ class StoppedOnce:
         """Return the rows that there are."""
         return self._target.rows(spark)
 
-    def keep(self, spark: "SparkSession", found: "Round") -> "Kept":
+    def keep(self, spark: "SparkSession", found: "Round") -> "RoundResult":
         """Keep what came of a round, or stop."""
         if self._rounds == 0:
             folded = found.rows.selectExpr("sum(CAST(get_json_object(state, '$.flights') AS BIGINT))").first()

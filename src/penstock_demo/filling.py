@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.cli.output import progress
 from penstock.client import Client, Replay, Replayed
 from penstock.errors import EventTypeExists
@@ -16,14 +16,16 @@ def stored_counts(client: Client, series: Sequence[Series]) -> dict[str, int]:
     """Return how many events each one's feed has been given.
 
     Raises:
-        Failure: a feed holds more than there is, so it is not this demo's.
+        CommandFailure: a feed holds more than there is, so it is not this demo's.
     """
     counts = {}
     for each in series:
         counts[each.event_type] = stored_count(client, each.event_type)
         if counts[each.event_type] > each.count:
             detail = f"the feed {each.event_type} holds {counts[each.event_type]} events, there are only {each.count}"
-            raise Failure(detail, "It is from another run: remove the directory, or name another with --directory.")
+            raise CommandFailure(
+                detail, "It is from another run: remove the directory, or name another with --directory."
+            )
     return counts
 
 

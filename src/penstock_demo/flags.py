@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock_demo.access import FLAGGER, HubAccess
 from penstock_demo.dataset import DEPARTED, LATE_MINUTES
 from penstock_demo.filling import stored_count
@@ -56,7 +56,7 @@ def flag_all(hub: HubAccess, directory: Path, log: Path) -> Kill | None:
     Where there is nothing to flag in the second half of what is new, there is no moment to be killed at.
 
     Raises:
-        Failure: the process has ended in another way.
+        CommandFailure: the process has ended in another way.
     """
     with hub.open_client(FLAGGER) as client:
         count = stored_count(client, DEPARTED)
@@ -96,21 +96,21 @@ def _run(hub: HubAccess, directory: Path, log: Path, dies_after: int | None = No
     return msgspec.json.decode(told, type=Done)
 
 
-def _ended(status: int, log: Path) -> Failure:
-    return Failure(f"flagging aircraft has ended with {status}", f"Why is in {log}.")
+def _ended(status: int, log: Path) -> CommandFailure:
+    return CommandFailure(f"flagging aircraft has ended with {status}", f"Why is in {log}.")
 
 
 def check_flags(spark: "SparkSession", flights: "DataFrame", **hub: str) -> Flags:
     """Return what the feed has told, where that is true: the flags that the lake's *flights* lead to, each once.
 
     Raises:
-        Failure: it is not.
+        CommandFailure: it is not.
     """
     true = {tuple(row) for row in spark.sql(_TRUE, flights=flights, late=LATE_MINUTES, in_a_row=IN_A_ROW).collect()}
     feed = spark.read.format("penstock").options(**hub, eventType=FLAGGED, payload="typed").load()
     told = [tuple(row) for row in feed.select("data.tailnum", "data.flight_id").collect()]
     if len(told) != len(set(told)):
-        raise Failure(f"of {len(told)} flags in {FLAGGED} only {len(set(told))} are different ones")
+        raise CommandFailure(f"of {len(told)} flags in {FLAGGED} only {len(set(told))} are different ones")
     if wrong := true ^ set(told):
-        raise Failure(f"what {FLAGGED} says of {len(wrong)} flights is not what the lake's flights lead to")
+        raise CommandFailure(f"what {FLAGGED} says of {len(wrong)} flights is not what the lake's flights lead to")
     return Flags(len(told), len({tailnum for tailnum, _ in told}))

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 
 START_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 15.0
@@ -41,7 +41,7 @@ class HubProcess:
         """Start the hub and wait until it answers.
 
         Raises:
-            Failure: it ended, or did not answer in time; says why.
+            CommandFailure: it ended, or did not answer in time; says why.
         """
         program = [sys.executable, "-m", "penstock", "serve", "--while-stdin", "--database", self._database]
         program += ["--host", "127.0.0.1", "--port", "0", "--migrate", "--log-format", "json", "--log-level", "info"]
@@ -87,15 +87,15 @@ class HubProcess:
             process.kill()
             process.wait()
 
-    def _failure(self) -> Failure:
+    def _failure(self) -> CommandFailure:
         """Say that the hub did not start, with the reason that it has given itself, else with the end of its log."""
         said = [line for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         reasons = [line.removeprefix("penstock: ") for line in said if line.startswith("penstock: ")]
         detail = f"the hub on {self._database} did not start"
         if reasons:
-            return Failure(f"{detail}: {reasons[-1]}", f"Its log is in {self._log}.")
+            return CommandFailure(f"{detail}: {reasons[-1]}", f"Its log is in {self._log}.")
         last = said[-LAST_LINES:] or ["nothing"]
-        return Failure(detail, "\n".join([f"The last that it has said, in {self._log}:", *last]))
+        return CommandFailure(detail, "\n".join([f"The last that it has said, in {self._log}:", *last]))
 
     def _announced(self) -> str | None:
         for line in self._log.read_bytes().splitlines(keepends=True):

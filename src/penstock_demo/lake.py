@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock_demo.daily import MICRO_BATCH
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Lake:
         """Return how many events of each event type there are.
 
         Raises:
-            Failure: some of them came twice.
+            CommandFailure: some of them came twice.
         """
         from pyspark.sql import functions as f
 
@@ -47,7 +47,9 @@ class Lake:
         counted = self._events().groupBy("event_type").agg(f.count("*"), ids).collect()
         for event_type, count, distinct in counted:
             if count != distinct:
-                raise Failure(f"{count} events of {event_type} are in the lake, but only {distinct} different ones")
+                raise CommandFailure(
+                    f"{count} events of {event_type} are in the lake, but only {distinct} different ones"
+                )
         return {event_type: count for event_type, count, _ in counted}
 
     def table(self, event_type: str) -> "DataFrame":

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock_demo.access import PIPELINE, PUBLISHER, STRANGER, HubAccess
 from penstock_demo.dataset import DEPARTED
 from penstock_demo.securing import Security
@@ -58,7 +58,7 @@ def try_hub(hub: HubAccess, security: Security) -> Proof:
     """Ask the hub as callers that it has to refuse, and as one that it has to answer; return what it said.
 
     Raises:
-        Failure: it has answered otherwise.
+        CommandFailure: it has answered otherwise.
     """
     trusting = ssl.create_default_context(cafile=security.authority)
     with httpx2.Client(base_url=hub.url, verify=trusting, trust_env=False, timeout=_TIMEOUT) as client:
@@ -79,7 +79,7 @@ def _try(client: httpx2.Client, hub: HubAccess, attempt: _Attempt) -> Trial:
     answer = client.request(method, target, auth=auth, content=b"[]" if method == "POST" else None)
     who, request = "nobody: no token" if caller is None else f"service:{caller}", f"{method} {target.partition('?')[0]}"
     if answer.status_code != awaited:
-        raise Failure(f"the hub answered {answer.status_code} instead of {awaited} to {request} of {who}")
+        raise CommandFailure(f"the hub answered {answer.status_code} instead of {awaited} to {request} of {who}")
     code = "" if answer.is_success else answer.json().get("type", "").rpartition(":")[2]
     return Trial(who, request, f"{awaited} {code}".strip())
 
@@ -90,7 +90,9 @@ def _try_to_connect(url: str, context: ssl.SSLContext) -> str:
             answer = client.get(f"{url}/version")
     except httpx2.TransportError as error:
         return "no connection: " + ("unknown authority" if "CERTIFICATE_VERIFY_FAILED" in str(error) else "closed")
-    raise Failure(f"the hub answered {answer.status_code} at {url}, to a client that it should not have been able to")
+    raise CommandFailure(
+        f"the hub answered {answer.status_code} at {url}, to a client that it should not have been able to"
+    )
 
 
 def _describe_tls(url: str, context: ssl.SSLContext) -> str:
@@ -107,7 +109,7 @@ def check_no_token_lies_about(directory: Path, tokens: Sequence[Path]) -> int:
     """Search all files in *directory* but *tokens* for the tokens, and return how many those are.
 
     Raises:
-        Failure: one is there.
+        CommandFailure: one is there.
     """
     secrets = [file.read_bytes().strip() for file in tokens]
     files = [each for each in directory.rglob("*") if each.is_file() and each not in tokens]
@@ -116,5 +118,5 @@ def check_no_token_lies_about(directory: Path, tokens: Sequence[Path]) -> int:
             continue
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
             if any(content.find(secret) >= 0 for secret in secrets):
-                raise Failure(f"a token is in {file}, where none belongs")
+                raise CommandFailure(f"a token is in {file}, where none belongs")
     return len(files)

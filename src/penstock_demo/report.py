@@ -27,7 +27,7 @@ WIDE: Final = 126
 _SHADES: Final = ((0, "cyan"), (10, "default"), (15, "yellow"), (22, "dark_orange"), (float("inf"), "red"))
 
 
-class Step(NamedTuple):
+class DemoStep(NamedTuple):
     """Something that was done."""
 
     name: str
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     seconds: float
 
 
-def print_steps(console: Console, steps: Sequence[Step]) -> None:
+def print_steps(console: Console, steps: Sequence[DemoStep]) -> None:
     """Print what was done, how much of it, and how fast."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column("step")

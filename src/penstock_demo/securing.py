@@ -37,7 +37,7 @@ def secure(directory: Path, database: str) -> Security:
     """Make a certificate and tokens in *directory*, for a hub on *database*, which is created if it is not there.
 
     Raises:
-        Failure: the database cannot be used.
+        CommandFailure: the database cannot be used.
     """
     authority, certificate, key = make_certificates(_make_folder(directory / "tls"))
     return Security(authority, certificate, key, make_tokens(_make_folder(directory / "tokens"), database))
@@ -99,7 +99,7 @@ def make_tokens(folder: Path, database: str) -> dict[str, Path]:
     It is what `penstock token create NAME --expires-in 90d --to NAME.token` does.
 
     Raises:
-        Failure: the database cannot be used.
+        CommandFailure: the database cannot be used.
     """
     from penstock.cli.database import find_operator, opened
     from penstock.core.access import Caller

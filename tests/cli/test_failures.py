@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.testing.live_hub import live_hub
 from penstock.testing.postgres import PostgresCluster
 from penstock_demo.hub_process import HubProcess
@@ -153,7 +153,7 @@ def test_demo_shows_the_end_of_the_log_of_a_hub_that_ended_without_a_reason(
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
 
-    with pytest.raises(Failure) as failed, HubProcess("sqlite:///x.db", tmp_path / "hub.log"):
+    with pytest.raises(CommandFailure) as failed, HubProcess("sqlite:///x.db", tmp_path / "hub.log"):
         pass
 
     assert failed.value.detail == "the hub on sqlite:///x.db did not start"

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 import typer
 
-from penstock.cli.authentication import JwtOptions, Options, ProxyOptions, TlsOptions
+from penstock.cli.authentication import AuthenticationOptions, JwtOptions, ProxyOptions, TlsOptions
 from penstock.client import Client
 from tests.cli.command import Command
 from tests.server.authentication.authority import DAY, Authority
@@ -185,20 +185,23 @@ def test_hub_believes_the_header_of_a_trusted_proxy_alone(penstock: Command, tru
 @pytest.mark.parametrize(
     ("options", "missing"),
     [
-        (Options(["jwt"]), "--auth jwt needs --jwt-issuer"),
-        (Options(["jwt"], JwtOptions(ISSUER)), "--auth jwt needs --jwt-audience"),
-        (Options(["token"], JwtOptions(keys="keys.json")), "--jwt-keys needs --auth jwt"),
-        (Options(["certificate"]), "--auth certificate needs --tls-client-ca"),
-        (Options(["proxy"], proxy=ProxyOptions(trusted=["10.0.0.1"])), "--auth proxy needs --proxy-header"),
-        (Options(["proxy"], proxy=ProxyOptions("X-User")), "--auth proxy needs --trusted-proxy"),
-        (Options(proxy=ProxyOptions("X-User")), "--proxy-header needs --auth proxy"),
-        (Options(tls=TlsOptions(FILE)), "--tls-cert needs --tls-key"),
-        (Options(tls=TlsOptions(key=FILE)), "--tls-key needs --tls-cert"),
-        (Options(tls=TlsOptions(FILE, FILE, FILE)), "--tls-client-ca needs --auth certificate"),
+        (AuthenticationOptions(["jwt"]), "--auth jwt needs --jwt-issuer"),
+        (AuthenticationOptions(["jwt"], JwtOptions(ISSUER)), "--auth jwt needs --jwt-audience"),
+        (AuthenticationOptions(["token"], JwtOptions(keys="keys.json")), "--jwt-keys needs --auth jwt"),
+        (AuthenticationOptions(["certificate"]), "--auth certificate needs --tls-client-ca"),
+        (
+            AuthenticationOptions(["proxy"], proxy=ProxyOptions(trusted=["10.0.0.1"])),
+            "--auth proxy needs --proxy-header",
+        ),
+        (AuthenticationOptions(["proxy"], proxy=ProxyOptions("X-User")), "--auth proxy needs --trusted-proxy"),
+        (AuthenticationOptions(proxy=ProxyOptions("X-User")), "--proxy-header needs --auth proxy"),
+        (AuthenticationOptions(tls=TlsOptions(FILE)), "--tls-cert needs --tls-key"),
+        (AuthenticationOptions(tls=TlsOptions(key=FILE)), "--tls-key needs --tls-cert"),
+        (AuthenticationOptions(tls=TlsOptions(FILE, FILE, FILE)), "--tls-client-ca needs --auth certificate"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_option_without_another_that_it_needs_is_refused(options: Options, missing: str) -> None:
+def test_option_without_another_that_it_needs_is_refused(options: AuthenticationOptions, missing: str) -> None:
     with pytest.raises(typer.BadParameter, match=missing):
         options.check()
 

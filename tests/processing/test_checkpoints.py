@@ -30,7 +30,7 @@ from penstock.processing.checkpoints.database import DatabaseCheckpoints, kept_i
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.checkpoints.tables import CHECKPOINTS, LEASES, TABLE, Part
+from penstock.processing.checkpoints.tables import CHECKPOINTS, LEASES, TABLE, TablePart
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
 from penstock.testing.live_hub import LiveHub, live_hub
@@ -292,7 +292,7 @@ def test_requests_for_unknown_streams_are_refused_before_the_tables_exist(
 
 
 @pytest.mark.parametrize("part", [*CHECKPOINTS, *LEASES], ids=lambda part: part.creation)
-def test_tables_have_the_declared_columns(kept: tuple[str, DatabaseCheckpoints], part: Part) -> None:
+def test_tables_have_the_declared_columns(kept: tuple[str, DatabaseCheckpoints], part: TablePart) -> None:
     url, checkpoints = kept
     checkpoints.positions()
     DatabaseLeases(url, "mailer").renew([A])

@@ -13,7 +13,7 @@ from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import connector
 from penstock.processing.engine.item import Item
-from penstock.processing.projections.keyed import Entry
+from penstock.processing.projections.keyed import KeyedEvent
 from penstock.processing.projections.projection import Projection
 
 TOLD = r"index is '-3 of a in 0'; allowed: indices from 0 on, below .*: its source has to number the events"
@@ -76,7 +76,7 @@ def test_projection_keeps_its_rows_at_a_negative_index(database_url: str) -> Non
 
 
 def test_fold_fails_at_a_negative_index() -> None:
-    entries = [Entry("a", at, at + 1, ("a",), "0", None) for at in (-2, -1, 0)]
+    entries = [KeyedEvent("a", at, at + 1, ("a",), "0", None) for at in (-2, -1, 0)]
 
     row, failed, error = COUNTS.fold(None, "0", entries)
 

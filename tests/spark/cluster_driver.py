@@ -14,7 +14,7 @@ from pyspark.sql.functions import rand
 
 import penstock
 import penstock.spark
-from penstock.spark.pipelines import Feed, export, forward, ingest, watch
+from penstock.spark.pipelines import HubFeed, export, forward, ingest, watch
 from penstock.spark.source import PenstockDataSource
 
 
@@ -41,7 +41,9 @@ def move(spark: SparkSession, *, url: str, event_type: str, copies: list[str], l
             "lake": lambda: ingest(spark, f"{lake}/events", **source),
             "staged": lambda: ended(sink, f"{lake}/checkpoints/staged"),  # noqa: B023 - called at once
             "direct": lambda: ended(laid, f"{lake}/checkpoints/direct"),  # noqa: B023
-            "forwarded": lambda: forward(spark, Feed(url, forwarded), checkpoint=f"{lake}/checkpoints/fwd", **source),
+            "forwarded": lambda: forward(
+                spark, HubFeed(url, forwarded), checkpoint=f"{lake}/checkpoints/fwd", **source
+            ),
         }
         for name, query in queries.items():
             moved[name] = moved.get(name, 0) + watch(query(), lambda _: None).events

@@ -12,13 +12,13 @@ from penstock.errors import BadParameter
 from penstock.processing import Outcome, StreamEvent, done, done_to, retry
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.calling import CallAll
-from penstock.spark.processors.plan import Again, Plan
+from penstock.spark.processors.plan import Again, ProcessingPlan
 from penstock.spark.processors.reading import EVENTS
-from penstock.spark.projections.folding import ROWS, FoldAll, Keyed
-from penstock.spark.projections.typed_rows import KEY, POSITION, STATE, Typed, as_standing
+from penstock.spark.projections.folding import ROWS, FoldAll, RowFinder
+from penstock.spark.projections.typed_rows import KEY, POSITION, STATE, TypedRows, as_standing
 
 TRANCHE = "order.placed/0"
-PLAN = Plan((TRANCHE,), (TRANCHE,), again={"c": Again(0, 2, 4)}, waiting=frozenset({"b"}), events_per_call=3)
+PLAN = ProcessingPlan((TRANCHE,), (TRANCHE,), again={"c": Again(0, 2, 4)}, waiting=frozenset({"b"}), events_per_call=3)
 
 
 class Total(msgspec.Struct):
@@ -62,7 +62,7 @@ def twice() -> str:
     first = rows("b")
     other = first.set_column(EVENTS.get_field_index("data"), EVENTS.field("data"), pa.array(["{}"]))
     try:
-        list(CallAll(Plan((TRANCHE,), (TRANCHE,)), handle, None)([first, other]))
+        list(CallAll(ProcessingPlan((TRANCHE,), (TRANCHE,)), handle, None)([first, other]))
     except BadParameter as error:
         return str(error)
     return "nothing"
@@ -70,12 +70,12 @@ def twice() -> str:
 
 def folded() -> list[Any]:
     """Return rows of two rounds, the second of which goes on from the first: key, amount, deleted, changed."""
-    plan = Plan((TRANCHE,), (TRANCHE,))
-    first = pa.Table.from_batches([*FoldAll(plan, TOTALS, TOTALS.fold)([Keyed(plan, TOTALS)(rows("aab"))])], ROWS)
-    kept = pa.Table.from_batches([*Typed(TOTALS)(first.to_batches())])
+    plan = ProcessingPlan((TRANCHE,), (TRANCHE,))
+    first = pa.Table.from_batches([*FoldAll(plan, TOTALS, TOTALS.fold)([RowFinder(plan, TOTALS)(rows("aab"))])], ROWS)
+    kept = pa.Table.from_batches([*TypedRows(TOTALS)(first.to_batches())])
     standing = [*as_standing(kept.select([KEY, STATE, POSITION]).to_batches())]
-    more = [Keyed(plan, TOTALS)(rows("aac", start=2)), *standing]
-    second = pa.Table.from_batches([*Typed(TOTALS)(FoldAll(plan, TOTALS, TOTALS.fold)(more))])
+    more = [RowFinder(plan, TOTALS)(rows("aac", start=2)), *standing]
+    second = pa.Table.from_batches([*TypedRows(TOTALS)(FoldAll(plan, TOTALS, TOTALS.fold)(more))])
     names = ["key", "amount", "penstock_deleted", "penstock_changed"]
     return sorted(list(row.values()) for row in second.select(names).to_pylist())
 

@@ -24,7 +24,7 @@ from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget, read
-from penstock.spark.projections.project import Target, project
+from penstock.spark.projections.project import ProjectionTarget, project
 from penstock.wire.http import is_transient
 
 CAUGHT_UP_SECONDS_MAX = 300
@@ -103,7 +103,7 @@ def by_account(event: StreamEvent) -> str | None:
 BALANCES = Projection("balances", Balance, booked, key=by_account)
 
 
-def target(url: str) -> Target:
+def target(url: str) -> ProjectionTarget:
     """Return where rows are kept: a database, or a folder."""
     if "://" in url:
         return DatabaseTarget(BALANCES, url)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter
-from penstock.spark.pipelines import Feed, Files, Kafka, Nakadi, Report, forward, import_, watch
+from penstock.spark.pipelines import Files, HubFeed, Kafka, Nakadi, Report, forward, import_, watch
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.spark.events import events_in
 
@@ -34,11 +34,11 @@ def source(client: Client, hub: LiveHub, event_type: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def there(client: Client, hub: LiveHub, event_type: str) -> Feed:
+def there(client: Client, hub: LiveHub, event_type: str) -> HubFeed:
     """A feed for what is forwarded or imported."""
     name = f"{event_type}.there"
     client.create_event_type(name, partition_count=2, partition_strategy="hash", partition_key_fields=["n"])
-    return Feed(hub.url, name)
+    return HubFeed(hub.url, name)
 
 
 @pytest.fixture
@@ -52,17 +52,17 @@ def forwarding(spark: SparkSession, source: dict[str, str], tmp_path: Path) -> F
 
 
 @pytest.fixture
-def importing(spark: SparkSession, there: Feed, tmp_path: Path) -> Import:
+def importing(spark: SparkSession, there: HubFeed, tmp_path: Path) -> Import:
     """Imports what is there, from one checkpoint."""
 
-    def imported(origin: Any, to: Feed = there, **more: Any) -> Report:
+    def imported(origin: Any, to: HubFeed = there, **more: Any) -> Report:
         return watch(import_(spark, origin, to, checkpoint=str(tmp_path / "in"), **more), lambda _: None)
 
     return imported
 
 
 def test_forwarded_feed_has_each_event_once_with_key_headers_and_origin(
-    forwarding: Forward, client: Client, source: dict[str, str], there: Feed
+    forwarding: Forward, client: Client, source: dict[str, str], there: HubFeed
 ) -> None:
     forwarding(there)
     forwarding(there)
@@ -87,7 +87,7 @@ def test_forwarded_feed_has_each_event_once_with_key_headers_and_origin(
 
 @pytest.mark.exhaustive
 def test_forwarded_event_has_the_newest_origin_alone(
-    forwarding: Forward, client: Client, event_type: str, there: Feed
+    forwarding: Forward, client: Client, event_type: str, there: HubFeed
 ) -> None:
     headers = {"ce_id": "105a76d8", "penstock-feed": "older", "penstock-offset": "77"}
     client.publish(event_type, [NewEvent(b"{}", key="k", partition=0, headers=headers)])
@@ -107,19 +107,19 @@ def test_forwarded_events_keep_their_partition_where_producers_choose_it(
     client.create_event_type(chosen, partition_count=2, partition_strategy="user_defined")
     publish(range(20))
 
-    forwarding(Feed(hub.url, chosen), eventType=event_type)
+    forwarding(HubFeed(hub.url, chosen), eventType=event_type)
 
     assert {(event.partition, event.data["n"] % 2) for event in events_in(client, chosen)} == {(0, 0), (1, 1)}
 
 
 def test_forwarded_spans_are_imported_as_the_events_they_were_made_of(
-    forwarding: Forward, importing: Import, client: Client, source: dict[str, str], there: Feed, *, tmp_path: Path
+    forwarding: Forward, importing: Import, client: Client, source: dict[str, str], there: HubFeed, *, tmp_path: Path
 ) -> None:
     forwarding(there, layout="stream-span")
     spans = [event.raw.decode() for event in events_in(client, there.event_type)]
     assert {json.loads(span)["s"] for span in spans} == {f"{source['eventType']}-k{n}" for n in range(5)}
 
-    back = Feed(there.url, f"{there.event_type}.back")
+    back = HubFeed(there.url, f"{there.event_type}.back")
     client.create_event_type(back.event_type, partition_count=3)
     (tmp_path / "lines").mkdir()
     (tmp_path / "lines" / "spans.json").write_text("\n".join(spans) + "\n\n")
@@ -133,7 +133,7 @@ def test_forwarded_spans_are_imported_as_the_events_they_were_made_of(
 
 @pytest.mark.exhaustive
 def test_forwarded_summary_has_the_newest_event_of_each_stream(
-    forwarding: Forward, client: Client, there: Feed
+    forwarding: Forward, client: Client, there: HubFeed
 ) -> None:
     forwarding(there, layout="summary", index="n")
 
@@ -177,7 +177,7 @@ def test_event_that_a_nakadi_refuses_fails_the_query_with_its_place(forwarding: 
     ],
 )
 def test_wrong_options_of_forwarding_are_refused(
-    forwarding: Forward, there: Feed, given: dict[str, Any], message: str
+    forwarding: Forward, there: HubFeed, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadParameter, match=message):
         forwarding(there, **given)
@@ -185,7 +185,7 @@ def test_wrong_options_of_forwarding_are_refused(
 
 def test_feed_is_not_forwarded_to_itself(forwarding: Forward, source: dict[str, str]) -> None:
     with pytest.raises(BadParameter, match="another feed than the one that is read"):
-        forwarding(Feed(f"{source['url']}/", source["eventType"]))
+        forwarding(HubFeed(f"{source['url']}/", source["eventType"]))
 
 
 def records_in(spark: SparkSession, kafka: str, topic: str) -> list[Any]:
@@ -206,7 +206,7 @@ def headers_of(record: Any) -> dict[str, str]:
 
 def test_feed_goes_to_kafka_and_back_with_keys_headers_and_places(
     spark: SparkSession, kafka: str, forwarding: Forward, importing: Import, client: Client, *, source: dict[str, str],
-    there: Feed,
+    there: HubFeed,
 ) -> None:  # fmt: skip
     report = forwarding(Kafka(kafka))
 
@@ -241,7 +241,8 @@ def test_feed_goes_to_kafka_and_back_with_keys_headers_and_places(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", ["stream-span", "summary"])
 def test_spans_and_summaries_go_to_kafka_by_stream_and_back(
-    spark: SparkSession, kafka: str, forwarding: Forward, importing: Import, client: Client, *, there: Feed, layout: str
+    spark: SparkSession, kafka: str, forwarding: Forward, importing: Import, client: Client, *, there: HubFeed,
+    layout: str
 ) -> None:  # fmt: skip
     topic = Kafka(kafka, f"{there.event_type}-{layout}")
     forwarding(topic, layout=layout)
@@ -257,7 +258,7 @@ def test_spans_and_summaries_go_to_kafka_by_stream_and_back(
 
 @pytest.mark.exhaustive
 def test_headers_of_foreign_records_are_imported_as_texts(
-    spark: SparkSession, kafka: str, importing: Import, client: Client, there: Feed
+    spark: SparkSession, kafka: str, importing: Import, client: Client, there: HubFeed
 ) -> None:
     strange = """array(
         struct('a' AS key, CAST('1' AS binary) AS value), struct('a' AS key, CAST('2' AS binary) AS value),
@@ -278,7 +279,7 @@ def test_headers_of_foreign_records_are_imported_as_texts(
 
 @pytest.mark.exhaustive
 def test_record_that_is_no_event_ends_the_import_or_is_rejected(
-    spark: SparkSession, kafka: str, importing: Import, client: Client, there: Feed
+    spark: SparkSession, kafka: str, importing: Import, client: Client, there: HubFeed
 ) -> None:
     origin = Kafka(kafka, f"{there.event_type}-wrong")
     values = spark.createDataFrame([('{"n": 1}',), ("{",), (None,)], "value string").coalesce(1)
@@ -288,7 +289,7 @@ def test_record_that_is_no_event_ends_the_import_or_is_rejected(
         importing(origin)
     assert events_in(client, there.event_type) == []
 
-    importing(origin, Feed(there.url, there.event_type, {"onInvalid": "reject"}))
+    importing(origin, HubFeed(there.url, there.event_type, {"onInvalid": "reject"}))
     assert [event.raw for event in events_in(client, there.event_type)] == [b'{"n": 1}']
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from penstock.client import Client, FeedEvent
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter
-from penstock.spark.pipelines import Feed, Files, export, import_
+from penstock.spark.pipelines import Files, HubFeed, export, import_
 from penstock.spark.pipelines.watching import events_of
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
@@ -23,13 +23,13 @@ NUMBERS: list[str | None] = ["007", "8"]
 
 
 @pytest.fixture
-def there(client: Client, hub: LiveHub, event_type: str) -> Feed:
+def there(client: Client, hub: LiveHub, event_type: str) -> HubFeed:
     client.create_event_type(f"{event_type}.there", partition_count=2)
-    return Feed(hub.url, f"{event_type}.there")
+    return HubFeed(hub.url, f"{event_type}.there")
 
 
 @pytest.fixture
-def imported(spark: SparkSession, client: Client, there: Feed, tmp_path: Path) -> Import:
+def imported(spark: SparkSession, client: Client, there: HubFeed, tmp_path: Path) -> Import:
     """Imports what is in a directory now, from one checkpoint, and returns the events of the feed.
 
     It has as many events as all runs have counted: blank lines are none.
@@ -131,7 +131,7 @@ def test_exported_feed_is_imported_as_it_was(
 
 
 def test_line_that_is_no_event_ends_the_import_and_nothing_of_it_is_published(
-    imported: Import, client: Client, there: Feed, place: Path
+    imported: Import, client: Client, there: HubFeed, place: Path
 ) -> None:
     (place / "a.json").write_text('{"n": 1}\n{"n": \n')
 
@@ -149,7 +149,7 @@ def test_lake_of_typed_columns_is_refused(spark: SparkSession, imported: Import,
         imported(Files(f"{place}/lake", "parquet"))
 
 
-def test_wrong_options_of_imports_are_refused(imported: Import, place: Path, there: Feed) -> None:
+def test_wrong_options_of_imports_are_refused(imported: Import, place: Path, there: HubFeed) -> None:
     with pytest.raises(BadParameter, match="option format is 'avro'; allowed: json, parquet, csv, orc"):
         Files(str(place), "avro")
     with pytest.raises(BadParameter, match="option layout is 'span'; allowed: raw, stream-span, summary"):
@@ -157,4 +157,4 @@ def test_wrong_options_of_imports_are_refused(imported: Import, place: Path, the
     with pytest.raises(BadParameter, match="option format is 'csv'; allowed: json where the layout is not raw"):
         imported(Files(str(place), "csv"), layout="summary")
     with pytest.raises(BadParameter, match="there is no option 'colour'"):
-        Feed(there.url, there.event_type, {"colour": "red"})
+        HubFeed(there.url, there.event_type, {"colour": "red"})

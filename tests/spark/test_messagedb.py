@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
-from penstock.spark.messagedb.database import Database, query_of
-from penstock.spark.messagedb.places import Stretch
+from penstock.spark.messagedb.database import MessageDatabase, query_of
+from penstock.spark.messagedb.places import CategoryRange
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import exhaustive
 from tests.promises.scene import seeded
@@ -132,9 +132,9 @@ def test_role_of_messagedb_may_read(categories: Categories) -> None:
     categories.write("account-1", range(3))
     url = categories.url.replace("postgres@", "message_store@")
 
-    with Database(url, "message_store", 0) as database:
+    with MessageDatabase(url, "message_store", 0) as database:
         assert database.heads(["account", "nobody"]) == {"account": 4, "nobody": 1}
-        assert database.page(Stretch("account", 2, 4), ["position"], 9) == [(2, 1), (3, 2)]
+        assert database.page(CategoryRange("account", 2, 4), ["position"], 9) == [(2, 1), (3, 2)]
 
 
 def test_database_without_messagedb_is_refused(spark: SparkSession, postgres_url: str) -> None:

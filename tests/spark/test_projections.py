@@ -30,7 +30,7 @@ from penstock.spark.projections.files import FilesTarget, read, switch
 from penstock.spark.projections.folding import ROWS_SQL
 from penstock.spark.projections.hadoop import create
 from penstock.spark.projections.notes import Note, Notes
-from penstock.spark.projections.project import Kept, Round, project
+from penstock.spark.projections.project import Round, RoundResult, project
 from penstock.spark.projections.version_folder import VersionFolder
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
@@ -317,7 +317,7 @@ def test_second_writer_of_files_is_refused_and_nothing_is_lost(spark: SparkSessi
     path = str(tmp_path)
     one, other = FilesTarget(CUSTOMERS, path), FilesTarget(CUSTOMERS, path)
     assert one.positions(spark) == other.positions(spark) == {}
-    assert one.keep(spark, summed(spark, 10, 4)) == Kept(1, {})
+    assert one.keep(spark, summed(spark, 10, 4)) == RoundResult(1, {})
     with pytest.raises(
         CheckpointMoved,
         match="customers_v1: the checkpoint of '0' is at 4; this processor has left it at no position",

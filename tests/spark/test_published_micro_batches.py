@@ -19,7 +19,7 @@ from pyspark.sql.functions import col, rand, struct
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.errors import BatchFenced, ProducerFenced
-from penstock.spark.publishing import HubBatches, Place, QueryBatch
+from penstock.spark.publishing import BatchPlace, HubBatches, QueryBatch
 from penstock.testing.live_hub import LiveHub
 from tests.failing import has_code
 from tests.faults.proxy import Held, Line, Visit, cut, lost, passed, twice, unanswered
@@ -228,7 +228,7 @@ def check_late_direct_task(stream: Republished) -> None:
     assert batch.epoch is not None
     for partition in range(4):
         with pytest.raises(ProducerFenced):
-            late.send(name, batch.epoch, Place(partition, 0), memoryview(b'{"data":{"n":999}}\n'))
+            late.send(name, batch.epoch, BatchPlace(partition, 0), memoryview(b'{"data":{"n":999}}\n'))
     assert stream.stored() == WHOLE
 
 

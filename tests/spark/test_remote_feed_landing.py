@@ -17,7 +17,7 @@ from penstock.client import Client
 from penstock.errors import BadParameter, EventsLost, Unreachable
 from penstock.spark.columns import some_of
 from penstock.spark.zeroeventhub.columns import SCHEMA
-from penstock.spark.zeroeventhub.intake import Intake
+from penstock.spark.zeroeventhub.intake import FeedIntake
 from penstock.spark.zeroeventhub.options import parse_remote_options
 from penstock.spark.zeroeventhub.tasks import plan_batch, read_batch
 from tests.client.loopback import served
@@ -243,7 +243,7 @@ def test_idle_query_polls_once_a_second(version_one: Steps) -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    intake = Intake(parse_remote_options(version_one.options), clock=lambda: now[0], sleep=sleep)
+    intake = FeedIntake(parse_remote_options(version_one.options), clock=lambda: now[0], sleep=sleep)
     end = intake.advance(intake.begin(), 100)
     for seconds in (0.0, 0.25, 2.0):
         now[0] += seconds
@@ -277,7 +277,7 @@ def test_long_search_returns_to_spark_and_is_resumed(
 ) -> None:
     steps, lists = sparse
     ticks = itertools.count()
-    intake = Intake(parse_remote_options(steps.options), clock=lambda: float(next(ticks)), sleep=lambda _: None)
+    intake = FeedIntake(parse_remote_options(steps.options), clock=lambda: float(next(ticks)), sleep=lambda _: None)
     start = intake.begin()
     looks = 0
     while (end := intake.advance(start, 100)) == start:

@@ -16,7 +16,7 @@ from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.table import TableSource
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget, read
-from penstock.spark.projections.project import Projected, Target, project
+from penstock.spark.projections.project import Projected, ProjectionTarget, project
 from tests.exhaustive import exhaustive
 from tests.spark.tables import rows_of
 
@@ -129,7 +129,7 @@ def test_event_that_is_read_again_in_a_later_round_changes_no_row(
     told: list[Projected] = []
     for numbers in IN_THREE:
         table.append(numbers)
-        target: Target = FilesTarget(STREAMS, path) if is_file else DatabaseTarget(STREAMS, url)
+        target: ProjectionTarget = FilesTarget(STREAMS, path) if is_file else DatabaseTarget(STREAMS, url)
         with pytest.raises(HandlerFailed, match="poison"):
             project(spark, target, table.source, progress=told.append)
     assert [(each.events, each.changed) for each in told] == [(3, 1), (3, 0), (4, 1)]

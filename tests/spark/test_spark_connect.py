@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import penstock.spark
 from penstock.client import Client
 from penstock.errors import CheckpointMoved, RequirementMissing
-from penstock.spark.pipelines import Feed, Files, Kafka, Nakadi, export, forward, import_, ingest, watch
+from penstock.spark.pipelines import Files, HubFeed, Kafka, Nakadi, export, forward, import_, ingest, watch
 from penstock.spark.projections.files import FilesTarget, read, switch
 from penstock.spark.projections.folding import ROWS_SQL
 from penstock.spark.projections.project import Round
@@ -226,7 +226,7 @@ def test_connect_forwards_a_feed_raw_and_in_spans(
 ) -> None:
     publish(range(10))
     client.create_event_type(f"{options['eventType']}.there")
-    there = Feed(options["url"], f"{options['eventType']}.there")
+    there = HubFeed(options["url"], f"{options['eventType']}.there")
     stored = []
     for layout in ("raw", "stream-span"):
         checkpoint: Any = {"checkpoint": str(tmp_path / layout), "layout": layout}
@@ -260,7 +260,7 @@ def test_connect_names_a_connector_that_its_server_lacks(
 def test_connect_imports_files(spark: SparkSession, republished: Republished, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.json").write_text('{"n": 7}\n{"n": 8}\n')
-    to = Feed(republished.options["url"], republished.target)
+    to = HubFeed(republished.options["url"], republished.target)
 
     report = watch(import_(spark, Files(str(tmp_path / "files")), to, checkpoint=str(tmp_path / "c")), lambda _: None)
 

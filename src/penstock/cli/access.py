@@ -65,7 +65,7 @@ def remove(
 
 def _change(name: ListName, caller: str, database: str, output: str, *, adds: bool) -> None:
     from penstock.cli.database import find_operator, opened
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.cli.output import print_json, say, tell
     from penstock.core.access import Attribute
     from penstock.hub.admin.settings import Settings
@@ -78,7 +78,7 @@ def _change(name: ListName, caller: str, database: str, output: str, *, adds: bo
         has_changed = change(name, member, find_operator())
         lists = settings.current().administration
     if not adds and not has_changed:
-        raise Failure(f"{caller} is not one of the hub's {name}", "`penstock access list` shows who is.")
+        raise CommandFailure(f"{caller} is not one of the hub's {name}", "`penstock access list` shows who is.")
     if output == "json":
         print_json({each: sorted(map(str, members)) for each, members in lists.items()})
     elif adds:

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 
 
 def confirm(question: str, *, done: str = "deleted", does: str = "deletes") -> None:
@@ -14,7 +14,7 @@ def confirm(question: str, *, done: str = "deleted", does: str = "deletes") -> N
 
     Raises:
         Abort: somebody said no at a terminal.
-        Failure: nobody said yes, and it may be that nobody is there; says how to do without being asked.
+        CommandFailure: nobody said yes, and it may be that nobody is there; says how to do without being asked.
     """
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
@@ -23,4 +23,4 @@ def confirm(question: str, *, done: str = "deleted", does: str = "deletes") -> N
     if sys.stdin.isatty():
         raise typer.Abort
     sys.stderr.write("\n")
-    raise Failure(f"nobody said yes, nothing was {done}", f"--yes {does} without asking.")
+    raise CommandFailure(f"nobody said yes, nothing was {done}", f"--yes {does} without asking.")

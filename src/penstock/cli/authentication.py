@@ -146,7 +146,7 @@ class TlsOptions(NamedTuple):
     client_ca: Path | None = None
 
 
-class Options(NamedTuple):
+class AuthenticationOptions(NamedTuple):
     """The options as they are given."""
 
     methods: Sequence[str] = ()
@@ -180,15 +180,15 @@ class Options(NamedTuple):
                 raise typer.BadParameter(f"{name} needs {needed} as well")
 
 
-def make_methods(options: Options) -> "list[Method]":
+def make_methods(options: AuthenticationOptions) -> "list[Method]":
     """Return the methods of authentication, in the order in which they are given.
 
     Raises:
-        Failure: the keys of JSON Web Tokens can never be read so.
+        CommandFailure: the keys of JSON Web Tokens can never be read so.
         BadParameter: an option has a value that cannot be used.
         RequirementMissing: a library is not installed.
     """
-    makers: Mapping[str, Callable[[Options], Method]] = {
+    makers: Mapping[str, Callable[[AuthenticationOptions], Method]] = {
         "token": _make_token_method,
         "jwt": _make_jwt_method,
         "certificate": _make_certificate_method,
@@ -197,31 +197,31 @@ def make_methods(options: Options) -> "list[Method]":
     return [makers[name](options) for name in dict.fromkeys(options.methods)]
 
 
-def open_tls(options: Options) -> "ServerTls | None":
+def open_tls(options: AuthenticationOptions) -> "ServerTls | None":
     """Return the server's TLS; None for plain HTTP.
 
     Raises:
-        Failure: its files cannot be used.
+        CommandFailure: its files cannot be used.
     """
     if options.tls.certificate is None or options.tls.key is None:
         return None
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.server.http.tls import ServerTls, TlsFiles, TlsFilesUnusable
 
     try:
         return ServerTls(TlsFiles(options.tls.certificate, options.tls.key, options.tls.client_ca))
     except TlsFilesUnusable as error:
-        raise Failure(str(error), "Files of TLS are in PEM, and readable for the hub.") from error
+        raise CommandFailure(str(error), "Files of TLS are in PEM, and readable for the hub.") from error
 
 
-def _make_token_method(_: Options) -> "Method":
+def _make_token_method(_: AuthenticationOptions) -> "Method":
     from penstock.server.authentication.tokens import TokenMethod
 
     return TokenMethod()
 
 
-def _make_jwt_method(options: Options) -> "Method":
-    from penstock.cli.failures import Failure
+def _make_jwt_method(options: AuthenticationOptions) -> "Method":
+    from penstock.cli.failures import CommandFailure
     from penstock.server.authentication.issuer_keys import keys_of
     from penstock.server.authentication.jwt import CallerClaims, JwtMethod
 
@@ -233,18 +233,20 @@ def _make_jwt_method(options: Options) -> "Method":
     if options.jwt.keys is not None and "://" not in options.jwt.keys:
         keys.load()
         if keys.failure is not None:
-            raise Failure(f"--jwt-keys {options.jwt.keys}: {keys.failure}", "Name a JSON Web Key Set (RFC 7517).")
+            raise CommandFailure(
+                f"--jwt-keys {options.jwt.keys}: {keys.failure}", "Name a JSON Web Key Set (RFC 7517)."
+            )
     claims = CallerClaims(options.jwt.caller_claims or ("sub",), options.jwt.caller_type)
     return JwtMethod(options.jwt.issuer, options.jwt.audiences, keys, claims)
 
 
-def _make_certificate_method(options: Options) -> "Method":
+def _make_certificate_method(options: AuthenticationOptions) -> "Method":
     from penstock.server.authentication.certificates import CertificateMethod
 
     return CertificateMethod(options.certificate_caller)
 
 
-def _make_proxy_method(options: Options) -> "Method":
+def _make_proxy_method(options: AuthenticationOptions) -> "Method":
     from penstock.server.authentication.proxy_header import ProxyHeaderMethod
 
     assert options.proxy.header is not None

@@ -12,7 +12,7 @@ import typer
 from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
 
 if TYPE_CHECKING:
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="Where the backup is written. The file must not exist.")
@@ -51,7 +51,7 @@ def backup(file: FileArgument, database: DatabaseOption = DATABASE, output: Outp
 
 def _write(source: Path, partial: Path, file: Path) -> None:
     """Copy *source* into the file *partial* and check it; *file* is what it is called in errors."""
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.cli.output import working
     from penstock.errors import DatabaseUnavailable, DiskFull
     from penstock.storage.sqlite.backup import check_copy, copy_database, mark_backup
@@ -65,13 +65,13 @@ def _write(source: Path, partial: Path, file: Path) -> None:
             check_copy(partial)
     except DiskFull as error:
         needs = f"It needs {_mib(source.stat().st_size)}: free space, or name a file on another disk."
-        raise Failure(f"there is no space for {file}", needs) from error
+        raise CommandFailure(f"there is no space for {file}", needs) from error
     except DatabaseUnavailable as error:
         if getattr(error.__cause__, "sqlite_errorname", "SQLITE_CORRUPT").startswith(
             ("SQLITE_CORRUPT", "SQLITE_NOTADB")
         ):
             advice = f"The disk of {file} or the database is damaged: run `sqlite3 {source} 'PRAGMA integrity_check'`."
-            raise Failure(f"no backup was made, the copy is damaged: {error.reason}", advice) from error
+            raise CommandFailure(f"no backup was made, the copy is damaged: {error.reason}", advice) from error
         raise
 
 
@@ -79,13 +79,13 @@ def _check_tables(source: Path) -> None:
     """Raise Failure unless *source* is the database of a hub: a wrong name must not look like a backup."""
     from contextlib import closing
 
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.storage.sqlite.connection import connect, translate_errors
     from penstock.storage.sqlite.doctor import read_schema_version
 
     with translate_errors(), closing(connect(source, writes=False)) as connection:
         if not read_schema_version(connection):
-            raise Failure(f"{source.absolute()} has no tables of Penstock", "Correct --database.")
+            raise CommandFailure(f"{source.absolute()} has no tables of Penstock", "Correct --database.")
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def _new_file(file: Path) -> Iterator[Path]:
 
     Only the user may read it. It is deleted if the block raises.
     """
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     _check_is_new(file)
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
@@ -109,24 +109,24 @@ def _new_file(file: Path) -> Iterator[Path]:
             for path in partial.parent.glob(f"{partial.name}*"):  # SQLite has files of its own beside it.
                 path.unlink(missing_ok=True)
     except OSError as error:
-        raise Failure(f"{file.absolute()} cannot be written: {error.strerror}", "Name another file.") from error
+        raise CommandFailure(f"{file.absolute()} cannot be written: {error.strerror}", "Name another file.") from error
 
 
 def _check_is_new(file: Path) -> None:
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     if file.is_dir():
-        raise Failure(f"{file.absolute()} is a directory", "Name a file in it that does not exist.")
+        raise CommandFailure(f"{file.absolute()} is a directory", "Name a file in it that does not exist.")
     if os.path.lexists(file):
         raise _exists(file)
     if not file.parent.is_dir():
-        raise Failure(f"there is no directory {file.absolute().parent}", "Create it, or name another file.")
+        raise CommandFailure(f"there is no directory {file.absolute().parent}", "Create it, or name another file.")
 
 
-def _exists(file: Path) -> "Failure":
-    from penstock.cli.failures import Failure
+def _exists(file: Path) -> "CommandFailure":
+    from penstock.cli.failures import CommandFailure
 
-    return Failure(f"{file.absolute()} exists; a backup overwrites nothing", "Name a file that does not exist.")
+    return CommandFailure(f"{file.absolute()} exists; a backup overwrites nothing", "Name a file that does not exist.")
 
 
 def _rename(partial: Path, file: Path) -> None:
@@ -165,10 +165,10 @@ def _copying() -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: display.update(task, completed=done, total=total)
 
 
-def _not_for_postgres() -> "Failure":
-    from penstock.cli.failures import MISUSED, Failure
+def _not_for_postgres() -> "CommandFailure":
+    from penstock.cli.failures import MISUSED, CommandFailure
 
-    return Failure(
+    return CommandFailure(
         "`penstock backup` is for SQLite; PostgreSQL has backups of its own",
         "Use pg_basebackup with an archive of the write-ahead log, as docs/guides/backup.md shows.\n"
         "After a restore run `penstock restored` with the same --database.",

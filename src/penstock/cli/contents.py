@@ -14,7 +14,7 @@ EVENTS: Final = "Events"
 MORE: Final = "More"
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command as the list has it."""
 
     part: str
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
 
 CONTENTS: Final = {
-    "serve": Entry(
+    "serve": CommandEntry(
         HUB,
         "penstock.cli.serve:serve",
         "Serve the hub over HTTP until told to stop.",
@@ -38,52 +38,52 @@ CONTENTS: Final = {
             "PENSTOCK_DATABASE=postgresql://shop@db/shop penstock serve",
         ),
     ),
-    "migrate": Entry(
+    "migrate": CommandEntry(
         HUB,
         "penstock.cli.migrate:migrate",
         "Bring the tables up to date, and tell what was done.",
         ("penstock migrate --database sqlite:///shop.db", "penstock migrate --print-sql | psql shop"),
     ),
-    "backup": Entry(
+    "backup": CommandEntry(
         HUB,
         "penstock.cli.backup:backup",
         "Copy a SQLite database into FILE, while hubs and services read and write it.",
         ("penstock backup --database sqlite:///shop.db /var/backups/shop-$(date +%F).db",),
     ),
-    "restored": Entry(
+    "restored": CommandEntry(
         HUB,
         "penstock.cli.restored:restored",
         "Say that the database was put back from a backup, so that no cursor into what it has lost is taken.",
         ("penstock restored --database sqlite:///shop.db",),
     ),
-    "doctor": Entry(
+    "doctor": CommandEntry(
         HUB,
         "penstock.cli.doctor:doctor",
         "Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, Java and"
         " Spark.",
         ("penstock doctor --database sqlite:///shop.db",),
     ),
-    "token": Entry(
+    "token": CommandEntry(
         HUB,
         "penstock.cli.token:app",
         "Create, list, rotate and revoke the tokens by which callers identify themselves.",
     ),
-    "access": Entry(
+    "access": CommandEntry(
         HUB,
         "penstock.cli.access:app",
         "List, add and remove the callers who administer, read or write everything.",
     ),
-    "rejected": Entry(
+    "rejected": CommandEntry(
         HUB,
         "penstock.cli.rejected:app",
         "Look at outbox rows that could not be published; put them back, or not.",
     ),
-    "monitoring": Entry(
+    "monitoring": CommandEntry(
         HUB,
         "penstock.cli.monitoring:app",
         "Print rules for Prometheus and a dashboard for Grafana, for hubs and processors.",
     ),
-    "publish": Entry(
+    "publish": CommandEntry(
         EVENTS,
         "penstock.cli.publish:publish",
         "Publish events, one JSON object a line, in their order.",
@@ -93,7 +93,7 @@ CONTENTS: Final = {
             "penstock tail order.placed --from first --no-follow --headers -o json | penstock publish order.copy",
         ),
     ),
-    "tail": Entry(
+    "tail": CommandEntry(
         EVENTS,
         "penstock.cli.tail:tail",
         "Show the events of a feed, and go on as they come, until Ctrl-C.",
@@ -103,45 +103,45 @@ CONTENTS: Final = {
             "penstock tail order.placed --from first --count 1000 --output json > some.ndjson",
         ),
     ),
-    "event-type": Entry(
+    "event-type": CommandEntry(
         EVENTS,
         "penstock.cli.event_type.command:app",
         "Create event types, show and delete them; check and apply their files.",
     ),
-    "subscription": Entry(
+    "subscription": CommandEntry(
         EVENTS,
         "penstock.cli.subscription.command:app",
         "Create subscriptions, see who reads what and how far behind they are, move them, help them over events that"
         " cannot be processed.",
     ),
-    "groups": Entry(
+    "groups": CommandEntry(
         EVENTS,
         "penstock.cli.groups:app",
         "See who reads what and how far behind they are; move them.",
     ),
-    "checkpoint": Entry(
+    "checkpoint": CommandEntry(
         EVENTS,
         "penstock.cli.checkpoint.command:app",
         "See how far processors are, move them, help them with streams that are parked.",
     ),
-    "spark": Entry(
+    "spark": CommandEntry(
         EVENTS,
         "penstock.cli.spark.command:app",
         "Move events with Spark: feeds into a lake, into files and elsewhere, and from elsewhere into feeds.",
     ),
-    "new": Entry(
+    "new": CommandEntry(
         MORE,
         "penstock.cli.new:new",
         "Make a small tested project that processes events: a handler, what runs it, and its tests.",
         ("penstock new projector order-totals", "penstock new forwarder orders-to-crm"),
     ),
-    "demo": Entry(
+    "demo": CommandEntry(
         MORE,
         "penstock.cli.demo:demo",
         "Publish a year of real flights, stream them into a lake, publish their delays, and look at them.",
         ("penstock demo --directory build/demo",),
     ),
-    "version": Entry(
+    "version": CommandEntry(
         MORE,
         "penstock.cli.version:version",
         "Tell the versions of Penstock and of what it runs on.",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.database_url import SQLITE, file_of, shown
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.core.access import Caller, Sender
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, PenstockError
 from penstock.storage import Store, open_store
@@ -33,7 +33,7 @@ def opened(url: str, *, create: bool = False) -> Iterator[Store]:
     A SQLite file that is not there is made only to *create* one, and then in a directory that is there.
 
     Raises:
-        Failure: it is not there, cannot be reached or opened, or has other tables than this version's. Gives the
+        CommandFailure: it is not there, cannot be reached or opened, or has other tables than this version's. Gives the
             driver's own reason, and what to do.
     """
     with explained(url, create=create):
@@ -53,23 +53,23 @@ def explained(url: str, *, create: bool = False) -> Iterator[None]:
         try:
             yield
         except ModuleNotFoundError as error:
-            raise Failure(str(error)) from error
+            raise CommandFailure(str(error)) from error
         except DatabaseUnavailable as error:
             cause = error.__cause__ or error
             reason = error.reason or error.detail
             if type(cause).__name__ == "PoolTimeout":  # It says only that it gave up.
                 reason = attempts.reason or reason
             detail = DatabaseUnavailable(reason=f"{shown(url)}: {_one_line(reason)}").detail
-            raise Failure(detail, _advice(cause)) from error
+            raise CommandFailure(detail, _advice(cause)) from error
         except DatabaseUnsuitable as error:
             migrate = "Run `penstock migrate` with the same --database."
-            raise Failure(error.detail, migrate if error.code == "schema-missing" else error.hint) from error
+            raise CommandFailure(error.detail, migrate if error.code == "schema-missing" else error.hint) from error
         except PenstockError:
             raise
         except Exception as error:
             if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _DRIVERS:
                 raise
-            raise Failure(f"{shown(url)} cannot be used: {_one_line(str(error))}", _advice(error)) from error
+            raise CommandFailure(f"{shown(url)} cannot be used: {_one_line(str(error))}", _advice(error)) from error
 
 
 def is_new(url: str) -> bool:
@@ -81,15 +81,15 @@ def is_new(url: str) -> bool:
 def _check_file(file: Path, *, create: bool) -> None:
     place = file.absolute()
     if file.is_dir():
-        raise Failure(f"{place} is a directory", "Correct --database: it names a file, sqlite:///FILE.")
+        raise CommandFailure(f"{place} is a directory", "Correct --database: it names a file, sqlite:///FILE.")
     if not _is_missing(file):
         _check_log(place)
         return
     if _is_missing(file.parent):
-        raise Failure(f"there is no directory {place.parent}", "Create it, or correct --database.")
+        raise CommandFailure(f"there is no directory {place.parent}", "Create it, or correct --database.")
     if not create:
         hint = f"Correct --database, or create the file: `penstock migrate --database {SQLITE}{file}`."
-        raise Failure(f"there is no file {place}", hint)
+        raise CommandFailure(f"there is no file {place}", hint)
 
 
 def _check_log(place: Path) -> None:
@@ -97,7 +97,7 @@ def _check_log(place: Path) -> None:
 
     if has_log_of_another_file(place):
         hint = f"Remove {place}-wal and {place}-shm: SQLite would apply them to the backup and undo the restore."
-        raise Failure(f"{place} is a backup, and {place}-wal is the write-ahead log of the file before it", hint)
+        raise CommandFailure(f"{place} is a backup, and {place}-wal is the write-ahead log of the file before it", hint)
 
 
 def _is_missing(file: Path) -> bool:
@@ -106,7 +106,7 @@ def _is_missing(file: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError as error:
-        raise Failure(f"{file.absolute()} cannot be used: {error.strerror}", "Check --database.") from error
+        raise CommandFailure(f"{file.absolute()} cannot be used: {error.strerror}", "Check --database.") from error
     return False
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from penstock.cli.failures import MISUSED, Failure
+from penstock.cli.failures import MISUSED, CommandFailure
 from penstock.core.database_url import plain_url
 
 SQLITE: Final = "sqlite:///"
@@ -14,16 +14,18 @@ def checked_database(url: str) -> str:
     """Return *url*, as drivers take it, if it is that of a database which Penstock knows.
 
     Raises:
-        Failure: it is not; proposes the URL of the file that may be meant.
+        CommandFailure: it is not; proposes the URL of the file that may be meant.
     """
     url = plain_url(url)
     if url.startswith(_POSTGRES) or file_of(url) is not None:
         return url
     postgres = "postgresql://USER@HOST/DATABASE"
     if (path := _path_meant(url)) is None:
-        raise Failure(f"{shown(url)} names no database", f"--database is {SQLITE}FILE or {postgres}.", status=MISUSED)
+        raise CommandFailure(
+            f"{shown(url)} names no database", f"--database is {SQLITE}FILE or {postgres}.", status=MISUSED
+        )
     hint = f"The SQLite file of that name is {SQLITE}{path}; a PostgreSQL database is {postgres}."
-    raise Failure(f"{url} is not the URL of a database", hint, status=MISUSED)
+    raise CommandFailure(f"{url} is not the URL of a database", hint, status=MISUSED)
 
 
 def file_of(url: str) -> Path | None:

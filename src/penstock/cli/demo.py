@@ -29,11 +29,11 @@ def demo(
     """
     from importlib.util import find_spec
 
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.errors import OutcomeUnknown, Unavailable
 
     if find_spec("penstock_demo") is None:
-        raise Failure(
+        raise CommandFailure(
             "the demo is not part of the installed distribution",
             "Run `make demo` in a checkout of Penstock's repository.",
         )
@@ -43,4 +43,4 @@ def demo(
         tell(directory, rows, is_secure=secure)
     except (Unavailable, OutcomeUnknown) as error:
         hint = f"The log of the demo's own hub is {directory}/hub.log; start the demo again, and it goes on."
-        raise Failure(error.detail, hint) from error
+        raise CommandFailure(error.detail, hint) from error

@@ -13,7 +13,7 @@ OF_TABLES: Final = ("durability", "outbox", "rejected")
 """What a store may have nothing to say about before there are tables."""
 
 
-class Checked(NamedTuple):
+class DoctorResult(NamedTuple):
     """One thing that was looked at. What is absent is not wrong: the hub works without it, or makes it."""
 
     name: str
@@ -38,7 +38,7 @@ def doctor(database: DatabaseOption = DATABASE, output: OutputOption = "text") -
         raise typer.Exit(1)
 
 
-def _show(found: list[Checked]) -> None:
+def _show(found: list[DoctorResult]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -51,9 +51,9 @@ def _show(found: list[Checked]) -> None:
     console().print(table)
 
 
-def _database(url: str) -> Iterator[Checked]:
+def _database(url: str) -> Iterator[DoctorResult]:
     from penstock.cli.database import opened
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.errors import DatabaseUnsuitable
     from penstock.errors.root import with_hint
 
@@ -66,31 +66,31 @@ def _database(url: str) -> Iterator[Checked]:
                     store.check()
                 except DatabaseUnsuitable as error:
                     advice = error.hint
-    except Failure as error:
-        yield Checked("database", "wrong", with_hint(error.detail, error.hint))
+    except CommandFailure as error:
+        yield DoctorResult("database", "wrong", with_hint(error.detail, error.hint))
         return
     for name, well, says in findings:
-        yield Checked(name, "ok" if well else "wrong", with_hint(says, advice if name == "schema" else None))
+        yield DoctorResult(name, "ok" if well else "wrong", with_hint(says, advice if name == "schema" else None))
     for name in OF_TABLES:
         if name not in {found.name for found in findings}:
-            yield Checked(name, "absent", "nothing to look at before `penstock migrate` has run")
+            yield DoctorResult(name, "absent", "nothing to look at before `penstock migrate` has run")
 
 
-def _spark() -> Iterator[Checked]:
+def _spark() -> Iterator[DoctorResult]:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
         found = version("pyspark")
     except PackageNotFoundError:
-        yield Checked("spark", "absent", "pip install 'penstock-hub[spark]' adds it; the hub works without")
+        yield DoctorResult("spark", "absent", "pip install 'penstock-hub[spark]' adds it; the hub works without")
         yield _java(wanted=False)
         return
     parts = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
-    yield Checked("spark", "ok" if parts >= (4, 2) else "wrong", f"pyspark {found}, 4.2 or newer is needed")
+    yield DoctorResult("spark", "ok" if parts >= (4, 2) else "wrong", f"pyspark {found}, 4.2 or newer is needed")
     yield _java(wanted=True)
 
 
-def _java(*, wanted: bool) -> Checked:
+def _java(*, wanted: bool) -> DoctorResult:
     """Look for the Java that Spark would start: that of JAVA_HOME, else the first on the path."""
     import os
     import re
@@ -101,14 +101,14 @@ def _java(*, wanted: bool) -> Checked:
     program = f"{home}/bin/java" if home else shutil.which("java")
     missing: Verdict = "wrong" if wanted else "absent"
     if program is None:
-        return Checked(
+        return DoctorResult(
             "java", missing, f"not found; Spark needs Java {JAVA_MIN} or newer: install it, or set JAVA_HOME"
         )
     try:
         done = subprocess.run([program, "-version"], capture_output=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        return Checked("java", missing, f"{program} does not run: {error}")
+        return DoctorResult("java", missing, f"{program} does not run: {error}")
     match = re.search(rb'version "(\d+)', done.stderr)
     major = int(match[1]) if match else 0
     says = f"{program} is version {major or '?'}, Spark needs {JAVA_MIN} or newer"
-    return Checked("java", "ok" if major >= JAVA_MIN else missing, says)
+    return DoctorResult("java", "ok" if major >= JAVA_MIN else missing, says)

@@ -56,7 +56,7 @@ _DETAILS: Final[dict[str, str]] = {
 """What is told instead of the detail, where that names routes."""
 
 
-class Failure(Exception):
+class CommandFailure(Exception):
     """Something outside of Penstock prevents the command. Says what, and what to do."""
 
     def __init__(self, detail: str, hint: str | None = None, *, status: int = FAILED) -> None:
@@ -83,7 +83,7 @@ def _run(command: Callable[[], object]) -> None:
         _refuse(str(error), None)
     except PenstockError as error:
         _refuse(*told(error))
-    except Failure as failure:
+    except CommandFailure as failure:
         _refuse(failure.detail, failure.hint, failure.status)
     except UnicodeEncodeError as error:
         if error.encoding != "utf-8":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
-from penstock.cli.helping import Group, examples, group
+from penstock.cli.helping import CommandGroup, examples, group
 from penstock.cli.options import URL, OutputOption, UrlOption
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ SUBSCRIPTION: Final = "subscription"
 Answer = TypeVar("Answer")
 
 
-class ListsUnlessTold(Group):
+class ListsUnlessTold(CommandGroup):
     """Commands of which `list` need not be typed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -236,7 +236,7 @@ def _asked(client: "Client", name: str, ask: "Callable[[str], Answer]") -> "tupl
 
     Raises:
         GroupNotFound: there is none.
-        Failure: several subscriptions have ids that begin so; says which.
+        CommandFailure: several subscriptions have ids that begin so; says which.
     """
     from penstock.cli.subscription.finding import beginning
     from penstock.errors import NotFound

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands whose list says of each in full what it does."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -20,7 +20,7 @@ class Group(TyperGroup):
         write_commands(formatter, "Commands", ((name, self.commands[name]) for name in self.list_commands(ctx)))
 
 
-def group(help: str, *usage: str, cls: type[Group] = Group, **settings: Any) -> typer.Typer:
+def group(help: str, *usage: str, cls: type[CommandGroup] = CommandGroup, **settings: Any) -> typer.Typer:
     """Return a group of commands that has no commands yet; *usage* are examples."""
     return typer.Typer(cls=cls, help=help, epilog=examples(*usage), rich_markup_mode=None, **settings)
 

@@ -19,7 +19,7 @@ _split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode: Final = msgspec.json.Decoder().decode
 
 
-class Lines:
+class EventLines:
     """Turns lines into events, and knows afterwards on which line an event stood.
 
     Args:
@@ -64,9 +64,9 @@ class Lines:
     def check_begun(self) -> None:
         """Raise Failure where all lines have been read, and the one to begin with is not even the next one."""
         if self._first > self._last + 1:
-            from penstock.cli.failures import Failure
+            from penstock.cli.failures import CommandFailure
 
-            raise Failure(
+            raise CommandFailure(
                 f"there is no line {self._first}: the last one is line {self._last}", "Nothing was published."
             )
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import structlog
 import uvicorn
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.server import HubApp
 from penstock.server.http.http1 import BODY_TIMEOUT, HEADER_TIMEOUT, http1
 from penstock.server.http.tls import ServerTls
@@ -40,20 +40,20 @@ def bind(host: str, port: int) -> socket.socket:
     """Take *port* of *host*; 0 is any that is free.
 
     Raises:
-        Failure: it is taken, or not this machine's; says what to do.
+        CommandFailure: it is taken, or not this machine's; says what to do.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no name of a host"
-        raise Failure(f"--host {host} is no address: {why}", "Use 127.0.0.1, or 0.0.0.0 for all.") from error
+        raise CommandFailure(f"--host {host} is no address: {why}", "Use 127.0.0.1, or 0.0.0.0 for all.") from error
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise Failure(f"cannot listen on {host}:{port}: {error.strerror}", _advice(error, port)) from error
+        raise CommandFailure(f"cannot listen on {host}:{port}: {error.strerror}", _advice(error, port)) from error
     return listener
 
 

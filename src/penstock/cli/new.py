@@ -85,16 +85,16 @@ def _package_name(name: str) -> str:
     """Return what a project in a directory of that *name* is imported as.
 
     Raises:
-        Failure: it would be no name, or somebody else's.
+        CommandFailure: it would be no name, or somebody else's.
     """
-    from penstock.cli.failures import MISUSED, Failure
+    from penstock.cli.failures import MISUSED, CommandFailure
 
     package = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
     hint = "The project is called as its directory: choose another, such as order-totals."
     if not package.isidentifier() or keyword.iskeyword(package):
-        raise Failure(f"{name!r} does not give a name for a Python package", hint, status=MISUSED)
+        raise CommandFailure(f"{name!r} does not give a name for a Python package", hint, status=MISUSED)
     if package in sys.stdlib_module_names or package in {"test", "tests"} or _is_installed(package):
-        raise Failure(f"a package {package!r} would stand in the way of another one", hint, status=MISUSED)
+        raise CommandFailure(f"a package {package!r} would stand in the way of another one", hint, status=MISUSED)
     return package
 
 
@@ -106,27 +106,29 @@ def _is_installed(package: str) -> bool:
 
 def _check_empty(target: Path, shown: Path) -> None:
     """Raise Failure where there is something already, or nothing can be."""
-    from penstock.cli.failures import MISUSED, Failure
+    from penstock.cli.failures import MISUSED, CommandFailure
 
     try:
         is_file = target.exists() and not target.is_dir()
         is_empty = is_file or not target.is_dir() or not any(target.iterdir())
     except OSError as error:  # Such as a name that is too long.
         hint = "Name a directory that is empty, or not there yet."
-        raise Failure(f"{str(shown)[:SHOWN_MAX]} cannot be used: {error.strerror}", hint, status=MISUSED) from error
+        raise CommandFailure(
+            f"{str(shown)[:SHOWN_MAX]} cannot be used: {error.strerror}", hint, status=MISUSED
+        ) from error
     if is_file:
-        raise Failure(f"{shown} is a file", "Name a directory that is empty, or not there yet.")
+        raise CommandFailure(f"{shown} is a file", "Name a directory that is empty, or not there yet.")
     if not is_empty:
-        raise Failure(f"{shown} is not empty, and nothing was written", "Name one that is, or is not there yet.")
+        raise CommandFailure(f"{shown} is not empty, and nothing was written", "Name one that is, or is not there yet.")
 
 
 def _write(target: Path, texts: Mapping[str, str]) -> None:
     """Write files by their names below *target*.
 
     Raises:
-        Failure: one cannot be written.
+        CommandFailure: one cannot be written.
     """
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     try:
         for name, text in texts.items():
@@ -134,7 +136,7 @@ def _write(target: Path, texts: Mapping[str, str]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Failure(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise CommandFailure(f"{error.filename} cannot be written: {error.strerror}") from error
 
 
 def _templates(kind: Kind) -> Iterator[tuple[tuple[str, ...], str]]:

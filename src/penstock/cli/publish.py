@@ -13,8 +13,8 @@ from penstock.cli.options import URL, OutputOption, UrlOption
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.cli.failures import Failure
-    from penstock.cli.lines import Lines
+    from penstock.cli.failures import CommandFailure
+    from penstock.cli.lines import EventLines
     from penstock.cli.replaying import Replaying
     from penstock.client import Client, Published
     from penstock.errors import PenstockError
@@ -78,7 +78,7 @@ def publish(
     """
     from penstock.cli.failures import unwind_on_sigterm
     from penstock.cli.hub import open_client
-    from penstock.cli.lines import Lines
+    from penstock.cli.lines import EventLines
 
     _check(file)
     if producer_group is not None:
@@ -88,7 +88,7 @@ def publish(
     started = time.monotonic()
     unwind_on_sigterm()
     with _opened(file) as stream, open_client(url) as client:
-        given = Lines(stream, lines, key_field, from_line)
+        given = EventLines(stream, lines, key_field, from_line)
         name = "standard input" if str(file) == "-" else str(file)
         sending = _sending(client, event_type, given, name, producer_group)
         with _explained(sending):
@@ -144,7 +144,7 @@ def _size(stream: BinaryIO) -> int | None:
 
 
 def _sending(
-    client: "Client", event_type: str, lines: "Lines", name: str, producer_group: str | None
+    client: "Client", event_type: str, lines: "EventLines", name: str, producer_group: str | None
 ) -> "_Sending | Replaying":
     from penstock.cli.replaying import Replaying
 
@@ -174,7 +174,7 @@ def _explained(sending: "_Sending | Replaying") -> "Iterator[None]":
 class _Sending:
     """Sends lines, knows at any time how many of their events are stored, and says so when it fails."""
 
-    def __init__(self, client: "Client", event_type: str, lines: "Lines", name: str) -> None:
+    def __init__(self, client: "Client", event_type: str, lines: "EventLines", name: str) -> None:
         self._client = client
         self._event_type = event_type
         self._lines = lines
@@ -209,35 +209,35 @@ class _Sending:
             rate = number(round(done.count / max(seconds, 1e-6)))
             say(f"published {counted(done.count, 'event')} to {self._event_type} in {seconds:.1f} s ({rate}/s)")
 
-    def failure(self, error: "PenstockError") -> "Failure":
+    def failure(self, error: "PenstockError") -> "CommandFailure":
         """Say where the input failed, how much of it is stored, and from which line to go on."""
-        from penstock.cli.failures import Failure
+        from penstock.cli.failures import CommandFailure
 
         detail = error.detail.partition(" (after ")[0]
         doubtful = error.fields.get("doubtful")
         if isinstance(doubtful, int):
-            return Failure(detail, self._doubt(doubtful))
+            return CommandFailure(detail, self._doubt(doubtful))
         event = error.fields.get("line")
         at = error.fields.get("at") or (self._lines.number(event) if isinstance(event, int) else None)
-        return Failure(f"line {at} of {self._name}: {_reason(error)}" if at else detail, self._rest())
+        return CommandFailure(f"line {at} of {self._name}: {_reason(error)}" if at else detail, self._rest())
 
-    def broken(self, error: OSError) -> "Failure":
+    def broken(self, error: OSError) -> "CommandFailure":
         """Say the same where the input itself cannot be read any further."""
-        from penstock.cli.failures import Failure
+        from penstock.cli.failures import CommandFailure
 
-        return Failure(f"{self._name} cannot be read: {error.strerror}", self._rest())
+        return CommandFailure(f"{self._name} cannot be read: {error.strerror}", self._rest())
 
-    def interrupted(self, how: str, status: int) -> "Failure":
+    def interrupted(self, how: str, status: int) -> "CommandFailure":
         """Say the same where a signal has broken in, and *how*: what was being sent may be stored or not."""
-        from penstock.cli.failures import Failure
+        from penstock.cli.failures import CommandFailure
         from penstock.cli.output import counted
 
         begun = self._lines.event_count - self._stored
         if not begun:
-            return Failure(how, self._rest(), status=status)
+            return CommandFailure(how, self._rest(), status=status)
         first = self._lines.number(self._stored + 1)
         tail = f"penstock tail {self._event_type} -n {begun} --no-follow"
-        return Failure(
+        return CommandFailure(
             how,
             f"{_are_stored(self._stored)} for certain. Of the next {counted(begun, 'event')} (from line {first} of "
             f"{self._name} on) a batch may be stored, as a whole.\n"

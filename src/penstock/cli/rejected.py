@@ -9,7 +9,7 @@ from penstock.cli.helping import examples, group
 from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
 
 if TYPE_CHECKING:
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.storage import Tx
     from penstock.storage.log.outbox import RejectedRow
 
@@ -137,7 +137,7 @@ def _find(tx: "Tx", ids: Sequence[int] | None, event_type: str | None) -> Sequen
     """Return the ids of the rows that are meant.
 
     Raises:
-        Failure: one that is named is not there.
+        CommandFailure: one that is named is not there.
     """
     found = tx.outbox.find_rejected(ids=ids or None, event_type=event_type)
     if missing := sorted(set(ids or ()) - set(found)):
@@ -145,12 +145,12 @@ def _find(tx: "Tx", ids: Sequence[int] | None, event_type: str | None) -> Sequen
     return found
 
 
-def _missing(ids: Sequence[int], event_type: str | None) -> "Failure":
-    from penstock.cli.failures import Failure
+def _missing(ids: Sequence[int], event_type: str | None) -> "CommandFailure":
+    from penstock.cli.failures import CommandFailure
 
     kind = f" of {event_type}" if event_type else ""
     which = f"row {ids[0]}" if len(ids) == 1 else f"rows {', '.join(map(str, ids))}"
-    return Failure(
+    return CommandFailure(
         f"there is no rejected {which}{kind}: nothing was done", "`penstock rejected list` shows what there is."
     )
 

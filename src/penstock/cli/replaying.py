@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.cli.output import counted, number, print_json, progress, say
 from penstock.client import Replay, Replayed
 from penstock.errors import ProducerUnsafe, ReplayDiffers
 
 if TYPE_CHECKING:
-    from penstock.cli.lines import Lines
+    from penstock.cli.lines import EventLines
     from penstock.client import Client
     from penstock.errors import PenstockError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Replaying:
     """Publishes lines, knows at any time how many of their events are stored, and says so when it fails."""
 
-    def __init__(self, client: "Client", event_type: str, lines: "Lines", name: str, group: str) -> None:
+    def __init__(self, client: "Client", event_type: str, lines: "EventLines", name: str, group: str) -> None:
         self._client = client
         self._event_type = event_type
         self._group = group
@@ -50,28 +50,28 @@ class Replaying:
         rate = number(round(new / max(seconds, 1e-6)))
         say(f"published {counted(new, 'event')} to {self._event_type} in {seconds:.1f} s ({rate}/s){before}")
 
-    def failure(self, error: "PenstockError") -> Failure:
+    def failure(self, error: "PenstockError") -> CommandFailure:
         """Say where it failed, and that the same command goes on."""
         event = error.fields.get("line")
         at = error.fields.get("at") or (self._lines.number(event) if isinstance(event, int) else None)
         if at:
             rest = self._rest("Mend the line, and give the same command again")
-            return Failure(f"line {at} of {self._name}: {error.fields.get('reason', error.detail)}", rest)
+            return CommandFailure(f"line {at} of {self._name}: {error.fields.get('reason', error.detail)}", rest)
         if isinstance(error, ReplayDiffers):
             place = error.fields.get("event")
             where = "" if place is None else f" (line {self._lines.number(place)} of {self._name})"
-            return Failure(error.detail + where, error.hint)
+            return CommandFailure(error.detail + where, error.hint)
         if isinstance(error, ProducerUnsafe):
-            return Failure(error.detail, f"{error.hint}\n{self._count()} stored.")
-        return Failure(error.detail, f"{error.hint}\n{self._rest()}" if error.hint else self._rest())
+            return CommandFailure(error.detail, f"{error.hint}\n{self._count()} stored.")
+        return CommandFailure(error.detail, f"{error.hint}\n{self._rest()}" if error.hint else self._rest())
 
-    def broken(self, error: OSError) -> Failure:
+    def broken(self, error: OSError) -> CommandFailure:
         """Say the same where the input itself cannot be read any further."""
-        return Failure(f"{self._name} cannot be read: {error.strerror}", self._rest())
+        return CommandFailure(f"{self._name} cannot be read: {error.strerror}", self._rest())
 
-    def interrupted(self, how: str, status: int) -> Failure:
+    def interrupted(self, how: str, status: int) -> CommandFailure:
         """Say the same where a signal has broken in."""
-        return Failure(how, self._rest(), status=status)
+        return CommandFailure(how, self._rest(), status=status)
 
     def _rest(self, advice: str = "Give the same command again") -> str:
         advice += ": it goes on behind what is stored, and stores nothing twice."

@@ -210,7 +210,7 @@ def serve(
     from penstock.core.registry.definition import limits_of
     from penstock.server import HubApp
 
-    options = authentication.Options(
+    options = authentication.AuthenticationOptions(
         auth or (),
         authentication.JwtOptions(jwt_issuer, jwt_audience or (), jwt_keys, jwt_caller_claim or (), jwt_caller_type),
         certificate_caller,
@@ -263,7 +263,7 @@ def start(database: str, *, migrate: bool, limits: "Limits", producer_ttl: float
     """Return a hub that runs on *database*; before anything listens, so that what prevents it is told in one line.
 
     Raises:
-        Failure: see `penstock.cli.database.opened`.
+        CommandFailure: see `penstock.cli.database.opened`.
     """
     from penstock.cli.database import explained
     from penstock.hub.hub import Hub
@@ -376,10 +376,10 @@ def _check_access(
     """Check that callers are authenticated where others than this machine can connect.
 
     Raises:
-        Failure: they are not, and nobody has said that they need not be.
+        CommandFailure: they are not, and nobody has said that they need not be.
         BadParameter: an option says something about callers that nobody asks for.
     """
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     if auth:
         if insecure:
@@ -388,7 +388,7 @@ def _check_access(
     if admin or default_access != "open":
         raise typer.BadParameter("--admin and --default-access go with --auth, which says how callers are known")
     if not is_loopback(host) and not insecure:
-        raise Failure(
+        raise CommandFailure(
             f"--host {host} can be reached by others, and nobody would be asked who they are",
             "Make a token with `penstock token create NAME --admin`, and add --auth token. Or listen on 127.0.0.1, or "
             "let everybody do everything with --insecure.",

@@ -94,9 +94,9 @@ def _writer(path: Path | None, *, replaces: bool) -> "Iterator[Callable[[str], o
     The owner alone may read a new file. One that is replaced keeps its owner, its group, and the rights of both.
 
     Raises:
-        Failure: the file cannot be written; or it is there, and is not to be replaced.
+        CommandFailure: the file cannot be written; or it is there, and is not to be replaced.
     """
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     if path is None:
         yield str
@@ -105,7 +105,7 @@ def _writer(path: Path | None, *, replaces: bool) -> "Iterator[Callable[[str], o
     try:
         before = place.stat() if place.exists() else None
         if before is not None and not replaces:
-            raise Failure(
+            raise CommandFailure(
                 f"there is a file {path} already", "Name another one, or remove it if nobody needs its token."
             )
         handle, partial = mkstemp(prefix=f".{place.name}.", dir=place.parent)
@@ -121,7 +121,7 @@ def _writer(path: Path | None, *, replaces: bool) -> "Iterator[Callable[[str], o
         partial = None
     except OSError as error:
         hint = "If `penstock token list` shows the new token, revoke it: nobody has its secret."
-        raise Failure(f"{path} cannot be written: {error.strerror}", hint) from error
+        raise CommandFailure(f"{path} cannot be written: {error.strerror}", hint) from error
     finally:
         if partial is not None:
             Path(partial).unlink()

@@ -6,11 +6,11 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from penstock.cli.contents import CONTENTS, Entry, loaded
-from penstock.cli.helping import Group, write_commands
+from penstock.cli.contents import CONTENTS, CommandEntry, loaded
+from penstock.cli.helping import CommandGroup, write_commands
 
 
-class Commands(Group):
+class Commands(CommandGroup):
     """All commands, as the list has them: one that is named is loaded whole."""
 
     def __init__(self, **settings: Any) -> None:
@@ -36,7 +36,7 @@ class Commands(Group):
             raise typer.BadParameter(plain, ctx=error.ctx, param=error.param, param_hint=error.param_hint) from error
 
 
-def _listed(name: str, entry: Entry) -> TyperCommand:
+def _listed(name: str, entry: CommandEntry) -> TyperCommand:
     return TyperCommand(name, help=entry.summary)
 
 

@@ -65,7 +65,7 @@ _log: Final = structlog.get_logger("penstock.activity")
 _Key = TypeVar("_Key", bound=tuple[object, ...])
 
 
-class Consumer(NamedTuple):
+class ConsumerName(NamedTuple):
     """A subscription or a consumer group that the path of a request names."""
 
     is_subscription: bool
@@ -93,7 +93,7 @@ class RequestEntry(NamedTuple):
     flow_id: str
     event_type: str
     """The event type that its path names; - if it names none."""
-    consumer: Consumer | None
+    consumer: ConsumerName | None
 
 
 class _StreamKey(NamedTuple):
@@ -149,7 +149,7 @@ class Activity:
         self._requests: deque[RequestEntry] = deque()
         self._dropped = dict.fromkeys((each.name for each in (ACCESS_LOG, BATCH_PUBLISHED, DATA_STREAMED)), 0)
         self._counted_at = monotonic()
-        self._readers: dict[Consumer, bool] = {}
+        self._readers: dict[ConsumerName, bool] = {}
         """Whether consumers read the hub's own event types, as far as it was looked up since the last sums."""
         self._is_away = False
         self._is_started = False
@@ -348,7 +348,7 @@ class Activity:
             self._readers[consumer] = not OWN_EVENT_TYPES.isdisjoint(self._list_sources(consumer))
         return self._readers[consumer]
 
-    def _list_sources(self, consumer: Consumer) -> Sequence[str]:
+    def _list_sources(self, consumer: ConsumerName) -> Sequence[str]:
         """Return the event types that a consumer reads; none if there is no such consumer."""
         with self._store.read() as tx:
             if consumer.is_subscription:

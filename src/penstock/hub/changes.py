@@ -40,7 +40,7 @@ AUDIT_BYTES_MAX: Final = EVENT_BYTES_MAX - 1_000
 """An event of the audit log has no more bytes before its metadata is complete."""
 
 
-class Change(NamedTuple):
+class AuditedChange(NamedTuple):
     """A change that a caller makes."""
 
     resource_type: ResourceType
@@ -59,12 +59,12 @@ class Change(NamedTuple):
             return "created"
         return "deleted" if self.after is None else "updated"
 
-    def abridge(self) -> "Change":
+    def abridge(self) -> "AuditedChange":
         """Return the change with what identifies the thing, for one that no event can hold."""
         return self._replace(before=_abridge(self.before), after=_abridge(self.after))
 
 
-def record_change(tx: Tx, change: Change, by: Sender | None, now: int) -> None:
+def record_change(tx: Tx, change: AuditedChange, by: Sender | None, now: int) -> None:
     """Publish what *change* is in the transaction of the caller, if a feature that is on says so.
 
     A transaction calls it after it has taken all other locks, and before `note_access_change`.
@@ -76,7 +76,7 @@ def record_change(tx: Tx, change: Change, by: Sender | None, now: int) -> None:
 
 
 def record_changes(
-    tx: Tx, changes: Sequence[Change], by: Sender | None, now: int, *, features: Collection[str] | None = None
+    tx: Tx, changes: Sequence[AuditedChange], by: Sender | None, now: int, *, features: Collection[str] | None = None
 ) -> None:
     """Publish what several changes of one transaction are: see `record_change`.
 
@@ -121,7 +121,7 @@ def lock_logs_before(tx: Tx, event_type: str, now: int) -> None:
             lock_own(tx, which, now)
 
 
-def _make_audit_event(change: Change, by: Sender | None) -> Event:
+def _make_audit_event(change: AuditedChange, by: Sender | None) -> Event:
     caller, address = by if by is not None else Sender(UNAUTHENTICATED, "")
     event: dict[str, Any] = {
         "resource_type": change.resource_type,
@@ -151,7 +151,7 @@ def _abridge(side: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return {"too_large": True, "bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
 
 
-def _make_event_type_event(change: Change, _: Sender | None) -> Event:
+def _make_event_type_event(change: AuditedChange, _: Sender | None) -> Event:
     definition = change.after or change.before
     assert definition is not None
     return {
@@ -163,7 +163,7 @@ def _make_event_type_event(change: Change, _: Sender | None) -> Event:
     }
 
 
-def _make_subscription_event(change: Change, _: Sender | None) -> Event:
+def _make_subscription_event(change: AuditedChange, _: Sender | None) -> Event:
     return {"subscription_id": change.resource_id, "status": change.action}
 
 
@@ -171,11 +171,11 @@ class _Log(NamedTuple):
     """An event type of changes."""
 
     event_type: OwnEventType
-    make: Callable[[Change, Sender | None], Event]
+    make: Callable[[AuditedChange, Sender | None], Event]
     only: ResourceType | None = None
     """The type of the resources whose changes it has; None: all."""
 
-    def takes(self, change: Change) -> bool:
+    def takes(self, change: AuditedChange) -> bool:
         return self.only in (None, change.resource_type)
 
 

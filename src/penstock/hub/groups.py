@@ -38,7 +38,7 @@ from penstock.errors import (
     UnusablePosition,
 )
 from penstock.hub.background import Clock
-from penstock.hub.changes import Change, record_change
+from penstock.hub.changes import AuditedChange, record_change
 from penstock.storage.groups import GroupFilter, GroupOwnership, GroupSummary, Position, PositionChange
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
@@ -315,7 +315,7 @@ class GroupLag(NamedTuple):
 CONSUMERS_MAX: Final = 1_000
 
 
-class Consumer(NamedTuple):
+class EventTypeReader(NamedTuple):
     """A consumer group that reads an event type."""
 
     group: GroupSummary
@@ -407,7 +407,7 @@ class Groups:
                 tx.registry.get(which.source)
             return tx.groups.list(which, limit)
 
-    def list_consumers(self, event_type: str) -> Sequence[Consumer]:
+    def list_consumers(self, event_type: str) -> Sequence[EventTypeReader]:
         """Return up to `CONSUMERS_MAX` groups that read an event type, sorted by name.
 
         Raises:
@@ -422,7 +422,7 @@ class Groups:
                     commits[each.group] = max(each.updated_at, commits.get(each.group, 0))
             owners = {each.name: tx.groups.find(each.name) for each in found}
         return [
-            Consumer(each, None if (group := owners[each.name]) is None else group.owner, commits.get(each.name))
+            EventTypeReader(each, None if (group := owners[each.name]) is None else group.owner, commits.get(each.name))
             for each in found
         ]
 
@@ -516,7 +516,7 @@ class Groups:
                 changes = [_make_intervention(each, reason, now) for each in moved]
                 tx.groups.put(group, [each.place for each in moved], now, changes)
                 before, after = _describe_moves(changes)
-                record_change(tx, Change("group", group, before, after, reason), sender, now)
+                record_change(tx, AuditedChange("group", group, before, after, reason), sender, now)
         return moved
 
     def list_interventions(self, name: str, *, before: int | None, limit: int) -> Sequence[PositionChange]:
@@ -547,7 +547,7 @@ class Groups:
                 raise GroupKindDiffers(group=name, kind=held.kind, reason=f"DELETE /subscriptions/{name} deletes it")
             standings = tx.groups.list_standings([name])
             tx.groups.delete(name)
-            change = Change("group", name, _describe_group(held, standings), None)
+            change = AuditedChange("group", name, _describe_group(held, standings), None)
             record_change(tx, change, sender, self._clock())
 
 

@@ -23,7 +23,7 @@ from penstock.errors import (
 )
 from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock
-from penstock.hub.changes import Change, lock_logs_before, record_change, record_changes
+from penstock.hub.changes import AuditedChange, lock_logs_before, record_change, record_changes
 from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.own_events import find_feature
 from penstock.hub.subscriptions.slots import add_partitions, is_deleted_with_event_type, lock_readers
@@ -99,7 +99,7 @@ class Registry:
             now = self._clock()
             created = _set_created_at(event_type, now)
             tx.registry.insert(created, now, None if by is None else by.owner)
-            record_change(tx, Change("event_type", created.name, None, created.whole), by, now)
+            record_change(tx, AuditedChange("event_type", created.name, None, created.whole), by, now)
             tx.settings.note_access_change()
 
     def replace(
@@ -215,8 +215,10 @@ class Registry:
             for each in readers:
                 tx.groups.delete(each)
             tx.registry.delete(name)
-            gone = [Change("subscription", each.id, each.definition, None) for each in readers.values()]
-            record_changes(tx, [*gone, Change("event_type", name, feed.event_type.whole, None)], by, self._clock())
+            gone = [AuditedChange("subscription", each.id, each.definition, None) for each in readers.values()]
+            record_changes(
+                tx, [*gone, AuditedChange("event_type", name, feed.event_type.whole, None)], by, self._clock()
+            )
             tx.settings.note_access_change()
         return True
 
@@ -268,7 +270,7 @@ class Registry:
         with self._store.write() as tx:
             before = _list_epochs(tx)
             count = tx.registry.raise_epochs()
-            change = Change("database", "epochs", {"epochs": before}, {"epochs": _list_epochs(tx)})
+            change = AuditedChange("database", "epochs", {"epochs": before}, {"epochs": _list_epochs(tx)})
             record_change(tx, change, by, self._clock())
             return count
 
@@ -426,7 +428,7 @@ class Registry:
                         tx.registry.update(feed, done.event_type, now)
                         add_partitions(tx, feed, done.event_type.partition_count, now)
                         record_change(
-                            tx, Change("event_type", name, feed.event_type.whole, done.event_type.whole), by, now
+                            tx, AuditedChange("event_type", name, feed.event_type.whole, done.event_type.whole), by, now
                         )
                         if done.event_type.definition["authorization"] != feed.event_type.definition["authorization"]:
                             tx.settings.note_access_change()

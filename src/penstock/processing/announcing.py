@@ -11,7 +11,7 @@ import structlog
 from penstock.errors.root import PenstockError, printable
 from penstock.processing.engine.busy import Trouble
 from penstock.processing.engine.engine import Engine
-from penstock.processing.quota import Quota
+from penstock.processing.quota import LogQuota
 from penstock.processing.snapshot import Snapshot
 from penstock.processing.source_watch import silence
 
@@ -42,7 +42,7 @@ class Announcing:
         quota: How many lines of one kind there may be.
     """
 
-    def __init__(self, name: str, engine: Engine, quota: Quota) -> None:
+    def __init__(self, name: str, engine: Engine, quota: LogQuota) -> None:
         self._log = _log.bind(processor=name)
         self._name = name
         self._engine = engine

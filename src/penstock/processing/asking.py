@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 R = TypeVar("R")
 
 
-class Ended(Exception):
+class ProcessorEnded(Exception):
     """Nobody does any more what is asked."""
 
 
@@ -29,7 +29,7 @@ class Asking:
         """Have something done by the loop, and return what comes of it.
 
         Raises:
-            Ended: the loop has.
+            ProcessorEnded: the loop has.
             Exception: what it has raised.
         """
         answer: Future[R] = Future()
@@ -55,4 +55,4 @@ class Asking:
         with suppress(Empty):
             while True:
                 _, answer = self._asked.get_nowait()
-                answer.set_exception(Ended())
+                answer.set_exception(ProcessorEnded())

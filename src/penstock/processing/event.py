@@ -16,7 +16,7 @@ _decode: Final = msgspec.json.Decoder().decode
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-class Source(NamedTuple):
+class EventOrigin(NamedTuple):
     """Where events come from."""
 
     name: str
@@ -27,7 +27,7 @@ class Source(NamedTuple):
     """As the hub shows it; empty where it is unknown."""
 
 
-def source_of(event_type: str | Mapping[str, Any]) -> Source:
+def source_of(event_type: str | Mapping[str, Any]) -> EventOrigin:
     """Return what is known of *event_type*: its definition as `Client.event_type` gives it, or a name alone.
 
     Raises:
@@ -38,9 +38,9 @@ def source_of(event_type: str | Mapping[str, Any]) -> Source:
     """
     given: Any = event_type
     if isinstance(given, str):
-        return Source(given, None, {})
+        return EventOrigin(given, None, {})
     if isinstance(given, Mapping) and isinstance(given.get("name"), str):
-        return Source(given["name"], str(given.get("category")).lower(), given)
+        return EventOrigin(given["name"], str(given.get("category")).lower(), given)
     raise TypeError(
         f"an event type is told by its definition, as Client.event_type gives it, or by name: {event_type!r}"
     )

@@ -19,7 +19,7 @@ from penstock.errors import (
     ProjectionNotFound,
     TransactionFailed,
 )
-from penstock.processing.asking import Ended
+from penstock.processing.asking import ProcessorEnded
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.connecting import transaction
@@ -36,7 +36,7 @@ _log: Final = logging.getLogger("penstock.processing")
 RETRY_TIMEOUT: Final = 60.0
 """So long a database is asked whether it has committed what it did not answer for."""
 PAUSE_SECONDS: Final = 0.5
-FINAL: Final = (CheckpointMoved, TransactionFailed, DatabaseUnsuitable, ProjectionNotFound, Ended)
+FINAL: Final = (CheckpointMoved, TransactionFailed, DatabaseUnsuitable, ProjectionNotFound, ProcessorEnded)
 """What ends a processor, and is no stream's failure."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
 
@@ -129,7 +129,7 @@ class GroupCalls:
             CheckpointMoved: another processor has the same name. Nothing of the call is committed.
             TransactionFailed: it may be committed, or not.
             TransactionFailed: the handler has committed, or rolled back.
-            Ended: the processor has, before the call was committed.
+            ProcessorEnded: the processor has, before the call was committed.
             KeyboardInterrupt: somebody has pressed Ctrl-C, and this is the main thread.
             BaseException: a commit was broken off by it: nobody knows here whether it was made.
         """

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from penstock.errors import BadParameter
 from penstock.processing.engine.histogram import Histogram
 from penstock.processing.engine.item import Position
-from penstock.processing.snapshot import Observed, Snapshot, TrancheFigures, check_observed
+from penstock.processing.snapshot import ObservedProcessor, Snapshot, TrancheFigures, check_observed
 
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65535
@@ -38,12 +38,12 @@ class ProcessorMetrics(Collector):
         BadParameter: one is none, or two of them have the same name.
     """
 
-    def __init__(self, *processors: Observed) -> None:
-        self._processors: dict[str, Observed] = {}
+    def __init__(self, *processors: ObservedProcessor) -> None:
+        self._processors: dict[str, ObservedProcessor] = {}
         for processor in processors:
             self.add(processor)
 
-    def add(self, processor: Observed) -> None:
+    def add(self, processor: ObservedProcessor) -> None:
         """Collect those of one more.
 
         Raises:
@@ -55,7 +55,7 @@ class ProcessorMetrics(Collector):
             raise BadParameter(parameter="name", value=name, allowed="a name that no other processor here has")
         self._processors = {**self._processors, name: processor}
 
-    def remove(self, processor: Observed) -> None:
+    def remove(self, processor: ObservedProcessor) -> None:
         """Collect those of a processor no more."""
         self._processors = {name: each for name, each in self._processors.items() if each is not processor}
 
@@ -71,7 +71,7 @@ class ProcessorMetrics(Collector):
 
 
 @contextmanager
-def serve_metrics(port: int, *processors: Observed, host: str = HOST) -> Iterator[str]:
+def serve_metrics(port: int, *processors: ObservedProcessor, host: str = HOST) -> Iterator[str]:
     """Serve the metrics of processors at `/metrics`, as long as the block runs; lend the address.
 
     `/` says where they are; at other paths there is nothing.

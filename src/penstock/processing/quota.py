@@ -7,7 +7,7 @@ LINES_MAX: Final = 10
 INTERVAL: Final = 60.0
 
 
-class Quota:
+class LogQuota:
     """Lets so many lines of each kind through in a while; the others are counted.
 
     Args:

@@ -19,7 +19,7 @@ from penstock.processing.engine.outcome import Outcome, done, done_to
 from penstock.processing.handling import Handler
 from penstock.processing.parameters import check_function, check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.targets.deliveries import EVENTS_MAX, Delivery, Entry
+from penstock.processing.targets.deliveries import EVENTS_MAX, Delivery, OutgoingEvent
 from penstock.processing.targets.origin import Lineage, lineage_of, origin
 from penstock.processing.targets.origins import Origins
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing
@@ -115,10 +115,10 @@ class Publisher:
 
     def _append(self, event_type: str, streams: Mapping[str, Sequence["_Entry"]]) -> int:
         origins = self._origins_of(event_type)
-        partitions: dict[int, dict[Lineage, list[Entry]]] = {}
+        partitions: dict[int, dict[Lineage, list[OutgoingEvent]]] = {}
         for stream, entries in streams.items():
             for each in entries:
-                entry = Entry(each.index, Event.of(each.event), len(each.event.data))
+                entry = OutgoingEvent(each.index, Event.of(each.event), len(each.event.data))
                 place = partitions.setdefault(origins.partition_of(each.event, stream), {})
                 place.setdefault(each.lineage, []).append(entry)
         return sum(

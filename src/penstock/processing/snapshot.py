@@ -174,7 +174,7 @@ class Snapshot:
         }
 
 
-class Observed(Protocol):
+class ObservedProcessor(Protocol):
     """A processor that can be watched."""
 
     @property
@@ -190,7 +190,7 @@ class Observed(Protocol):
 
 def check_observed(parameter: str, value: Any) -> None:
     """Raise BadParameter unless *value* can be watched, as far as that can be told."""
-    check_members(parameter, value, Observed, "a processor, such as Local(handler, source)")
+    check_members(parameter, value, ObservedProcessor, "a processor, such as Local(handler, source)")
 
 
 def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_running: bool) -> Snapshot:

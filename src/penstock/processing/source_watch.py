@@ -10,7 +10,7 @@ SAID_SECONDS: Final = 15.0
 """A source that has not answered for so long is said to be silent, in the log and on the terminal."""
 
 
-class Answer(NamedTuple):
+class SourceAnswer(NamedTuple):
     """The last answer of a source about the number of events behind positions."""
 
     counts: Mapping[str, int | None]
@@ -34,7 +34,7 @@ class SourceWatch:
 
     def __init__(self) -> None:
         self._answered_at: float | None = None
-        self._answer = Answer({}, {})
+        self._answer = SourceAnswer({}, {})
         self._is_failing = False
         self._unread: dict[str, _Unread] = {}
 
@@ -53,7 +53,7 @@ class SourceWatch:
         """Take note that a read has failed."""
         self._is_failing = True
 
-    def told(self, answer: Answer, now: float, *, is_wanted: bool) -> None:
+    def told(self, answer: SourceAnswer, now: float, *, is_wanted: bool) -> None:
         """Take note of what the source was asked at *now*.
 
         Where it can tell of no tranche how many events are behind, that is no answer, unless nothing of it *is_wanted*:

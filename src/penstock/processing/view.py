@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock.processing.announcing import figures_of, sentence
 from penstock.processing.parameters import check_seconds
-from penstock.processing.snapshot import Observed, Snapshot, check_observed
+from penstock.processing.snapshot import ObservedProcessor, Snapshot, check_observed
 
 LINES_INTERVAL: Final = 10.0
 DRAWS_PER_SECOND: Final = 2
@@ -33,7 +33,9 @@ _LONG: Final = ("tranche", "position", "read", "stream", "why")
 
 
 @contextmanager
-def live(processor: Observed, *, console: Console | None = None, interval: float = LINES_INTERVAL) -> Iterator[None]:
+def live(
+    processor: ObservedProcessor, *, console: Console | None = None, interval: float = LINES_INTERVAL
+) -> Iterator[None]:
     """Show a processor as long as the block runs: on a terminal as a picture that moves, elsewhere as lines.
 
     What is shown last is how it stands when the block has ended.
@@ -65,7 +67,7 @@ def live(processor: Observed, *, console: Console | None = None, interval: float
 class View:
     """What is shown of one processor."""
 
-    def __init__(self, processor: Observed) -> None:
+    def __init__(self, processor: ObservedProcessor) -> None:
         self._processor = processor
         self._seen: deque[Snapshot] = deque()
 

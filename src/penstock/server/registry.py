@@ -17,7 +17,7 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.core.times import format_time
 from penstock.errors import BadParameter
 from penstock.hub.admin.permissions import is_reserved
-from penstock.hub.groups import Consumer
+from penstock.hub.groups import EventTypeReader
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
@@ -93,7 +93,7 @@ async def list_event_type_consumers(request: Request) -> Response:
     return await state.run(list_all)
 
 
-def _consumer_object(consumer: Consumer) -> dict[str, Any]:
+def _consumer_object(consumer: EventTypeReader) -> dict[str, Any]:
     group, at = consumer.group, consumer.committed_at
     application = None if group.definition is None else group.definition["owning_application"]
     return {

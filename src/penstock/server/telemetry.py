@@ -11,7 +11,7 @@ from starlette.types import Message, Scope, Send
 
 from penstock.core.access import UNAUTHENTICATED, Caller
 from penstock.errors import PenstockError, Unauthenticated
-from penstock.hub.activity import Activity, Consumer, RequestEntry, hide_tokens
+from penstock.hub.activity import Activity, ConsumerName, RequestEntry, hide_tokens
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
 
@@ -176,13 +176,13 @@ class AccessLine:
         )
 
     @property
-    def _consumer(self) -> Consumer | None:
+    def _consumer(self) -> ConsumerName | None:
         """The subscription or the consumer group that the path names."""
         named = self._scope.get("path_params") or {}
         if "subscription" in named:
-            return Consumer(True, make_printable(named["subscription"]).replace("\0", ""))
+            return ConsumerName(True, make_printable(named["subscription"]).replace("\0", ""))
         if "group" in named and "event_type" not in named:
-            return Consumer(False, named["group"])
+            return ConsumerName(False, named["group"])
         return None
 
     def members(self) -> dict[str, Any]:

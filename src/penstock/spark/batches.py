@@ -4,20 +4,20 @@ from collections.abc import Collection, Hashable, Mapping
 from typing import TypeVar
 
 from penstock.spark.heads import Heads, settle
-from penstock.spark.offsets import Place
+from penstock.spark.offsets import FeedPlace
 from penstock.spark.ranges import Range
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 def next_end(
-    start: Mapping[str, Place],
+    start: Mapping[str, FeedPlace],
     heads: Mapping[str, Heads],
     events_max: int | None,
     *,
     fail_on_loss: bool,
     rewound: Collection[str] = (),
-) -> dict[str, Place] | None:
+) -> dict[str, FeedPlace] | None:
     """Return where the micro-batch that begins at *start* ends; None when there is nothing new.
 
     The event types that are *rewound* do not begin where the batch before has ended, which the end is to say.
@@ -44,21 +44,21 @@ def next_end(
     places, is_new = {}, False
     for event_type, ends in heads.items():
         begin, before = begins[event_type], start.get(event_type)
-        place = Place(ends.epoch, tuple(offset + taken[event_type][p] for p, offset in enumerate(begin)))
+        place = FeedPlace(ends.epoch, tuple(offset + taken[event_type][p] for p, offset in enumerate(begin)))
         moved = before is None or event_type in rewound or not _goes_on(before, ends.epoch, begin)
         is_new = is_new or moved or place.offsets != begin
-        if moved or (before is not None and before.begun == Place(before.epoch, before.offsets)):
-            place = place._replace(begun=Place(ends.epoch, begin))
+        if moved or (before is not None and before.begun == FeedPlace(before.epoch, before.offsets)):
+            place = place._replace(begun=FeedPlace(ends.epoch, begin))
         places[event_type] = place
     return places if is_new else None
 
 
-def opening(places: Mapping[str, Place]) -> dict[str, Place]:
+def opening(places: Mapping[str, FeedPlace]) -> dict[str, FeedPlace]:
     """Return *places* as the offset that a query begins with: Spark does not keep it, so the first end must."""
     return {event_type: place._replace(begun=place) for event_type, place in places.items()}
 
 
-def ranges_between(start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Range]:
+def ranges_between(start: Mapping[str, FeedPlace], end: Mapping[str, FeedPlace]) -> list[Range]:
     """Return what a micro-batch reads."""
     if start == end:
         return []
@@ -87,6 +87,6 @@ def share(total: int, wanted: Mapping[Key, int]) -> dict[Key, int]:
     return shares
 
 
-def _goes_on(before: Place, epoch: int, begin: tuple[int, ...]) -> bool:
+def _goes_on(before: FeedPlace, epoch: int, begin: tuple[int, ...]) -> bool:
     known = len(before.offsets)
     return before.epoch == epoch and begin[:known] == before.offsets and not any(begin[known:])

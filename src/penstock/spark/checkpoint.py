@@ -4,13 +4,13 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from penstock.spark.offsets import Place
+from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import SourceOptions, bad_option
 
 _log: Final = logging.getLogger("penstock.spark")
 
 
-def marked(places: Mapping[str, Place], versions: Mapping[str, str], reset: int | None) -> dict[str, Place]:
+def marked(places: Mapping[str, FeedPlace], versions: Mapping[str, str], reset: int | None) -> dict[str, FeedPlace]:
     """Return *places* as they are kept: with the versions of the schemas in use, and the newest reset heeded.
 
     >>> marked({"a": Place(1, (7,))}, {"a": "1.0.0"}, None)["a"].schema
@@ -19,7 +19,7 @@ def marked(places: Mapping[str, Place], versions: Mapping[str, str], reset: int 
     return {name: place._replace(schema=versions.get(name), reset=reset) for name, place in places.items()}
 
 
-def left_out(places: Mapping[str, Place], wanted: Collection[str]) -> dict[str, Place]:
+def left_out(places: Mapping[str, FeedPlace], wanted: Collection[str]) -> dict[str, FeedPlace]:
     """Return those of *places* whose event types are not *wanted* now: they stay until they are wanted again.
 
     >>> left_out({"a": Place(1, (7,), begun=Place(1, (3,))), "b": Place(1, (4,))}, ["b"])["a"].begun is None
@@ -29,7 +29,7 @@ def left_out(places: Mapping[str, Place], wanted: Collection[str]) -> dict[str, 
 
 
 def check_checkpoint(
-    kept: Mapping[str, Place], options: SourceOptions, versions: Mapping[str, str], *, is_new: bool = False
+    kept: Mapping[str, FeedPlace], options: SourceOptions, versions: Mapping[str, str], *, is_new: bool = False
 ) -> None:
     """Tell, as a warning in the log, where a query goes on from *kept* that is not as its options say.
 

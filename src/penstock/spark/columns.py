@@ -60,7 +60,7 @@ _COLUMNS: Final = {
 _TYPED: Final = frozenset([RESCUED, JSON])
 
 
-class Column(NamedTuple):
+class QueryColumn(NamedTuple):
     """A column that a query wants."""
 
     name: str
@@ -80,7 +80,7 @@ def source_schema(options: SourceOptions, events: Registered | None = None) -> S
     return StructType(fields)
 
 
-def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[Column, ...]:
+def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[QueryColumn, ...]:
     """Return the columns of *schema*, which may be some of the source's: a query that needs fewer is faster.
 
     Typed events may be any struct: its members are looked for.
@@ -94,13 +94,13 @@ def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[Column, 
     for field in schema.fields:
         if is_typed and field.name == DATA and isinstance(field.dataType, StructType) and field.dataType.fields:
             fit_of(field.dataType)
-            columns.append(Column(DATA, True, field.dataType))
+            columns.append(QueryColumn(DATA, True, field.dataType))
         elif (
             field.name in there.names
             and there[field.name].dataType == field.dataType
             and not (is_typed and field.name == DATA)
         ):
-            columns.append(Column(field.name, field.nullable))
+            columns.append(QueryColumn(field.name, field.nullable))
         else:
             kinds = {each.name: each.dataType.simpleString() for each in there.fields}
             raise no_column(field, kinds | ({DATA: "struct<…>"} if is_typed else {}))
@@ -109,7 +109,7 @@ def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[Column, 
     return tuple(columns)
 
 
-def some_of(there: StructType, schema: StructType) -> tuple[Column, ...]:
+def some_of(there: StructType, schema: StructType) -> tuple[QueryColumn, ...]:
     """Return the columns of *schema*, which may be some of those that are *there*: fewer are read faster.
 
     Raises:
@@ -118,7 +118,7 @@ def some_of(there: StructType, schema: StructType) -> tuple[Column, ...]:
     for field in schema.fields:
         if field.name not in there.names or there[field.name].dataType != field.dataType:
             raise no_column(field, {each.name: each.dataType.simpleString() for each in there.fields})
-    return tuple(Column(field.name, field.nullable) for field in schema.fields)
+    return tuple(QueryColumn(field.name, field.nullable) for field in schema.fields)
 
 
 def versions_of(schema: StructType) -> Mapping[str, str]:

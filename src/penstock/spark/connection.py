@@ -17,11 +17,11 @@ from penstock.spark.authorization import ANONYMOUS, Credential
 from penstock.spark.heads import Heads, parse_heads
 from penstock.spark.http import asked, opened
 from penstock.spark.mirror import Reset
-from penstock.spark.offsets import Place
+from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import AskedOffsets
 from penstock.spark.patience import patiently
 from penstock.spark.ranges import Range
-from penstock.spark.reading import Part, sifted
+from penstock.spark.reading import PagePart, sifted
 from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
 from penstock.wire.log.nakadi import parse_offset
 
@@ -86,7 +86,7 @@ class RemoteHub:
 
         return self._patiently(lambda: self._told(f"{address}/schemas/{version or 'latest'}", read))
 
-    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:
+    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[PagePart]:
         """Read events from the start of *wanted* on, a page at most; one attempt.
 
         Raises:
@@ -115,7 +115,7 @@ class RemoteHub:
             end = wanted.start
             for batch in stream:
                 end += batch.num_rows
-                yield Part(batch, end)
+                yield PagePart(batch, end)
 
     def resets(self, group: str, after: int) -> list[Reset]:
         """Return what a consumer group was reset to after the reset of that number, the newest first.
@@ -135,7 +135,7 @@ class RemoteHub:
                 return found
             address = f"{at}&after={items[-1].id}"
 
-    def commit(self, group: str, places: Mapping[str, Place]) -> None:
+    def commit(self, group: str, places: Mapping[str, FeedPlace]) -> None:
         """Store a consumer group's positions, whatever stands there.
 
         Raises:
@@ -179,7 +179,7 @@ class MirroredGroup:
         """See `RemoteHub.resets`."""
         return self.hub.resets(self.name, after)
 
-    def commit(self, places: Mapping[str, Place]) -> None:
+    def commit(self, places: Mapping[str, FeedPlace]) -> None:
         """See `RemoteHub.commit`."""
         self.hub.commit(self.name, places)
 

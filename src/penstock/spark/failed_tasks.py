@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 _OURS: Final = re.compile(r"^penstock\.errors\.(?:\w+\.)*(\w+): (.+)", re.MULTILINE)
 
 
-class Told(NamedTuple):
+class TaskError(NamedTuple):
     """An error of ours, as Spark tells of it."""
 
     kind: str
@@ -14,11 +14,11 @@ class Told(NamedTuple):
     detail: str
 
 
-def told_of(said: str) -> Told | None:
+def told_of(said: str) -> TaskError | None:
     r"""Return the last error of ours that Spark speaks of: the others are what it came from. None: it speaks of none.
 
     >>> told_of("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.log.EventsLost: 7 are gone\n\tat java")
     Told(kind='EventsLost', detail='7 are gone')
     """
     found = _OURS.findall(said)
-    return Told(*found[-1]) if found else None
+    return TaskError(*found[-1]) if found else None

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from penstock.errors import Unavailable
 from penstock.spark.loss import report_loss
-from penstock.spark.offsets import Place
+from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import EARLIEST, LATEST, Asked, AskedOffsets, AskedTime, bad_option
 from penstock.wire.log.nakadi import parse_offset
 
@@ -49,7 +49,7 @@ def at_offsets(asked: Asked, event_types: Iterable[str], since: Callable[[str, s
     }
 
 
-def beginning(asked: Wanted, heads: Mapping[str, Heads], *, fail_on_loss: bool) -> dict[str, Place]:
+def beginning(asked: Wanted, heads: Mapping[str, Heads], *, fail_on_loss: bool) -> dict[str, FeedPlace]:
     """Return where startingOffsets says that a query begins.
 
     Raises:
@@ -62,13 +62,13 @@ def beginning(asked: Wanted, heads: Mapping[str, Heads], *, fail_on_loss: bool) 
         offsets = default
         if isinstance(asked, dict) and event_type in asked:
             offsets = _chosen("startingOffsets", event_type, asked[event_type], ends, default)
-            place = Place(asked[event_type].epoch or ends.epoch, offsets)
+            place = FeedPlace(asked[event_type].epoch or ends.epoch, offsets)
             offsets = settle(event_type, place, ends, fail_on_loss=fail_on_loss)
-        places[event_type] = Place(ends.epoch, offsets)
+        places[event_type] = FeedPlace(ends.epoch, offsets)
     return places
 
 
-def ending(asked: Wanted, starts: Mapping[str, Place], heads: Mapping[str, Heads]) -> dict[str, Place]:
+def ending(asked: Wanted, starts: Mapping[str, FeedPlace], heads: Mapping[str, Heads]) -> dict[str, FeedPlace]:
     """Return where endingOffsets says that a batch ends.
 
     Raises:
@@ -85,11 +85,11 @@ def ending(asked: Wanted, starts: Mapping[str, Place], heads: Mapping[str, Heads
             if end < start:
                 allowed = f"for partition {partition} of {event_type!r}, {start} or more: it begins there"
                 raise bad_option("endingOffsets", end, allowed)
-        places[event_type] = Place(ends.epoch, offsets)
+        places[event_type] = FeedPlace(ends.epoch, offsets)
     return places
 
 
-def settle(event_type: str, start: Place, heads: Heads, *, fail_on_loss: bool) -> tuple[int, ...]:
+def settle(event_type: str, start: FeedPlace, heads: Heads, *, fail_on_loss: bool) -> tuple[int, ...]:
     """Return, by partition, where reading goes on after *start*: there, or where it can after events were lost.
 
     A partition that was added since begins at its first event.
@@ -113,7 +113,7 @@ def settle(event_type: str, start: Place, heads: Heads, *, fail_on_loss: bool) -
     return tuple(offsets)
 
 
-def raised(heads: Heads, place: Place | None) -> Heads:
+def raised(heads: Heads, place: FeedPlace | None) -> Heads:
     """Return *heads* as they are at least, since somebody has seen the feed come to *place*.
 
     >>> raised(Heads(1, (0, 0), (7, 4)), Place(1, (9, 2))).nexts

@@ -16,7 +16,7 @@ from pyspark.sql.types import AtomicType, BinaryType, IntegerType, StructField, 
 from penstock.errors import BadParameter
 from penstock.spark.naming import of_job, streamed
 from penstock.spark.options import bad_option
-from penstock.spark.publishing import HubBatches, Place, QueryBatch
+from penstock.spark.publishing import BatchPlace, HubBatches, QueryBatch
 from penstock.spark.routing import Routing
 from penstock.spark.rows import EventRows
 from penstock.spark.sink_options import SinkOptions
@@ -67,7 +67,7 @@ class Layout:
 class Share(NamedTuple):
     """Events of a batch that go to one partition, in their order."""
 
-    place: Place
+    place: BatchPlace
     events: int
     lines: memoryview
 
@@ -122,6 +122,6 @@ def shares(batches: Iterable[pa.RecordBatch]) -> Iterator[Share]:
         number = 0
         while start < last:
             stop = min(last, start + CHUNK_EVENTS, max(start + 1, bisect_right(ends, ends[start] + CHUNK_BYTES) - 1))
-            yield Share(Place(partitions[start], number), stop - start, text[ends[start] : ends[stop]])
+            yield Share(BatchPlace(partitions[start], number), stop - start, text[ends[start] : ends[stop]])
             number += stop - start
             start = stop

@@ -24,14 +24,14 @@ MARKS: Final = frozenset(["epoch", "from", "schema", "reset"])
 """What stands beside the partitions."""
 
 
-class Place(NamedTuple):
+class FeedPlace(NamedTuple):
     """A place in one feed."""
 
     epoch: int
     """Which life of the feed it is in: deleted and created again, or put back from a backup, it is in another."""
     offsets: tuple[int, ...]
     """By partition: the offset wanted next."""
-    begun: "Place | None" = None
+    begun: "FeedPlace | None" = None
     """Where the micro-batch that ends here began, where that is not the end of the one before."""
     schema: str | None = None
     """The version of the event type's schema of which the columns were made; None: none was."""
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     """The newest reset of the consumer group that was heeded; None: the query has no group."""
 
 
-def encode_places(places: dict[str, Place]) -> dict[str, Any]:
+def encode_places(places: dict[str, FeedPlace]) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
     >>> encode_places({"order.placed": Place(1, (17, 4), Place(1, (9, 0)))})
@@ -48,7 +48,7 @@ def encode_places(places: dict[str, Place]) -> dict[str, Any]:
     return {event_type: _encode(place) for event_type, place in places.items()}
 
 
-def decode_places(given: dict[str, Any]) -> dict[str, Place]:
+def decode_places(given: dict[str, Any]) -> dict[str, FeedPlace]:
     """Read an offset that Spark has kept.
 
     Raises:
@@ -68,7 +68,7 @@ def decode_places(given: dict[str, Any]) -> dict[str, Place]:
         ) from None
 
 
-def _encode(place: Place) -> dict[str, Any]:
+def _encode(place: FeedPlace) -> dict[str, Any]:
     encoded: dict[str, Any] = {"epoch": place.epoch}
     encoded |= {str(partition): offset for partition, offset in enumerate(place.offsets)}
     encoded |= {name: mark for name, mark in (("schema", place.schema), ("reset", place.reset)) if mark is not None}
@@ -77,11 +77,11 @@ def _encode(place: Place) -> dict[str, Any]:
     return encoded
 
 
-def _decode(given: dict[str, Any]) -> Place:
+def _decode(given: dict[str, Any]) -> FeedPlace:
     begun = given.get("from")
     offsets = tuple(int(given[str(partition)]) for partition in range(len(given.keys() - MARKS)))
     schema, reset = given.get("schema"), given.get("reset")
-    return Place(
+    return FeedPlace(
         int(given["epoch"]),
         offsets,
         None if begun is None else _decode(begun),

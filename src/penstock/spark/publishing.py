@@ -38,7 +38,7 @@ class QueryBatch(NamedTuple):
     """By which the query is told from others."""
 
 
-class Place(NamedTuple):
+class BatchPlace(NamedTuple):
     """Where in a partition's share of a batch some events begin."""
 
     partition: int
@@ -102,7 +102,7 @@ class HubBatches:
         """
         return self._put(f"{self._batch(batch)}/manifest", BeginBatch(batch.query))
 
-    def send(self, batch: QueryBatch, epoch: int, place: Place, lines: memoryview) -> None:
+    def send(self, batch: QueryBatch, epoch: int, place: BatchPlace, lines: memoryview) -> None:
         """Publish some of the events of a partition's share of a batch, once.
 
         Raises:

@@ -15,7 +15,7 @@ from penstock.spark.ranges import Range
 from penstock.wire.log.arrow import SCHEMA
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """A part of a page."""
 
     batch: pa.RecordBatch
@@ -23,10 +23,10 @@ class Part(NamedTuple):
     """The offset just after all that it stands for: its events, and those that are not shown to anybody."""
 
 
-class Pages(Protocol):
+class PageSource(Protocol):
     """Where pages come from: a hub."""
 
-    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:
+    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[PagePart]:
         """Read events from the start of *wanted* on, not past its end; some of them, or an error."""
 
     def heads(self, event_type: str) -> Heads:
@@ -34,7 +34,7 @@ class Pages(Protocol):
 
 
 def read_range(
-    hub: Pages, wanted: Range, patience: Patience, *, fail_on_loss: bool, with_headers: bool
+    hub: PageSource, wanted: Range, patience: Patience, *, fail_on_loss: bool, with_headers: bool
 ) -> Iterator[pa.RecordBatch]:
     """Read *wanted* to its end, page by page, going on where a connection broke.
 
@@ -64,7 +64,7 @@ def read_range(
             patience.endure(error)
 
 
-def check_place(part: Part, wanted: Range) -> None:
+def check_place(part: PagePart, wanted: Range) -> None:
     """Raise MalformedAnswer unless *part* begins where *wanted* does, its events in order, each once.
 
     Where a page leaves nothing out, its parts end after as many offsets as they have events: then none is missing.
@@ -80,7 +80,7 @@ def check_place(part: Part, wanted: Range) -> None:
         raise MalformedAnswer(url=f"{wanted.event_type!r}, partition {wanted.partition},", reason=reason)
 
 
-def sifted(batches: list[pa.RecordBatch], wanted: Range, left_out: str, cursor: str) -> Iterator[Part]:
+def sifted(batches: list[pa.RecordBatch], wanted: Range, left_out: str, cursor: str) -> Iterator[PagePart]:
     """Yield the parts of a page that leaves events out, as many as it says up to its cursor.
 
     Raises:
@@ -96,8 +96,8 @@ def sifted(batches: list[pa.RecordBatch], wanted: Range, left_out: str, cursor: 
         reason = f"it shows {shown} events, leaves {left_out} out, and goes from {wanted.start} to {cursor!r}"
         raise MalformedAnswer(url=f"{wanted.event_type!r}, partition {wanted.partition},", reason=reason)
     for batch in batches[:-1]:
-        yield Part(batch, batch.column("offset")[-1].as_py() + 1 if batch.num_rows else wanted.start)
-    yield Part(batches[-1] if batches else pa.RecordBatch.from_pylist([], SCHEMA), end)
+        yield PagePart(batch, batch.column("offset")[-1].as_py() + 1 if batch.num_rows else wanted.start)
+    yield PagePart(batches[-1] if batches else pa.RecordBatch.from_pylist([], SCHEMA), end)
 
 
 def look_again(wanted: Range, heads: Heads, *, fail_on_loss: bool) -> Range:

@@ -6,8 +6,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.columns import DATA, HEADERS, JSON, RESCUED, Column
-from penstock.spark.typed import Typed
+from penstock.spark.columns import DATA, HEADERS, JSON, RESCUED, QueryColumn
+from penstock.spark.typed import TypedDecoder
 from penstock.wire.log.arrow import SCHEMA
 
 _MAP: Final = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
@@ -23,7 +23,7 @@ _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 class Shape:
     """Cuts batches of the hub's into those that Spark takes. Holds Arrow values: made where it is used."""
 
-    def __init__(self, columns: tuple[Column, ...]) -> None:
+    def __init__(self, columns: tuple[QueryColumn, ...]) -> None:
         """Cut *columns*.
 
         Raises:
@@ -32,7 +32,7 @@ class Shape:
         self._columns = columns
         names = {column.name for column in columns}
         events = next((column.events for column in columns if column.events), None)
-        self._typed = None if events is None else Typed(events, rescues=RESCUED in names)
+        self._typed = None if events is None else TypedDecoder(events, rescues=RESCUED in names)
         types = _TYPES | ({} if self._typed is None else {DATA: self._typed.arrow_type})
         self.schema = pa.schema([pa.field(column.name, types[column.name], column.nullable) for column in columns])
         self._names = pa.array([], pa.string())

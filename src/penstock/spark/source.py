@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.errors import BadParameter, RequirementMissing
-from penstock.spark.columns import Column, source_schema, versions_of, wanted_columns
+from penstock.spark.columns import QueryColumn, source_schema, versions_of, wanted_columns
 from penstock.spark.options import NAMES, SourceOptions, bad_option, known_options, parse_options
 from penstock.spark.sink_options import OF_STREAMS, SINK_NAMES, SINK_ONLY, SinkOptions, parse_sink_options
 
@@ -103,7 +103,7 @@ class PenstockDataSource(DataSource):
 class FeedReader(DataSourceReader):
     """Reads a batch."""
 
-    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[QueryColumn, ...]) -> None:
         self._options = options
         self._columns = columns
 

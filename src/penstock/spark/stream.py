@@ -8,13 +8,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from penstock.spark.batches import next_end, opening, ranges_between
 from penstock.spark.checkpoint import check_checkpoint, left_out, marked
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import MirroredGroup, RemoteHub
 from penstock.spark.heads import Heads, at_offsets, beginning, raised
 from penstock.spark.holding import Holding
 from penstock.spark.limits import events_max
 from penstock.spark.mirror import Mirror, heeded
-from penstock.spark.offsets import Place, decode_places, encode_places
+from penstock.spark.offsets import FeedPlace, decode_places, encode_places
 from penstock.spark.options import SourceOptions
 from penstock.spark.ranges import plan_tasks
 from penstock.spark.tasks import cores, read_task
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark calls one of these on the driver for as long as a query runs, and copies on executors."""
 
-    def __init__(self, options: SourceOptions, columns: tuple[Column, ...], versions: Mapping[str, str]) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[QueryColumn, ...], versions: Mapping[str, str]) -> None:
         """Read *columns*; *versions* are those of the schemas that typed ones were made of, by event type."""
         self._options = options
         self._columns = columns
@@ -78,7 +78,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the feeds ended when last seen, for the query's progress."""
         if self._seen is None:
             return None
-        return encode_places({event_type: Place(ends.epoch, ends.nexts) for event_type, ends in self._seen.items()})
+        return encode_places({event_type: FeedPlace(ends.epoch, ends.nexts) for event_type, ends in self._seen.items()})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch; the same events whenever it is planned again."""
@@ -94,15 +94,15 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read one task, on an executor."""
         return read_task(self._options, self._columns, partition.value)
 
-    def _check(self, places: Mapping[str, Place]) -> None:
+    def _check(self, places: Mapping[str, FeedPlace]) -> None:
         if not self._checked:
             check_checkpoint(places, self._options, self._versions, is_new=self._is_new)
             self._checked = True
 
-    def _holds(self, start: Mapping[str, Place], end: Mapping[str, Place]) -> bool:
+    def _holds(self, start: Mapping[str, FeedPlace], end: Mapping[str, FeedPlace]) -> bool:
         return self._holding.holds(sum(each.events for each in ranges_between(start, end)))
 
-    def _heads(self, rewound: Mapping[str, Place]) -> dict[str, Heads]:
+    def _heads(self, rewound: Mapping[str, FeedPlace]) -> dict[str, Heads]:
         """Return where the micro-batch may end at most. Where resets lead has been there: heads are not before it."""
         if self._target is None:
             return self._look()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from penstock.spark.batches import ranges_between
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import at_offsets, beginning, ending
 from penstock.spark.options import SourceOptions
@@ -41,7 +41,7 @@ def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
 
 
 def read_task(
-    options: SourceOptions, columns: tuple[Column, ...], ranges: tuple[Range, ...]
+    options: SourceOptions, columns: tuple[QueryColumn, ...], ranges: tuple[Range, ...]
 ) -> Iterator[pa.RecordBatch]:
     """Read what one task was given, in the columns that the query wants.
 

@@ -28,7 +28,7 @@ Columns = tuple[pa.Array, pa.Array | None]
 """The typed events, and what of each has not fitted, as JSON."""
 
 
-class Typed:
+class TypedDecoder:
     """Decodes events into a struct. Holds Arrow values: made where it is used."""
 
     def __init__(self, kind: StructType, *, rescues: bool) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.cli.database_url import checked_database
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_url_is_taken_without_line_break_and_driver(given: str) -> None:
     ],
 )
 def test_path_is_answered_with_the_url_of_the_file(given: str, proposed: str) -> None:
-    with pytest.raises(Failure) as refused:
+    with pytest.raises(CommandFailure) as refused:
         checked_database(given)
 
     assert refused.value.status == 2
@@ -48,7 +48,7 @@ def test_path_is_answered_with_the_url_of_the_file(given: str, proposed: str) ->
     ],
 )
 def test_unknown_database_url_is_shown_without_its_password(given: str, says: str) -> None:
-    with pytest.raises(Failure) as refused:
+    with pytest.raises(CommandFailure) as refused:
         checked_database(given)
 
     assert (refused.value.status, refused.value.detail) == (2, says)

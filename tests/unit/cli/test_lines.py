@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.cli.lines import Lines
+from penstock.cli.lines import EventLines
 from penstock.core.events.event import NewEvent
 from penstock.errors import EventTooLarge, InvalidEvent
 
@@ -10,32 +10,32 @@ def datas(events: list[NewEvent]) -> list[bytes]:
 
 
 def test_plain_events_keep_their_bytes() -> None:
-    assert datas(list(Lines([b'{"a": 1.50}\n', b"\r\n", b'{"b":2}'], "auto"))) == [b'{"a": 1.50}', b'{"b":2}']
+    assert datas(list(EventLines([b'{"a": 1.50}\n', b"\r\n", b'{"b":2}'], "auto"))) == [b'{"a": 1.50}', b'{"b":2}']
 
 
 def test_first_line_decides_the_form_of_all_lines() -> None:
-    feed = list(Lines([b'{"data":{"a":1},"key":"k","partition":2}\n', b'{"partition":2,"cursor":"x"}\n'], "auto"))
-    change = list(Lines([b'{"data":{"a":1},"data_type":"t","data_op":"C"}\n', b'{"data":{"a":1}}\n'], "auto"))
+    feed = list(EventLines([b'{"data":{"a":1},"key":"k","partition":2}\n', b'{"partition":2,"cursor":"x"}\n'], "auto"))
+    change = list(EventLines([b'{"data":{"a":1},"data_type":"t","data_op":"C"}\n', b'{"data":{"a":1}}\n'], "auto"))
 
     assert (datas(feed), feed[0].key, feed[0].partition) == ([b'{"a":1}'], "k", 2)
     assert datas(change)[1] == b'{"data":{"a":1}}'
 
 
 def test_page_that_begins_with_a_cursor_is_recognized() -> None:
-    assert datas(list(Lines([b'{"partition":0,"cursor":"x"}\n', b'{"partition":0,"data":{"a":1}}\n'], "auto"))) == [
-        b'{"a":1}'
-    ]
+    assert datas(
+        list(EventLines([b'{"partition":0,"cursor":"x"}\n', b'{"partition":0,"data":{"a":1}}\n'], "auto"))
+    ) == [b'{"a":1}']
 
 
 def test_form_of_lines_can_be_given() -> None:
-    assert datas(list(Lines([b'{"data":{"a":1}}\n'], "events"))) == [b'{"data":{"a":1}}']
+    assert datas(list(EventLines([b'{"data":{"a":1}}\n'], "events"))) == [b'{"data":{"a":1}}']
     with pytest.raises(InvalidEvent, match="a feed line is"):
-        list(Lines([b'{"a":1}\n'], "feed"))
+        list(EventLines([b'{"a":1}\n'], "feed"))
 
 
 def test_key_can_be_a_field_of_the_event() -> None:
-    plain = list(Lines([b'{"customer":{"id":7}}\n'], "auto", "customer.id"))
-    feed = list(Lines([b'{"data":{"id":"x"},"key":"other","headers":{"h":"v"}}\n'], "auto", "id"))
+    plain = list(EventLines([b'{"customer":{"id":7}}\n'], "auto", "customer.id"))
+    feed = list(EventLines([b'{"data":{"id":"x"},"key":"other","headers":{"h":"v"}}\n'], "auto", "id"))
 
     assert plain[0].key == "7"
     assert (feed[0].key, feed[0].headers) == ("x", {"h": "v"})
@@ -44,13 +44,13 @@ def test_key_can_be_a_field_of_the_event() -> None:
 @pytest.mark.parametrize("twice", [b'"key":"a","key":"b"', b'"headers":{"x":"1","x":"2"}', b'"data":{}'])
 def test_duplicate_member_of_a_feed_line_is_refused(twice: bytes) -> None:
     with pytest.raises(InvalidEvent, match="stands twice"):
-        list(Lines([b'{"data":{"a":1},%b}' % twice], "auto"))
+        list(EventLines([b'{"data":{"a":1},%b}' % twice], "auto"))
 
 
 @pytest.mark.parametrize("line", [b"{bad", b"[1]", b'{"a":1,"a":2}', b'"text"', b"\xff", b"[" * 100_000])
 def test_invalid_line_is_refused_with_its_number(line: bytes) -> None:
     with pytest.raises(InvalidEvent) as refused:
-        list(Lines([b"\n", b'{"id":1}\n', line], "auto"))
+        list(EventLines([b"\n", b'{"id":1}\n', line], "auto"))
 
     assert (refused.value.fields["at"], refused.value.line) == (3, 2)
 
@@ -59,7 +59,7 @@ def test_oversized_event_is_refused_with_its_line() -> None:
     large = b'{"fill":"%s"}' % (b"x" * 1_000_000)
 
     with pytest.raises(EventTooLarge) as refused:
-        list(Lines([b"\n", b'{"id":1}\n', large], "auto"))
+        list(EventLines([b"\n", b'{"id":1}\n', large], "auto"))
 
     assert (refused.value.fields["at"], refused.value.line) == (3, 2)
 
@@ -69,7 +69,7 @@ def test_invalid_utf8_is_refused_with_its_place(lead: bytes) -> None:
     line = '{"data":{"name":"\N{LATIN SMALL LETTER E WITH ACUTE}"}}\n'.encode("latin-1")
 
     with pytest.raises(InvalidEvent) as refused:
-        list(Lines([b"\n", lead, line], "auto"))
+        list(EventLines([b"\n", lead, line], "auto"))
 
     place = f"byte 18 of the line (E9; byte {len(lead) + 19} of the input)"
     assert refused.value.reason == f"{place} is not UTF-8"
@@ -80,7 +80,7 @@ def test_byte_order_mark_is_refused_with_advice() -> None:
 
     for before, remedy in advice.items():
         with pytest.raises(InvalidEvent) as refused:
-            list(Lines([*[before] * bool(before), b"\xef\xbb\xbf{}\n"], "auto"))
+            list(EventLines([*[before] * bool(before), b"\xef\xbb\xbf{}\n"], "auto"))
 
         assert refused.value.reason.startswith("it begins with a UTF-8 byte order mark (EF BB BF)")
         assert refused.value.reason.endswith(remedy)
@@ -89,11 +89,11 @@ def test_byte_order_mark_is_refused_with_advice() -> None:
 def test_byte_order_mark_before_the_first_read_line_is_ignored() -> None:
     lines = [b'\xef\xbb\xbf{"data":{"a":1}}\n', b'{"data":{"a":2}}\n']
 
-    assert datas(list(Lines(lines, "auto", first=2))) == [b'{"a":2}']
+    assert datas(list(EventLines(lines, "auto", first=2))) == [b'{"a":2}']
 
 
 def test_empty_lines_count_for_line_numbers_only() -> None:
-    lines = Lines([b"\n", b'{"a":1}\n', b"\n", b"\n", b'{"a":2}\n', b'{"a":3}\n', b"\n"], "auto")
+    lines = EventLines([b"\n", b'{"a":1}\n', b"\n", b"\n", b'{"a":2}\n', b'{"a":3}\n', b"\n"], "auto")
 
     assert len(list(lines)) == 3
     assert [lines.number(event) for event in (1, 2, 3)] == [2, 5, 6]
@@ -101,7 +101,7 @@ def test_empty_lines_count_for_line_numbers_only() -> None:
 
 
 def test_skipped_lines_count_for_numbers_and_bytes_only() -> None:
-    lines = Lines([b"{bad\n", b"\n", b'{"a":1}\n', b"\n", b'{"a":2}\n'], "auto", first=3)
+    lines = EventLines([b"{bad\n", b"\n", b'{"a":1}\n', b"\n", b'{"a":2}\n'], "auto", first=3)
 
     assert datas(list(lines)) == [b'{"a":1}', b'{"a":2}']
     assert [lines.number(event) for event in (1, 2)] == [3, 5]

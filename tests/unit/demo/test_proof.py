@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock_demo.access import CALLERS, PIPELINE, PUBLISHER, HubAccess
 from penstock_demo.proof import check_no_token_lies_about, try_hub
 from penstock_demo.securing import Security, make_certificates
@@ -96,7 +96,7 @@ def test_hub_that_lets_in_whom_it_should_refuse_is_a_failure(security: Security)
     class Open(Hub):
         is_open = True
 
-    with serving(security, Open) as hub, pytest.raises(Failure) as failed:
+    with serving(security, Open) as hub, pytest.raises(CommandFailure) as failed:
         try_hub(hub, security)
 
     assert failed.value.detail.startswith("the hub answered 200 instead of 401 to GET /feeds/flights.departed")
@@ -110,6 +110,6 @@ def test_token_in_a_file_where_none_belongs_is_a_failure(tmp_path: Path) -> None
     assert check_no_token_lies_about(tmp_path, [token]) == 2
 
     log.write_text("Authorization: Bearer pst_secret")
-    with pytest.raises(Failure) as failed:
+    with pytest.raises(CommandFailure) as failed:
         check_no_token_lies_about(tmp_path, [token])
     assert failed.value.detail == f"a token is in {log}, where none belongs"

@@ -9,7 +9,7 @@ from penstock_demo.access import CALLERS, HubAccess
 from penstock_demo.delays import Delay, Stop
 from penstock_demo.flags import Kill
 from penstock_demo.proof import Proof, Trial
-from penstock_demo.report import Step, print_delays, print_places, print_restarts, print_security, print_steps
+from penstock_demo.report import DemoStep, print_delays, print_places, print_restarts, print_security, print_steps
 from penstock_demo.securing import Security
 
 DELAYS = [
@@ -26,7 +26,7 @@ def told(show: Callable[[Console], None], width: int = 1_000) -> str:
 
 @pytest.mark.parametrize(("width", "name"), [(80, "AA"), (130, "American Airlines Inc.")])
 def test_tables_are_not_truncated_and_steps_with_rows_have_a_rate(width: int, name: str) -> None:
-    steps = [Step("publish", 1_000, 0.5), Step("start", 0, 1.0)]
+    steps = [DemoStep("publish", 1_000, 0.5), DemoStep("start", 0, 1.0)]
     text = told(lambda console: print_delays(console, DELAYS), width)
     text += told(lambda console: print_steps(console, steps), width)
     lines = [line.split() for line in text.splitlines()]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock_demo.access import CALLERS, FLAGGER, OPERATOR, PIPELINE, RIGHTS, HubAccess
 from penstock_demo.dataset import DEPARTED, load
 from penstock_demo.securing import Security, make_certificates, make_tokens, secure
@@ -130,7 +130,7 @@ def test_missing_library_for_certificates_is_named_before_anything_is_made(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "cryptography" else name)
 
-    with pytest.raises(Failure) as failed:
+    with pytest.raises(CommandFailure) as failed:
         tell(tmp_path / "demo", is_secure=True)
 
     assert failed.value.detail == "--secure needs cryptography, which makes the certificate"

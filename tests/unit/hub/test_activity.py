@@ -12,7 +12,7 @@ from penstock.core.subscriptions.definition import complete_subscription
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import DatabaseUnavailable, OutcomeUnknown
 from penstock.hub import activity as recording
-from penstock.hub.activity import Activity, Consumer, RequestEntry, SentEvents, hide_secrets
+from penstock.hub.activity import Activity, ConsumerName, RequestEntry, SentEvents, hide_secrets
 from penstock.hub.hub import Hub
 from penstock.storage import Store, open_store
 from penstock.testing.clock import VirtualClock
@@ -201,9 +201,9 @@ def test_requests_about_the_hubs_own_event_types_are_not_recorded_unless_refused
     for status in (200, 403):
         activity.add_request(REQUEST._replace(path="/own", event_type=ACCESS, status=status))
         for path, name in (("/own/s", own.id), ("/other", other.id), ("/none", "x")):
-            activity.add_request(REQUEST._replace(path=path, consumer=Consumer(True, name), status=status))
+            activity.add_request(REQUEST._replace(path=path, consumer=ConsumerName(True, name), status=status))
         for path, name in (("/own/g", "mail"), ("/group", "x")):
-            activity.add_request(REQUEST._replace(path=path, consumer=Consumer(False, name), status=status))
+            activity.add_request(REQUEST._replace(path=path, consumer=ConsumerName(False, name), status=status))
     activity.write()
 
     found = [(each["path"], each["status_code"]) for each in read_log(switched.store, ACCESS)]

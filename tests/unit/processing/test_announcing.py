@@ -10,13 +10,13 @@ from penstock.processing.announcing import Announcing
 from penstock.processing.engine.busy import NEWS_MAX
 from penstock.processing.engine.outcome import Failure, done, retry
 from penstock.processing.engine.stats import Stats
-from penstock.processing.quota import Quota
+from penstock.processing.quota import LogQuota
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 
 
 def test_lines_of_a_kind_beyond_the_quota_are_counted() -> None:
-    quota = Quota(lines_max=2, interval=10.0)
+    quota = LogQuota(lines_max=2, interval=10.0)
 
     assert [quota.allows("failing", now) for now in (0.0, 1.0, 2.0, 9.0)] == [True, True, False, False]
     assert quota.allows("parked", 9.0)
@@ -47,7 +47,7 @@ def settle(ours: Any, announcing: Announcing, result: Any, now: float) -> None:
 
 def test_failure_and_recovery_of_a_stream_are_announced_once_each(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
-    announcing = Announcing("mailer", ours, Quota())
+    announcing = Announcing("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E7")), 0.0)
     for now in (0.0, 10.0, 20.0):
         settle(ours, announcing, BROKEN, now)
@@ -62,7 +62,7 @@ def test_failure_and_recovery_of_a_stream_are_announced_once_each(caplog: pytest
 
 def test_error_is_announced_in_one_line_without_control_characters(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=1, exhausted="park")
-    announcing = Announcing("mailer", ours, Quota())
+    announcing = Announcing("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E7")), 0.0)
     settle(ours, announcing, Failure("ValueError", "bad\n\x1b[31mline\x00"), 0.0)
     announcing.ended(ValueError("\r\n"))
@@ -76,7 +76,7 @@ def test_error_is_announced_in_one_line_without_control_characters(caplog: pytes
 
 def test_failure_that_is_over_before_a_look_is_announced_too(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
-    announcing = Announcing("mailer", ours, Quota())
+    announcing = Announcing("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     [call] = ours.take(1, 0.0)
     ours.settle(call, BROKEN, 0.0, 0.0)
@@ -89,7 +89,7 @@ def test_failure_that_is_over_before_a_look_is_announced_too(caplog: pytest.LogC
 
 def test_overdue_call_is_announced_as_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(timeout=1.0)
-    announcing = Announcing("mailer", ours, Quota())
+    announcing = Announcing("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     ours.take(1, 0.0)
     ours.overdue(2.0)
@@ -100,7 +100,7 @@ def test_overdue_call_is_announced_as_a_failure(caplog: pytest.LogCaptureFixture
 
 def test_stream_that_defers_repeatedly_is_announced_as_stalled(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
-    announcing = Announcing("mailer", ours, Quota())
+    announcing = Announcing("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     settle(ours, announcing, retry(1), 0.0)
     assert read_log(caplog) == []
@@ -115,7 +115,7 @@ def test_stream_that_defers_repeatedly_is_announced_as_stalled(caplog: pytest.Lo
 
 def test_parked_and_resumed_streams_are_announced(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=2, exhausted="park")
-    announcing = Announcing("mailer", ours, Quota())
+    announcing = Announcing("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E3")), 0.0)
     settle(ours, announcing, BROKEN, 0.0)
     settle(ours, announcing, BROKEN, 10.0)
@@ -131,7 +131,7 @@ def test_parked_and_resumed_streams_are_announced(caplog: pytest.LogCaptureFixtu
 
 def test_failed_retry_is_announced_as_parked_again(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=1, exhausted="park")
-    announcing = Announcing("mailer", ours, Quota())
+    announcing = Announcing("mailer", ours, LogQuota())
     ours.ingest(page := batch(1, things("A0E3")), 0.0)
     settle(ours, announcing, BROKEN, 0.0)
     announcing.look(1.0)
@@ -150,7 +150,7 @@ def test_failed_retry_is_announced_as_parked_again(caplog: pytest.LogCaptureFixt
 
 def test_some_of_many_failures_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(concurrency=100)
-    announcing = Announcing("mailer", ours, Quota(lines_max=3, interval=60.0))
+    announcing = Announcing("mailer", ours, LogQuota(lines_max=3, interval=60.0))
     ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(40)))), 0.0)
     settle(ours, announcing, BROKEN, 0.0)
     assert len(read_log(caplog)) == 3
@@ -161,7 +161,7 @@ def test_some_of_many_failures_are_named_and_the_others_counted(caplog: pytest.L
 
 def test_line_of_figures_tells_activity_and_state(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched("mailer", engine())
-    announcing = Announcing("mailer", watched.engine, Quota())
+    announcing = Announcing("mailer", watched.engine, LogQuota())
     watched.engine.ingest(batch(1, things("A0E0", "B0E1")), 0.0)
     announcing.tell(before := watched.snapshot, None)
     failing, well = watched.engine.take(2, 0.0)
@@ -186,7 +186,7 @@ def test_statistics_of_the_handler_are_announced_as_they_were_since_the_line_bef
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watched = Watched("mailer", engine())
-    announcing = Announcing("mailer", watched.engine, Quota())
+    announcing = Announcing("mailer", watched.engine, LogQuota())
     watched.engine.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
     snapshots = [None, watched.snapshot]
     for call, value in zip(watched.engine.take(2, 0.0), (7.0, 100.0), strict=True):
@@ -205,7 +205,7 @@ def test_statistics_of_the_handler_are_announced_as_they_were_since_the_line_bef
 
 
 def test_end_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
-    announcing = Announcing("mailer", engine(), Quota())
+    announcing = Announcing("mailer", engine(), LogQuota())
     announcing.ended(None)
     announcing.ended(SystemExit(3))
     announcing.ended(HandlerFailed(stream="S0", index=7, attempts=1, tag="full", reason="the disk is full"))
@@ -218,7 +218,7 @@ def test_end_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> No
 
 def test_dropped_news_leave_out_no_stream_that_still_fails(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(concurrency=1_000)
-    announcing = Announcing("mailer", ours, Quota(lines_max=1_000))
+    announcing = Announcing("mailer", ours, LogQuota(lines_max=1_000))
     ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(NEWS_MAX + 50)))), 0.0)
     for call in ours.take(1_000, 0.0):
         ours.settle(call, BROKEN, 0.0, 0.0)
@@ -232,7 +232,7 @@ def test_dropped_news_leave_out_no_stream_that_still_fails(caplog: pytest.LogCap
 
 def test_running_round_is_announced_with_its_age(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched("scores", engine(), now=12.0)
-    announcing = Announcing("scores", watched.engine, Quota())
+    announcing = Announcing("scores", watched.engine, LogQuota())
     watched.tally.begin_round(4.0)
     announcing.tell(watched.snapshot, None)
     watched.tally.end_round(12.0)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from penstock.processing.asking import Asking, Ended
+from penstock.processing.asking import Asking, ProcessorEnded
 
 SOON_SECONDS = 300.0
 
@@ -40,7 +40,7 @@ def test_request_to_an_ended_loop_returns() -> None:
     waiting = threading.Event()
 
     def ask() -> None:
-        with pytest.raises(Ended):
+        with pytest.raises(ProcessorEnded):
             asking.ask(lambda: None)
         waiting.set()
 
@@ -49,5 +49,5 @@ def test_request_to_an_ended_loop_returns() -> None:
     while not waiting.wait(0.01):  # It may ask after this or before.
         asking.end()
     thread.join()
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessorEnded):
         asking.ask(lambda: None)

@@ -10,7 +10,7 @@ from penstock.processing.categories import Category, categories
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure, done, done_to, retry
 from penstock.processing.snapshot import LONGEST_MAX
-from penstock.processing.source_watch import Answer, SourceWatch
+from penstock.processing.source_watch import SourceAnswer, SourceWatch
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.tally import Tally
 from tests.unit.processing.engine.items import batch, engine, things
@@ -109,7 +109,7 @@ def watch(
     found.begin(0.0)
     if fails:
         found.read_failed()
-    found.told(Answer(counts, {"0": 100}), now, is_wanted=is_wanted)
+    found.told(SourceAnswer(counts, {"0": 100}), now, is_wanted=is_wanted)
     return found
 
 

@@ -9,7 +9,7 @@ from penstock.errors import BadParameter
 from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.runners.local import Local
 from penstock.processing.snapshot import Snapshot
-from penstock.processing.source_watch import Answer
+from penstock.processing.source_watch import SourceAnswer
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.view import View, live
 from tests.unit.processing.engine.items import batch, engine, things
@@ -160,7 +160,7 @@ def test_last_picture_shows_the_final_state(*, is_terminal: bool) -> None:
         watched.engine.ingest(batch(1, things("A0E0")), 0.0)
         [call] = watched.engine.take(1, 0.0)
         watched.engine.settle(call, done(), 0.0, 0.001)
-        watched.tally.source.told(Answer({"t": 0}, {}), 0.0, is_wanted=True)
+        watched.tally.source.told(SourceAnswer({"t": 0}, {}), 0.0, is_wanted=True)
         is_handled = True
 
     last = written.getvalue()[written.getvalue().rindex("mailer: ") :]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.processing.engine.engine import Engine
 from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.source_watch import Answer
+from penstock.processing.source_watch import SourceAnswer
 from penstock.processing.tally import Tally
 
 
@@ -26,4 +26,4 @@ class Watched:
     def tell_behind(self, counts: Mapping[str, int | None]) -> None:
         """Have its source say how many events it has behind what is done now."""
         done = {each.name: each.events_done for each in self.snapshot.tranches}
-        self.tally.source.told(Answer(counts, done), self.now, is_wanted=True)
+        self.tally.source.told(SourceAnswer(counts, done), self.now, is_wanted=True)

@@ -5,33 +5,33 @@ from hypothesis import strategies as st
 from penstock.errors import EventsLost
 from penstock.spark.batches import next_end, opening, ranges_between, share
 from penstock.spark.heads import Heads
-from penstock.spark.offsets import Place
+from penstock.spark.offsets import FeedPlace
 from penstock.spark.ranges import Range
 
 HEADS = {"a": Heads(1, (0, 0), (100, 30))}
 GROWN = {"a": Heads(1, (0, 0, 0), (100, 30, 0))}
 TWO_TYPES = {"a": Heads(1, (0,) * 4, (1000,) * 4), "b": Heads(1, (0,), (1000,))}
-FIRST = {"a": Place(1, (45, 5), Place(1, (40, 0)))}
+FIRST = {"a": FeedPlace(1, (45, 5), FeedPlace(1, (40, 0)))}
 """Where the first micro-batch of a query has ended."""
 
 
 @pytest.mark.parametrize(
     ("start", "heads", "events_max", "end"),
     [
-        ({"a": Place(1, (40, 0))}, HEADS, None, {"a": Place(1, (100, 30))}),
-        ({"a": Place(1, (0, 0))}, HEADS, 50, {"a": Place(1, (25, 25))}),
+        ({"a": FeedPlace(1, (40, 0))}, HEADS, None, {"a": FeedPlace(1, (100, 30))}),
+        ({"a": FeedPlace(1, (0, 0))}, HEADS, 50, {"a": FeedPlace(1, (25, 25))}),
         (
-            {"a": Place(1, (0,) * 4), "b": Place(1, (0,))},
+            {"a": FeedPlace(1, (0,) * 4), "b": FeedPlace(1, (0,))},
             TWO_TYPES,
             80,
-            {"a": Place(1, (10,) * 4), "b": Place(1, (40,))},
+            {"a": FeedPlace(1, (10,) * 4), "b": FeedPlace(1, (40,))},
         ),
-        ({"a": Place(1, (40, 0)), "b": Place(1, (7,))}, HEADS, None, {"a": Place(1, (100, 30))}),
-        ({"a": Place(1, (100, 30))}, HEADS, None, None),
-        ({"a": Place(1, (100, 30))}, GROWN, None, None),
-        (opening({"a": Place(1, (40, 0))}), HEADS, 10, FIRST),
-        (opening({"a": Place(1, (100, 30))}), HEADS, None, None),
-        (FIRST, HEADS, None, {"a": Place(1, (100, 30))}),
+        ({"a": FeedPlace(1, (40, 0)), "b": FeedPlace(1, (7,))}, HEADS, None, {"a": FeedPlace(1, (100, 30))}),
+        ({"a": FeedPlace(1, (100, 30))}, HEADS, None, None),
+        ({"a": FeedPlace(1, (100, 30))}, GROWN, None, None),
+        (opening({"a": FeedPlace(1, (40, 0))}), HEADS, 10, FIRST),
+        (opening({"a": FeedPlace(1, (100, 30))}), HEADS, None, None),
+        (FIRST, HEADS, None, {"a": FeedPlace(1, (100, 30))}),
     ],
     ids=[
         "all there is", "up to a limit", "event types share alike", "without an event type left out", "nothing new",
@@ -40,7 +40,7 @@ FIRST = {"a": Place(1, (45, 5), Place(1, (40, 0)))}
     ],
 )  # fmt: skip
 def test_micro_batch_ends_where_its_share_of_the_new_events_does(
-    start: dict[str, Place], heads: dict[str, Heads], events_max: int | None, end: dict[str, Place] | None
+    start: dict[str, FeedPlace], heads: dict[str, Heads], events_max: int | None, end: dict[str, FeedPlace] | None
 ) -> None:
     assert next_end(start, heads, events_max, fail_on_loss=True) == end
 
@@ -54,7 +54,7 @@ def test_micro_batch_ends_where_its_share_of_the_new_events_does(
     ids=["partition", "event type"],
 )
 def test_what_is_added_is_read_from_its_first_retained_event(heads: dict[str, Heads], added: Range) -> None:
-    start = {"a": Place(1, (100, 30))}
+    start = {"a": FeedPlace(1, (100, 30))}
     end = next_end(start, heads, None, fail_on_loss=True)
 
     assert end is not None
@@ -63,7 +63,7 @@ def test_what_is_added_is_read_from_its_first_retained_event(heads: dict[str, He
 
 def test_offset_at_which_nothing_has_come_has_no_ranges() -> None:
     assert ranges_between(FIRST, FIRST) == []
-    assert ranges_between(opening({"a": Place(1, (200, 40))}), opening({"a": Place(1, (100, 30))})) == []
+    assert ranges_between(opening({"a": FeedPlace(1, (200, 40))}), opening({"a": FeedPlace(1, (100, 30))})) == []
 
 
 def test_share_that_one_does_not_need_goes_to_the_others() -> None:
@@ -83,7 +83,7 @@ def test_all_is_shared_that_is_wanted_and_there(total: int, wanted: dict[int, in
 
 
 def test_the_first_batch_planned_again_has_the_same_ranges_though_the_beginning_has_moved() -> None:
-    start, later = opening({"a": Place(1, (40, 0))}), opening({"a": Place(1, (90, 30))})
+    start, later = opening({"a": FeedPlace(1, (40, 0))}), opening({"a": FeedPlace(1, (90, 30))})
     end = next_end(start, HEADS, None, fail_on_loss=True)
     assert end is not None
 
@@ -95,7 +95,7 @@ def test_lost_events_fail_the_batch() -> None:
     heads = {"a": Heads(1, (50, 0), (100, 30))}
 
     with pytest.raises(EventsLost, match="10 events of 'a', partition 0"):
-        next_end({"a": Place(1, (40, 0))}, heads, None, fail_on_loss=True)
+        next_end({"a": FeedPlace(1, (40, 0))}, heads, None, fail_on_loss=True)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_lost_events_fail_the_batch() -> None:
     ids=["retention", "created again", "created again with fewer partitions", "cut short"],
 )
 def test_after_a_loss_the_batch_goes_on_and_can_be_planned_again(heads: Heads, ranges: list[Range]) -> None:
-    start = {"a": Place(1, (40, 0))}
+    start = {"a": FeedPlace(1, (40, 0))}
 
     end = next_end(start, {"a": heads}, None, fail_on_loss=False)
 
@@ -122,7 +122,7 @@ def test_after_a_loss_the_batch_goes_on_and_can_be_planned_again(heads: Heads, r
 def test_batches_of_any_size_cover_every_event_once(data: st.DataObject) -> None:
     counts = data.draw(st.lists(st.integers(0, 50), min_size=1, max_size=5))
     heads = {"a": Heads(1, (0,) * len(counts), tuple(counts))}
-    start = opening({"a": Place(1, (0,) * len(counts))})
+    start = opening({"a": FeedPlace(1, (0,) * len(counts))})
     read: list[tuple[int, int]] = []
 
     while end := next_end(start, heads, data.draw(st.integers(1, 60)), fail_on_loss=True):
@@ -135,18 +135,18 @@ def test_batches_of_any_size_cover_every_event_once(data: st.DataObject) -> None
 
 
 def test_a_batch_that_is_rewound_says_where_it_begins() -> None:
-    kept, rewound = {"a": Place(1, (100, 30))}, {"a": Place(1, (40, 30))}
+    kept, rewound = {"a": FeedPlace(1, (100, 30))}, {"a": FeedPlace(1, (40, 30))}
 
     end = next_end(rewound, HEADS, None, fail_on_loss=True, rewound=rewound)
 
-    assert end == {"a": Place(1, (100, 30), begun=Place(1, (40, 30)))}
+    assert end == {"a": FeedPlace(1, (100, 30), begun=FeedPlace(1, (40, 30)))}
     assert ranges_between(kept, end) == [Range("a", 1, 2, 0, 40, 100)]
     after = next_end(end, {"a": Heads(1, (0, 0), (110, 30))}, None, fail_on_loss=True)
-    assert after == {"a": Place(1, (110, 30))}
+    assert after == {"a": FeedPlace(1, (110, 30))}
 
 
 def test_a_batch_that_is_rewound_to_the_end_is_empty_and_is_one() -> None:
-    kept, forward = {"a": Place(1, (40, 30))}, {"a": Place(1, (100, 30))}
+    kept, forward = {"a": FeedPlace(1, (40, 30))}, {"a": FeedPlace(1, (100, 30))}
 
     end = next_end(forward, HEADS, None, fail_on_loss=True, rewound=forward)
 

@@ -6,10 +6,10 @@ import pytest
 
 from penstock.errors import BadParameter
 from penstock.spark.checkpoint import check_checkpoint, marked
-from penstock.spark.offsets import Place
+from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import parse_options
 
-KEPT = {"a": Place(1, (3,), schema="1.0.0")}
+KEPT = {"a": FeedPlace(1, (3,), schema="1.0.0")}
 
 
 def said(caplog: pytest.LogCaptureFixture, versions: dict[str, str] | None = None, **options: str) -> list[str]:
@@ -20,11 +20,11 @@ def said(caplog: pytest.LogCaptureFixture, versions: dict[str, str] | None = Non
 
 
 def test_places_are_kept_with_the_schema_and_the_reset() -> None:
-    places = {"a": Place(1, (3,), Place(1, (0,))), "b": Place(1, (4,))}
+    places = {"a": FeedPlace(1, (3,), FeedPlace(1, (0,))), "b": FeedPlace(1, (4,))}
 
     assert marked(places, {"a": "1.2.0"}, 7) == {
-        "a": Place(1, (3,), Place(1, (0,)), "1.2.0", 7),
-        "b": Place(1, (4,), None, None, 7),
+        "a": FeedPlace(1, (3,), FeedPlace(1, (0,)), "1.2.0", 7),
+        "b": FeedPlace(1, (4,), None, None, 7),
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from penstock.errors import BadParameter
-from penstock.spark.columns import Column, Registered, some_of, source_schema, versions_of, wanted_columns
+from penstock.spark.columns import QueryColumn, Registered, some_of, source_schema, versions_of, wanted_columns
 from penstock.spark.options import SourceOptions
 
 OPTIONS = SourceOptions(url="http://localhost:1", event_types=("a",))
@@ -16,7 +16,7 @@ EVENTS = StructType().add("id", LongType())
 def test_a_query_may_name_the_columns_it_wants() -> None:
     schema = StructType([StructField("data", StringType()), StructField("offset", LongType(), nullable=False)])
 
-    assert wanted_columns(schema, OPTIONS) == (Column("data", True), Column("offset", False))
+    assert wanted_columns(schema, OPTIONS) == (QueryColumn("data", True), QueryColumn("offset", False))
 
 
 def test_all_columns_are_wanted_where_none_are_named() -> None:
@@ -73,8 +73,8 @@ THERE = StructType().add("data", StringType(), False).add("number", LongType(), 
 def test_some_of_the_columns_can_be_had_in_any_order() -> None:
     schema = StructType().add("number", LongType()).add("data", StringType(), False)
 
-    assert some_of(THERE, schema) == (Column("number", True), Column("data", False))
-    assert some_of(THERE, StructType().add("data", StringType())) == (Column("data", True),)
+    assert some_of(THERE, schema) == (QueryColumn("number", True), QueryColumn("data", False))
+    assert some_of(THERE, StructType().add("data", StringType())) == (QueryColumn("data", True),)
 
 
 @pytest.mark.parametrize("wrong", [StructType().add("offset", LongType()), StructType().add("number", IntegerType())])

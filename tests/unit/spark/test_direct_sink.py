@@ -15,7 +15,7 @@ from penstock.errors import (
     ReplayDiffers,
 )
 from penstock.spark.direct_sink import Sent, complete, send
-from penstock.spark.publishing import Place, QueryBatch
+from penstock.spark.publishing import BatchPlace, QueryBatch
 from penstock.wire.batches import BatchStatus
 from tests.failing import has_code
 
@@ -31,7 +31,7 @@ class Hub:
     def __init__(self, *states: str, refuses: PenstockError | None = None) -> None:
         self._states = list(states) or ["publishing"]
         self._refuses = refuses
-        self.sent: list[tuple[int, Place, bytes]] = []
+        self.sent: list[tuple[int, BatchPlace, bytes]] = []
         self.counts: dict[int, int] | None = None
 
     def begin(self, batch: QueryBatch) -> BatchStatus:
@@ -39,7 +39,7 @@ class Hub:
         state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
         return BatchStatus("g", 7, "q", "direct", state, 0, 0, {}, "", "", 4, 3)
 
-    def send(self, batch: QueryBatch, epoch: int, place: Place, lines: memoryview) -> None:
+    def send(self, batch: QueryBatch, epoch: int, place: BatchPlace, lines: memoryview) -> None:
         assert batch == BATCH
         if self._refuses:
             raise self._refuses
@@ -66,7 +66,7 @@ def test_a_task_sends_its_rows_in_the_epoch_of_the_batch_and_counts_them() -> No
     hub = Hub()
 
     assert send_partitions(hub, 1, 0, 1) == Sent(BATCH, {0: 1, 1: 2})
-    assert hub.sent == [(3, Place(0, 0), b"1\n"), (3, Place(1, 0), b"0\n2\n")]
+    assert hub.sent == [(3, BatchPlace(0, 0), b"1\n"), (3, BatchPlace(1, 0), b"0\n2\n")]
 
 
 def test_task_of_a_published_batch_sends_nothing() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.spark.failed_tasks import Told, told_of
+from penstock.spark.failed_tasks import TaskError, told_of
 
 CHAINED = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -18,7 +18,7 @@ penstock.errors.root.Unavailable: not available now: http://hub: refused
 
 
 def test_last_penstock_error_in_a_task_traceback_is_the_cause() -> None:
-    assert told_of(CHAINED) == Told("Unavailable", "not available now: http://hub: refused")
+    assert told_of(CHAINED) == TaskError("Unavailable", "not available now: http://hub: refused")
 
 
 @pytest.mark.parametrize(

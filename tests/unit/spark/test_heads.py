@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import BadParameter, EventsLost, Unavailable
 from penstock.spark.heads import Heads, at_offsets, beginning, ending, parse_heads, settle
-from penstock.spark.offsets import Place
+from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import AskedOffsets, AskedTime
 from penstock.wire.log.nakadi import partition_object
 
@@ -24,17 +24,17 @@ def test_partitions_that_are_being_changed_are_asked_for_again(numbers: list[int
 
 
 def test_earliest_is_the_first_retained_offset() -> None:
-    assert beginning("earliest", HEADS, fail_on_loss=True) == {"a": Place(1, (0, 5)), "b": Place(3, (0,))}
+    assert beginning("earliest", HEADS, fail_on_loss=True) == {"a": FeedPlace(1, (0, 5)), "b": FeedPlace(3, (0,))}
 
 
 def test_latest_is_the_end() -> None:
-    assert beginning("latest", HEADS, fail_on_loss=True) == {"a": Place(1, (10, 20)), "b": Place(3, (4,))}
+    assert beginning("latest", HEADS, fail_on_loss=True) == {"a": FeedPlace(1, (10, 20)), "b": FeedPlace(3, (4,))}
 
 
 def test_offsets_may_name_some_partitions_and_words() -> None:
     asked = {"a": AskedOffsets(None, {1: -1}), "b": AskedOffsets(3, {0: -2})}
 
-    assert beginning(asked, HEADS, fail_on_loss=True) == {"a": Place(1, (0, 20)), "b": Place(3, (0,))}
+    assert beginning(asked, HEADS, fail_on_loss=True) == {"a": FeedPlace(1, (0, 20)), "b": FeedPlace(3, (0,))}
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_a_beginning_in_an_earlier_life_of_the_feed_is_a_loss() -> None:
 
     with pytest.raises(EventsLost, match="its epoch was 2 and is 3 now"):
         beginning(asked, HEADS, fail_on_loss=True)
-    assert beginning(asked, HEADS, fail_on_loss=False)["b"] == Place(3, (0,))
+    assert beginning(asked, HEADS, fail_on_loss=False)["b"] == FeedPlace(3, (0,))
 
 
 def test_batch_ends_at_the_head_or_its_ending_offset() -> None:
     starts = beginning("earliest", HEADS, fail_on_loss=True)
 
-    assert ending("latest", starts, HEADS) == {"a": Place(1, (10, 20)), "b": Place(3, (4,))}
-    assert ending({"a": AskedOffsets(1, {0: 3, 1: -1})}, starts, HEADS)["a"] == Place(1, (3, 20))
+    assert ending("latest", starts, HEADS) == {"a": FeedPlace(1, (10, 20)), "b": FeedPlace(3, (4,))}
+    assert ending({"a": AskedOffsets(1, {0: 3, 1: -1})}, starts, HEADS)["a"] == FeedPlace(1, (3, 20))
 
 
 def test_a_batch_that_ends_before_it_begins_is_refused() -> None:
@@ -88,15 +88,15 @@ def test_an_end_in_another_life_of_the_feed_is_refused() -> None:
 @pytest.mark.parametrize(
     ("start", "settled", "lost"),
     [
-        (Place(1, (3, 7)), (3, 7), None),
-        (Place(1, (3,)), (3, 5), "5 events of 'a', partition 1"),
-        (Place(1, (3, 1)), (3, 5), "4 events of 'a', partition 1"),
-        (Place(1, (30, 5)), (10, 5), "20 events of 'a', partition 0"),
-        (Place(2, (3, 7)), (0, 5), "an unknown number of events of 'a', all partitions"),
+        (FeedPlace(1, (3, 7)), (3, 7), None),
+        (FeedPlace(1, (3,)), (3, 5), "5 events of 'a', partition 1"),
+        (FeedPlace(1, (3, 1)), (3, 5), "4 events of 'a', partition 1"),
+        (FeedPlace(1, (30, 5)), (10, 5), "20 events of 'a', partition 0"),
+        (FeedPlace(2, (3, 7)), (0, 5), "an unknown number of events of 'a', all partitions"),
     ],
 )
 def test_reading_resumes_after_lost_events_and_counts_them(
-    start: Place, settled: tuple[int, ...], lost: str | None, caplog: pytest.LogCaptureFixture
+    start: FeedPlace, settled: tuple[int, ...], lost: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "penstock.spark"):
         assert settle("a", start, HEADS["a"], fail_on_loss=False) == settled

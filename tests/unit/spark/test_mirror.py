@@ -7,9 +7,9 @@ import pytest
 
 from penstock.errors import UnusablePosition
 from penstock.spark.mirror import LOOK_INTERVAL, Mirror, Reset
-from penstock.spark.offsets import Place
+from penstock.spark.offsets import FeedPlace
 
-START = {"a": Place(1, (10, 20), reset=0), "b": Place(2, (5,), reset=0)}
+START = {"a": FeedPlace(1, (10, 20), reset=0), "b": FeedPlace(2, (5,), reset=0)}
 
 
 class Scene:
@@ -19,27 +19,27 @@ class Scene:
         self.now = 0.0
         self.history = list(resets)
         self.asked = 0
-        self.stored: list[Mapping[str, Place]] = []
+        self.stored: list[Mapping[str, FeedPlace]] = []
         self.mirror = Mirror(self, clock=lambda: self.now)
 
     def resets(self, after: int) -> list[Reset]:
         self.asked += 1
         return sorted((reset for reset in self.history if reset.id > after), reverse=True)
 
-    def commit(self, places: Mapping[str, Place]) -> None:
+    def commit(self, places: Mapping[str, FeedPlace]) -> None:
         self.stored.append(places)
 
 
 def test_reset_partitions_continue_there_and_others_stay() -> None:
     scene = Scene(Reset(7, "a", 1, 1, 3))
 
-    assert scene.mirror.rewound(START) == ({"a": Place(1, (10, 3))}, 7)
+    assert scene.mirror.rewound(START) == ({"a": FeedPlace(1, (10, 3))}, 7)
 
 
 def test_of_several_resets_the_last_counts() -> None:
     scene = Scene(Reset(7, "a", 1, 1, 3), Reset(8, "a", 0, 1, 0), Reset(9, "a", 1, 1, 15), Reset(10, "b", 0, 2, 0))
 
-    assert scene.mirror.rewound(START) == ({"a": Place(1, (0, 15)), "b": Place(2, (0,))}, 10)
+    assert scene.mirror.rewound(START) == ({"a": FeedPlace(1, (0, 15)), "b": FeedPlace(2, (0,))}, 10)
 
 
 def test_reset_is_applied_once() -> None:
@@ -54,7 +54,7 @@ def test_reset_is_applied_once() -> None:
 def test_added_event_type_does_not_apply_resets_again() -> None:
     scene = Scene(Reset(7, "a", 1, 1, 3))
 
-    assert scene.mirror.rewound({"a": Place(1, (10, 20), reset=7), "b": Place(2, (5,))}) == ({}, 7)
+    assert scene.mirror.rewound({"a": FeedPlace(1, (10, 20), reset=7), "b": FeedPlace(2, (5,))}) == ({}, 7)
 
 
 @pytest.mark.parametrize("reset", [Reset(7, "a", 1, 9, 3), Reset(7, "a", 2, 1, 3), Reset(7, "other", 0, 1, 3)])
@@ -64,12 +64,12 @@ def test_reset_of_a_partition_or_epoch_not_read_is_ignored(reset: Reset) -> None
 
 def test_checkpoint_older_than_the_group_ignores_earlier_resets() -> None:
     scene = Scene(Reset(7, "a", 1, 1, 3))
-    before = {"a": Place(1, (10, 20))}
+    before = {"a": FeedPlace(1, (10, 20))}
 
     assert scene.mirror.rewound(before) == ({}, 7)
     scene.history.append(Reset(8, "a", 0, 1, 0))
     scene.now += LOOK_INTERVAL
-    assert scene.mirror.rewound(before) == ({"a": Place(1, (0, 20))}, 8)
+    assert scene.mirror.rewound(before) == ({"a": FeedPlace(1, (0, 20))}, 8)
 
 
 def test_a_new_query_knows_which_resets_were_before_it() -> None:
@@ -90,7 +90,7 @@ def test_resets_are_looked_for_once_in_a_while() -> None:
 
 def test_progress_is_reported_at_intervals_and_only_once() -> None:
     scene = Scene()
-    further = START | {"b": Place(2, (6,))}
+    further = START | {"b": FeedPlace(2, (6,))}
     for places in (START, START, further):
         scene.mirror.tell(places, at_once=False)
     assert scene.stored == [START]
@@ -104,7 +104,7 @@ def test_progress_is_reported_at_intervals_and_only_once() -> None:
 
 def test_progress_can_be_reported_immediately() -> None:
     scene = Scene()
-    further = START | {"b": Place(2, (6,))}
+    further = START | {"b": FeedPlace(2, (6,))}
     for places in (START, further):
         scene.mirror.tell(places, at_once=True)
     assert scene.stored == [START, further]
@@ -113,7 +113,7 @@ def test_progress_can_be_reported_immediately() -> None:
 def test_a_position_that_the_feed_no_longer_has_ends_no_query(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
 
-    def refuse(places: Mapping[str, Place]) -> None:
+    def refuse(places: Mapping[str, FeedPlace]) -> None:
         raise UnusablePosition(item=0, event_type="a", partition=0, reason="another epoch")
 
     scene.commit = refuse  # type: ignore[method-assign]

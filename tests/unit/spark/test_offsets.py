@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from penstock.errors import BadParameter
 from penstock.spark.messagedb.places import decode_places as decode_categories
 from penstock.spark.nakadi.landed import decode_landed as decode_subscription
-from penstock.spark.offsets import Place, decode_places, encode_places
+from penstock.spark.offsets import FeedPlace, decode_places, encode_places
 from penstock.spark.zeroeventhub.places import decode_landed as decode_remote
 
-plain = st.builds(Place, st.integers(1, 9), st.lists(st.integers(0, 10**18), min_size=1, max_size=20).map(tuple))
+plain = st.builds(FeedPlace, st.integers(1, 9), st.lists(st.integers(0, 10**18), min_size=1, max_size=20).map(tuple))
 marks = st.none() | st.integers(0, 99)
 places = st.dictionaries(
     st.text(),
     st.builds(
-        Place,
+        FeedPlace,
         plain.map(lambda p: p.epoch),
         plain.map(lambda p: p.offsets),
         st.none() | plain,
@@ -28,7 +28,7 @@ places = st.dictionaries(
 
 
 @given(places)
-def test_a_place_comes_back_from_json_as_it_was(given: dict[str, Place]) -> None:
+def test_a_place_comes_back_from_json_as_it_was(given: dict[str, FeedPlace]) -> None:
     assert decode_places(json.loads(json.dumps(encode_places(given)))) == given
 
 

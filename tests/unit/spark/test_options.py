@@ -476,14 +476,14 @@ def test_pages_are_asked_for_with_headers_and_event_types_of_the_options() -> No
 def test_subscription_may_be_defined_by_owner_event_types_and_group() -> None:
     options = nakadi.parse_subscription_options(DEFINED | {"consumerGroup": "x", "readFrom": "end"})
 
-    assert isinstance(options.subscription, nakadi.Definition)
+    assert isinstance(options.subscription, nakadi.WantedSubscription)
     assert options.subscription.members() == {
         "owning_application": "lake",
         "event_types": ["a.b", "c.d"],
         "consumer_group": "x",
         "read_from": "end",
     }
-    assert nakadi.parse_subscription_options(DEFINED).subscription == nakadi.Definition(
+    assert nakadi.parse_subscription_options(DEFINED).subscription == nakadi.WantedSubscription(
         owning_application="lake", event_types=("a.b", "c.d"), consumer_group="default", read_from="begin"
     )
 

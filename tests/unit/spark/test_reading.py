@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range
-from penstock.spark.reading import Part, read_range, sifted
+from penstock.spark.reading import PagePart, read_range, sifted
 
 ALL = Heads(1, (0, 0), (0, 1000))
 WANTED = Range("order.placed", 1, 2, 1, 100, 110)
@@ -39,7 +39,7 @@ class Told:
         self.asked: list[Range] = []
         self._heads = heads
 
-    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:
+    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[PagePart]:
         assert not with_headers
         self.asked.append(wanted)
         end = wanted.start
@@ -47,7 +47,7 @@ class Told:
             if isinstance(each, PenstockError):
                 raise each
             end += each.num_rows
-            yield Part(each, end)
+            yield PagePart(each, end)
 
     def heads(self, event_type: str) -> Heads:
         assert event_type == "order.placed"
@@ -167,7 +167,7 @@ class Sifting(Told):
         super().__init__()
         self.sifted = list(pages)
 
-    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[Part]:  # noqa: ARG002
+    def page(self, wanted: Range, *, with_headers: bool) -> Iterator[PagePart]:  # noqa: ARG002
         self.asked.append(wanted)
         batches, left_out, end = self.sifted.pop(0)
         yield from sifted(batches, wanted, str(left_out), cursor(end))

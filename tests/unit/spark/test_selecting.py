@@ -1,6 +1,6 @@
 import pyarrow as pa
 
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.selecting import selected
 
 HEADERS = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
@@ -12,7 +12,7 @@ def test_selected_columns_have_the_order_and_nullability_of_the_query() -> None:
         schema=pa.schema([pa.field("number", pa.int64(), nullable=False), ("headers", HEADERS), ("data", pa.string())]),
     )
 
-    found = selected(rows, [Column("data", True), Column("headers", True), Column("number", True)])
+    found = selected(rows, [QueryColumn("data", True), QueryColumn("headers", True), QueryColumn("number", True)])
 
     assert found.schema == pa.schema([("data", pa.string()), ("headers", HEADERS), ("number", pa.int64())])
     assert found.to_pylist() == [{"data": "1", "headers": [("a", "b")], "number": 40}]

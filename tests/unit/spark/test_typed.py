@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 
 from penstock.spark import typed
-from penstock.spark.typed import Typed
+from penstock.spark.typed import TypedDecoder
 from tests.exhaustive import examples
 from tests.unit.spark.kinds import struct
 
@@ -21,7 +21,7 @@ WORTH_IT = 1_000
 
 
 def decode(ddl: str, texts: list[str], *, rescues: bool = True) -> list[tuple[Any, Any]]:
-    events, rests = Typed(struct(ddl), rescues=rescues)(pa.array(texts, pa.string()))
+    events, rests = TypedDecoder(struct(ddl), rescues=rescues)(pa.array(texts, pa.string()))
     events.validate(full=True)
     return list(zip(events.to_pylist(), rests.to_pylist() if rests else [None] * len(texts), strict=True))
 
@@ -77,7 +77,7 @@ fitting = st.fixed_dictionaries(
 def test_event_decodes_alike_beside_any_other_events(ddl: str, texts: list[str]) -> None:
     together = decode(ddl, texts)
 
-    events, rests = Typed(struct(ddl), rescues=True)._fitted(pa.array(texts, pa.string()))
+    events, rests = TypedDecoder(struct(ddl), rescues=True)._fitted(pa.array(texts, pa.string()))
     assert together == list(zip(events.to_pylist(), rests.to_pylist(), strict=True))
     assert [event for event, _ in decode(ddl, texts, rescues=False)] == [event for event, _ in together]
 
@@ -86,7 +86,7 @@ def test_fitting_events_are_decoded_by_arrow(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: Any) -> None:
         raise AssertionError("fitted one by one")
 
-    monkeypatch.setattr(Typed, "_fitted", refuse)
+    monkeypatch.setattr(TypedDecoder, "_fitted", refuse)
     event = '{"i":1,"t":"2026-01-01T10:00:00Z","y":"2026-01-01","n":"7.25","o":{"l":[{"d":1}]},"p":{"i":1}}'
 
     assert [rest for _, rest in decode(MAPS, [event] * 3)] == [None] * 3
@@ -94,8 +94,8 @@ def test_fitting_events_are_decoded_by_arrow(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_event_that_does_not_fit_slows_down_those_beside_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted, fit = [], Typed._fitted
-    monkeypatch.setattr(Typed, "_fitted", lambda self, texts: (fitted.append(len(texts)), fit(self, texts))[1])
+    fitted, fit = [], TypedDecoder._fitted
+    monkeypatch.setattr(TypedDecoder, "_fitted", lambda self, texts: (fitted.append(len(texts)), fit(self, texts))[1])
     texts = [json.dumps({"i": number}) for number in range(WORTH_IT)]
     texts[700] = '{"i":"x"}'
 
@@ -117,7 +117,7 @@ def test_no_events_are_none() -> None:
 
 def test_the_type_is_the_one_that_spark_expects() -> None:
     kind = struct(MAPS)
-    events, _ = Typed(kind, rescues=True)(pa.array([json.dumps({"q": [{"a": 1}]}), "{}"]))
+    events, _ = TypedDecoder(kind, rescues=True)(pa.array([json.dumps({"q": [{"a": 1}]}), "{}"]))
 
     assert events.type.equals(to_arrow_type(kind, timezone="UTC"))
 
@@ -125,6 +125,6 @@ def test_the_type_is_the_one_that_spark_expects() -> None:
 def test_a_slice_of_events_is_read_from_where_it_begins_to_where_it_ends() -> None:
     texts = pa.array([f'{{"i":{number}}}' for number in range(10)])
 
-    events, _ = Typed(struct("i:bigint"), rescues=True)(texts[3:7])
+    events, _ = TypedDecoder(struct("i:bigint"), rescues=True)(texts[3:7])
 
     assert events.to_pylist() == [{"i": 3}, {"i": 4}, {"i": 5}, {"i": 6}]

@@ -5,10 +5,10 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from penstock.cli.checkpoint.keeper import UNKNOWN, Behind, Processor, Standing, Told
+from penstock.cli.checkpoint.keeper import UNKNOWN, Behind, ProcessorEntry, ProcessorIntervention, TrancheProgress
 from penstock.errors import GroupNotFound
 from penstock.processing.checkpoints.checkpoint import Request
-from penstock.processing.checkpoints.database import DatabaseCheckpoints, Kept, ParkedAt, kept_in
+from penstock.processing.checkpoints.database import DatabaseCheckpoints, ParkedAt, StoredPosition, kept_in
 
 if TYPE_CHECKING:
     from penstock.cli.checkpoint.gaps import Gaps
@@ -28,15 +28,15 @@ class DatabaseKeeper:
         self._table = table
         self._gaps = gaps
 
-    def processors(self) -> Sequence[Processor]:
+    def processors(self) -> Sequence[ProcessorEntry]:
         """Return those whose positions are kept, by name."""
         groups = groupby(self._kept(), key=lambda kept: kept.processor)
         return [self._processor(name, list(kept)) for name, kept in groups]
 
-    def standings(self, processor: str) -> Sequence[Standing]:
+    def standings(self, processor: str) -> Sequence[TrancheProgress]:
         """Return how far a processor is."""
         return [
-            Standing(kept.tranche, kept.position, *self._behind(kept), kept.parked, time_text(kept.updated_at))
+            TrancheProgress(kept.tranche, kept.position, *self._behind(kept), kept.parked, time_text(kept.updated_at))
             for kept in self._kept()
             if kept.processor == processor
         ] or self._not_found(processor)
@@ -49,11 +49,11 @@ class DatabaseKeeper:
         """Move positions, all or none; it is remembered. It may be given ones that it does not have yet."""
         self._checkpoints(processor).move(positions, reason=reason, adds=True)
 
-    def history(self, processor: str, limit: int) -> Sequence[Told]:
+    def history(self, processor: str, limit: int) -> Sequence[ProcessorIntervention]:
         """Return what was done to a processor over its head, the newest first."""
         self.standings(processor)
         return [
-            Told(time_text(each.at), each.tranche, each.came_from, each.went_to, each.reason)
+            ProcessorIntervention(time_text(each.at), each.tranche, each.came_from, each.went_to, each.reason)
             for each in self._checkpoints(processor).history(limit)
         ]
 
@@ -72,11 +72,11 @@ class DatabaseKeeper:
         self.standings(processor)
         self._checkpoints(processor).forget()
 
-    def _processor(self, name: str, kept: Sequence[Kept]) -> Processor:
+    def _processor(self, name: str, kept: Sequence[StoredPosition]) -> ProcessorEntry:
         reads = sorted({each.tranche.rpartition("/")[0] or each.tranche for each in kept})
         behind = [self._behind(each) for each in kept]
         gaps, lags = [each.gap for each in behind], [each.lag_seconds for each in behind]
-        return Processor(
+        return ProcessorEntry(
             name,
             reads,
             len(kept),
@@ -86,16 +86,16 @@ class DatabaseKeeper:
             time_text(max(each.updated_at for each in kept)),
         )
 
-    def _behind(self, kept: Kept) -> Behind:
+    def _behind(self, kept: StoredPosition) -> Behind:
         return UNKNOWN if self._gaps is None else self._gaps.of(kept.tranche, kept.position)
 
     def _checkpoints(self, processor: str) -> DatabaseCheckpoints:
         return DatabaseCheckpoints(self._url, processor, table=self._table)
 
-    def _kept(self) -> Sequence[Kept]:
+    def _kept(self) -> Sequence[StoredPosition]:
         return kept_in(self._url, table=self._table)
 
-    def _not_found(self, processor: str) -> Sequence[Standing]:
+    def _not_found(self, processor: str) -> Sequence[TrancheProgress]:
         raise GroupNotFound.of("checkpoint-not-found", processor=processor)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from penstock.cli.checkpoint.keeper import Processor, Standing, Told
+from penstock.cli.checkpoint.keeper import ProcessorEntry, ProcessorIntervention, TrancheProgress
 from penstock.cli.checkpoint.places import check_epoch
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.client import Client, ConsumerGroupDetails, NewPosition, PositionReset
 from penstock.errors import GroupNotFound
 from penstock.processing.checkpoints.checkpoint import Request
@@ -20,17 +20,17 @@ class HubKeeper:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def processors(self) -> Sequence[Processor]:
+    def processors(self) -> Sequence[ProcessorEntry]:
         """Return those whose positions are kept, by name."""
         return [
-            Processor(each.name, each.event_types, None, each.gap, each.lag_seconds, None, None)
+            ProcessorEntry(each.name, each.event_types, None, each.gap, each.lag_seconds, None, None)
             for each in self._client.consumer_groups(kind=PROCESSOR)
         ]
 
-    def standings(self, processor: str) -> Sequence[Standing]:
+    def standings(self, processor: str) -> Sequence[TrancheProgress]:
         """Return how far a processor is."""
         return [
-            Standing(
+            TrancheProgress(
                 encode_tranche(each.event_type, each.partition),
                 FeedPosition(each.epoch, each.offset).encode(),
                 each.gap,
@@ -53,7 +53,7 @@ class HubKeeper:
         """Move positions, all or none; it is remembered. A processor that is new is begun with them.
 
         Raises:
-            Failure: the group has other partitions, or a feed is in another epoch than a position says.
+            CommandFailure: the group has other partitions, or a feed is in another epoch than a position says.
         """
         places = {decode_tranche(each): FeedPosition.decode(str(to)) for each, to in positions.items()}
         try:
@@ -68,11 +68,11 @@ class HubKeeper:
             check_epoch(each.event_type, places[each.event_type, each.partition].epoch, each.epoch)
         self._client.reset_positions(processor, items, reason=reason)
 
-    def history(self, processor: str, limit: int) -> Sequence[Told]:
+    def history(self, processor: str, limit: int) -> Sequence[ProcessorIntervention]:
         """Return what was done to a processor over its head, the newest first."""
         self._group(processor)
         return [
-            Told(
+            ProcessorIntervention(
                 each.at,
                 encode_tranche(each.event_type, each.partition),
                 None if each.came_from is None else FeedPosition(each.epoch, each.came_from).encode(),
@@ -86,7 +86,7 @@ class HubKeeper:
         """Say that there are none here.
 
         Raises:
-            Failure: always.
+            CommandFailure: always.
         """
         self._none_are_parked(processor)
 
@@ -100,7 +100,7 @@ class HubKeeper:
         """Say that there are none here.
 
         Raises:
-            Failure: always.
+            CommandFailure: always.
         """
         self._none_are_parked(processor)
 
@@ -115,10 +115,12 @@ class HubKeeper:
         except GroupNotFound:
             raise GroupNotFound.of("checkpoint-not-found", processor=processor) from None
         if found.kind != PROCESSOR:
-            raise Failure(f"{processor} is a {found.kind}, not a processor", "`penstock groups` shows and moves it.")
+            raise CommandFailure(
+                f"{processor} is a {found.kind}, not a processor", "`penstock groups` shows and moves it."
+            )
         return found
 
     def _none_are_parked(self, processor: str) -> NoReturn:
         self._group(processor)
         detail = f"the hub keeps the positions of {processor}, and no streams that are parked"
-        raise Failure(detail, "They are kept in a database, with the positions: name it with --database.")
+        raise CommandFailure(detail, "They are kept in a database, with the positions: name it with --database.")

@@ -59,7 +59,7 @@ class Behind(NamedTuple):
 UNKNOWN: Final = Behind(None, None)
 
 
-class Processor(NamedTuple):
+class ProcessorEntry(NamedTuple):
     """A processor whose positions are kept."""
 
     processor: str
@@ -77,7 +77,7 @@ class Processor(NamedTuple):
     """When a position was moved last; None: that is not told here."""
 
 
-class Standing(NamedTuple):
+class TrancheProgress(NamedTuple):
     """How far a processor is in a tranche."""
 
     tranche: str
@@ -88,7 +88,7 @@ class Standing(NamedTuple):
     updated_at: str
 
 
-class Told(NamedTuple):
+class ProcessorIntervention(NamedTuple):
     """Something that was done to a processor over its head."""
 
     at: str
@@ -105,11 +105,11 @@ class Keeper(Protocol):
         NotFound: (whatever is asked of a processor) nothing is kept of it.
     """
 
-    def processors(self) -> Sequence[Processor]:
+    def processors(self) -> Sequence[ProcessorEntry]:
         """Return those whose positions are kept, by name."""
         ...
 
-    def standings(self, processor: str) -> Sequence[Standing]:
+    def standings(self, processor: str) -> Sequence[TrancheProgress]:
         """Return how far a processor is."""
         ...
 
@@ -121,7 +121,7 @@ class Keeper(Protocol):
         """Move positions, all or none; it is remembered."""
         ...
 
-    def history(self, processor: str, limit: int) -> Sequence[Told]:
+    def history(self, processor: str, limit: int) -> Sequence[ProcessorIntervention]:
         """Return what was done to a processor over its head, the newest first."""
         ...
 

@@ -11,8 +11,8 @@ from penstock.cli.checkpoint.keeper import (
     Keeper,
     KeptInOption,
     ProcessorArgument,
-    Standing,
     TableOption,
+    TrancheProgress,
 )
 from penstock.cli.checkpoint.opening import given_url, keeper
 from penstock.cli.options import URL, OutputOption
@@ -23,7 +23,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what wo
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-class Step(NamedTuple):
+class PositionMove(NamedTuple):
     """A position that is moved."""
 
     tranche: str
@@ -55,13 +55,13 @@ def set_position(
     that runs is noticed with its next commit, and ends.
     """
     from penstock.cli.checkpoint.places import checked_place, checked_position
-    from penstock.cli.failures import MISUSED, Failure
+    from penstock.cli.failures import MISUSED, CommandFailure
 
     with keeper(database, table, url) as kept:
         before = _standings(kept, processor)
         if before and tranche not in before:
             hint = f"Name one that it has: {', '.join(before)}."
-            raise Failure(f"{processor} has no tranche {tranche!r}", hint, status=MISUSED)
+            raise CommandFailure(f"{processor} has no tranche {tranche!r}", hint, status=MISUSED)
         came_from = before.get(tranche)
         asked_at = None if database is None else given_url(context, url)  # A hub that keeps them looks itself.
         if asked_at is None:
@@ -120,7 +120,7 @@ def rewind(
         _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)
 
 
-def summary(steps: Sequence[Step]) -> str:
+def summary(steps: Sequence[PositionMove]) -> str:
     """Return in words how many positions are moved, and what that means where that can be told.
 
     >>> summary([Step("order.placed/0", "1:30", "1:10"), Step("order.placed/1", None, "1:7")])
@@ -140,7 +140,7 @@ def summary(steps: Sequence[Step]) -> str:
     return ", ".join(told)
 
 
-def distance(step: Step) -> int | None:
+def distance(step: PositionMove) -> int | None:
     """Return by how many events a feed's position is moved; None: it is none, or of another epoch."""
     from penstock.errors import BadParameter
     from penstock.processing.sources.feed_position import FeedPosition
@@ -157,7 +157,7 @@ def _standings(kept: Keeper, processor: str) -> dict[str, int | str]:
     from penstock.errors import NotFound
 
     try:
-        found: Sequence[Standing] = kept.standings(processor)
+        found: Sequence[TrancheProgress] = kept.standings(processor)
     except NotFound:
         return {}
     return {each.tranche: each.position for each in found}
@@ -165,10 +165,10 @@ def _standings(kept: Keeper, processor: str) -> dict[str, int | str]:
 
 def _steps(
     kept: Keeper, processor: str, before: Mapping[str, int | str], wanted: Mapping[str, int | str]
-) -> list[Step]:
+) -> list[PositionMove]:
     """Return what is to be moved. Where a position stays, streams may have done more nevertheless."""
     further = kept.further(processor, wanted)
-    steps = [Step(each, before.get(each), to, further.get(each, 0)) for each, to in wanted.items()]
+    steps = [PositionMove(each, before.get(each), to, further.get(each, 0)) for each, to in wanted.items()]
     return [each for each in steps if each.went_to != each.came_from or each.streams_again]
 
 
@@ -188,10 +188,10 @@ def _places_of(kept: Keeper, processor: str, tranches: Sequence[str] | None) -> 
     """Return where a processor is, in those tranches that are named, or in all.
 
     Raises:
-        Failure: it has parked streams there, which whoever begins where it is would never be given.
+        CommandFailure: it has parked streams there, which whoever begins where it is would never be given.
     """
     from penstock.cli.event_line import bare
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.cli.output import counted
 
     standings = {each.tranche: each for each in kept.standings(processor)}
@@ -203,7 +203,7 @@ def _places_of(kept: Keeper, processor: str, tranches: Sequence[str] | None) -> 
             f"Who begins where {processor} is would never be given their events, which are before that: retry or drop"
             " them first."
         )
-        raise Failure(f"{processor} has parked {counted(len(parked), 'stream')} there: {shown}", hint)
+        raise CommandFailure(f"{processor} has parked {counted(len(parked), 'stream')} there: {shown}", hint)
     return {each: standings[each].position for each in meant}
 
 
@@ -219,7 +219,7 @@ def _places(tranches: Sequence[str], url: str, asked: Mapping[str, Any]) -> dict
 def _carry_out(
     kept: Keeper,
     processor: str,
-    steps: Sequence[Step],
+    steps: Sequence[PositionMove],
     reason: str | None,
     *,
     is_new: bool,

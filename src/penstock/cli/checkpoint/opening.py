@@ -20,7 +20,7 @@ def keeper(database: str | None, table: str = TABLE, url: str = URL, *, gaps_at:
         gaps_at: With a database, the address of the hub that tells how far positions are behind; None: nobody does.
 
     Raises:
-        Failure: the database cannot be used; says why.
+        CommandFailure: the database cannot be used; says why.
     """
     from penstock.cli.hub import open_client
 
@@ -33,11 +33,11 @@ def keeper(database: str | None, table: str = TABLE, url: str = URL, *, gaps_at:
     from penstock.cli.checkpoint.database_keeper import DatabaseKeeper
     from penstock.cli.database import explained, is_new
     from penstock.cli.database_url import file_of
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     if is_new(database):
         hint = "Correct --database: it names the one in which the processor keeps its positions."
-        raise Failure(f"there is no file {file_of(database)}", hint)
+        raise CommandFailure(f"there is no file {file_of(database)}", hint)
     with explained(database):
         if gaps_at is None:
             yield DatabaseKeeper(database, table)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import typer
 
-from penstock.cli.failures import MISUSED, Failure
+from penstock.cli.failures import MISUSED, CommandFailure
 from penstock.cli.hub import open_client
 from penstock.cli.output import tell
 from penstock.client import Client
@@ -37,20 +37,20 @@ class Places:
         """Return the position in a tranche.
 
         Raises:
-            Failure: the tranche is no partition of a feed, or the feed has none such.
+            CommandFailure: the tranche is no partition of a feed, or the feed has none such.
             EventTypeNotFound: there is no such feed.
         """
         try:
             event_type, partition = decode_tranche(tranche)
         except BadParameter:
             hint = "`penstock checkpoint set` moves it to a position that you say."
-            raise Failure(f"{tranche!r} is no partition of a feed: only of feeds a hub can tell", hint) from None
+            raise CommandFailure(f"{tranche!r} is no partition of a feed: only of feeds a hub can tell", hint) from None
         if event_type not in self._known:
             self._known[event_type] = self._all(event_type)
         try:
             return self._known[event_type][partition].encode()
         except KeyError:
-            raise Failure(
+            raise CommandFailure(
                 f"{event_type!r} has no partition {partition}", "Is it the right hub? --url says which."
             ) from None
 
@@ -89,7 +89,7 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
     Of what is no feed of a hub's it cannot tell, nor where it is away, which is said.
 
     Raises:
-        Failure: the feed is not there, has no such partition or offset, or is in another epoch.
+        CommandFailure: the feed is not there, has no such partition or offset, or is in another epoch.
         BadParameter: it is no position of a feed.
     """
     if before is not None and (isinstance(before, int) or _epoch(before) is None):
@@ -104,7 +104,7 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
     except EventTypeNotFound:
         if _epoch(given) is None:  # Other sources have tranches with a slash, too.
             return checked_position(given, before)
-        raise Failure(
+        raise CommandFailure(
             f"the hub at {url} has no feed {event_type!r}", "Is it the right hub? --hub says which."
         ) from None
     except PenstockError as error:
@@ -114,13 +114,13 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
         return checked_position(given, before)
     if partition not in found:
         hint = f"Name one that it has: {', '.join(encode_tranche(event_type, each) for each in sorted(found)[:10])}."
-        raise Failure(f"{event_type!r} has no partition {partition}", hint, status=MISUSED)
+        raise CommandFailure(f"{event_type!r} has no partition {partition}", hint, status=MISUSED)
     position, there = _of_feed(given, found[partition].epoch), found[partition]
     place = FeedPosition.decode(position)
     check_epoch(event_type, place.epoch, there.epoch)
     if place.offset > there.head:
         hint = f"{there.head} is the offset that its next event will have: name that, or one before it."
-        raise Failure(f"{tranche} has no offset {place.offset}: it ends at {there.head}", hint, status=MISUSED)
+        raise CommandFailure(f"{tranche} has no offset {place.offset}: it ends at {there.head}", hint, status=MISUSED)
     return position
 
 
@@ -128,7 +128,7 @@ def check_epoch(event_type: str, asked: int, found: int) -> None:
     """Raise a Failure unless a feed is in the epoch that a position says."""
     if asked != found:
         detail = f"{event_type!r} is in epoch {found}, not {asked}: it was created again"
-        raise Failure(detail, f"Offsets of epoch {asked} mean nothing there: say {found}:OFFSET.")
+        raise CommandFailure(detail, f"Offsets of epoch {asked} mean nothing there: say {found}:OFFSET.")
 
 
 def _epoch(position: str) -> int | None:

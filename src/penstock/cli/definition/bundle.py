@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from penstock.cli.definition.document import Document, Place, Unreadable
+from penstock.cli.definition.document import Document, FileLine, Unreadable
 from penstock.cli.definition.openapi import WHY_LEFT_OUT, Plain, dialect_of, why_no_schema
 from penstock.schema.traversal import MISSING, Pointer, Schema, children, format_pointer, steps, target
 
-Opening = Callable[[Path, Place], Document]
+Opening = Callable[[Path, FileLine], Document]
 """Returns the document in a file, to which a place refers."""
 
 _CHAIN_MAX: Final = 100
@@ -41,7 +41,7 @@ class Bundle:
     left_out: tuple[str, ...]
     """What could not be said in JSON Schema, in sentences."""
 
-    def place(self, at: Pointer) -> Place:
+    def place(self, at: Pointer) -> FileLine:
         """Return where what is at *at* in the schema comes from, or what it stands in."""
         origin = self.origin
         if at[:1] == ("definitions",) and at[1:2] and at[1] in self.carried:
@@ -49,7 +49,7 @@ class Bundle:
         return origin.document.place(origin.at + at)
 
 
-def bundled(reference: str, home: Document, place: Place, opened: Opening) -> Bundle:
+def bundled(reference: str, home: Document, place: FileLine, opened: Opening) -> Bundle:
     """Return the schema to which *reference* leads, as in `openapi.yaml#/components/schemas/Order`.
 
     Args:
@@ -92,7 +92,7 @@ class _Bundling:
         told = tuple(_told(word, places) for word, places in sorted(self._left_out.items()))
         return Bundle(schema, origin, self._carried, told)
 
-    def end(self, reference: str, home: Document, place: Place) -> Origin:
+    def end(self, reference: str, home: Document, place: FileLine) -> Origin:
         """Return where *reference* leads to, past what only refers on."""
         for _ in range(_CHAIN_MAX):
             origin = self._follow(reference, home, place)
@@ -104,7 +104,7 @@ class _Bundling:
             reference, home, place = value["$ref"], origin.document, origin.document.place(origin.at)
         raise Unreadable(place, f"{reference!r} leads from one reference to the next without end")
 
-    def _follow(self, reference: str, home: Document, place: Place) -> Origin:
+    def _follow(self, reference: str, home: Document, place: FileLine) -> Origin:
         file, _, fragment = reference.partition("#")
         if "://" in file:
             raise Unreadable(place, f"{reference!r} is on another machine, where nothing is fetched from: copy it here")

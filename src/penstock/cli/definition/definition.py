@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.cli.definition.bundle import Bundle, bundled
-from penstock.cli.definition.document import Document, Place, Unreadable
+from penstock.cli.definition.document import Document, FileLine, Unreadable
 from penstock.cli.definition.json_text import json_document
 from penstock.cli.definition.openapi import why_no_schema
 from penstock.cli.definition.yaml_text import yaml_documents
@@ -45,7 +45,7 @@ class Definition:
         return name if isinstance(name, str) and name else "(without a name)"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> FileLine:
         """Where it begins."""
         return self.document.place(self.at)
 
@@ -54,7 +54,7 @@ class Definition:
         """What was left out of its schema on the way."""
         return self.bundle.left_out if self.bundle else ()
 
-    def found_at(self, finding: GuidelineFinding) -> Place:
+    def found_at(self, finding: GuidelineFinding) -> FileLine:
         """Return where *finding* was found."""
         at = _steps(finding.pointer)
         if finding.within == "definition":
@@ -63,7 +63,7 @@ class Definition:
             return self.bundle.place(at)
         return self.document.place((*self.at, "schema", *(at if self.is_inline else ("schema",))))
 
-    def field_at(self, field: str) -> Place:
+    def field_at(self, field: str) -> FileLine:
         """Return where a field is that an error names as in `options.retention_time` or `annotations[team/owner]`."""
         return self.document.place(self.at + tuple(bracketed or plain for bracketed, plain in _STEP.findall(field)))
 
@@ -113,7 +113,7 @@ class Library:
             self._known[file] = _documents(file)
         return self._known[file]
 
-    def opened(self, file: Path, place: Place) -> Document:
+    def opened(self, file: Path, place: FileLine) -> Document:
         """Return the first document of *file*, to which *place* refers.
 
         Raises:
@@ -133,11 +133,11 @@ def _documents(file: Path) -> list[Document]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise Unreadable(Place(name, line), f"not UTF-8: byte {raw[error.start]:02X}") from None
+        raise Unreadable(FileLine(name, line), f"not UTF-8: byte {raw[error.start]:02X}") from None
     is_json = file.suffix.lower() in _JSON or (is_stdin and text.lstrip()[:1] in ("{", "["))
     found = [json_document(text, name)] if is_json else yaml_documents(text, name)
     if not found:
-        raise Unreadable(Place(name, 1), "it is empty: a definition of an event type is wanted")
+        raise Unreadable(FileLine(name, 1), "it is empty: a definition of an event type is wanted")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from penstock.schema.traversal import Pointer
 
 
-class Place(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file."""
 
     file: str
@@ -20,7 +20,7 @@ class Place(NamedTuple):
 class Unreadable(Exception):
     """A file holds what cannot be understood. Says where, and what would be right."""
 
-    def __init__(self, place: Place, reason: str) -> None:
+    def __init__(self, place: FileLine, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
         self.place = place
         self.reason = reason
@@ -35,8 +35,8 @@ class Document:
     lines: Mapping[Pointer, int]
     """The line of each value that is a member of something, and of the document itself, counted from 1."""
 
-    def place(self, at: Pointer) -> Place:
+    def place(self, at: Pointer) -> FileLine:
         """Return where the value at *at* stands, or what it would stand in where it is not there."""
         while at not in self.lines and at:
             at = at[:-1]
-        return Place(self.file, self.lines.get(at, 1))
+        return FileLine(self.file, self.lines.get(at, 1))

@@ -5,7 +5,7 @@ import math
 import re
 from typing import Any, Final
 
-from penstock.cli.definition.document import Document, Place, Unreadable
+from penstock.cli.definition.document import Document, FileLine, Unreadable
 from penstock.schema.traversal import Pointer
 
 LEVELS_MAX: Final = 200
@@ -65,7 +65,7 @@ class _Reading:
             within = (*at, key)
             if key in found:
                 first = self.lines[within]
-                raise Unreadable(Place(self._file, line), f"the key {key!r} stands twice, first on line {first}")
+                raise Unreadable(FileLine(self._file, line), f"the key {key!r} stands twice, first on line {first}")
             self.lines[within] = line
             self._take(":")
             found[key] = self._value(within)
@@ -139,4 +139,4 @@ class _Reading:
         return self._counted[1]
 
     def _wrong(self, reason: str) -> Unreadable:
-        return Unreadable(Place(self._file, self._text.count("\n", 0, self._at) + 1), f"not valid JSON: {reason}")
+        return Unreadable(FileLine(self._file, self._text.count("\n", 0, self._at) + 1), f"not valid JSON: {reason}")

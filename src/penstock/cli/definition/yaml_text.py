@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from penstock.cli.definition.document import Document, Place, Unreadable
+from penstock.cli.definition.document import Document, FileLine, Unreadable
 from penstock.schema.traversal import Pointer
 
 VALUES_MAX: Final = 200_000
@@ -41,10 +41,10 @@ def yaml_documents(text: str, file: str) -> list[Document]:
         documents = list(_Reading(text, file).documents())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise Unreadable(Place(file, mark.line + 1 if mark else 1), f"not valid YAML: {error.problem}") from None
+        raise Unreadable(FileLine(file, mark.line + 1 if mark else 1), f"not valid YAML: {error.problem}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise Unreadable(Place(file, line), f"not valid YAML: {error.reason}") from None
+        raise Unreadable(FileLine(file, line), f"not valid YAML: {error.reason}") from None
     return [document for document in documents if document.value is not None]
 
 
@@ -166,7 +166,7 @@ class _Reading:
             raise self._wrong(event, "a text holds half of a surrogate pair, which is no character") from None
 
     def _wrong(self, event: Any, reason: str) -> Unreadable:
-        return Unreadable(Place(self._file, _line(event)), reason)
+        return Unreadable(FileLine(self._file, _line(event)), reason)
 
 
 def _integer(text: str) -> int:

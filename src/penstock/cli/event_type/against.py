@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.event_type.plan import Plan, planned, reasons
-from penstock.cli.failures import Failure
+from penstock.cli.event_type.plan import EventTypePlan, planned, reasons
+from penstock.cli.failures import CommandFailure
 from penstock.errors import Conflict, EventTypeNotFound, Forbidden, Invalid, NotOffered, TooLarge, WrongAddress
 from penstock.schema.guidelines import GuidelineFinding, reason_for
 from penstock.schema.guidelines.rules import BACKWARD_COMPATIBLE
@@ -19,7 +19,7 @@ class Against:
     """What a hub has, and what would become of it."""
 
     url: str
-    plan: Plan
+    plan: EventTypePlan
     version: str | None
     """The version of the schema that the hub has; None: it has no such event type."""
     schema: "Compatibility | None"
@@ -56,7 +56,7 @@ def against(url: str, client: "Client", wanted: Mapping[str, Any], *, allow_reor
 
     Raises:
         PenstockError: it cannot be asked.
-        Failure: it is of a version that this one does not understand.
+        CommandFailure: it is of a version that this one does not understand.
     """
     name = wanted["name"]
     try:
@@ -78,7 +78,7 @@ def against(url: str, client: "Client", wanted: Mapping[str, Any], *, allow_reor
     )
 
 
-def _refusals(client: "Client", plan: Plan) -> list[str]:
+def _refusals(client: "Client", plan: EventTypePlan) -> list[str]:
     """Return what the hub says against the *plan*: it has limits, features and guidelines that nobody else knows."""
     if not plan.steps:
         return []
@@ -86,7 +86,9 @@ def _refusals(client: "Client", plan: Plan) -> list[str]:
     try:
         client.check_definition({**plan.body, **more}, allow_reordering=plan.allow_reordering)
     except WrongAddress as error:
-        raise Failure("the hub cannot tell what it would take: is it of another version than this command?") from error
+        raise CommandFailure(
+            "the hub cannot tell what it would take: is it of another version than this command?"
+        ) from error
     except (Invalid, Conflict, Forbidden, NotOffered, TooLarge) as error:
         return list(error.fields.get("broken") or reasons(error))
     return []

@@ -11,9 +11,9 @@ from penstock.cli.options import URL, OutputOption, UrlOption
 if TYPE_CHECKING:
     from penstock.cli.definition.definition import Definition
     from penstock.cli.event_type.against import Against
-    from penstock.cli.event_type.checked import Checked
-    from penstock.cli.event_type.plan import Plan
-    from penstock.cli.failures import Failure
+    from penstock.cli.event_type.checked import CheckedDefinition
+    from penstock.cli.event_type.plan import EventTypePlan
+    from penstock.cli.failures import CommandFailure
     from penstock.client import Client
 
 _BROKEN_TOLD_MAX: Final = 10
@@ -68,11 +68,11 @@ def _valid(files: Sequence[Any], *, dry_run: bool) -> "list[Definition]":
     Of what has no effect yet in them, the hub warns; in a *dry_run* this does.
 
     Raises:
-        Failure: one of them is none that a hub would take.
+        CommandFailure: one of them is none that a hub would take.
     """
     from penstock.cli.event_line import bare
     from penstock.cli.event_type.checked import checked
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.cli.output import tell
 
     found, unreadable = read(files)
@@ -80,7 +80,7 @@ def _valid(files: Sequence[Any], *, dry_run: bool) -> "list[Definition]":
     wrong = [str(each) for each in unreadable]
     wrong += [f"{fault.place}: {each.definition.name}: {fault.reason}" for each in checks for fault in each.faults]
     if wrong:
-        raise Failure("nothing was changed, since definitions are wrong", "\n".join(map(bare, wrong)))
+        raise CommandFailure("nothing was changed, since definitions are wrong", "\n".join(map(bare, wrong)))
     for each in checks:
         for note in each.definition.notes:
             tell(bare(f"{each.definition.name}: {note}"))
@@ -92,7 +92,7 @@ def _valid(files: Sequence[Any], *, dry_run: bool) -> "list[Definition]":
     return found
 
 
-def _tell_broken(checks: "Sequence[Checked]") -> None:
+def _tell_broken(checks: "Sequence[CheckedDefinition]") -> None:
     """Tell which event types do not keep guidelines that others are to be able to rely on."""
     from penstock.cli.event_line import bare
     from penstock.cli.output import counted, tell
@@ -110,12 +110,12 @@ def _tell_broken(checks: "Sequence[Checked]") -> None:
 
 def _refuse(plans: "Sequence[Against]") -> None:
     from penstock.cli.event_line import bare
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     wrong = [bare(f"{each.plan.name}: {refusal}") for each in plans for refusal in each.refused]
     if wrong:
         hint = "`penstock event-type check FILE --against URL` shows every change, and what to do instead."
-        raise Failure("nothing was changed, since the hub would refuse it", "\n".join([*wrong, hint]))
+        raise CommandFailure("nothing was changed, since the hub would refuse it", "\n".join([*wrong, hint]))
 
 
 def _carry_out(client: "Client", plans: "Sequence[Against]") -> "list[Against]":
@@ -147,7 +147,7 @@ def _done(client: "Client", each: "Against") -> "Against":
     return each
 
 
-def _do(client: "Client", plan: "Plan") -> None:
+def _do(client: "Client", plan: "EventTypePlan") -> None:
     for step in plan.steps:
         match step:
             case "create":
@@ -159,15 +159,15 @@ def _do(client: "Client", plan: "Plan") -> None:
                 client.grow_partitions(plan.name, plan.partitions[1])
 
 
-def _half_way(reason: str, plans: "Sequence[Against]", number: int) -> "Failure":
+def _half_way(reason: str, plans: "Sequence[Against]", number: int) -> "CommandFailure":
     """Say which event types are done already where one of them could not be."""
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     done = [each.plan.name for each in plans[:number] if each.plan.steps]
     rest = [each.plan.name for each in plans[number + 1 :] if each.plan.steps]
     lines = [f"Done before it: {_listed(done)}. Not tried: {_listed(rest)}."]
     lines.append("Run it again when that is mended: what is done is left alone.")
-    return Failure(f"{plans[number].plan.name}: {reason}", "\n".join(lines))
+    return CommandFailure(f"{plans[number].plan.name}: {reason}", "\n".join(lines))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from penstock.cli.event_type.files import FilesArgument, read
 from penstock.cli.options import checked_url
 
 if TYPE_CHECKING:
-    from penstock.cli.event_type.checked import Check, Checked
+    from penstock.cli.event_type.checked import Check, CheckedDefinition
 
 
 def _checked_url(url: str | None) -> str | None:
@@ -54,9 +54,9 @@ def check(
         raise typer.Exit(1)
 
 
-def _with_what_is_registered(url: str, definitions: "list[Checked]") -> "list[Checked]":
+def _with_what_is_registered(url: str, definitions: "list[CheckedDefinition]") -> "list[CheckedDefinition]":
     from penstock.cli.event_type.against import against
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
     from penstock.cli.hub import open_client
     from penstock.errors import Unreachable
 
@@ -69,7 +69,9 @@ def _with_what_is_registered(url: str, definitions: "list[Checked]") -> "list[Ch
     except Unreachable as error:
         if error.code == "proxy-unreachable":
             raise
-        raise Failure(error.detail, "Is the hub running? Name another one with --against, or check without.") from error
+        raise CommandFailure(
+            error.detail, "Is the hub running? Name another one with --against, or check without."
+        ) from error
 
 
 def _print(done: "Check", output: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.cli.definition.definition import Definition
-from penstock.cli.definition.document import Place, Unreadable
+from penstock.cli.definition.document import FileLine, Unreadable
 from penstock.cli.event_type.against import Against
 from penstock.core.registry.definition import UnknownMember, unknown_members
 from penstock.core.registry.event_type import EventType, WithoutEffect, find_members_without_effect
@@ -16,12 +16,12 @@ from penstock.schema.guidelines import GuidelineFinding, check
 class Fault(NamedTuple):
     """What no hub would take."""
 
-    place: Place
+    place: FileLine
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedDefinition:
     """What there is to say of a definition."""
 
     definition: Definition
@@ -36,13 +36,13 @@ class Checked:
         return self.own_findings + (self.against.findings if self.against else ())
 
     @property
-    def strangers(self) -> list[tuple[Place, UnknownMember]]:
+    def strangers(self) -> list[tuple[FileLine, UnknownMember]]:
         """Its members that mean nothing to a hub, which takes them all the same, and where each stands."""
         document, at = self.definition.document, self.definition.at
         return [(document.place((*at, *each.at)), each) for each in unknown_members(self.definition.value)]
 
     @property
-    def without_effect(self) -> list[tuple[Place, WithoutEffect]]:
+    def without_effect(self) -> list[tuple[FileLine, WithoutEffect]]:
         """Members of the definition that have no effect yet, with their lines."""
         if self.faults:
             return []
@@ -60,7 +60,7 @@ class Checked:
 class Check:
     """All that was checked in one go."""
 
-    definitions: tuple[Checked, ...]
+    definitions: tuple[CheckedDefinition, ...]
     unreadable: tuple[Unreadable, ...]
 
     @property
@@ -84,7 +84,7 @@ class Check:
         return sum(finding.waived is None and finding.rule.level == level for finding in found)
 
 
-def checked(definitions: Iterable[Definition]) -> list[Checked]:
+def checked(definitions: Iterable[Definition]) -> list[CheckedDefinition]:
     """Check each definition by itself, and that no two have the same name."""
     first: dict[str, Definition] = {}
     found = []
@@ -93,7 +93,7 @@ def checked(definitions: Iterable[Definition]) -> list[Checked]:
         name = definition.value.get("name")
         if isinstance(name, str) and (before := first.setdefault(name, definition)) is not definition:
             faults.append(Fault(definition.field_at("name"), f"{name!r} {_how_often(definition, before)}"))
-        found.append(Checked(definition, tuple(faults), tuple(check(definition.value))))
+        found.append(CheckedDefinition(definition, tuple(faults), tuple(check(definition.value))))
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from penstock.cli.event_type.difference import Difference, differences
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.core.registry.definition import partition_count_of
 from penstock.core.registry.event_type import EventType
 from penstock.core.registry.replacement import KEPT_WHEN_ABSENT, replace_definition
@@ -21,7 +21,7 @@ Step = Literal["create", "replace", "grow"]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EventTypePlan:
     """The steps from what is registered to what is wanted; none where it is so already."""
 
     name: str
@@ -40,7 +40,9 @@ class Plan:
     """Why a hub would not do it, as far as that can be told from here."""
 
 
-def planned(wanted: Mapping[str, Any], registered: Mapping[str, Any] | None, *, allow_reordering: bool = False) -> Plan:
+def planned(
+    wanted: Mapping[str, Any], registered: Mapping[str, Any] | None, *, allow_reordering: bool = False
+) -> EventTypePlan:
     """Return the plan that leads from *registered*, as a hub shows it, to the valid definition *wanted*.
 
     A schema that says the same with other spaces stays as it is, or it would become another version. Members that the
@@ -48,20 +50,22 @@ def planned(wanted: Mapping[str, Any], registered: Mapping[str, Any] | None, *, 
     `penstock.core.registry.replacement`.
 
     Raises:
-        Failure: the hub shows event types in another way than this version knows.
+        CommandFailure: the hub shows event types in another way than this version knows.
     """
     name = wanted["name"]
     if registered is None:
-        return Plan(name, ("create",), wanted)
+        return EventTypePlan(name, ("create",), wanted)
     try:
         kept = {member: value for member, value in registered.items() if member not in _OF_THE_HUB}
         old = EventType.of(kept, registered["partition_count"])
         return _changed(wanted, old, allow_reordering=allow_reordering)
     except KeyError as missing:
-        raise Failure(f"the hub shows {name} without {missing}: is it of another version than this command?") from None
+        raise CommandFailure(
+            f"the hub shows {name} without {missing}: is it of another version than this command?"
+        ) from None
 
 
-def _changed(wanted: Mapping[str, Any], old: EventType, *, allow_reordering: bool) -> Plan:
+def _changed(wanted: Mapping[str, Any], old: EventType, *, allow_reordering: bool) -> EventTypePlan:
     count = _asked_count(wanted) or old.partition_count
     refused = []
     if count < old.partition_count:
@@ -76,7 +80,7 @@ def _changed(wanted: Mapping[str, Any], old: EventType, *, allow_reordering: boo
     found = tuple(differences(_but_schema(old.definition), _but_schema(after)))
     replaces, grows = bool(found) or texts[0] != texts[1] or bool(refused), count > old.partition_count
     wanted_steps: dict[Step, bool] = {"replace": replaces, "grow": grows}
-    return Plan(
+    return EventTypePlan(
         old.name,
         tuple(step for step, is_wanted in wanted_steps.items() if is_wanted),
         body,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.event_line import bare
 from penstock.cli.event_type.against import Against
-from penstock.cli.event_type.checked import Check, Checked
+from penstock.cli.event_type.checked import Check, CheckedDefinition
 from penstock.cli.output import counted, print_table, say
 from penstock.schema.guidelines import GuidelineFinding
 
@@ -42,7 +42,7 @@ def show(check: Check) -> None:
     say(", ".join(parts))
 
 
-def _event_type(each: Checked) -> dict[str, Any]:
+def _event_type(each: CheckedDefinition) -> dict[str, Any]:
     definition = each.definition
     return {
         "name": definition.value.get("name"),
@@ -61,7 +61,7 @@ def _event_type(each: Checked) -> dict[str, Any]:
     }
 
 
-def _finding(each: Checked, finding: GuidelineFinding) -> dict[str, Any]:
+def _finding(each: CheckedDefinition, finding: GuidelineFinding) -> dict[str, Any]:
     return {
         "guideline": finding.rule.id,
         "level": finding.rule.level,
@@ -74,7 +74,7 @@ def _finding(each: Checked, finding: GuidelineFinding) -> dict[str, Any]:
     }
 
 
-def _show(each: Checked) -> None:
+def _show(each: CheckedDefinition) -> None:
     say(bare(f"{each.definition.place}  {each.definition.name}"))
     for note in each.definition.notes:
         say(bare(f"  {note}"))
@@ -96,7 +96,7 @@ def _show(each: Checked) -> None:
         say("  keeps all guidelines that can be checked")
 
 
-def _row(each: Checked, finding: GuidelineFinding) -> tuple[object, ...]:
+def _row(each: CheckedDefinition, finding: GuidelineFinding) -> tuple[object, ...]:
     level = finding.rule.level if finding.waived is None else "waived"
     advice = finding.advice if finding.waived is None else finding.waived
     return each.definition.found_at(finding), level, finding.rule.id, finding.found, advice

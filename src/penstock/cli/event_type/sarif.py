@@ -6,8 +6,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from penstock import __version__
-from penstock.cli.definition.document import Place
-from penstock.cli.event_type.checked import Check, Checked
+from penstock.cli.definition.document import FileLine
+from penstock.cli.event_type.checked import Check, CheckedDefinition
 from penstock.schema.guidelines import GUIDELINES, GuidelineFinding
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -56,7 +56,7 @@ def _own_rules() -> Iterator[dict[str, Any]]:
         yield {"id": rule_id, "shortDescription": {"text": asks}, "defaultConfiguration": configuration}
 
 
-def _results(each: Checked) -> Iterator[dict[str, Any]]:
+def _results(each: CheckedDefinition) -> Iterator[dict[str, Any]]:
     name = each.definition.name
     for fault in each.faults:
         yield _result(INVALID, "error", f"{name}: {fault.reason}", fault.place)
@@ -70,7 +70,7 @@ def _results(each: Checked) -> Iterator[dict[str, Any]]:
         yield _result(NO_EFFECT, "warning", f"{name}: {found}", place)
 
 
-def _of_finding(each: Checked, finding: GuidelineFinding) -> dict[str, Any]:
+def _of_finding(each: CheckedDefinition, finding: GuidelineFinding) -> dict[str, Any]:
     text = f"{each.definition.name}: {finding.found}. {finding.advice}"
     result = _result(finding.rule.id, LEVELS[finding.rule.level], text, each.definition.found_at(finding))
     where = {"fullyQualifiedName": f"{each.definition.name} {finding.within} {finding.pointer}"}
@@ -80,7 +80,7 @@ def _of_finding(each: Checked, finding: GuidelineFinding) -> dict[str, Any]:
     return result
 
 
-def _result(rule_id: str, level: str, text: str, place: Place) -> dict[str, Any]:
+def _result(rule_id: str, level: str, text: str, place: FileLine) -> dict[str, Any]:
     file = Path(place.file)
     uri = file.as_uri() if file.is_absolute() else quote(file.as_posix())
     located = {"artifactLocation": {"uri": uri}, "region": {"startLine": place.line}}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.cli.hub import find_credential
 from penstock.cli.output import age, number, print_json_line, progress, say, tell
 from penstock.cli.spark.running import reason
@@ -35,7 +35,7 @@ def follow(
         as_json: Whether reports are for programs.
 
     Raises:
-        Failure: it has failed; says why.
+        CommandFailure: it has failed; says why.
     """
     with _stopping() as stop:
         report = attend(query, lag, what=what, ends=ends, as_json=as_json, stop=stop)
@@ -72,7 +72,9 @@ def attend(
         try:
             return watch(query, told, stop=stop, lag=lag)
         except StreamingQueryException as error:
-            raise Failure(reason(str(error)), "Mend that and start it again: it goes on where it was.") from error
+            raise CommandFailure(
+                reason(str(error)), "Mend that and start it again: it goes on where it was."
+            ) from error
 
 
 @contextmanager

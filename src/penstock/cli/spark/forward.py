@@ -24,7 +24,7 @@ from penstock.cli.spark.settings import (
 )
 
 if TYPE_CHECKING:
-    from penstock.spark.pipelines.forwarding import Target
+    from penstock.spark.pipelines.forwarding import RecordTarget
 
 NameOption = Annotated[
     str | None,
@@ -99,12 +99,12 @@ def forward(
         following(query, lag, what="forwarding", did="forwarded", ends=not follow, as_json=output == "json")
 
 
-def _target(kind: str, place: str, name: str | None, event_types: list[str], options: dict[str, str]) -> "Target":
-    from penstock.spark.pipelines import Feed, Kafka, Nakadi
+def _target(kind: str, place: str, name: str | None, event_types: list[str], options: dict[str, str]) -> "RecordTarget":
+    from penstock.spark.pipelines import HubFeed, Kafka, Nakadi
 
     if kind == "--kafka":
         return Kafka(place, name, options)
     if name is None and len(event_types) > 1:
         raise typer.BadParameter("several feeds go to one event type only with --as", param_hint=kind)
     to = name or event_types[0]
-    return Feed(place, to, options) if kind == "--hub" else Nakadi(place, to, options)
+    return HubFeed(place, to, options) if kind == "--hub" else Nakadi(place, to, options)

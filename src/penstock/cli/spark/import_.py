@@ -69,7 +69,7 @@ def import_(
         else pipelines.Files(absolute(place), format, given)
     )
     credential = find_spark_options()
-    to = pipelines.Feed(url, event_type, {"onInvalid": on_invalid, **credential})
+    to = pipelines.HubFeed(url, event_type, {"onInvalid": on_invalid, **credential})
     check_event_types(url, [event_type], credential)
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
     defaults = kafka_settings(conf) if kafka else {}

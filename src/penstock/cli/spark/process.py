@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 from penstock.cli.spark.chatter import warnings_told
 from penstock.errors import PenstockError
 
@@ -40,7 +40,7 @@ def local_spark(
         config: Spark's settings, which win over ours.
 
     Raises:
-        Failure: it does not start; names the log.
+        CommandFailure: it does not start; names the log.
     """
     from pyspark import SparkContext
 
@@ -51,7 +51,7 @@ def local_spark(
             try:
                 spark = session(name, master=master, config={"spark.log.level": "WARN", **(config or {})})
             except PenstockError as error:
-                raise Failure(error.detail, f"Spark's own words are in {log}.") from error
+                raise CommandFailure(error.detail, f"Spark's own words are in {log}.") from error
         gateway: Any = SparkContext._gateway
         try:
             with _logging_into(log):  # Py4J logs Ctrl-C as an error, with a traceback.
@@ -73,7 +73,7 @@ def remote_spark(server: str, name: str, config: Mapping[str, str]) -> Iterator[
         config: Settings of the session.
 
     Raises:
-        Failure: nothing answers there.
+        CommandFailure: nothing answers there.
         ModuleNotFoundError: what a client of Spark Connect needs is missing; says what to install.
     """
     from penstock.spark import session
@@ -83,7 +83,7 @@ def remote_spark(server: str, name: str, config: Mapping[str, str]) -> Iterator[
     try:  # Spark's client would try for many minutes.
         socket.create_connection((parts.hostname or "", parts.port or REMOTE_PORT), CONNECT_SECONDS_MAX).close()
     except (OSError, ValueError) as error:  # A port may be none.
-        raise Failure(f"no server of Spark Connect answers at {shown_server(server)}: {error}") from error
+        raise CommandFailure(f"no server of Spark Connect answers at {shown_server(server)}: {error}") from error
     spark = session(name, master=server, config=config)
     try:
         yield spark

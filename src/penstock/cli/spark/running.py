@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.failures import Failure, unwind_on_sigterm
+from penstock.cli.failures import CommandFailure, unwind_on_sigterm
 from penstock.cli.spark.chatter import kept_if_it_fails
 from penstock.cli.spark.process import local_spark, remote_spark
 from penstock.cli.spark.settings import pairs
@@ -67,7 +67,7 @@ def running(
         advice: What to do if Spark fails.
 
     Raises:
-        Failure: Spark has failed; says why.
+        CommandFailure: Spark has failed; says why.
     """
     unwind_on_sigterm()
     name, config = f"penstock {what}", pairs(conf, "--conf")
@@ -92,9 +92,9 @@ def _failing(*advice: str | None) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise Failure(reason(str(error)), "\n".join(filter(None, advice))) from error
-    except Failure as failure:
-        raise Failure(failure.detail, "\n".join(filter(None, (failure.hint, *advice)))) from failure.__cause__
+        raise CommandFailure(reason(str(error)), "\n".join(filter(None, advice))) from error
+    except CommandFailure as failure:
+        raise CommandFailure(failure.detail, "\n".join(filter(None, (failure.hint, *advice)))) from failure.__cause__
 
 
 def kafka_settings(conf: Sequence[str] | None) -> dict[str, str]:

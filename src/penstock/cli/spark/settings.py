@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import CommandFailure
 
 MASTER: Final = "local[*]"
 EventTypesArgument = Annotated[
@@ -97,7 +97,9 @@ def only(given: Mapping[str, str | None]) -> tuple[str, str]:
 def check_there(path: str | None) -> None:
     """Raise Failure where *path* is one on this machine, and nothing is there; a pattern may meet something later."""
     if path is not None and ":/" not in path and not set("*?[{") & set(path) and not Path(path).exists():
-        raise Failure(f"there is nothing at {path}", "--files is a file, a directory of them, or a pattern of both.")
+        raise CommandFailure(
+            f"there is nothing at {path}", "--files is a file, a directory of them, or a pattern of both."
+        )
 
 
 def absolute(path: str) -> str:

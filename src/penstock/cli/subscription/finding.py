@@ -31,9 +31,9 @@ def found(client: "Client", given: str) -> "Subscription":
     Raises:
         BadParameter: nothing is given, as by a script whose variable is empty.
         SubscriptionNotFound: there is none of that id.
-        Failure: none begins so, or several do; says which.
+        CommandFailure: none begins so, or several do; says which.
     """
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     if not given:
         raise typer.BadParameter("it is empty: `penstock subscription list` has all", param_hint="ID")
@@ -41,16 +41,18 @@ def found(client: "Client", given: str) -> "Subscription":
         return client.subscriptions.show(given.lower())
     if meant := beginning(client, given):
         return meant
-    raise Failure(f"no subscription has an id that begins with {given!r}", "`penstock subscription list` has all.")
+    raise CommandFailure(
+        f"no subscription has an id that begins with {given!r}", "`penstock subscription list` has all."
+    )
 
 
 def beginning(client: "Client", given: str) -> "Subscription | None":
     """Return the subscription whose id begins with what is *given*; None: there is none.
 
     Raises:
-        Failure: several do; says which.
+        CommandFailure: several do; says which.
     """
-    from penstock.cli.failures import Failure
+    from penstock.cli.failures import CommandFailure
 
     if not given or len(given) >= ID_CHARS:
         return None
@@ -60,7 +62,7 @@ def beginning(client: "Client", given: str) -> "Subscription | None":
     lines = [f"{each.id}  {of(each)}" for each in matching[:CANDIDATES_MAX]]
     if more := len(matching) - len(lines):
         lines.append(f"and {more} more")
-    raise Failure(f"{len(matching)} subscriptions have ids that begin with {given!r}", "\n".join(lines))
+    raise CommandFailure(f"{len(matching)} subscriptions have ids that begin with {given!r}", "\n".join(lines))
 
 
 def of(subscription: "Subscription") -> str:

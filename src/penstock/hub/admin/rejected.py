@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from penstock.core.access import Sender
-from penstock.hub.changes import Change, record_change
+from penstock.hub.changes import AuditedChange, record_change
 from penstock.storage.store import Tx
 
 IDS_SHOWN_MAX: Final = 1_000
@@ -21,7 +21,7 @@ def retry_rejected(tx: Tx, ids: Sequence[int], event_type: str | None, by: Sende
     count = tx.outbox.retry_rejected(ids=ids) if ids else 0
     if count:
         before, after = (_describe(ids, count, state) for state in ("rejected", "waiting"))
-        record_change(tx, Change("rejected_rows", event_type or _ANY, before, after), by, now)
+        record_change(tx, AuditedChange("rejected_rows", event_type or _ANY, before, after), by, now)
     return count
 
 
@@ -30,7 +30,7 @@ def delete_rejected(tx: Tx, ids: Sequence[int], event_type: str | None, by: Send
     count = tx.outbox.delete_rejected(ids=ids) if ids else 0
     if count:
         before = _describe(ids, count, "rejected")
-        record_change(tx, Change("rejected_rows", event_type or _ANY, before, None), by, now)
+        record_change(tx, AuditedChange("rejected_rows", event_type or _ANY, before, None), by, now)
     return count
 
 

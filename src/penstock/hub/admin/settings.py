@@ -21,7 +21,7 @@ from penstock.errors import (
     OutcomeUnknown,
 )
 from penstock.hub.background import Clock, system_clock
-from penstock.hub.changes import Change, ResourceType, lock_audit_log, record_changes
+from penstock.hub.changes import AuditedChange, ResourceType, lock_audit_log, record_changes
 from penstock.hub.own_events import AUDIT_FEATURE, create_logs, find_features
 from penstock.storage.admin import ACCESS, FEATURE, ON, Setting
 from penstock.storage.store import Store, Tx
@@ -262,7 +262,7 @@ class Settings:
         before, after = (thing.describe(SettingsSnapshot.of(each)) for each in (settings, changed))
         if before != after:
             features = find_features(settings) | find_features(changed)
-            change = Change(thing.resource_type, thing.resource_id, before, after)
+            change = AuditedChange(thing.resource_type, thing.resource_id, before, after)
             record_changes(tx, [change], by, self._clock(), features=features)
 
 

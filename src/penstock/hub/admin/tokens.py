@@ -10,7 +10,7 @@ from penstock.core.access import Caller, Sender
 from penstock.core.times import format_time
 from penstock.errors import TokenNotFound, Unauthenticated
 from penstock.hub.background import Clock
-from penstock.hub.changes import Change, record_change, record_changes
+from penstock.hub.changes import AuditedChange, record_change, record_changes
 from penstock.storage.admin import StoredToken
 from penstock.storage.store import Store
 
@@ -59,7 +59,7 @@ class Tokens:
             expires_at = None if expires_in is None else now + round(expires_in * 1_000_000)
             created = _make_token(caller, now, expires_at)
             tx.access.insert_token(created.token)
-            record_change(tx, Change("token", created.token.id, None, _describe(created.token)), by, now)
+            record_change(tx, AuditedChange("token", created.token.id, None, _describe(created.token)), by, now)
             tx.settings.note_access_change()
         return created
 
@@ -81,8 +81,8 @@ class Tokens:
             tx.access.expire_token(id, ends_at)
             expiring = old._replace(expires_at=ends_at if old.expires_at is None else min(old.expires_at, ends_at))
             changes = [
-                Change("token", created.token.id, None, _describe(created.token)),
-                Change("token", id, _describe(old), _describe(expiring)),
+                AuditedChange("token", created.token.id, None, _describe(created.token)),
+                AuditedChange("token", id, _describe(old), _describe(expiring)),
             ]
             record_changes(tx, changes, by, now)
             tx.settings.note_access_change()
@@ -98,7 +98,7 @@ class Tokens:
             old = next((each for each in tx.access.list_tokens() if each.id == id), None)
             if old is None or not tx.access.delete_token(id):
                 raise TokenNotFound(token=id)
-            record_change(tx, Change("token", id, _describe(old), None), by, self._clock())
+            record_change(tx, AuditedChange("token", id, _describe(old), None), by, self._clock())
             tx.settings.note_access_change()
         return old
 

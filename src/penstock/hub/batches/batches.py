@@ -42,7 +42,7 @@ from penstock.errors import (
 from penstock.hub.background import Clock
 from penstock.hub.batches.direct import DirectBatches
 from penstock.hub.batches.ledger import find_batch, key_of, require_batch
-from penstock.hub.changes import Change, record_change
+from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.log.publish import (
     AppendResult,
     BatchName,
@@ -270,7 +270,7 @@ class Batches:
             count = tx.batches.delete(feed.id, group, unfinished=unfinished)
             if count:
                 shown = {"event_type": event_type, "group": group, "batches": count, "unfinished": unfinished}
-                record_change(tx, Change("batches", group, shown, None), by, self._clock())
+                record_change(tx, AuditedChange("batches", group, shown, None), by, self._clock())
         return count
 
     def _find_upload(self, event_type: str, name: str) -> StagedUpload:

@@ -34,7 +34,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Clock
-from penstock.hub.changes import Change, record_change
+from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.log.publish import (
     AppendResult,
     NewEvents,
@@ -228,7 +228,7 @@ class Producers:
             if not producer.state.is_expired:
                 tx.producers.update(expire(producer, self._clock()))
                 shown = {"event_type": who.event_type, "partition": str(who.partition), "group": who.group}
-                change = Change("producer", who.group, shown | {"epoch": producer.state.epoch}, None)
+                change = AuditedChange("producer", who.group, shown | {"epoch": producer.state.epoch}, None)
                 record_change(tx, change, by, self._clock())
 
     def _claim(self, tx: Tx, who: ProducerName, claim: EpochClaim) -> Producer | None:

@@ -11,7 +11,7 @@ from typing import Final
 from penstock.core.access import Sender
 from penstock.errors import ParkedNotFound
 from penstock.hub.background import Clock
-from penstock.hub.changes import Change, record_changes
+from penstock.hub.changes import AuditedChange, record_changes
 from penstock.hub.subscriptions.poison_events import SKIPPED
 from penstock.hub.subscriptions.slots import get_subscription
 from penstock.storage.groups import PositionChange
@@ -164,7 +164,7 @@ def _find_position(tx: Tx, id: str, slot: StoredSlot) -> int:
     return next(offset for offset in count(slot.offset) if offset not in parked_offsets)
 
 
-def _describe_change(id: str, parked: StoredParkedKey, state: str, reason: str | None = None) -> Change:
+def _describe_change(id: str, parked: StoredParkedKey, state: str, reason: str | None = None) -> AuditedChange:
     """Return what becomes of a parked key, for the audit log."""
     (name, number), before = parked.place, "retrying" if parked.is_retried else "parked"
     shown = {
@@ -175,7 +175,7 @@ def _describe_change(id: str, parked: StoredParkedKey, state: str, reason: str |
         "first_offset": parked.first,
         "last_offset": parked.last,
     }
-    return Change("parked_key", str(parked.id), shown | {"state": before}, shown | {"state": state}, reason)
+    return AuditedChange("parked_key", str(parked.id), shown | {"state": before}, shown | {"state": state}, reason)
 
 
 def _select(id: str, parked_id: int, keys: Sequence[StoredParkedKey]) -> StoredParkedKey:

@@ -11,7 +11,7 @@ from penstock.core.access import Sender
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import HubUnavailable, SubscriptionBusy
 from penstock.hub.background import Clock
-from penstock.hub.changes import Change, record_change
+from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.subscriptions.sessions import check_partitions, is_ending, is_live
 from penstock.hub.subscriptions.slots import begin_subscription, get_subscription, make_slots
 from penstock.storage.groups import PositionChange
@@ -102,7 +102,7 @@ class CursorResets:
             tx.subscriptions.update(subscription._replace(resetting_until=None))
             tx.subscriptions.revise(id)
             if offsets:
-                change = Change("cursors", id, _describe(before), _describe(offsets), reason)
+                change = AuditedChange("cursors", id, _describe(before), _describe(offsets), reason)
                 record_change(tx, change, by, self._clock())
         return True
 

@@ -24,7 +24,7 @@ from penstock.core.subscriptions.definition import (
 )
 from penstock.errors import InvalidSubscription
 from penstock.hub.background import Clock
-from penstock.hub.changes import Change, record_change
+from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.hub.log.read import Reader
 from penstock.hub.log.watch import Watch
@@ -135,7 +135,7 @@ class SubscriptionServices:
             if starts is not None:
                 epochs = {feed.name: feed.epoch for feed in feeds}
                 put_slots(tx, subscription.id, [make_slot(*each, epochs) for each in starts.items()], at)
-            record_change(tx, Change("subscription", subscription.id, None, definition), by, at)
+            record_change(tx, AuditedChange("subscription", subscription.id, None, definition), by, at)
             tx.settings.note_access_change()
         return subscription, True
 
@@ -176,7 +176,9 @@ class SubscriptionServices:
             updated_at = max(self._clock(), subscription.updated_at + 1)
             tx.subscriptions.update(subscription._replace(definition=definition, updated_at=updated_at))
             if definition != subscription.definition:
-                record_change(tx, Change("subscription", id, subscription.definition, definition), by, updated_at)
+                record_change(
+                    tx, AuditedChange("subscription", id, subscription.definition, definition), by, updated_at
+                )
             tx.settings.note_access_change()
         self._provide_dead_letters(definition)
 
@@ -196,7 +198,7 @@ class SubscriptionServices:
         with self._store.write() as tx:
             subscription = get_subscription(tx, id, lock=True)
             tx.groups.delete(id)
-            record_change(tx, Change("subscription", id, subscription.definition, None), by, self._clock())
+            record_change(tx, AuditedChange("subscription", id, subscription.definition, None), by, self._clock())
             tx.settings.note_access_change()
         self.local_streams.notify_changed(id)
 

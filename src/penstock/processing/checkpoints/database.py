@@ -31,7 +31,7 @@ NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 R = TypeVar("R")
 
 
-class Kept(NamedTuple):
+class StoredPosition(NamedTuple):
     """A position as it is kept."""
 
     processor: str
@@ -201,7 +201,7 @@ class DatabaseCheckpoints:
         self._carry_out(self._plans.forget())
 
 
-def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[Kept]:
+def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[StoredPosition]:
     """Return the positions of all processors that a database keeps; none where it has no such table.
 
     Raises:
@@ -347,13 +347,13 @@ class _Plans:
         return Step(statement, {"processor": self._processor, **given}, finds=True)
 
 
-def _all(table: str) -> Plan[list[Kept]]:
+def _all(table: str) -> Plan[list[StoredPosition]]:
     rows = yield Step("checkpoint_all", {}, finds=True)
     is_parking = yield from is_there(table, PARKED)
     counts = (yield Step("checkpoint_parked_count", {}, finds=True)) if is_parking else []
     parked = {(processor, tranche): count for processor, tranche, count in counts}
     return [
-        Kept(processor, tranche, _position(text), _time(at), parked.get((processor, tranche), 0))
+        StoredPosition(processor, tranche, _position(text), _time(at), parked.get((processor, tranche), 0))
         for processor, tranche, text, at in rows
     ]
 

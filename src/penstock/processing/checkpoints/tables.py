@@ -13,7 +13,7 @@ R = TypeVar("R")
 TABLE: Final = "penstock_checkpoints"
 
 
-class Part(NamedTuple):
+class TablePart(NamedTuple):
     """One of the tables."""
 
     suffix: str
@@ -23,8 +23,8 @@ class Part(NamedTuple):
     columns: frozenset[str]
 
 
-def _part(suffix: str, creation: str, columns: str) -> Part:
-    return Part(suffix, creation, frozenset(columns.split()))
+def _part(suffix: str, creation: str, columns: str) -> TablePart:
+    return TablePart(suffix, creation, frozenset(columns.split()))
 
 
 POSITIONS: Final = _part("", "checkpoint_create", "processor tranche position updated_at owner")
@@ -52,7 +52,7 @@ class OwnTables:
         what: What they hold, for people.
     """
 
-    def __init__(self, connect: Connect, table: str, parts: Sequence[Part], what: str) -> None:
+    def __init__(self, connect: Connect, table: str, parts: Sequence[TablePart], what: str) -> None:
         self._connect = connect
         self._table = table
         self._parts = parts
@@ -95,13 +95,13 @@ class OwnTables:
         return Database(connection, self._table)
 
 
-def make(table: str, parts: Sequence[Part]) -> Plan[None]:
+def make(table: str, parts: Sequence[TablePart]) -> Plan[None]:
     """Create those of *parts* that are not there. Whoever has created them need not have the right to.
 
     Raises:
         DatabaseUnsuitable: one of that name is there, and lacks columns.
     """
-    found: dict[Part, bool] = {}
+    found: dict[TablePart, bool] = {}
     for part in parts:
         found[part] = yield from is_there(table, part)
     if not all(found.values()):
@@ -110,7 +110,7 @@ def make(table: str, parts: Sequence[Part]) -> Plan[None]:
             yield Step(part.creation, {})
 
 
-def is_there(table: str, part: Part) -> Plan[bool]:
+def is_there(table: str, part: TablePart) -> Plan[bool]:
     """Tell whether *part* is there.
 
     Raises:

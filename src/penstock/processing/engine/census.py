@@ -10,7 +10,7 @@ STATES: Final = ("active", "ready", "waiting", "gapped", "parked", "synced")
 """With a handler; could be; wait for their time; wait for an index that is missing; set aside; have nothing to do."""
 
 
-class Standing(NamedTuple):
+class StateCount(NamedTuple):
     """Of one state."""
 
     streams: int
@@ -18,7 +18,7 @@ class Standing(NamedTuple):
     """That wait, or are with handlers; those behind an active call are among the ready ones."""
 
 
-def census(engine: Engine) -> dict[str, Standing]:
+def census(engine: Engine) -> dict[str, StateCount]:
     """Return how many streams there are in each of `STATES`; whoever has the engine may ask.
 
     Takes time by the streams that have something to be handled, and none by those that have not.
@@ -32,14 +32,14 @@ def census(engine: Engine) -> dict[str, Standing]:
     gapped = engine.missing()
     spans = [span for found in engine.parking.streams.values() for span in found.values()]
     found = {
-        "active": Standing(len(active), calling),
-        "ready": Standing(len(ready), behind + could),
-        "waiting": Standing(len(ready._held), waiting),
-        "gapped": Standing(len(gapped), sum(_count(streams[name].queue) for name in gapped)),
-        "parked": Standing(len(engine.parking.streams), sum(span.events for span in spans)),
+        "active": StateCount(len(active), calling),
+        "ready": StateCount(len(ready), behind + could),
+        "waiting": StateCount(len(ready._held), waiting),
+        "gapped": StateCount(len(gapped), sum(_count(streams[name].queue) for name in gapped)),
+        "parked": StateCount(len(engine.parking.streams), sum(span.events for span in spans)),
     }
     others = sum(each.streams for state, each in found.items() if state != "parked")
-    return {**found, "synced": Standing(max(0, len(streams) - others), 0)}
+    return {**found, "synced": StateCount(max(0, len(streams) - others), 0)}
 
 
 def _count(items: Sequence[Item]) -> int:

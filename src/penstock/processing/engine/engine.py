@@ -21,18 +21,18 @@ from random import Random
 from penstock.errors import BadParameter, HandlerFailed
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import INDEX_END, Batch, Position, events_of, index_unfit
-from penstock.processing.engine.kept import Kept
+from penstock.processing.engine.kept import EngineState
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stats import Stats
-from penstock.processing.engine.stream import Later, Stream, Want
+from penstock.processing.engine.stream import BatchRequirement, Later, Stream
 from penstock.processing.engine.tags import counted_as
 from penstock.processing.engine.tranche import Tranche
 from penstock.processing.parameters import check_kind
 
 
-class Engine(Kept):
+class Engine(EngineState):
     """What one processor has under way.
 
     Memory: the events that are read ahead, and the positions of so many streams as are to be remembered.
@@ -159,7 +159,7 @@ class Engine(Kept):
                 if (wants := stream.wants) and wants[-1].running is running:
                     wants[-1].next = end
                 else:
-                    wants.append(Want(end, running, tranche, index))
+                    wants.append(BatchRequirement(end, running, tranche, index))
                     running.missing += 1
             elif not stream.take_in(item, tranche, running):
                 self.repeats += events_of(item)
@@ -357,7 +357,7 @@ class Engine(Kept):
         if stream.call is None and not stream.is_listed:
             self._list(stream)
 
-    def _met(self, wants: Sequence[Want | Later]) -> None:
+    def _met(self, wants: Sequence[BatchRequirement | Later]) -> None:
         """Take note that the batches of *wants* wait for so many things less."""
         for want in wants:
             running = want.running

@@ -11,11 +11,11 @@ from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.running import Running
 from penstock.processing.engine.set_aside import SetAside
-from penstock.processing.engine.stream import Want
+from penstock.processing.engine.stream import BatchRequirement
 from penstock.processing.engine.tranche import Tranche
 
 
-class Kept(SetAside):
+class EngineState(SetAside):
     """What is known of an engine's tranches, and what it would have to begin with in another process."""
 
     def __init__(self, rules: Rules, *, is_dense: bool) -> None:
@@ -87,7 +87,7 @@ class Kept(SetAside):
     def foresee(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Foreseen:
         """Return what will have to be kept once calls are settled with these *results*."""
         met: Counter[Running] = Counter()
-        reached: list[tuple[str, int, Want]] = []
+        reached: list[tuple[str, int, BatchRequirement]] = []
         parked: dict[Place, Parked] = {}
         touched, gone = set(), set()
         for call, result in results:
@@ -114,7 +114,7 @@ class Kept(SetAside):
         )
 
     def _ahead_if(
-        self, reached: Iterable[tuple[str, int, Want]], ended: Mapping[str, Sequence[Running]]
+        self, reached: Iterable[tuple[str, int, BatchRequirement]], ended: Mapping[str, Sequence[Running]]
     ) -> dict[Place, int | None]:
         over = {running for each in ended.values() for running in each}
         by_tranche: dict[str, dict[str, int]] = defaultdict(dict)

@@ -19,7 +19,7 @@ CLASSES: Final = 60 * STEPS
 
 
 @dataclass(slots=True)
-class Observed:
+class Observations:
     """Values that were observed, in memory that does not grow with their number."""
 
     classes: dict[int, int] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Observed:
         self.count += 1
         self.sum += value
 
-    def merge(self, other: "Observed") -> None:
+    def merge(self, other: "Observations") -> None:
         """Observe what *other* has observed."""
         for at, count in other.classes.items():
             self.classes[at] = self.classes.get(at, 0) + count
@@ -62,7 +62,7 @@ class Stats:
 
     counts: Counter[str] = field(default_factory=Counter)
     gauges: dict[str, float] = field(default_factory=dict)
-    observed: dict[str, Observed] = field(default_factory=dict)
+    observed: dict[str, Observations] = field(default_factory=dict)
 
     def count(self, name: str, by: int = 1) -> None:
         """Add *by*, a whole number from 0, to the counter *name*.
@@ -82,7 +82,7 @@ class Stats:
             if not is_number(value) or not (value >= 0 and isfinite(value)):
                 raise BadParameter(parameter="values", value=value, allowed="finite numbers from 0")
         if values:
-            observed = self.observed.setdefault(name, Observed())
+            observed = self.observed.setdefault(name, Observations())
             for value in values:
                 observed.add(float(value))
 
@@ -105,7 +105,7 @@ class Stats:
                 self.gauges[name] = value
         for name, observed in other.observed.items():
             known = name in self.observed or len(self.observed) < NAMES_MAX
-            self.observed.setdefault(name if known else OTHERS, Observed()).merge(observed)
+            self.observed.setdefault(name if known else OTHERS, Observations()).merge(observed)
 
     def to_json(self) -> list[Any]:
         """Return it as JSON can hold it."""
@@ -119,5 +119,5 @@ class Stats:
         return cls(
             Counter(counts),
             gauges,
-            {name: Observed(dict(map(tuple, classes)), *rest) for name, (classes, *rest) in observed.items()},
+            {name: Observations(dict(map(tuple, classes)), *rest) for name, (classes, *rest) in observed.items()},
         )

@@ -20,7 +20,7 @@ from penstock.processing.engine.tranche import Tranche
 _index: Final[Callable[[Item], int]] = attrgetter("index")
 
 
-class Want(msgspec.Struct, gc=False, eq=False):
+class BatchRequirement(msgspec.Struct, gc=False, eq=False):
     """That a batch is not done before a stream is handled up to an index."""
 
     next: int
@@ -30,7 +30,7 @@ class Want(msgspec.Struct, gc=False, eq=False):
     """The index of its first event that was not handled when it came."""
 
 
-_next: Final[Callable[[Want], int]] = attrgetter("next")
+_next: Final[Callable[[BatchRequirement], int]] = attrgetter("next")
 _number: Final[Callable[[Running], int]] = attrgetter("number")
 
 
@@ -73,7 +73,7 @@ class Stream:
         """Behind the last event that was taken in; less than `write` where what comes next is to be skipped."""
         self.queue: list[Item] = []
         """The events that wait, by index; those that are with a handler are not among them."""
-        self.wants: list[Want] = []
+        self.wants: list[BatchRequirement] = []
         """By index."""
         self.call: Call | None = None
         self.attempts = 0
@@ -181,7 +181,7 @@ class Stream:
 
         That is a span for each tranche that its events lie in.
         """
-        by_tranche: dict[str, list[Want]] = {}
+        by_tranche: dict[str, list[BatchRequirement]] = {}
         for want in self.wants:
             by_tranche.setdefault(want.tranche.name, []).append(want)
         if len(by_tranche) > 1:
@@ -199,7 +199,7 @@ class Stream:
         self.queue = [*left, *self.queue]
         self.is_gapped = True
 
-    def move(self, to: int) -> list[Want]:
+    def move(self, to: int) -> list[BatchRequirement]:
         """Have *to* wanted next, never less than before; return whose wants are met by that."""
         if to <= self.write:
             return []
@@ -216,13 +216,13 @@ class Stream:
         self.wants = wants[met:]
         return wants[:met]
 
-    def begun(self, to: int) -> list[Want]:
+    def begun(self, to: int) -> list[BatchRequirement]:
         """Return what it has done something of once it is done up to *to*, where it is kept which streams are ahead."""
         if not self.tranche.is_exact or to <= self.write:
             return []
         return [want for want in self.wants if want.first < to]
 
-    def _span(self, wants: Sequence[Want], failure: Failure) -> Parked:
+    def _span(self, wants: Sequence[BatchRequirement], failure: Failure) -> Parked:
         """Return what is on record of it in the tranche of these *wants*."""
         first, end = max(self.write, min(want.first for want in wants)), wants[-1].next
         events = sum(
@@ -242,10 +242,10 @@ class Stream:
             if wants and wants[-1].running is running:
                 wants[-1].next = end
                 return
-            wants.append(Want(end, running, tranche, first))
+            wants.append(BatchRequirement(end, running, tranche, first))
             running.missing += 1
         else:
-            insort(wants, Want(end, running, tranche, first), key=_next)
+            insort(wants, BatchRequirement(end, running, tranche, first), key=_next)
             running.missing += 1
 
 

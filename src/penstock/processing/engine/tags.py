@@ -7,11 +7,11 @@ TAGS_MAX: Final = 100
 OTHER: Final = "other"
 
 
-class Known(Sized, Container[str], Protocol):
+class KnownTags(Sized, Container[str], Protocol):
     """The tags that are counted so far."""
 
 
-def counted_as(tag: str, known: Known) -> str:
+def counted_as(tag: str, known: KnownTags) -> str:
     """Return as what a *tag* is counted: as itself, unless so many are *known* already that it is among the others.
 
     >>> counted_as("ValueError", {"ok": 1}), counted_as("order 7", [str(number) for number in range(100)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.processing.engine.item import index_unfit
-from penstock.processing.projections.keyed import Entry
+from penstock.processing.projections.keyed import KeyedEvent
 from penstock.processing.projections.table import Row
 
 
@@ -27,8 +27,8 @@ class Fold:
     is_flat: bool
 
     def __call__(
-        self, row: Row | None, line: str, entries: Sequence[Entry]
-    ) -> tuple[Row | None, Entry | None, Exception | None]:
+        self, row: Row | None, line: str, entries: Sequence[KeyedEvent]
+    ) -> tuple[Row | None, KeyedEvent | None, Exception | None]:
         """Return the row with *entries* of one line folded in, and the entry at which that has failed, and why.
 
         The row is None where nothing has changed.
@@ -49,7 +49,7 @@ class Fold:
             return None, failed, error
         return Row(state, {**positions, line: fresh[count - 1].next}), failed, error
 
-    def _folded(self, row: Row | None, entries: Sequence[Entry]) -> tuple[Any, int, Exception | None]:
+    def _folded(self, row: Row | None, entries: Sequence[KeyedEvent]) -> tuple[Any, int, Exception | None]:
         """Return the state with *entries* folded in, and how many of them were, up to the first that cannot be.
 
         Each state is checked, not only the last: which event fails does not depend on how a feed is cut into calls.

@@ -13,7 +13,7 @@ NO_KEY: Final[Key] = ()
 """Of events whose key cannot be had. No row has it, so they fail, and hold none."""
 
 
-class Entry(msgspec.Struct, gc=False):
+class KeyedEvent(msgspec.Struct, gc=False):
     """An event, and the row that it belongs to."""
 
     stream: str
@@ -28,7 +28,7 @@ class Entry(msgspec.Struct, gc=False):
     """By what its key cannot be had."""
 
 
-class Keyed:
+class KeyedSource:
     """Events as entries of the rows that they belong to, a stream for each row and line: `["AA",1] in flights/3`.
 
     Those whose key cannot be had are a stream of their own for each line, `[] in flights/3`, which fails when it is
@@ -90,5 +90,5 @@ class Keyed:
             name = names.get((key, line))
             if name is None:
                 name = names[key, line] = f"{msgspec.json.encode(key).decode()} in {line}"
-            kept.append(Entry(name, item.index, item.next, key, line, item, wrong))
+            kept.append(KeyedEvent(name, item.index, item.next, key, line, item, wrong))
         return batch._replace(items=kept)

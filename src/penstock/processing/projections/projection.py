@@ -118,19 +118,19 @@ class Projection(Generic[S]):
         Raises:
             ProjectionNotFound: its table is not there any more, and its checkpoint is.
         """
-        from penstock.processing.projections.keyed import Keyed
+        from penstock.processing.projections.keyed import KeyedSource
         from penstock.processing.runners.local import Local
 
-        keyed = Keyed(source, self.key_of)
+        keyed = KeyedSource(source, self.key_of)
         handler = self._handler(database, is_shared=options.get("leases") is not None)
         return Local(handler, keyed, **options)
 
     def inline(self, source: Source, database: str | Connect, **options: Any) -> "Inline":
         """Return the same step by step, for tests; *options* are those of `Inline`."""
-        from penstock.processing.projections.keyed import Keyed
+        from penstock.processing.projections.keyed import KeyedSource
         from penstock.processing.runners.inline import Inline
 
-        keyed = Keyed(source, self.key_of)
+        keyed = KeyedSource(source, self.key_of)
         return Inline(self._handler(database), keyed, **options)
 
     def switch(self, database: str | Connect, *, timeout: float = SWITCH_TIMEOUT, even_if_behind: bool = False) -> None:

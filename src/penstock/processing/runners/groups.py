@@ -6,7 +6,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from penstock.errors import CheckpointMoved, PenstockError
-from penstock.processing.asking import Asking, Ended
+from penstock.processing.asking import Asking, ProcessorEnded
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.cpu import Cpu
@@ -92,7 +92,7 @@ class GroupThread:
         while (calls := self._calls.get()) is not None:
             try:
                 self._making.make(calls)
-            except Ended:  # Nothing of it is committed, and nobody is there to be told.
+            except ProcessorEnded:  # Nothing of it is committed, and nobody is there to be told.
                 return
             except BaseException as error:  # noqa: BLE001 - The loop raises it.
                 self._inbox.put(self._raiser(calls, error))

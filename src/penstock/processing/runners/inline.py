@@ -22,7 +22,7 @@ from penstock.processing.runners.groups import AtTheDesk
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import name_of
 from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.source_watch import Answer
+from penstock.processing.source_watch import SourceAnswer
 from penstock.processing.sources.source import Source, check_source
 from penstock.processing.tally import Tally
 from penstock.processing.together import Together, Transactional
@@ -116,7 +116,7 @@ class Inline:
         found = self._snapshot()
         with suppress(PenstockError):  # What its source said last stands.
             counts = self._progress.behind({each.name: each.position for each in found.tranches})
-            answer = Answer(counts, {each.name: each.events_done for each in found.tranches})
+            answer = SourceAnswer(counts, {each.name: each.events_done for each in found.tranches})
             self._tally.source.told(answer, self.now, is_wanted=False)
         return self._snapshot()
 

@@ -12,9 +12,9 @@ from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_name, check_some_seconds
-from penstock.processing.quota import Quota
+from penstock.processing.quota import LogQuota
 from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.source_watch import Answer
+from penstock.processing.source_watch import SourceAnswer
 from penstock.processing.tally import Tally
 
 ASK_INTERVAL: Final = 5.0
@@ -51,7 +51,7 @@ class Observing:
         self._behind = behind
         self._is_asking = self._has_ended = False
         self._ask_at = now
-        self._announcing = Announcing(name, engine, Quota())
+        self._announcing = Announcing(name, engine, LogQuota())
         self._stats_interval = stats_interval
         self._told: Snapshot | None = None
         self._told_at = now
@@ -98,7 +98,7 @@ class Observing:
             is_wanted = any(
                 each.events_ahead < rules.events_ahead and each.pages_ahead < rules.batches_ahead for each in tranches
             )
-            answer = Answer(counts, {each.name: each.events_done for each in tranches})
+            answer = SourceAnswer(counts, {each.name: each.events_done for each in tranches})
             self.tally.source.told(answer, now, is_wanted=is_wanted)
         self._ask_at = now + max(ASK_INTERVAL, ASK_SHARE * (time.monotonic() - began))
         self._is_asking = False

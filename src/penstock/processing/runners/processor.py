@@ -9,7 +9,7 @@ from typing import Self
 
 from penstock.errors import AlreadyUsed, Unavailable
 from penstock.processing.approving import approve_missing
-from penstock.processing.asking import Asking, Ended
+from penstock.processing.asking import Asking, ProcessorEnded
 from penstock.processing.engine.engine import Engine
 from penstock.processing.parameters import check_number
 from penstock.processing.progress import Progress
@@ -127,7 +127,7 @@ class Processor(ABC):
             if self._thread.is_alive():
                 approve_missing(stream, reason, self.engine, self._progress.record, self._asking.ask)
                 return
-        except Ended:
+        except ProcessorEnded:
             pass
         raise Unavailable(reason="the processor does not run")
 

@@ -6,7 +6,7 @@ from typing import Final, Unpack
 
 from penstock.client.concurrency import Closing
 from penstock.processing.engine.item import Batch, Position
-from penstock.processing.sources.selection import Options, Selection
+from penstock.processing.sources.selection import Selection, SelectionOptions
 from penstock.processing.sources.source import Source, Want, check_source
 
 _log: Final = logging.getLogger("penstock.processing")
@@ -22,13 +22,13 @@ class Filtered(Closing):
     Args:
         source: What is read.
         wanted: `event_types`, `streams` and `kinds` that are wanted, what of that is not with `except_` before it, and
-            `include_system`: see `Options`.
+            `include_system`: see `SelectionOptions`.
 
     Raises:
         BadParameter: the source is none, or one of the others is no regular expression.
     """
 
-    def __init__(self, source: Source, **wanted: Unpack[Options]) -> None:
+    def __init__(self, source: Source, **wanted: Unpack[SelectionOptions]) -> None:
         check_source(source)
         self.inner = source
         self._selection = Selection(**wanted)

@@ -27,7 +27,7 @@ class Line(NamedTuple):
     """Without its end."""
 
 
-class Lines(NamedTuple):
+class FileLines(NamedTuple):
     """What was read at once."""
 
     lines: Sequence[Line]
@@ -68,7 +68,7 @@ class LineFile:
             return True
         return self._grows and self._size_now() != self._end[1]
 
-    def read(self, place: LinePlace, lines_max: int) -> Lines:
+    def read(self, place: LinePlace, lines_max: int) -> FileLines:
         """Return what follows *place*.
 
         Raises:
@@ -82,7 +82,7 @@ class LineFile:
                 if not raw:
                     self._end = at.offset, self._size
                     self.close()
-                    return Lines(found, at.behind(self._before), is_last=True)
+                    return FileLines(found, at.behind(self._before), is_last=True)
                 text = (raw if at.offset else raw.removeprefix(BOM)).strip()
                 if text and not text.startswith(b"#"):
                     found.append(Line(at, text))
@@ -93,7 +93,9 @@ class LineFile:
             self.close()
             if at.offset == place.offset:
                 raise
-        return Lines(found, at.behind(self._before), is_last=False)  # What is before a line that is none comes first.
+        return FileLines(
+            found, at.behind(self._before), is_last=False
+        )  # What is before a line that is none comes first.
 
     def close(self) -> None:
         """Let go of the file; it is opened again when it is read."""

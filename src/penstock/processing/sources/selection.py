@@ -13,7 +13,7 @@ SYSTEM: Final = "$"
 Wanted: TypeAlias = Iterable[str | Pattern[str]]
 
 
-class Options(TypedDict, total=False):
+class SelectionOptions(TypedDict, total=False):
     """What can be said of the events that are wanted. Where nothing is said, all are."""
 
     event_types: Wanted
@@ -37,9 +37,9 @@ class Selection:
         BadParameter: one of them is no regular expression, or there is no such option.
     """
 
-    def __init__(self, **wanted: Unpack[Options]) -> None:
-        if strange := wanted.keys() - Options.__annotations__.keys():
-            allowed = f"one of {', '.join(Options.__annotations__)}"
+    def __init__(self, **wanted: Unpack[SelectionOptions]) -> None:
+        if strange := wanted.keys() - SelectionOptions.__annotations__.keys():
+            allowed = f"one of {', '.join(SelectionOptions.__annotations__)}"
             raise BadParameter(parameter="wanted", value=min(strange), allowed=allowed)
         check_flag("include_system", wanted.get("include_system", False))
         self._event_types = Names("event_types", wanted.get("event_types", ()), wanted.get("except_event_types", ()))

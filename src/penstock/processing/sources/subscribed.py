@@ -25,7 +25,7 @@ MakeEvents: TypeAlias = Callable[[Sent, int], Sequence[Item]]
 """Makes the events of a batch from the one of that number on."""
 
 
-class Subscribed:
+class DeliveredPartition:
     """One partition of a subscription, or the parked events of one, as this process is sent them.
 
     Args:

@@ -20,7 +20,7 @@ from penstock.processing.sources.batch_position import BatchPosition
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche
 from penstock.processing.sources.inflow import Inflow
 from penstock.processing.sources.source import Want
-from penstock.processing.sources.subscribed import Sent, Subscribed
+from penstock.processing.sources.subscribed import DeliveredPartition, Sent
 from penstock.processing.sources.subscribed_events import SubscribedEvents
 from penstock.wire.log.nakadi import parse_offset
 
@@ -93,7 +93,7 @@ class SubscriptionSource(Closing):
         self._stream: SubscriptionStream[Any] = self._client.subscription(subscription, **given)
         self._events = SubscribedEvents(stream, kind, self._client.event_type)
         self._inflow: Inflow | None = None
-        self._subscribed: dict[str, Subscribed] = {}
+        self._subscribed: dict[str, DeliveredPartition] = {}
         self._looked_at = float("-inf")
         self._error: BaseException | None = None
         self._changed = threading.Condition()
@@ -168,7 +168,7 @@ class SubscriptionSource(Closing):
         found = self._cursors()
         with self._changed:
             for tranche, place in found.items():
-                self._subscribed.setdefault(tranche, Subscribed(tranche, place))
+                self._subscribed.setdefault(tranche, DeliveredPartition(tranche, place))
         return {tranche: BatchPosition(place).encode() for tranche, place in found.items()}
 
     def commit(self, positions: Mapping[str, Position]) -> None:
@@ -226,7 +226,7 @@ class SubscriptionSource(Closing):
             found = self._cursors()
             with self._changed:
                 for tranche, place in found.items():
-                    self._subscribed.setdefault(tranche, Subscribed(tranche, place)).restart(place)
+                    self._subscribed.setdefault(tranche, DeliveredPartition(tranche, place)).restart(place)
                 for tranche, each in self._subscribed.items():
                     if tranche.endswith(PARKED):
                         each.restart(_NOWHERE)
@@ -238,7 +238,7 @@ class SubscriptionSource(Closing):
         name = f"{tranche}{PARKED}" if batch.is_parked else tranche
         with self._changed:
             if name not in self._subscribed:
-                self._subscribed[name] = Subscribed(name, _start_of(batch), is_parked=batch.is_parked)
+                self._subscribed[name] = DeliveredPartition(name, _start_of(batch), is_parked=batch.is_parked)
             self._subscribed[name].add(batch)
             self._changed.notify_all()
 
@@ -261,7 +261,7 @@ class SubscriptionSource(Closing):
         self._inflow = Inflow(self._stream, self, lambda: bool(self._uncommitted()))
         self._inflow.start()
 
-    def _ready(self, wants: Mapping[str, Want]) -> list[Subscribed]:
+    def _ready(self, wants: Mapping[str, Want]) -> list[DeliveredPartition]:
         return [found for name in wants if (found := self._subscribed.get(name)) is not None and found.is_ready]
 
     def _commit(self, stream_id: str, batches: list[Sent]) -> None:

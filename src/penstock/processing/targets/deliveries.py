@@ -14,7 +14,7 @@ BYTES_MAX: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OutgoingEvent:
     """An event that is to be published, and the index of what it comes from."""
 
     index: int
@@ -30,18 +30,18 @@ class Delivery:
     lineage: Lineage
     expected: int | None
     """The index that is to be wanted next there; None: nobody can tell."""
-    entries: Sequence[Entry]
+    entries: Sequence[OutgoingEvent]
     """By index."""
 
 
-def is_portion(entries: Sequence[Entry]) -> bool:
+def is_portion(entries: Sequence[OutgoingEvent]) -> bool:
     """Tell whether *entries* can be published at once."""
     return len(entries) <= EVENTS_MAX and sum(entry.size for entry in entries) <= BYTES_MAX
 
 
-def portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def portions(entries: Iterable[OutgoingEvent]) -> Iterator[list[OutgoingEvent]]:
     """Cut *entries* of a stream into what is published at once: all that comes of one event of it is in the same."""
-    taken: list[Entry] = []
+    taken: list[OutgoingEvent] = []
     for _, same in groupby(entries, key=attrgetter("index")):
         more = [*same]
         if taken and not is_portion([*taken, *more]):

@@ -7,7 +7,7 @@ from penstock.client.log.publishing import Event
 from penstock.core.events.event import NewEvent
 from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.targets.deliveries import Delivery, Entry
+from penstock.processing.targets.deliveries import Delivery, OutgoingEvent
 from penstock.processing.targets.origin import lineage_of, origin, without_origin
 from penstock.processing.targets.origins import Origins
 from penstock.processing.targets.target import Attained, Partial, Written
@@ -54,10 +54,10 @@ class HubTarget:
             return Partial(attained.position, len(run))
         return attained
 
-    def _entry(self, stream: str, event: StreamEvent) -> Entry:
+    def _entry(self, stream: str, event: StreamEvent) -> OutgoingEvent:
         headers = without_origin(event.headers) | origin(stream, event, self._origins.group)
         key = stream if event.key is None else event.key
-        return Entry(event.index, Event(event.raw, key=key, headers=headers), len(event.raw))
+        return OutgoingEvent(event.index, Event(event.raw, key=key, headers=headers), len(event.raw))
 
 
 def contiguous(events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:

@@ -18,7 +18,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.log.cursor import FIRST, parse_cursor
 from penstock.errors import BadCursor, CursorExpired, Invalid, PenstockError, ProducerFenced, ProducerUnsafe, TooLarge
 from penstock.processing.batcher import KeyedBatcher
-from penstock.processing.targets.deliveries import Delivery, Entry, is_portion, loads, portions
+from penstock.processing.targets.deliveries import Delivery, OutgoingEvent, is_portion, loads, portions
 from penstock.processing.targets.origin import NAMES, Lineage, place_of
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
 
@@ -192,12 +192,12 @@ class _Partition:
             self._send(portion)
             self._positions[delivery.lineage] = portion[-1].index + 1
 
-    def _left(self, delivery: Delivery) -> list[Entry]:
+    def _left(self, delivery: Delivery) -> list[OutgoingEvent]:
         """Return what of *delivery* is not there yet."""
         attained = self._positions.get(delivery.lineage, 0)
         return [entry for entry in delivery.entries if entry.index >= attained]
 
-    def _send(self, entries: Sequence[Entry]) -> None:
+    def _send(self, entries: Sequence[OutgoingEvent]) -> None:
         if not entries:
             return
         assert self._producer is not None

@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from penstock.spark.messagedb.columns import expression
 from penstock.spark.messagedb.failures import meaning
-from penstock.spark.messagedb.places import FIRST, Stretch
+from penstock.spark.messagedb.places import FIRST, CategoryRange
 from penstock.spark.patience import patiently
 
 CONNECT_TIMEOUT: Final = 10
@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 Result = TypeVar("Result")
 
 
-class Database:
+class MessageDatabase:
     """A MessageDB at a URL. It can be sent to executors; a connection, made when it is first needed, stays behind.
 
     Whatever it is asked, it waits for a database that does not answer, and asks again.
@@ -66,17 +66,17 @@ class Database:
         found = self._ask("heads", categories=list(categories))
         return {category: FIRST if head is None else head for category, head in found}
 
-    def count(self, stretch: Stretch, most: int | None = None) -> int:
+    def count(self, stretch: CategoryRange, most: int | None = None) -> int:
         """Return how many events *stretch* has; *most* where it has more."""
         [(count,)] = self._ask("count", **stretch._asdict(), most=most)
         return int(count)
 
-    def behind(self, stretch: Stretch, events: int) -> int:
+    def behind(self, stretch: CategoryRange, events: int) -> int:
         """Return the global position behind the first *events* of *stretch*; its end where it has no more."""
         found = self._ask("behind", **stretch._asdict(), events=events)
         return int(found[0][0]) if found else stretch.end
 
-    def page(self, stretch: Stretch, columns: Sequence[str], rows: int) -> list[Row]:
+    def page(self, stretch: CategoryRange, columns: Sequence[str], rows: int) -> list[Row]:
         """Return the first *rows* events of *stretch*: each one's global position, and then its *columns*."""
         return self._ask("page", columns, **stretch._asdict(), rows=rows)
 

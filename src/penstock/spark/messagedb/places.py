@@ -22,7 +22,7 @@ FIRST: Final = 1
 """The global position that MessageDB gives first."""
 
 
-class Place(NamedTuple):
+class CategoryPlace(NamedTuple):
     """A place in one category."""
 
     next: int
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     """Where the micro-batch that ends here began, where that is not the end of the one before."""
 
 
-class Stretch(NamedTuple):
+class CategoryRange(NamedTuple):
     """The events of a category from the global position *start*, up to but without *end*."""
 
     category: str
@@ -39,12 +39,12 @@ class Stretch(NamedTuple):
     end: int
 
 
-def opening(starts: Mapping[str, int]) -> dict[str, Place]:
+def opening(starts: Mapping[str, int]) -> dict[str, CategoryPlace]:
     """Return the offset that a query begins with: Spark does not keep it, so the first end must."""
-    return {category: Place(start, start) for category, start in starts.items()}
+    return {category: CategoryPlace(start, start) for category, start in starts.items()}
 
 
-def ended(before: Place | None, end: int) -> Place:
+def ended(before: CategoryPlace | None, end: int) -> CategoryPlace:
     """Return where a micro-batch ends in a category in which the one *before* has ended; None: it had not the category.
 
     >>> ended(Place(3, 3), 17)
@@ -53,22 +53,22 @@ def ended(before: Place | None, end: int) -> Place:
     Place(next=20, begun=None)
     """
     if before is None:
-        return Place(end, FIRST)
-    return Place(end, before.begun if before.begun == before.next else None)
+        return CategoryPlace(end, FIRST)
+    return CategoryPlace(end, before.begun if before.begun == before.next else None)
 
 
-def stretches_between(start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Stretch]:
+def stretches_between(start: Mapping[str, CategoryPlace], end: Mapping[str, CategoryPlace]) -> list[CategoryRange]:
     """Return what a micro-batch reads."""
     if start == end:
         return []
     found = []
     for category, place in end.items():
         before = start[category].next if category in start else FIRST
-        found.append(Stretch(category, before if place.begun is None else place.begun, place.next))
+        found.append(CategoryRange(category, before if place.begun is None else place.begun, place.next))
     return [stretch for stretch in found if stretch.start < stretch.end]
 
 
-def encode_places(places: Mapping[str, Place]) -> dict[str, Any]:
+def encode_places(places: Mapping[str, CategoryPlace]) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
     >>> encode_places({"account": Place(17, 3), "payment": Place(12)})
@@ -80,7 +80,7 @@ def encode_places(places: Mapping[str, Place]) -> dict[str, Any]:
     }
 
 
-def decode_places(given: Mapping[str, Any]) -> dict[str, Place]:
+def decode_places(given: Mapping[str, Any]) -> dict[str, CategoryPlace]:
     """Read an offset that Spark has kept.
 
     Raises:
@@ -88,7 +88,9 @@ def decode_places(given: Mapping[str, Any]) -> dict[str, Place]:
     """
     try:
         return {
-            category: Place(int(place["next"]), int(place["from"])) if isinstance(place, dict) else Place(int(place))
+            category: CategoryPlace(int(place["next"]), int(place["from"]))
+            if isinstance(place, dict)
+            else CategoryPlace(int(place))
             for category, place in given.items()
         }
     except (AttributeError, KeyError, TypeError, ValueError):

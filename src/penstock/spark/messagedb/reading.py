@@ -5,9 +5,9 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.messagedb.columns import CATEGORY
-from penstock.spark.messagedb.places import Stretch
+from penstock.spark.messagedb.places import CategoryRange
 
 PAGE_BYTES: Final = 4 << 20
 PAGE_ROWS: Final = 500
@@ -21,14 +21,16 @@ _TYPES: Final = {
 """All others are texts."""
 
 
-class Pages(Protocol):
+class CategoryPages(Protocol):
     """Where pages come from: a MessageDB."""
 
-    def page(self, stretch: Stretch, columns: Sequence[str], rows: int) -> list[tuple[Any, ...]]:
+    def page(self, stretch: CategoryRange, columns: Sequence[str], rows: int) -> list[tuple[Any, ...]]:
         """Return the first *rows* events of *stretch*: each one's global position, and then its *columns*."""
 
 
-def read_stretch(store: Pages, stretch: Stretch, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+def read_stretch(
+    store: CategoryPages, stretch: CategoryRange, columns: Sequence[QueryColumn]
+) -> Iterator[pa.RecordBatch]:
     """Read the events of *stretch*, in the order of their global positions."""
     names, rows = [column.name for column in columns], PAGE_ROWS
     while stretch.start < stretch.end:
@@ -52,7 +54,7 @@ def next_rows(rows: int, size: int) -> int:
     return max(1, min(PAGE_ROWS_MAX, 2 * rows, rows * PAGE_BYTES // max(size, 1)))
 
 
-def to_batch(rows: Sequence[tuple[Any, ...]], category: str, columns: Sequence[Column]) -> pa.RecordBatch:
+def to_batch(rows: Sequence[tuple[Any, ...]], category: str, columns: Sequence[QueryColumn]) -> pa.RecordBatch:
     """Return *rows*, whose first value is not shown, as Spark takes them."""
     values = list(zip(*rows, strict=True))[1:]
     fields = [pa.field(column.name, _TYPES.get(column.name, pa.string()), column.nullable) for column in columns]

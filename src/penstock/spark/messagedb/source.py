@@ -11,7 +11,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.spark.columns import Column, some_of
+from penstock.spark.columns import QueryColumn, some_of
 from penstock.spark.messagedb.columns import SCHEMA
 from penstock.spark.messagedb.options import CategoryOptions, parse_category_options
 from penstock.spark.options import bad_option
@@ -58,7 +58,7 @@ class CategoryDataSource(DataSource):
 class CategoryReader(DataSourceReader):
     """Reads a batch."""
 
-    def __init__(self, options: CategoryOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: CategoryOptions, columns: tuple[QueryColumn, ...]) -> None:
         self._options = options
         self._columns = columns
 

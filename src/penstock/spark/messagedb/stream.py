@@ -8,11 +8,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.spark.checkpoint import tell_beginning, tell_difference
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.limits import events_max
 from penstock.spark.messagedb.batches import next_end
 from penstock.spark.messagedb.options import CategoryOptions, start_of
-from penstock.spark.messagedb.places import Place, decode_places, encode_places, opening, stretches_between
+from penstock.spark.messagedb.places import CategoryPlace, decode_places, encode_places, opening, stretches_between
 from penstock.spark.messagedb.tasks import database_of, plan_stretches, read_task
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _log: Final = logging.getLogger("penstock.spark")
 class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark calls one of these on the driver for as long as a query runs, and copies on executors."""
 
-    def __init__(self, options: CategoryOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: CategoryOptions, columns: tuple[QueryColumn, ...]) -> None:
         self._options = options
         self._columns = columns
         self._database = database_of(options)
@@ -77,7 +77,7 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen = self._database.heads(self._options.categories)
         return self._seen
 
-    def _check(self, places: Mapping[str, Place], heads: Mapping[str, int]) -> None:
+    def _check(self, places: Mapping[str, CategoryPlace], heads: Mapping[str, int]) -> None:
         """Tell, once and as warnings in the log, what of a checkpoint is not as options and database would have it."""
         if self._checked:
             return

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 from penstock.wire.log.nakadi import parse_offset
 
 
-class Place(NamedTuple):
+class NakadiPartition(NamedTuple):
     """A partition of a subscription."""
 
     event_type: str
@@ -17,7 +17,7 @@ class Place(NamedTuple):
         return f"partition {self.partition} of {self.event_type!r}"
 
 
-Cursors: TypeAlias = Mapping[Place, str]
+Cursors: TypeAlias = Mapping[NakadiPartition, str]
 """The offset of the last event consumed in each partition, as Nakadi writes it."""
 
 
@@ -48,6 +48,6 @@ def beyond(these: Cursors, known: Cursors) -> Cursors:
     }
 
 
-def advanced(these: Cursors, news: Cursors) -> dict[Place, str]:
+def advanced(these: Cursors, news: Cursors) -> dict[NakadiPartition, str]:
     """Return *these* with *news*, where that is further on."""
     return {**these, **behind(these, news)}

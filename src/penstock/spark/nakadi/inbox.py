@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 
-class Inbox(Generic[Item]):
+class BoundedQueue(Generic[Item]):
     """Items in their order; who puts one in waits while it is full.
 
     Memory: up to *bytes_max*, and one item.

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 from penstock.errors import Unavailable
 from penstock.spark.landing import Landing, new_landing
-from penstock.spark.nakadi.cursors import Place, is_before
+from penstock.spark.nakadi.cursors import NakadiPartition, is_before
 from penstock.spark.nakadi.goal import Goal
-from penstock.spark.nakadi.landed import Landed
-from penstock.spark.nakadi.micro_batch import MicroBatch
+from penstock.spark.nakadi.landed import LandedCursors
+from penstock.spark.nakadi.micro_batch import SubscriptionMicroBatch
 from penstock.spark.nakadi.options import SubscriptionOptions
-from penstock.spark.nakadi.pages import Pages
-from penstock.spark.nakadi.subscribed import Subscribed
+from penstock.spark.nakadi.pages import LandingPages
+from penstock.spark.nakadi.subscribed import SubscriptionReader
 from penstock.spark.options import bad_option
 from penstock.spark.patience import Patience
 from penstock.wire.subscriptions import BatchLine
@@ -28,35 +28,35 @@ _SKIPPED: Final = re.compile(r"skipped events due to retention time passed, coun
 _log: Final = logging.getLogger("penstock.spark")
 
 
-class Intake:
+class SubscriptionIntake:
     """What the driver of a query does from its start, or restart, to its end: a *run*."""
 
     def __init__(
         self,
         options: SubscriptionOptions,
-        subscribed: Subscribed | None = None,
+        subscribed: SubscriptionReader | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
-        self._subscribed = subscribed or Subscribed(options)
+        self._subscribed = subscribed or SubscriptionReader(options)
         self._clock = clock
         self._run = uuid4().hex[:12]
         self._goal: Goal | None = None
-        self._offered: tuple[Landed, Landed] | None = None
+        self._offered: tuple[LandedCursors, LandedCursors] | None = None
         self._left: set[str] | None = None
         """The runs before this one that have pages; None: it has not been looked which."""
-        self._before: Landed | None = None
+        self._before: LandedCursors | None = None
         """Where the last micro-batch began that Spark has committed, as far as this run knows."""
 
-    def begin(self) -> Landed:
+    def begin(self) -> LandedCursors:
         """Return the offset that a new query begins with: a landing of its own, without pages."""
-        return Landed(self._subscribed.id, new_landing(self._options.landing_location).id, self._run, 0, {})
+        return LandedCursors(self._subscribed.id, new_landing(self._options.landing_location).id, self._run, 0, {})
 
     def aim(self) -> None:
         """Note where partitions end now: the query is to end there, whatever else comes."""
         self._goal = Goal(self._subscribed.ends())
 
-    def advance(self, start: Landed, most: int | None) -> Landed:
+    def advance(self, start: LandedCursors, most: int | None) -> LandedCursors:
         """Land what follows *start*, up to *most* events, and return where that ends.
 
         All up to *start* is committed by Spark, or it would not ask: so it is committed now.
@@ -71,7 +71,7 @@ class Intake:
         if self._offered is not None and self._offered[0] == start:
             return self._offered[1]
         self._forget(start)
-        batch = MicroBatch(start, self._run, self._pages(start), self._options.url)
+        batch = SubscriptionMicroBatch(start, self._run, self._pages(start), self._options.url)
         if most is None and self._goal is None:
             self._gather(batch, None, Goal(self._subscribed.ends()))
             self._subscribed.close()  # What is beyond the goal was passed over.
@@ -81,7 +81,7 @@ class Intake:
         self._offered = None if end == start else (start, end)
         return end
 
-    def commit(self, landed: Landed) -> None:
+    def commit(self, landed: LandedCursors) -> None:
         """Tell Nakadi how far Spark has come."""
         self._subscribed.commit(landed.cursors)
 
@@ -89,7 +89,7 @@ class Intake:
         """Close the stream. What Spark has not committed stays uncommitted."""
         self._subscribed.close()
 
-    def _gather(self, batch: MicroBatch, most: int | None, goal: Goal | None) -> None:
+    def _gather(self, batch: SubscriptionMicroBatch, most: int | None, goal: Goal | None) -> None:
         """Land what comes, until there is nothing more for now; with a *goal*, until that is come to."""
         self._ready(batch, goal)
         patience, deadline = Patience(self._options.retry_timeout), self._clock() + WAIT_SECONDS
@@ -109,7 +109,7 @@ class Intake:
                 self._wait(batch, goal, patience)
                 deadline = self._clock() + WAIT_SECONDS
 
-    def _ready(self, batch: MicroBatch, goal: Goal | None) -> None:
+    def _ready(self, batch: SubscriptionMicroBatch, goal: Goal | None) -> None:
         """Have a stream open, and the *goal* know how far it is."""
         if not self._subscribed.is_open:
             stands = self._subscribed.open(batch.start.cursors)
@@ -121,12 +121,12 @@ class Intake:
             goal.see(batch.start.cursors)
             goal.see(stands)
 
-    def _next(self, batch: MicroBatch, goal: Goal | None, left: float) -> BatchLine | None:
+    def _next(self, batch: SubscriptionMicroBatch, goal: Goal | None, left: float) -> BatchLine | None:
         if left <= 0 or not self._subscribed.is_open:
             return None
         return self._subscribed.take(min(LINGER_SECONDS, left) if goal is None and batch.events else left)
 
-    def _wait(self, batch: MicroBatch, goal: Goal, patience: Patience) -> None:
+    def _wait(self, batch: SubscriptionMicroBatch, goal: Goal, patience: Patience) -> None:
         """Look whether others have come to the goal: consumers, or Nakadi itself, where there is nothing to deliver."""
         if not self._subscribed.is_open:
             goal.see(self._subscribed.open(batch.start.cursors))
@@ -136,9 +136,9 @@ class Intake:
             missing = ", ".join(f"{offset} in {place}" for place, offset in goal.missing.items())
             patience.endure(Unavailable(f"subscription {self._subscribed.id}: nothing comes, up to {missing}"))
 
-    def _take(self, batch: MicroBatch, line: BatchLine, goal: Goal | None) -> None:
+    def _take(self, batch: SubscriptionMicroBatch, line: BatchLine, goal: Goal | None) -> None:
         cursor = line.cursor
-        place = Place(cursor.event_type, cursor.partition)
+        place = NakadiPartition(cursor.event_type, cursor.partition)
         if skipped := _SKIPPED.search(line.debug or ""):
             self._subscribed.report_loss(place, int(skipped[1]), "retention has removed them")
         if goal is not None and goal.has(place):
@@ -153,19 +153,19 @@ class Intake:
         if goal is not None:
             goal.see({place: cursor.offset})
 
-    def _pages(self, start: Landed) -> Pages:
+    def _pages(self, start: LandedCursors) -> LandingPages:
         first = start.page if start.run == self._run else 0
-        return Pages(self._landing(start), self._run, first)
+        return LandingPages(self._landing(start), self._run, first)
 
-    def _landing(self, landed: Landed) -> Landing:
+    def _landing(self, landed: LandedCursors) -> Landing:
         return Landing(self._options.landing_location, landed.landing)
 
-    def _check(self, start: Landed) -> None:
+    def _check(self, start: LandedCursors) -> None:
         if start.subscription != self._subscribed.id:
             allowed = f"{start.subscription}, whose cursors the checkpoint has; for another one, another checkpoint"
             raise bad_option("subscription", self._subscribed.id, allowed)
 
-    def _forget(self, start: Landed) -> None:
+    def _forget(self, start: LandedCursors) -> None:
         """Forget the pages of micro-batches before the last one: no query is run again from so far back.
 
         With the first one of this run go the pages of all runs before; not those of one that has begun since: were this
@@ -182,6 +182,6 @@ class Intake:
             self._left = set()
 
 
-def _has_room(batch: MicroBatch, line: BatchLine, most: int | None) -> bool:
+def _has_room(batch: SubscriptionMicroBatch, line: BatchLine, most: int | None) -> bool:
     """Tell whether the events of *line* fit into *batch*; the first ones always do."""
     return most is None or not batch.events or batch.events + len(line.events or ()) <= most

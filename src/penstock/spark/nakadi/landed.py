@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from penstock.errors import BadParameter
-from penstock.spark.nakadi.cursors import Cursors, Place
+from penstock.spark.nakadi.cursors import Cursors, NakadiPartition
 
 
-class Landed(NamedTuple):
+class LandedCursors(NamedTuple):
     """What is landed, as Spark keeps it."""
 
     subscription: str
@@ -30,7 +30,7 @@ class PageName(NamedTuple):
     number: int
 
 
-def pages_between(start: Landed, end: Landed) -> list[PageName]:
+def pages_between(start: LandedCursors, end: LandedCursors) -> list[PageName]:
     """Return what a micro-batch reads.
 
     The first micro-batch of a run begins with the run's first page; so does that of a query, whose beginning Spark does
@@ -40,7 +40,7 @@ def pages_between(start: Landed, end: Landed) -> list[PageName]:
     return [PageName(end.landing, end.run, number) for number in range(start.page if is_same else 0, end.page)]
 
 
-def encode_landed(landed: Landed) -> dict[str, Any]:
+def encode_landed(landed: LandedCursors) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
     >>> encode_landed(Landed("s", "l", "r", 3, {Place("a.b", "0"): "001-0001-000000000000000042"}))["cursors"]
@@ -52,7 +52,7 @@ def encode_landed(landed: Landed) -> dict[str, Any]:
     return {**landed._asdict(), "cursors": cursors}
 
 
-def decode_landed(given: Mapping[str, Any]) -> Landed:
+def decode_landed(given: Mapping[str, Any]) -> LandedCursors:
     """Read an offset that Spark has kept.
 
     Raises:
@@ -60,12 +60,12 @@ def decode_landed(given: Mapping[str, Any]) -> Landed:
     """
     try:
         cursors = {
-            Place(event_type, partition): str(offset)
+            NakadiPartition(event_type, partition): str(offset)
             for event_type, offsets in given["cursors"].items()
             for partition, offset in offsets.items()
         }
         subscription, landing, run = (str(given[name]) for name in ("subscription", "landing", "run"))
-        return Landed(subscription, landing, run, int(given["page"]), cursors)
+        return LandedCursors(subscription, landing, run, int(given["page"]), cursors)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise BadParameter(
             f"the checkpoint holds an offset that is not one of format('nakadi'): {given!r}",

@@ -3,14 +3,14 @@
 import msgspec
 
 from penstock.errors import MalformedAnswer
-from penstock.spark.nakadi.cursors import Place, advanced
-from penstock.spark.nakadi.landed import Landed
-from penstock.spark.nakadi.pages import Pages
+from penstock.spark.nakadi.cursors import NakadiPartition, advanced
+from penstock.spark.nakadi.landed import LandedCursors
+from penstock.spark.nakadi.pages import LandingPages
 from penstock.spark.nakadi.rows import to_rows
 from penstock.wire.subscriptions import BatchLine
 
 
-class MicroBatch:
+class SubscriptionMicroBatch:
     """What follows *start*, in pages of *run*, where the next page has the number *first*.
 
     Args:
@@ -20,7 +20,7 @@ class MicroBatch:
         url: Whence the lines come, for errors.
     """
 
-    def __init__(self, start: Landed, run: str, pages: Pages, url: str) -> None:
+    def __init__(self, start: LandedCursors, run: str, pages: LandingPages, url: str) -> None:
         self.start = start
         self.events = 0
         self._run = run
@@ -28,11 +28,11 @@ class MicroBatch:
         self._url = url
         self._cursors = dict(start.cursors)
 
-    def stands(self, place: Place) -> str | None:
+    def stands(self, place: NakadiPartition) -> str | None:
         """Return behind which event it stands in a partition; None: nothing was heard of it."""
         return self._cursors.get(place)
 
-    def see(self, place: Place, offset: str) -> None:
+    def see(self, place: NakadiPartition, offset: str) -> None:
         """Take note that a stream has nothing more up to *offset*."""
         self._cursors = advanced(self._cursors, {place: offset})
 
@@ -49,7 +49,7 @@ class MicroBatch:
         self._pages.add(rows)
         self.events += rows.num_rows
 
-    def end(self) -> Landed:
+    def end(self) -> LandedCursors:
         """Land what is left, and return where the micro-batch ends: at its start, if nothing has come."""
         if not self.events:
             return self.start

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from penstock.errors import ConnectionLost, MalformedAnswer, PenstockError
-from penstock.spark.nakadi.inbox import Inbox
+from penstock.spark.nakadi.inbox import BoundedQueue
 from penstock.wire.subscriptions import BATCHES, STREAM_ID, BatchLine
 
 INBOX_BYTES: Final = 32 << 20
@@ -20,7 +20,7 @@ CLOSE_SECONDS: Final = 10.0
 UNSAID: Final = "the server did not say why"
 
 
-class Ended(NamedTuple):
+class StreamEnd(NamedTuple):
     """What comes last: why the stream has ended."""
 
     reason: str
@@ -32,7 +32,7 @@ class _Began(NamedTuple):
     id: str
 
 
-News: TypeAlias = BatchLine | Ended
+News: TypeAlias = BatchLine | StreamEnd
 
 
 class OpenStream:
@@ -44,13 +44,13 @@ class OpenStream:
 
     def __init__(self, connect: Callable[[], AbstractContextManager[HTTPResponse]]) -> None:
         self._connect = connect
-        self._inbox: Inbox[News | _Began | Exception] = Inbox(INBOX_BYTES)
+        self._inbox: BoundedQueue[News | _Began | Exception] = BoundedQueue(INBOX_BYTES)
         self._socket: socket.socket | None = None
         self._turn = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="penstock-nakadi-stream", daemon=True)
         self._thread.start()
         first = self._taken(None)
-        if isinstance(first, Ended):
+        if isinstance(first, StreamEnd):
             self._thread.join()
             assert first.error is not None, "a stream that never began has failed"
             raise first.error
@@ -79,9 +79,9 @@ class OpenStream:
 
     def _run(self) -> None:
         try:
-            self._inbox.put(Ended(self._read(), None), 0)
+            self._inbox.put(StreamEnd(self._read(), None), 0)
         except PenstockError as error:
-            self._inbox.put(Ended(error.detail, error), 0)
+            self._inbox.put(StreamEnd(error.detail, error), 0)
         except Exception as error:  # noqa: BLE001 - A defect of ours: it is raised where the stream is read.
             self._inbox.put(error, 0)
 

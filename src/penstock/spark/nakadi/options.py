@@ -39,7 +39,7 @@ _LOCATION: Final = "a directory that the driver and all executors can reach, suc
 
 
 @dataclass(frozen=True, kw_only=True)
-class Definition:
+class WantedSubscription:
     """What a subscription is found by, and what is created where there is none."""
 
     owning_application: str
@@ -64,7 +64,7 @@ class SubscriptionOptions:
 
     url: str
     """Of the server, without a slash at the end."""
-    subscription: str | Definition
+    subscription: str | WantedSubscription
     """Its id, or what it is found by."""
     landing_location: str
     """In which directory batches are landed."""
@@ -105,7 +105,7 @@ def parse_subscription_options(given: Mapping[str, str]) -> SubscriptionOptions:
     return options
 
 
-def _subscription(values: Mapping[str, str]) -> str | Definition:
+def _subscription(values: Mapping[str, str]) -> str | WantedSubscription:
     defined = [name for name in _OF_DEFINITION if name in values]
     if not defined:
         known = _named("subscription", values.get("subscription"), _SUBSCRIPTION)
@@ -114,7 +114,7 @@ def _subscription(values: Mapping[str, str]) -> str | Definition:
         return known
     if "subscription" in values:
         raise bad_option(defined[0], values[defined[0]], "without subscription, which says all of it")
-    return Definition(
+    return WantedSubscription(
         owning_application=_named(
             "owningApplication", values.get("owningApplication"), "the application that owns the subscription"
         ),

@@ -5,7 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.landing import Landing
 from penstock.spark.nakadi.landed import PageName
 from penstock.spark.nakadi.rows import ROWS
@@ -14,7 +14,7 @@ from penstock.spark.selecting import selected
 PAGE_BYTES: Final = 4 << 20
 
 
-class Pages:
+class LandingPages:
     """Pages of a lane from the number *first* on. They are landed as they become full, the last one by `close`.
 
     Memory: one page.
@@ -47,7 +47,7 @@ class Pages:
         self._rows, self._size = [], 0
 
 
-def read_page(location: str, page: PageName, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+def read_page(location: str, page: PageName, columns: Sequence[QueryColumn]) -> Iterator[pa.RecordBatch]:
     """Read a page on an executor, in the columns that the query wants.
 
     Raises:

@@ -13,8 +13,8 @@ import msgspec
 from penstock.errors import Conflict, Forbidden, MalformedAnswer, Unavailable
 from penstock.spark.authorization import authorization
 from penstock.spark.http import asked, opened
-from penstock.spark.nakadi.cursors import Cursors, Place, is_before
-from penstock.spark.nakadi.options import Definition, SubscriptionOptions
+from penstock.spark.nakadi.cursors import Cursors, NakadiPartition, is_before
+from penstock.spark.nakadi.options import SubscriptionOptions, WantedSubscription
 from penstock.spark.patience import patiently
 from penstock.wire.log.nakadi import MEDIA_TYPE, NUMBER_MAX
 from penstock.wire.subscriptions import STREAM_ID, BatchCursor
@@ -38,7 +38,7 @@ class NakadiServer:
 
     options: SubscriptionOptions
 
-    def subscribe(self, definition: Definition) -> str:
+    def subscribe(self, definition: WantedSubscription) -> str:
         """Return the id of the subscription that *definition* names; it is created where there is none."""
         return str(self._told("subscriptions", lambda told: told["id"], body=definition.members()))
 
@@ -46,18 +46,19 @@ class NakadiServer:
         """Return the event types that a subscription reads."""
         return self._told(_path(subscription), lambda told: [str(each) for each in told["event_types"]])
 
-    def cursors(self, subscription: str) -> dict[Place, str]:
+    def cursors(self, subscription: str) -> dict[NakadiPartition, str]:
         """Return what is committed; nothing, where no stream has been opened yet."""
         return self._told(
             _path(subscription, "cursors"),
             lambda told: {
-                Place(each["event_type"], each["partition"]): str(each["offset"]) for each in told["items"] or ()
+                NakadiPartition(each["event_type"], each["partition"]): str(each["offset"])
+                for each in told["items"] or ()
             },
         )
 
-    def ends(self, event_types: Iterable[str]) -> dict[Place, str]:
+    def ends(self, event_types: Iterable[str]) -> dict[NakadiPartition, str]:
         """Return the newest event of each partition in which there is one."""
-        found: dict[Place, str] = {}
+        found: dict[NakadiPartition, str] = {}
         for event_type in event_types:
             found |= self._told(f"event-types/{quote(event_type, safe='')}/partitions", partial(_ends, event_type))
         return found
@@ -149,10 +150,10 @@ def _path(subscription: str, *path: str, **query: int) -> str:
     return f"{whole}?{urlencode(query)}" if query else whole
 
 
-def _ends(event_type: str, told: Any) -> dict[Place, str]:
+def _ends(event_type: str, told: Any) -> dict[NakadiPartition, str]:
     """Read where partitions end; one that is empty ends before its oldest event."""
     return {
-        Place(event_type, str(each["partition"])): str(each["newest_available_offset"])
+        NakadiPartition(event_type, str(each["partition"])): str(each["newest_available_offset"])
         for each in told
         if not is_before(each["newest_available_offset"], each["oldest_available_offset"])
     }

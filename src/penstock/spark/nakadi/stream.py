@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.limits import events_max
 from penstock.spark.nakadi.landed import decode_landed, encode_landed, pages_between
 from penstock.spark.nakadi.options import SubscriptionOptions
@@ -14,16 +14,16 @@ from penstock.spark.nakadi.options import SubscriptionOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.spark.nakadi.intake import Intake
+    from penstock.spark.nakadi.intake import SubscriptionIntake
 
 
 class SubscriptionStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark calls one of these on the driver for as long as a query runs, and copies on executors."""
 
-    def __init__(self, options: SubscriptionOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: SubscriptionOptions, columns: tuple[QueryColumn, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._intake: Intake | None = None
+        self._intake: SubscriptionIntake | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_intake": None}
@@ -64,10 +64,10 @@ class SubscriptionStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             self._intake.close()
 
     @property
-    def _driver(self) -> "Intake":
+    def _driver(self) -> "SubscriptionIntake":
         """What only the driver has: it is made there when it is first needed."""
         if self._intake is None:
-            from penstock.spark.nakadi.intake import Intake
+            from penstock.spark.nakadi.intake import SubscriptionIntake
 
-            self._intake = Intake(self._options)
+            self._intake = SubscriptionIntake(self._options)
         return self._intake

@@ -8,8 +8,8 @@ from typing import Final
 
 from penstock.errors import Invalid, PenstockError, Unavailable
 from penstock.spark.loss import report_loss
-from penstock.spark.nakadi.cursors import Cursors, Place, advanced, behind, beyond, is_before
-from penstock.spark.nakadi.open_stream import Ended, OpenStream
+from penstock.spark.nakadi.cursors import Cursors, NakadiPartition, advanced, behind, beyond, is_before
+from penstock.spark.nakadi.open_stream import OpenStream, StreamEnd
 from penstock.spark.nakadi.options import SubscriptionOptions
 from penstock.spark.nakadi.server import NakadiServer
 from penstock.spark.patience import DELAY_SECONDS_MAX, patiently
@@ -19,7 +19,7 @@ from penstock.wire.subscriptions import BatchCursor, BatchLine
 _log: Final = logging.getLogger("penstock.spark")
 
 
-class Subscribed:
+class SubscriptionReader:
     """The subscription that *options* name, as its one reader has it.
 
     Raises:
@@ -32,12 +32,12 @@ class Subscribed:
         self._server = NakadiServer(options)
         self._stream: OpenStream | None = None
         self._held: BatchLine | None = None
-        self._proofs: dict[tuple[Place, str], str] = {}
+        self._proofs: dict[tuple[NakadiPartition, str], str] = {}
         """With which the cursors that the stream was sent are committed."""
-        self._committed: dict[Place, str] = {}
+        self._committed: dict[NakadiPartition, str] = {}
         """As far as it is known here."""
         self._backoff = RetryBackoff(DELAY_SECONDS_MAX)
-        self._ended: Ended | None = None
+        self._ended: StreamEnd | None = None
         """Why the last stream has ended, if that has brought nothing since."""
         self._sleep = sleep
 
@@ -89,7 +89,7 @@ class Subscribed:
         match self._stream.take(timeout):
             case None:
                 return None
-            case Ended() as ended:
+            case StreamEnd() as ended:
                 _log.warning("a stream of subscription %s has ended: %s", self.id, ended.reason)
                 self._ended = ended
                 return None
@@ -103,7 +103,7 @@ class Subscribed:
 
     def note(self, cursor: BatchCursor) -> None:
         """Take note of a cursor that may be committed later."""
-        place = Place(cursor.event_type, cursor.partition)
+        place = NakadiPartition(cursor.event_type, cursor.partition)
         if is_before(self._committed.get(place), cursor.offset):
             self._proofs[place, cursor.offset] = cursor.cursor_token
 
@@ -126,7 +126,7 @@ class Subscribed:
                 raise
             _log.warning("subscription %s: %s; it is committed later", self.id, error.detail)
         else:
-            self._committed |= {Place(each.event_type, each.partition): each.offset for each in sent}
+            self._committed |= {NakadiPartition(each.event_type, each.partition): each.offset for each in sent}
             self._proofs = {
                 (place, offset): each
                 for (place, offset), each in self._proofs.items()
@@ -158,16 +158,16 @@ class Subscribed:
             for place, offset in late.items():
                 self._move_one(place, offset)
 
-    def _move_one(self, place: Place, offset: str) -> None:
+    def _move_one(self, place: NakadiPartition, offset: str) -> None:
         try:
             self._server.move(self.id, {place: offset})
         except Invalid as error:
             self._report(place, f"the query has come to {offset}, which Nakadi does not go on from: {error.detail}")
 
-    def _report(self, place: Place, reason: str) -> None:
+    def _report(self, place: NakadiPartition, reason: str) -> None:
         self.report_loss(place, None, reason)
 
-    def report_loss(self, place: Place, lost: int | None, reason: str) -> None:
+    def report_loss(self, place: NakadiPartition, lost: int | None, reason: str) -> None:
         """Tell of events that are gone, as failOnDataLoss has it.
 
         Raises:

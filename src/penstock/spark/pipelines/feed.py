@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Feed:
+class HubFeed:
     """A feed of the hub at a URL.
 
     Raises:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.spark.options import bad_option, parse_options
-from penstock.spark.pipelines.feed import Feed
+from penstock.spark.pipelines.feed import HubFeed
 from penstock.spark.pipelines.records import LAYOUTS, SPARK_TYPES, Layout, raw_records
 from penstock.spark.publishing import HubBatches
 
@@ -17,7 +17,7 @@ _OURS = {"payload": "json", "includeHeaders": "true", "splitPartitions": "false"
 """The options of the source that forwarding depends on: the order within a partition is that of one task."""
 
 
-class Target(Protocol):
+class RecordTarget(Protocol):
     """Where records go."""
 
     def write(self, records: "DataFrame") -> "DataStreamWriter":
@@ -26,7 +26,7 @@ class Target(Protocol):
 
 def forward(
     spark: "SparkSession",
-    to: Target,
+    to: RecordTarget,
     *,
     checkpoint: str,
     layout: Layout = "raw",
@@ -40,7 +40,7 @@ def forward(
 
     Args:
         spark: The session.
-        to: Where to: `Kafka` or `Nakadi`, which have each event at least once, or the `Feed` of another hub, once.
+        to: Where to: `Kafka` or `Nakadi`, which have each event at least once, or the `HubFeed` of another hub, once.
         checkpoint: Where the query keeps how far it is: without it, all is sent again.
         layout: What a record is: `raw`, an event as it is; `stream-span`, events of a stream that follow each other;
             `summary`, the newest event of a stream in a part of a micro-batch.
@@ -69,14 +69,14 @@ def forward(
     return writer.trigger(**(trigger or {"availableNow": True})).start()
 
 
-def check_forwarding(to: Target, source: Mapping[str, str]) -> None:
+def check_forwarding(to: RecordTarget, source: Mapping[str, str]) -> None:
     """Refuse to forward a feed to itself, which would never end.
 
     Raises:
         BadParameter: that is what is asked for.
     """
     options = parse_options(source)
-    if isinstance(to, Feed) and to.url.rstrip("/") == options.url and to.event_type in options.event_types:
+    if isinstance(to, HubFeed) and to.url.rstrip("/") == options.url and to.event_type in options.event_types:
         raise bad_option("eventType", to.event_type, "another feed than the one that is read, which would never end")
 
 

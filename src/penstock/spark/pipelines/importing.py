@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark.options import bad_option
-from penstock.spark.pipelines.feed import Feed
+from penstock.spark.pipelines.feed import HubFeed
 from penstock.spark.pipelines.files import Files
 from penstock.spark.pipelines.kafka import Kafka
 from penstock.spark.pipelines.records import LAYOUTS, Layout
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def import_(
     spark: "SparkSession",
     origin: Kafka | Files,
-    to: Feed,
+    to: HubFeed,
     *,
     checkpoint: str,
     layout: Layout = "raw",

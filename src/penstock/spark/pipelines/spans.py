@@ -34,7 +34,7 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _number: Final = msgspec.json.Decoder(int).decode
 
 
-class Item(NamedTuple):
+class SpanEvent(NamedTuple):
     """An event on its way into a record."""
 
     event_type: str
@@ -74,8 +74,8 @@ class Spans:
             BadParameter: an event has no index.
         """
         for batch in batches:
-            columns = [batch.column(name).to_pylist() for name in Item._fields]
-            items = [Item(*row)._replace(headers=dict(row[4] or ())) for row in zip(*columns, strict=True)]
+            columns = [batch.column(name).to_pylist() for name in SpanEvent._fields]
+            items = [SpanEvent(*row)._replace(headers=dict(row[4] or ())) for row in zip(*columns, strict=True)]
             records = list(self.spans(items) if self.layout == "stream-span" else self.summaries(items))
             values = zip(*records, strict=True) if records else ((),) * len(RECORD_TYPES)
             yield pa.RecordBatch.from_arrays(
@@ -83,7 +83,7 @@ class Spans:
                 schema=RECORD_TYPES,
             )
 
-    def spans(self, items: Iterable[Item]) -> Iterator[Record]:
+    def spans(self, items: Iterable[SpanEvent]) -> Iterator[Record]:
         """Yield spans: of each stream the events whose indices follow each other."""
         runs: dict[str, _Run] = {}
         for item in items:
@@ -99,17 +99,17 @@ class Spans:
         for run in runs.values():
             yield run.record()
 
-    def summaries(self, items: Iterable[Item]) -> Iterator[Record]:
+    def summaries(self, items: Iterable[SpanEvent]) -> Iterator[Record]:
         """Yield summaries: of each stream the newest event."""
         for name, item in {self._stream(item): item for item in items}.items():
             run = _Run(name, self._index(item), member="u")
             run.add(_part(item))
             yield run.record()
 
-    def _stream(self, item: Item) -> str:
+    def _stream(self, item: SpanEvent) -> str:
         return stream_name(item.event_type, item.partition, item.key, is_hashed=item.event_type in self.hashed)
 
-    def _index(self, item: Item) -> int:
+    def _index(self, item: SpanEvent) -> int:
         if not self.index:
             return item.offset
         try:
@@ -128,7 +128,7 @@ class Spans:
 class _Part(NamedTuple):
     """An event as it stands in a record."""
 
-    item: Item
+    item: SpanEvent
     text: str
     size: int
     """Of that, in bytes."""
@@ -170,12 +170,12 @@ class _Run:
         return Record(first.event_type, first.partition, self.stream, value, origin)
 
 
-def _part(item: Item) -> _Part:
+def _part(item: SpanEvent) -> _Part:
     text, origin = _item(item), f"{item.offset},{_text(item.headers.get(ID_HEADER))},"
     return _Part(item, text, len(text.encode()), len(origin.encode()))
 
 
-def _item(item: Item) -> str:
+def _item(item: SpanEvent) -> str:
     time = item.headers.get(TIME_HEADER) or _time(item.received_at)
     own = without_origin(item.headers)
     more = f',"m":{_text(own)}' if own else ""

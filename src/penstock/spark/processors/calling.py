@@ -16,7 +16,7 @@ from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.handling import Classify, Handler, Handling, failure_of
 from penstock.spark.processors.child import in_children
 from penstock.spark.processors.events import Events
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS, numbers
 from penstock.spark.processors.results import Result, in_batches
 
@@ -43,7 +43,7 @@ class Due(NamedTuple):
 class CallAll:
     """Calls *handler* with the streams of a partition. It is sent to executors, and so is the handler."""
 
-    plan: Plan
+    plan: ProcessingPlan
     handler: Handler
     classify: Classify | None
 

@@ -7,7 +7,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from penstock.processing.stream_event import StreamEvent
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import numbers
 
 
@@ -22,7 +22,9 @@ class Events(Sequence[StreamEvent]):
         behind: How many of the same stream come next in the table.
     """
 
-    def __init__(self, table: pa.Table, start: int, stop: int, plan: Plan, place: int, *, behind: int = 0) -> None:
+    def __init__(
+        self, table: pa.Table, start: int, stop: int, plan: ProcessingPlan, place: int, *, behind: int = 0
+    ) -> None:
         self._table = table
         self._start = start
         self._stop = stop

@@ -19,7 +19,7 @@ ALL: Final = 1 << 62
 _log: Final = logging.getLogger("penstock.processing")
 
 
-class Intake:
+class ResultIntake:
     """Has the engine of a processor on Spark come to what executors have come to.
 
     Of a stream that is new and lies in several tranches, executors have handled what the first of the plan's places

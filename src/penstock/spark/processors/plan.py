@@ -15,7 +15,7 @@ class Again:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProcessingPlan:
     """Whose events are handled, and whose are only counted. Holds plain values: it is sent to executors."""
 
     places: tuple[str, ...]

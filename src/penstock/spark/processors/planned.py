@@ -6,20 +6,20 @@ from typing import NamedTuple, Self
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.sources.source import Want
-from penstock.spark.processors.plan import Again, Plan
-from penstock.spark.processors.sources.source import Look, Stretch
+from penstock.spark.processors.plan import Again, ProcessingPlan
+from penstock.spark.processors.sources.source import Look, TrancheRange
 from penstock.spark.processors.spans import stretches_of
 
 
 class Planned(NamedTuple):
     """What a round is to do, and what is read for it."""
 
-    plan: Plan
+    plan: ProcessingPlan
     look: Look
     """What there is."""
-    new: Mapping[str, Stretch]
+    new: Mapping[str, TrancheRange]
     """What is read that is new, by tranche."""
-    again: Sequence[Stretch]
+    again: Sequence[TrancheRange]
     """What is read that was read before."""
 
     @classmethod
@@ -40,8 +40,8 @@ class Planned(NamedTuple):
             look: What there is.
             wants: What it wants of that, by tranche.
             again: The calls that it makes of what was read before.
-            timeout: See `Plan`.
-            partitions: See `Plan`.
+            timeout: See `ProcessingPlan`.
+            partitions: See `ProcessingPlan`.
 
         Raises:
             EventsLost, BadParameter: see `Look.check`: also where there is no room for more, and what was read
@@ -49,7 +49,7 @@ class Planned(NamedTuple):
             EventsLost: see `Look.stretch`.
         """
         look.check(engine.positions())
-        new = dict[str, Stretch]()
+        new = dict[str, TrancheRange]()
         for tranche, want in wants.items():
             found = look.stretch(tranche, want.position, want.events_max)
             if found is not None:
@@ -60,5 +60,5 @@ class Planned(NamedTuple):
         spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
         waiting = frozenset(engine.known())
         numberings = tuple(map(look.numbering, places))
-        plan = Plan(places, numberings, spans, waiting, engine.rules.events_per_call, timeout, partitions)
+        plan = ProcessingPlan(places, numberings, spans, waiting, engine.rules.events_per_call, timeout, partitions)
         return cls(plan, look, new, stretches_of(spans, places))

@@ -36,7 +36,7 @@ from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.cancelling import cancellable
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.ending import Ending
-from penstock.spark.processors.intake import ALL, Intake
+from penstock.spark.processors.intake import ALL, ResultIntake
 from penstock.spark.processors.looking import looking
 from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
@@ -135,7 +135,7 @@ class SparkProcessor(Processor):
         )
         self._tally = self._observing.tally
         passes = self._source.passes_over_loss
-        self._intake = Intake(self.engine, self._tally, clock, passes_over_loss=passes)
+        self._intake = ResultIntake(self.engine, self._tally, clock, passes_over_loss=passes)
         if partitions is not None:
             check_count("partitions", partitions)
         self._partitions = partitions or cores_of(spark)

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 
 EVENTS: Final = pa.schema(
     [
@@ -41,7 +41,7 @@ def numbers(column: pa.ChunkedArray) -> "memoryview[int]":
     return values[array.offset : array.offset + len(array)]
 
 
-def looked_at(events: pa.RecordBatch, plan: Plan, *, again: bool) -> pa.RecordBatch:
+def looked_at(events: pa.RecordBatch, plan: ProcessingPlan, *, again: bool) -> pa.RecordBatch:
     """Return *events* without what nobody will look at: of those that were read before, other streams than the plan's.
 
     Of those that are new and only wait, `data` is left out.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from penstock.processing.engine.item import Batch, Item
 from penstock.spark.processors.plan import Again
 from penstock.spark.processors.results import Result
-from penstock.spark.processors.sources.source import Stretch
+from penstock.spark.processors.sources.source import TrancheRange
 
 
 @dataclass(slots=True, eq=False)
@@ -25,16 +25,16 @@ class SpanItem:
         self.index, self.events = to, max(1, min(self.events - passed, self.next - to))
 
 
-def batch_of(stretch: Stretch, found: Sequence[Result], size: int) -> Batch:
+def batch_of(stretch: TrancheRange, found: Sequence[Result], size: int) -> Batch:
     """Return spans that executors have found in a stretch as what was read of its tranche."""
     items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
     return Batch(stretch.tranche, stretch.position, items, is_tail=stretch.is_tail, size=size)
 
 
-def stretches_of(spans: Mapping[str, Again], places: tuple[str, ...]) -> list[Stretch]:
+def stretches_of(spans: Mapping[str, Again], places: tuple[str, ...]) -> list[TrancheRange]:
     """Return what is to be read again: of each tranche from the first event that is wanted to the last."""
     bounds: dict[int, tuple[int, int]] = {}
     for span in spans.values():
         start, end = bounds.get(span.place, (span.start, span.next))
         bounds[span.place] = (min(start, span.start), max(end, span.next))
-    return [Stretch(places[number], start, end, end - start) for number, (start, end) in bounds.items()]
+    return [TrancheRange(places[number], start, end, end - start) for number, (start, end) in bounds.items()]

@@ -18,7 +18,7 @@ from penstock.processing.projections.columns import key_of_text
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Row
 from penstock.spark.projections.folding import as_events
-from penstock.spark.projections.project import Kept, Round
+from penstock.spark.projections.project import Round, RoundResult
 
 NAMED_MAX: Final = 3
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
@@ -72,7 +72,7 @@ class DatabaseTarget:
         ]
         return spark.createDataFrame(as_events(told)) if told else None
 
-    def keep(self, spark: SparkSession, found: Round) -> Kept:  # noqa: ARG002 - The rows have it.
+    def keep(self, spark: SparkSession, found: Round) -> RoundResult:  # noqa: ARG002 - The rows have it.
         """Write the changed rows, and move the checkpoint with them, in one transaction.
 
         Raises:
@@ -96,7 +96,7 @@ class DatabaseTarget:
         with transaction(self._connect) as connection:
             table.store(connection, changed)
             self._checkpoints.commit_in(connection, Advance(stays | moves, owner=self._owner))
-        return Kept(len(changed), failures)
+        return RoundResult(len(changed), failures)
 
 
 def _check_none_parked(processor: str, parked: Sequence[Parked]) -> None:

@@ -26,7 +26,7 @@ from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.standing import check_built
 from penstock.spark.projections.folding import KEYED_SQL
 from penstock.spark.projections.in_use import VersionInUse
-from penstock.spark.projections.project import Kept, Round
+from penstock.spark.projections.project import Round, RoundResult
 from penstock.spark.projections.typed_rows import (
     CHANGED,
     DELETED,
@@ -36,13 +36,13 @@ from penstock.spark.projections.typed_rows import (
     OURS,
     POSITION,
     STATE,
-    Typed,
+    TypedRows,
     Unfit,
     as_standing,
     columns_sql,
     declared_in_files,
 )
-from penstock.spark.projections.version_folder import NOTHING, Told, VersionFolder, name_round, path_of
+from penstock.spark.projections.version_folder import NOTHING, RoundNote, VersionFolder, name_round, path_of
 
 Format: TypeAlias = Literal["parquet", "delta"]
 _GONE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_TABLE_NOT_FOUND")
@@ -98,7 +98,7 @@ class FilesTarget:
         kept = _rows(spark, self._version, self._told, self._format)
         return kept.select(KEY, STATE, POSITION).mapInArrow(as_standing, KEYED_SQL)
 
-    def keep(self, spark: SparkSession, found: Round) -> Kept:
+    def keep(self, spark: SparkSession, found: Round) -> RoundResult:
         """Write all rows, and then how far they go. Where none has changed, those that are there stay.
 
         Raises:
@@ -110,7 +110,7 @@ class FilesTarget:
             rows = name if kept.changed or before == NOTHING else before.rows
             moved = {tranche: at for tranche, at in found.positions.items() if tranche not in kept.failures}
             positions, columns = {**before.positions, **moved}, declared_in_files(self.projection.table)
-            now = Told(before.number + 1, name, rows, positions, columns)
+            now = RoundNote(before.number + 1, name, rows, positions, columns)
             told = self._version.tell(spark, before, now)
         except Exception as error:
             # Whoever has gone on meanwhile has removed what this was reading.
@@ -126,14 +126,14 @@ class FilesTarget:
         self._in_use.begin(spark, self.projection.processor)
         return kept
 
-    def _write(self, spark: SparkSession, name: str, found: Round) -> Kept:
+    def _write(self, spark: SparkSession, name: str, found: Round) -> RoundResult:
         path = self._version.path(name)
-        typed = found.rows.mapInArrow(Typed(self.projection), columns_sql(self.projection.table))
+        typed = found.rows.mapInArrow(TypedRows(self.projection), columns_sql(self.projection.table))
         typed.write.format(self._format).mode("error").save(path)
         rows = spark.read.format(self._format).load(path)
         wrong = rows.filter(f"{ERROR} IS NOT NULL").select(KEY, FAILED, ERROR).collect()
         failures = {row[FAILED]: f"row {row[KEY]}, {row[ERROR]}" for row in wrong}
-        return Kept(rows.filter(CHANGED).count(), failures)
+        return RoundResult(rows.filter(CHANGED).count(), failures)
 
 
 def read(
@@ -198,7 +198,7 @@ def switch(
     in_use.switch(spark, projection.processor)
 
 
-def _rows(spark: SparkSession, folder: VersionFolder, told: Told, format: str) -> DataFrame:
+def _rows(spark: SparkSession, folder: VersionFolder, told: RoundNote, format: str) -> DataFrame:
     """Return the rows that a note tells of.
 
     Raises:
@@ -214,7 +214,7 @@ def _rows(spark: SparkSession, folder: VersionFolder, told: Told, format: str) -
     return found
 
 
-def _checked(projection: Projection[Any], told: Told) -> Told:
+def _checked(projection: Projection[Any], told: RoundNote) -> RoundNote:
     """Return what is told of this version of a projection.
 
     Raises:

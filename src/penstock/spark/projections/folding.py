@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from penstock.errors import BadParameter
 from penstock.processing.projections.columns import key_of_text
 from penstock.processing.projections.fold import Fold
-from penstock.processing.projections.keyed import NO_KEY, Entry
+from penstock.processing.projections.keyed import NO_KEY, KeyedEvent
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Key, Row
 from penstock.processing.stream_event import StreamEvent
 from penstock.spark.processors.calling import by_stream
 from penstock.spark.processors.events import Events
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS, EVENTS_SQL
 
 STANDING: Final = -1
@@ -41,10 +41,10 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 @dataclass(frozen=True)
-class Keyed:
+class RowFinder:
     """Finds the rows of events. It is sent to executors."""
 
-    plan: Plan
+    plan: ProcessingPlan
     projection: Projection[Any]
 
     def __call__(self, events: pa.RecordBatch) -> pa.RecordBatch:
@@ -78,7 +78,7 @@ class Keyed:
 class FoldAll:
     """Folds the events of a partition into their rows, of which it has all."""
 
-    plan: Plan
+    plan: ProcessingPlan
     projection: Projection[Any]
     fold: Fold
 
@@ -125,7 +125,7 @@ class FoldAll:
                 continue
             tranche = self.plan.places[place]
             events = Events(ordered, start, stop, self.plan, place)
-            entries = [Entry(text, event.index, event.next, key, tranche, event) for event in events]
+            entries = [KeyedEvent(text, event.index, event.next, key, tranche, event) for event in events]
             folded, wrong, error = self.fold(row, tranche, entries)
             if folded is not None:
                 row, is_changed = folded, True

@@ -11,12 +11,12 @@ from penstock.processing.parameters import check_count, check_members
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.cores import cores_of
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.sendable import check_sendable
 from penstock.spark.processors.session import check_session
 from penstock.spark.processors.sources.feeds import spark_source
-from penstock.spark.processors.sources.source import Look, SparkSource, Stretch, Then
-from penstock.spark.projections.folding import KEYED_SQL, ROWS_SQL, FoldAll, Keyed
+from penstock.spark.processors.sources.source import Look, SparkSource, Then, TrancheRange
+from penstock.spark.projections.folding import KEYED_SQL, ROWS_SQL, FoldAll, RowFinder
 from penstock.spark.projections.sending import make_sendable
 
 EVENTS_PER_ROUND: Final = 5_000_000
@@ -32,7 +32,7 @@ class Round(NamedTuple):
     """Where each tranche is read on, if nothing of it has failed; or begun with, where there was no position."""
 
 
-class Kept(NamedTuple):
+class RoundResult(NamedTuple):
     """What a target has kept of a round."""
 
     changed: int
@@ -41,7 +41,7 @@ class Kept(NamedTuple):
     """Of tranches with an event that could not be folded: which and why. Their positions were left where they were."""
 
 
-class Target(Protocol):
+class ProjectionTarget(Protocol):
     """Where the rows of a projection are kept, with how far it is."""
 
     @property
@@ -62,7 +62,7 @@ class Target(Protocol):
         """Return the rows that there are, in the shape of events; None: there are none."""
         ...
 
-    def keep(self, spark: SparkSession, found: Round) -> Kept:
+    def keep(self, spark: SparkSession, found: Round) -> RoundResult:
         """Keep what came of a round."""
         ...
 
@@ -79,7 +79,7 @@ class Projected(NamedTuple):
 
 def project(
     spark: SparkSession,
-    target: Target,
+    target: ProjectionTarget,
     source: str | SparkSource,
     *event_types: str,
     fail_on_loss: bool = True,
@@ -116,7 +116,7 @@ def project(
         EventsLost: a feed is another one now than its rows are made of.
     """
     check_session(spark)
-    check_members("target", target, Target, _TARGETS)
+    check_members("target", target, ProjectionTarget, _TARGETS)
     projection = target.projection
     check_count("events_per_round", events_per_round)
     if partitions is not None:
@@ -133,7 +133,7 @@ def project(
         chosen.close()
 
 
-def _begin(spark: SparkSession, target: Target, source: SparkSource, look: Look) -> None:
+def _begin(spark: SparkSession, target: ProjectionTarget, source: SparkSource, look: Look) -> None:
     """Have it kept where tranches begin that have no position yet, before anything is folded.
 
     Another time that may be elsewhere: what comes until then would be lost.
@@ -147,7 +147,7 @@ def _begin(spark: SparkSession, target: Target, source: SparkSource, look: Look)
 
 def _projected(
     spark: SparkSession,
-    target: Target,
+    target: ProjectionTarget,
     look: Look,
     *,
     events_max: int,
@@ -155,8 +155,8 @@ def _projected(
     progress: Callable[[Projected], object] | None,
 ) -> Projected:
     projection, places = target.projection, tuple(look.tranches)
-    plan = Plan(places, tuple(map(look.numbering, places)), partitions=shuffled)
-    keyed = Then(Keyed(plan, projection), KEYED_SQL)
+    plan = ProcessingPlan(places, tuple(map(look.numbering, places)), partitions=shuffled)
+    keyed = Then(RowFinder(plan, projection), KEYED_SQL)
     done, failures = Projected(0, 0, 0), dict[str, str]()
     while stretches := _stretches(target.positions(spark), look, failures, events_max):
         standing = target.rows(spark)
@@ -177,10 +177,10 @@ def _projected(
 
 def _stretches(
     positions: Mapping[str, Position], look: Look, failures: Mapping[str, str], events_max: int
-) -> list[Stretch]:
+) -> list[TrancheRange]:
     """Return what is to be read now: of each tranche an equal share, but of those with failures."""
 
-    def next_of(tranche: str, most: int) -> Stretch | None:
+    def next_of(tranche: str, most: int) -> TrancheRange | None:
         return look.stretch(tranche, positions.get(tranche), most)
 
     found = [each for name in look.tranches if name not in failures and (each := next_of(name, events_max))]

@@ -56,7 +56,7 @@ def columns_sql(table: Table) -> str:
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedRows:
     """Makes columns of rows on the executors."""
 
     projection: Projection[Any]

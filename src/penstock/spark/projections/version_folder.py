@@ -14,7 +14,7 @@ from penstock.spark.projections.hadoop import found, remove
 from penstock.spark.projections.notes import Note, Notes
 
 
-class Told(NamedTuple):
+class RoundNote(NamedTuple):
     """What a note says of the rows of a round."""
 
     number: int
@@ -30,7 +30,7 @@ class Told(NamedTuple):
 
 
 _OF_PATTERNS: Final = frozenset("*?[]{}\\")
-NOTHING: Final = Told(0, "", "", {}, {})
+NOTHING: Final = RoundNote(0, "", "", {}, {})
 """Before the first round."""
 
 
@@ -51,7 +51,7 @@ class VersionFolder:
         """Return where rows are."""
         return f"{self._folder}/{rows}"
 
-    def told(self, spark: SparkSession) -> Told:
+    def told(self, spark: SparkSession) -> RoundNote:
         """Return what is told of the newest round that counts; `NOTHING`: there is none.
 
         Raises:
@@ -60,7 +60,7 @@ class VersionFolder:
         newest = self._notes.newest(spark)
         return NOTHING if newest is None else self._of(newest)
 
-    def tell(self, spark: SparkSession, before: Told, now: Told) -> Told | None:
+    def tell(self, spark: SparkSession, before: RoundNote, now: RoundNote) -> RoundNote | None:
         """Have rows count from now on, and return what is told of them, under the number that it has got.
 
         None: others do so meanwhile.
@@ -69,7 +69,7 @@ class VersionFolder:
         added = self._notes.add(spark, before.number, {"projection": self._processor, **said})
         return None if added is None else self._of(added)
 
-    def check_unmoved(self, spark: SparkSession, before: Told, round: str, cause: Exception | None) -> None:
+    def check_unmoved(self, spark: SparkSession, before: RoundNote, round: str, cause: Exception | None) -> None:
         """Check that nobody else has had a round count after that of *before*; else ours goes, since it never will.
 
         Raises:
@@ -83,7 +83,7 @@ class VersionFolder:
         expected, found = before.positions.get(tranche), newest.positions.get(tranche)
         raise CheckpointMoved(group=self._processor, tranche=tranche, expected=expected, found=found) from cause
 
-    def gone(self, told: Told) -> ProjectionNotFound:
+    def gone(self, told: RoundNote) -> ProjectionNotFound:
         """Return what is wrong where the rows that are told of are not there."""
         return ProjectionNotFound.of(
             "projection-gone", projection=self._processor, path=self.path(told.rows), positions=dict(told.positions)
@@ -93,18 +93,18 @@ class VersionFolder:
         """Remove rows that do not count; they stay over Spark Connect."""
         remove(spark, self.path(rows))
 
-    def tidy(self, spark: SparkSession, before: Told, now: Told) -> None:
+    def tidy(self, spark: SparkSession, before: RoundNote, now: RoundNote) -> None:
         """Remove what came before the last two rounds, and rows that never counted; it stays over Spark Connect."""
         for path in found(spark, f"{self._folder}/*-*"):
             if is_over(path.rpartition("/")[2], before, now):
                 remove(spark, path)
 
-    def _of(self, note: Note) -> Told:
+    def _of(self, note: Note) -> RoundNote:
         said = note.said
         if said["projection"] != self._processor:
             allowed = f"a folder that holds what its name says, and not {said['projection']}"
             raise BadParameter(parameter="path", value=self._folder, allowed=allowed)
-        return Told(note.number, said["round"], said["rows"], said["positions"], said["columns"])
+        return RoundNote(note.number, said["round"], said["rows"], said["positions"], said["columns"])
 
 
 def path_of(given: str | os.PathLike[str]) -> str:
@@ -121,12 +121,12 @@ def path_of(given: str | os.PathLike[str]) -> str:
     return given.rstrip("/")
 
 
-def name_round(before: Told) -> str:
+def name_round(before: RoundNote) -> str:
     """Return a name that nobody else gives, for the round after *before* and its rows."""
     return f"rows-{before.number + 1}-{uuid4().hex}"
 
 
-def is_over(name: str, before: Told, now: Told) -> bool:
+def is_over(name: str, before: RoundNote, now: RoundNote) -> bool:
     """Tell whether nobody begins to read a note, or rows, any more: *before* and *now* are the newest two rounds."""
     kind, _, rest = name.partition("-")
     number = rest.partition("-")[0]

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from penstock.core.log.cursor import LAST
 from penstock.spark.zeroeventhub.ends import Ends
 from penstock.spark.zeroeventhub.landed_pages import LandedPages
-from penstock.spark.zeroeventhub.micro_batch import MicroBatch
+from penstock.spark.zeroeventhub.micro_batch import FeedMicroBatch
 from penstock.spark.zeroeventhub.options import RemoteOptions
-from penstock.spark.zeroeventhub.places import Place
+from penstock.spark.zeroeventhub.places import PartitionPlace
 from penstock.spark.zeroeventhub.remote import RemoteFeed
 from penstock.wire.log.reader.pages import Page
 
@@ -21,10 +21,10 @@ GATHER_SECONDS: Final = 5.0
 """So long pages are gathered, if they come all the time: then Spark is to have what there is."""
 
 
-class Answer(NamedTuple):
+class PartitionAnswer(NamedTuple):
     """What has come of asking one partition."""
 
-    place: Place
+    place: PartitionPlace
     """Behind what has landed."""
     page: Page
 
@@ -46,7 +46,7 @@ class Gathering:
         feed: RemoteFeed,
         pages: LandedPages,
         *,
-        batch: MicroBatch,
+        batch: FeedMicroBatch,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
@@ -82,7 +82,7 @@ class Gathering:
                     return False
         return True
 
-    def _ask(self, partition: int, *, size: int, wait_seconds: float) -> Answer | None:
+    def _ask(self, partition: int, *, size: int, wait_seconds: float) -> PartitionAnswer | None:
         """Land the next page of a partition; in a thread. None: the partitions have changed."""
         course, place = self._batch.course, self._batch.places[partition]
         # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
@@ -92,9 +92,9 @@ class Gathering:
             return None
         if page.events:
             place = self._pages.add(partition, place, page.events, page.cursors[partition], self._options.url)
-        return Answer(place, page)
+        return PartitionAnswer(place, page)
 
-    def _note(self, partition: int, answer: Answer) -> None:
+    def _note(self, partition: int, answer: PartitionAnswer) -> None:
         course = self._batch.course
         self._batch.take(partition, answer.place)
         course.record(answer.page.since, answer.page)

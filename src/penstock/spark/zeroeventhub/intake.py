@@ -11,9 +11,9 @@ from penstock.spark.landing import Landing, new_landing
 from penstock.spark.options import bad_option
 from penstock.spark.zeroeventhub.gathering import Gathering
 from penstock.spark.zeroeventhub.landed_pages import LandedPages
-from penstock.spark.zeroeventhub.micro_batch import MicroBatch
+from penstock.spark.zeroeventhub.micro_batch import FeedMicroBatch
 from penstock.spark.zeroeventhub.options import RemoteOptions
-from penstock.spark.zeroeventhub.places import Landed
+from penstock.spark.zeroeventhub.places import LandedPlaces
 from penstock.spark.zeroeventhub.remote import RemoteFeed
 from penstock.wire.log.reader.partitions import ReadState
 
@@ -21,7 +21,7 @@ POLL_INTERVAL: Final = 1.0
 """The least time between two looks that bring nothing. As long a server that knows how is asked to wait."""
 
 
-class Intake:
+class FeedIntake:
     """What the driver of a query does from its start, or restart, to its end: a *run*."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Intake:
         """Whether the query is to end where the partitions do."""
         self._ended: set[int] = set()
         """Partitions that have been read to their end, where that is the query's."""
-        self._beyond: tuple[Landed, dict[int, str]] | None = None
+        self._beyond: tuple[LandedPlaces, dict[int, str]] | None = None
         """An offset, and the cursors to which pages without events have led from there."""
         self._looked = -POLL_INTERVAL
         """When it began to look the last time."""
@@ -49,16 +49,16 @@ class Intake:
         self._left: set[str] | None = None
         """The runs before this one that have pages; None: it has not been looked which."""
 
-    def begin(self) -> Landed:
+    def begin(self) -> LandedPlaces:
         """Return the offset that a new query begins with: a landing of its own, without pages."""
-        return Landed(new_landing(self._location).id, self._run, {})
+        return LandedPlaces(new_landing(self._location).id, self._run, {})
 
     def end_where_partitions_do(self) -> None:
         """Read each partition until it has nothing new, and then no more."""
         self._ends_there = True
         self._ended = set()
 
-    def advance(self, start: Landed, events_max: int | None) -> Landed:
+    def advance(self, start: LandedPlaces, events_max: int | None) -> LandedPlaces:
         """Land what follows *start*, about *events_max* events, and return where that ends; *start*: there is nothing.
 
         Raises:
@@ -71,7 +71,7 @@ class Intake:
         wait_seconds = self._rest(start)
         course = self._course(start)
         while True:
-            batch = MicroBatch(start.of_run(self._run), course, self._ended, events_max)
+            batch = FeedMicroBatch(start.of_run(self._run), course, self._ended, events_max)
             gathering = Gathering(self._options, self._feed, self._pages(start), batch=batch, clock=self._clock)
             is_over = gathering.run(wait_seconds, to_end=self._ends_there)
             if self._ends_there:
@@ -85,7 +85,7 @@ class Intake:
             if is_over and not left:
                 return start
 
-    def forget(self, before: Landed, end: Landed) -> None:
+    def forget(self, before: LandedPlaces, end: LandedPlaces) -> None:
         """Delete the pages before the micro-batch from *before* to *end*, which Spark has committed.
 
         Its own stay, should Spark run it again. With the first one of this run go the pages of all runs before; not
@@ -98,7 +98,7 @@ class Intake:
             landing.forget_lanes(self._left)
             self._left = set()
 
-    def _rest(self, start: Landed) -> float:
+    def _rest(self, start: LandedPlaces) -> float:
         """Let time pass where the last look from *start* brought nothing; return how long the server may wait."""
         is_idle = self._beyond is not None and self._beyond[0] == start and not self._ends_there
         if is_idle:
@@ -106,7 +106,7 @@ class Intake:
         self._looked = self._clock()
         return POLL_INTERVAL if is_idle else 0.0
 
-    def _course(self, start: Landed) -> ReadState:
+    def _course(self, start: LandedPlaces) -> ReadState:
         cursors = {number: place.cursor for number, place in start.partitions.items()}
         if self._beyond is not None and self._beyond[0] == start:
             cursors = self._beyond[1]
@@ -116,7 +116,7 @@ class Intake:
             self._checked = True
         return course
 
-    def _check(self, start: Landed, course: ReadState) -> None:
+    def _check(self, start: LandedPlaces, course: ReadState) -> None:
         """Hold a checkpoint against the options; a new query has none."""
         if not start.partitions:
             return
@@ -127,10 +127,10 @@ class Intake:
         if self._options.starting_cursors != FIRST:
             tell_beginning("startingCursors")
 
-    def _pages(self, landed: Landed) -> LandedPages:
+    def _pages(self, landed: LandedPlaces) -> LandedPages:
         return LandedPages(self._landing(landed), self._run)
 
-    def _landing(self, landed: Landed) -> Landing:
+    def _landing(self, landed: LandedPlaces) -> Landing:
         return Landing(self._location, landed.landing)
 
     @property

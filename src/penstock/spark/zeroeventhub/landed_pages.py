@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.spark.landing import Landing
-from penstock.spark.zeroeventhub.places import Landed, Place, lane
+from penstock.spark.zeroeventhub.places import LandedPlaces, PartitionPlace, lane
 from penstock.spark.zeroeventhub.rows import to_batches
 from penstock.wire.log.reader.pages import FeedEvent
 
@@ -16,7 +16,9 @@ class LandedPages:
     landing: Landing
     run: str
 
-    def add(self, partition: int, place: Place, events: Sequence[FeedEvent], cursor: str, url: str) -> Place:
+    def add(
+        self, partition: int, place: PartitionPlace, events: Sequence[FeedEvent], cursor: str, url: str
+    ) -> PartitionPlace:
         """Land *events* at *place*, and return the place behind them, where *cursor* leads on.
 
         Raises:
@@ -24,9 +26,9 @@ class LandedPages:
         """
         batches = list(to_batches(events, partition, place.number, url))
         self.landing.write(lane(self.run, partition), place.page, batches)
-        return Place(place.page + 1, place.number + len(events), cursor)
+        return PartitionPlace(place.page + 1, place.number + len(events), cursor)
 
-    def forget(self, landed: Landed) -> None:
+    def forget(self, landed: LandedPlaces) -> None:
         """Delete the pages below those places."""
         for partition, place in landed.partitions.items():
             self.landing.forget(lane(self.run, partition), place.page)

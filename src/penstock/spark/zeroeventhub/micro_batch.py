@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from penstock.core.log.cursor import LAST
-from penstock.spark.zeroeventhub.places import Landed, Place
+from penstock.spark.zeroeventhub.places import LandedPlaces, PartitionPlace
 from penstock.wire.log.reader.partitions import ReadState
 
 
-class MicroBatch:
+class FeedMicroBatch:
     """What follows *start*: pages of some partitions, up to *events_max* events, or as many as there are.
 
     Args:
@@ -17,7 +17,7 @@ class MicroBatch:
         events_max: None for no limit.
     """
 
-    def __init__(self, start: Landed, course: ReadState, done: Iterable[int], events_max: int | None) -> None:
+    def __init__(self, start: LandedPlaces, course: ReadState, done: Iterable[int], events_max: int | None) -> None:
         self.start = start
         self.course = course
         self.is_bounded = events_max is not None
@@ -37,7 +37,7 @@ class MicroBatch:
         asked = self.hungry[: self._left]
         return asked, min(size, -(-self._left // len(asked)))
 
-    def take(self, partition: int, place: Place) -> None:
+    def take(self, partition: int, place: PartitionPlace) -> None:
         """Take note that a page has landed, and leads to *place*; others are asked before this partition is again."""
         count = place.number - self.places[partition].number
         self.places[partition] = place
@@ -68,7 +68,7 @@ class MicroBatch:
         cursors = self.course.cursors
         return any(cursors.get(number, place.cursor) != place.cursor for number, place in self.places.items())
 
-    def end(self) -> Landed:
+    def end(self) -> LandedPlaces:
         """Return where it ends. Partitions that are gone are in it if they have brought something."""
         places = {
             number: (self.places.get(number) or self._at(number))._replace(cursor=cursor)
@@ -79,6 +79,6 @@ class MicroBatch:
                 places[number] = place
         return self.start._replace(partitions=places)
 
-    def _at(self, partition: int) -> Place:
+    def _at(self, partition: int) -> PartitionPlace:
         known = self.start.partitions.get(partition)
-        return Place(0, 0, self.course.cursors[partition]) if known is None else known
+        return PartitionPlace(0, 0, self.course.cursors[partition]) if known is None else known

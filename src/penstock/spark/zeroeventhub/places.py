@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from penstock.errors import BadParameter
 
 
-class Place(NamedTuple):
+class PartitionPlace(NamedTuple):
     """A place in one partition."""
 
     page: int
@@ -27,23 +27,23 @@ class Place(NamedTuple):
     """What to ask for."""
 
 
-class Landed(NamedTuple):
+class LandedPlaces(NamedTuple):
     """Where a micro-batch ends."""
 
     landing: str
     """The id of the query's landing."""
     run: str
     """The id of the run whose pages these are."""
-    partitions: Mapping[int, Place]
+    partitions: Mapping[int, PartitionPlace]
 
-    def of_run(self, run: str) -> "Landed":
+    def of_run(self, run: str) -> "LandedPlaces":
         """Return the same place for a *run* that goes on there: one that is another has no pages yet."""
         if run == self.run:
             return self
-        return Landed(self.landing, run, {number: at._replace(page=0) for number, at in self.partitions.items()})
+        return LandedPlaces(self.landing, run, {number: at._replace(page=0) for number, at in self.partitions.items()})
 
 
-class Stretch(NamedTuple):
+class PageRange(NamedTuple):
     """Pages of a partition from *start*, up to but without *end*."""
 
     lane: str
@@ -56,17 +56,17 @@ def lane(run: str, partition: int) -> str:
     return f"{run}/{partition}"
 
 
-def stretches_between(start: Landed, end: Landed) -> list[Stretch]:
+def stretches_between(start: LandedPlaces, end: LandedPlaces) -> list[PageRange]:
     """Return what a micro-batch reads: the first one of a run begins with the run's first pages."""
     begins = start.of_run(end.run).partitions if start.landing == end.landing else {}
     found = [
-        Stretch(lane(end.run, partition), begins[partition].page if partition in begins else 0, place.page)
+        PageRange(lane(end.run, partition), begins[partition].page if partition in begins else 0, place.page)
         for partition, place in end.partitions.items()
     ]
     return [stretch for stretch in found if stretch.start < stretch.end]
 
 
-def encode_landed(landed: Landed) -> dict[str, Any]:
+def encode_landed(landed: LandedPlaces) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
     >>> encode_landed(Landed("6f1c", "a40b", {0: Place(17, 48213, "a7")}))
@@ -79,7 +79,7 @@ def encode_landed(landed: Landed) -> dict[str, Any]:
     }
 
 
-def decode_landed(given: Mapping[str, Any]) -> Landed:
+def decode_landed(given: Mapping[str, Any]) -> LandedPlaces:
     """Read an offset that Spark has kept.
 
     Raises:
@@ -87,10 +87,10 @@ def decode_landed(given: Mapping[str, Any]) -> Landed:
     """
     try:
         places = {
-            int(partition): Place(int(place["page"]), int(place["number"]), str(place["cursor"]))
+            int(partition): PartitionPlace(int(place["page"]), int(place["number"]), str(place["cursor"]))
             for partition, place in given["partitions"].items()
         }
-        return Landed(str(given["landing"]), str(given["run"]), places)
+        return LandedPlaces(str(given["landing"]), str(given["run"]), places)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise BadParameter(
             f"the checkpoint holds an offset that is not one of format('zeroeventhub'): {given!r}",

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.core.log.cursor import LAST
-from penstock.spark.columns import Column, some_of
+from penstock.spark.columns import QueryColumn, some_of
 from penstock.spark.options import bad_option
 from penstock.spark.source import check_pyspark
 from penstock.spark.zeroeventhub.columns import remote_schema
@@ -57,14 +57,14 @@ class RemoteFeedSource(DataSource):
         file_system(self._chosen.landing_location)
         return RemoteFeedStreamReader(self._chosen, self._wanted(schema))
 
-    def _wanted(self, schema: StructType) -> tuple[Column, ...]:
+    def _wanted(self, schema: StructType) -> tuple[QueryColumn, ...]:
         return some_of(self.schema(), schema)
 
 
 class RemoteFeedReader(DataSourceReader):
     """Reads a batch."""
 
-    def __init__(self, options: RemoteOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: RemoteOptions, columns: tuple[QueryColumn, ...]) -> None:
         self._options = options
         self._columns = columns
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.limits import events_max
 from penstock.spark.tasks import cores
-from penstock.spark.zeroeventhub.intake import Intake
+from penstock.spark.zeroeventhub.intake import FeedIntake
 from penstock.spark.zeroeventhub.options import RemoteOptions
-from penstock.spark.zeroeventhub.places import Landed, decode_landed, encode_landed
+from penstock.spark.zeroeventhub.places import LandedPlaces, decode_landed, encode_landed
 from penstock.spark.zeroeventhub.tasks import plan_micro_batch, read_task
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 class RemoteFeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark calls one of these on the driver for as long as a query runs, and copies on executors."""
 
-    def __init__(self, options: RemoteOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: RemoteOptions, columns: tuple[QueryColumn, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._intake = Intake(options)
-        self._begun: Landed | None = None
+        self._intake = FeedIntake(options)
+        self._begun: LandedPlaces | None = None
         """Where the last micro-batch began."""
 
     def initialOffset(self) -> dict[str, Any]:

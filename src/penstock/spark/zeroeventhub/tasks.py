@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.landing import Landing
 from penstock.spark.selecting import selected
 from penstock.spark.zeroeventhub.options import RemoteOptions
-from penstock.spark.zeroeventhub.places import Landed, Stretch, stretches_between
+from penstock.spark.zeroeventhub.places import LandedPlaces, PageRange, stretches_between
 from penstock.spark.zeroeventhub.reading import read_partitions
 from penstock.spark.zeroeventhub.remote import RemoteFeed
 
@@ -18,17 +18,17 @@ class Task(NamedTuple):
     """Landed pages that are read in one task."""
 
     landing: Landing
-    stretch: Stretch
+    stretch: PageRange
 
 
-def plan_micro_batch(options: RemoteOptions, start: Landed, end: Landed, cores: int) -> list[Task]:
+def plan_micro_batch(options: RemoteOptions, start: LandedPlaces, end: LandedPlaces, cores: int) -> list[Task]:
     """Return what each task of a micro-batch reads: each page once; the same whatever the server has to say by now."""
     assert options.landing_location is not None
     landing = Landing(options.landing_location, end.landing)
     return [Task(landing, piece) for piece in cut(stretches_between(start, end), cores)]
 
 
-def cut(stretches: Sequence[Stretch], cores: int) -> list[Stretch]:
+def cut(stretches: Sequence[PageRange], cores: int) -> list[PageRange]:
     """Cut *stretches* into about as many pieces as there are cores.
 
     >>> cut([Stretch("r/0", 3, 9), Stretch("r/1", 0, 2)], 4)
@@ -43,7 +43,7 @@ Stretch(lane='r/1', start=0, end=2)]
     ]
 
 
-def read_task(columns: Sequence[Column], task: Task) -> Iterator[pa.RecordBatch]:
+def read_task(columns: Sequence[QueryColumn], task: Task) -> Iterator[pa.RecordBatch]:
     """Read what one task of a micro-batch was given, in the columns that the query wants.
 
     Raises:
@@ -77,7 +77,7 @@ def _first(number: int, parents: Mapping[int, int | None]) -> int:
 
 
 def read_batch(
-    options: RemoteOptions, columns: Sequence[Column], cursors: Mapping[int, str]
+    options: RemoteOptions, columns: Sequence[QueryColumn], cursors: Mapping[int, str]
 ) -> Iterator[pa.RecordBatch]:
     """Read what one task of a batch was given: partitions from their cursors on.
 

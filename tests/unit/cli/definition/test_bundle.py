@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.cli.definition.bundle import Bundle, bundled
-from penstock.cli.definition.document import Document, Place, Unreadable
+from penstock.cli.definition.document import Document, FileLine, Unreadable
 from penstock.cli.definition.yaml_text import yaml_documents
 
-HERE = Place("types/orders.yaml", 7)
+HERE = FileLine("types/orders.yaml", 7)
 
 OPENAPI = """\
 openapi: 3.0.3
@@ -54,7 +54,7 @@ Customer: {type: string}
 FILES = {"types/openapi.yaml": OPENAPI, "money.yaml": MONEY}
 
 
-def opened(file: Path, place: Place) -> Document:
+def opened(file: Path, place: FileLine) -> Document:
     name = os.path.normpath(file)
     if name not in FILES:
         raise Unreadable(place, f"{name} cannot be read")
@@ -101,11 +101,11 @@ def test_bundle_lists_the_left_out_keywords() -> None:
 def test_places_in_a_bundle_are_those_of_the_sources() -> None:
     found = bundle("openapi.yaml#/components/schemas/Order")
 
-    assert found.place(()) == Place("types/openapi.yaml", 4)
-    assert found.place(("properties", "id")) == Place("types/openapi.yaml", 7)
-    assert found.place(("properties", "id", "nothing")) == Place("types/openapi.yaml", 7)
-    assert found.place(("definitions", "Customer", "properties", "boss")) == Place("types/openapi.yaml", 17)
-    assert found.place(("definitions", "Money", "properties", "currency")) == Place("money.yaml", 4)
+    assert found.place(()) == FileLine("types/openapi.yaml", 4)
+    assert found.place(("properties", "id")) == FileLine("types/openapi.yaml", 7)
+    assert found.place(("properties", "id", "nothing")) == FileLine("types/openapi.yaml", 7)
+    assert found.place(("definitions", "Customer", "properties", "boss")) == FileLine("types/openapi.yaml", 17)
+    assert found.place(("definitions", "Money", "properties", "currency")) == FileLine("money.yaml", 4)
 
 
 def test_reference_to_a_reference_is_followed() -> None:
@@ -147,11 +147,11 @@ def test_document_other_than_openapi_is_unchanged() -> None:
         ("openapi.yaml#/openapi", HERE, "leads to what is no schema"),
         ("openapi.yaml#/components/schemas/List", HERE, "leads to what is no schema"),
         ("openapi.yaml#/components/schemas/Circle", None, "without end"),
-        ("openapi.yaml#/components/schemas/Maybe", Place("types/openapi.yaml", 30), "an event is never null: take"),
-        ("openapi.yaml#/components/schemas/Far", Place("types/openapi.yaml", 24), "is on another machine"),
-        ("openapi.yaml#/components/schemas/Lost", Place("types/openapi.yaml", 25), "leads to nothing"),
-        ("openapi.yaml#/components/schemas/Named", Place("types/openapi.yaml", 26), "has no JSON pointer"),
-        ("openapi.yaml#/components/schemas/Unused", Place("types/openapi.yaml", 19), "nowhere.yaml cannot be read"),
+        ("openapi.yaml#/components/schemas/Maybe", FileLine("types/openapi.yaml", 30), "an event is never null: take"),
+        ("openapi.yaml#/components/schemas/Far", FileLine("types/openapi.yaml", 24), "is on another machine"),
+        ("openapi.yaml#/components/schemas/Lost", FileLine("types/openapi.yaml", 25), "leads to nothing"),
+        ("openapi.yaml#/components/schemas/Named", FileLine("types/openapi.yaml", 26), "has no JSON pointer"),
+        ("openapi.yaml#/components/schemas/Unused", FileLine("types/openapi.yaml", 19), "nowhere.yaml cannot be read"),
     ],
 )
 def test_unusable_reference_is_refused_with_its_place(reference: str, place: Any, says: str) -> None:

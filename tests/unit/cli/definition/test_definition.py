@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.definition.definition import Definition, definitions
-from penstock.cli.definition.document import Place
+from penstock.cli.definition.document import FileLine
 from penstock.schema.guidelines import GuidelineFinding
 from penstock.schema.guidelines.rules import PERSONAL_DATA
 
@@ -57,7 +57,7 @@ def test_dash_reads_stdin(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     [found], _ = definitions([Path("-")])
 
-    assert (found.name, found.place) == ("a", Place("<stdin>", 1))
+    assert (found.name, found.place) == ("a", FileLine("<stdin>", 1))
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_findings_and_errors_have_their_lines() -> None:
         "schema:\n  properties:\n    a~/b:\n      type: x\n",
     )
 
-    assert found.found_at(finding("definition", "#/annotations/a~1b.c")) == Place("a.yaml", 3)
-    assert found.found_at(finding("definition", "#/owning_application")) == Place("a.yaml", 1)
-    assert found.found_at(finding("schema", "#/properties/a~0~1b/type")) == Place("a.yaml", 9)
-    assert found.field_at("annotations[a/b.c]") == Place("a.yaml", 3)
-    assert found.field_at("options.retention_time") == Place("a.yaml", 5)
-    assert found.field_at("schema.schema") == Place("a.yaml", 6)
-    assert found.field_at("") == Place("a.yaml", 1)
+    assert found.found_at(finding("definition", "#/annotations/a~1b.c")) == FileLine("a.yaml", 3)
+    assert found.found_at(finding("definition", "#/owning_application")) == FileLine("a.yaml", 1)
+    assert found.found_at(finding("schema", "#/properties/a~0~1b/type")) == FileLine("a.yaml", 9)
+    assert found.field_at("annotations[a/b.c]") == FileLine("a.yaml", 3)
+    assert found.field_at("options.retention_time") == FileLine("a.yaml", 5)
+    assert found.field_at("schema.schema") == FileLine("a.yaml", 6)
+    assert found.field_at("") == FileLine("a.yaml", 1)
 
 
 def test_findings_in_a_schema_as_text_have_its_first_line() -> None:
     found = one("a.yaml", "name: a\nschema:\n  type: json_schema\n  schema: |\n    {}\n")
 
-    assert found.found_at(finding("schema", "#/properties/a")) == Place("a.yaml", 4)
+    assert found.found_at(finding("schema", "#/properties/a")) == FileLine("a.yaml", 4)
 
 
 def test_findings_in_a_referenced_file_have_its_lines() -> None:
@@ -124,7 +124,7 @@ def test_findings_in_a_referenced_file_have_its_lines() -> None:
     Path("sub/schemas.yaml").write_text("\nOrder:\n  properties:\n    a: {}\n")
     found = one("a.yaml", "name: a\nschema: sub/schemas.yaml#/Order\n")
 
-    assert found.found_at(finding("schema", "#/properties/a")) == Place("sub/schemas.yaml", 4)
+    assert found.found_at(finding("schema", "#/properties/a")) == FileLine("sub/schemas.yaml", 4)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.cli.definition.definition import Definition, definitions
-from penstock.cli.definition.document import Place
+from penstock.cli.definition.document import FileLine
 from penstock.cli.event_type.checked import Check, Fault, checked
 from penstock.cli.event_type.report import as_object
 from penstock.cli.event_type.sarif import sarif
@@ -82,7 +82,7 @@ def test_second_definition_of_a_name_is_an_error(tmp_path: Path) -> None:
 
     assert (one.faults, third.faults) == ((), ())
     first = tmp_path / "0.yaml"
-    assert other.faults == (Fault(Place(str(tmp_path / "1.yaml"), 2), f"'a' is defined twice, first at {first}:1"),)
+    assert other.faults == (Fault(FileLine(str(tmp_path / "1.yaml"), 2), f"'a' is defined twice, first at {first}:1"),)
 
 
 def test_file_given_twice_is_an_error(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_file_given_twice_is_an_error(tmp_path: Path) -> None:
     one, again = checked(definitions([file, file])[0])
 
     assert one.faults == ()
-    assert again.faults == (Fault(Place(str(file), 2), "'a' is given twice: name its file once"),)
+    assert again.faults == (Fault(FileLine(str(file), 2), "'a' is given twice: name its file once"),)
 
 
 def test_two_definitions_of_a_name_on_one_line_are_an_error(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.event_type.plan import Plan, planned
-from penstock.cli.failures import Failure
+from penstock.cli.event_type.plan import EventTypePlan, planned
+from penstock.cli.failures import CommandFailure
 from penstock.client.registry import fill_definition
 from penstock.core.registry.event_type import EventType
 
@@ -27,12 +27,12 @@ def registered(given: dict[str, Any]) -> dict[str, Any]:
     return event_type.definition | times | {"partition_count": event_type.partition_count}
 
 
-def plan(more: dict[str, Any], given: dict[str, Any] = FILE) -> Plan:
+def plan(more: dict[str, Any], given: dict[str, Any] = FILE) -> EventTypePlan:
     return planned(FILE | more, registered(given))
 
 
 def test_missing_event_type_is_created() -> None:
-    assert planned(FILE, None) == Plan("a", ("create",), FILE)
+    assert planned(FILE, None) == EventTypePlan("a", ("create",), FILE)
 
 
 @pytest.mark.parametrize(
@@ -146,5 +146,5 @@ def test_refused_plan_lists_its_differences() -> None:
 def test_hub_without_a_known_member_is_reported_as_another_version() -> None:
     shown = {member: value for member, value in registered(FILE).items() if member != "compatibility_mode"}
 
-    with pytest.raises(Failure, match="the hub shows a without 'compatibility_mode'"):
+    with pytest.raises(CommandFailure, match="the hub shows a without 'compatibility_mode'"):
         planned(FILE, shown)

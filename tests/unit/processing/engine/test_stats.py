@@ -11,15 +11,15 @@ import pytest
 from penstock.errors import BadParameter
 from penstock.processing import Stats, by_kind, done, done_to, retry, skip_to
 from penstock.processing.engine.outcome import Failure
-from penstock.processing.engine.stats import NAMES_MAX, OTHERS, Observed
+from penstock.processing.engine.stats import NAMES_MAX, OTHERS, Observations
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.stream_event import StreamEvent
 from tests.unit.processing.engine.items import Thing, batch, engine, settle_next
 
 
-def observed(*values: float) -> Observed:
-    found = Observed()
+def observed(*values: float) -> Observations:
+    found = Observations()
     for each in values:
         found.add(each)
     return found

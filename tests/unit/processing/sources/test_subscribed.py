@@ -13,7 +13,7 @@ from penstock.errors import BadParameter
 from penstock.processing.effects import effect_id
 from penstock.processing.sources.batch_position import BatchPosition
 from penstock.processing.sources.feed_position import FeedPosition
-from penstock.processing.sources.subscribed import Sent, Subscribed
+from penstock.processing.sources.subscribed import DeliveredPartition, Sent
 from penstock.processing.sources.subscribed_events import SubscribedEvents
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.log.nakadi import offset_text
@@ -39,7 +39,7 @@ def make(batch: Sent, skip: int) -> Sequence[StreamEvent]:
     return [StreamEvent("S", offset, "event", raw) for offset, raw in found]
 
 
-def take(tranche: Subscribed) -> tuple[list[Any], int]:
+def take(tranche: DeliveredPartition) -> tuple[list[Any], int]:
     """Return the offsets that the engine is given next, and the number of their batch."""
     assert tranche.is_ready
     batch = tranche.take(make)
@@ -47,8 +47,8 @@ def take(tranche: Subscribed) -> tuple[list[Any], int]:
     return [event.data for event in batch.items], BatchPosition.decode(str(batch.end)).number  # type: ignore[attr-defined]
 
 
-def begin() -> Subscribed:
-    return Subscribed(TRANCHE, FeedPosition(1, 0))
+def begin() -> DeliveredPartition:
+    return DeliveredPartition(TRANCHE, FeedPosition(1, 0))
 
 
 def test_batches_keep_their_order_and_are_committed_once_the_position_has_passed() -> None:
@@ -130,7 +130,7 @@ def test_recreated_feed_is_read_from_its_beginning() -> None:
 
 
 def test_parked_events_come_one_batch_at_a_time() -> None:
-    tranche = Subscribed(f"{TRANCHE}+parked", FeedPosition(0, 0), is_parked=True)
+    tranche = DeliveredPartition(f"{TRANCHE}+parked", FeedPosition(0, 0), is_parked=True)
     batches = [a_batch(range(8, 10), parked=1), a_batch(range(5, 6), parked=2)]
     for batch in batches:
         tranche.add(batch)

@@ -4,11 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.log.publishing import Event
-from penstock.processing.targets.deliveries import BYTES_MAX, EVENTS_MAX, Delivery, Entry, is_portion, loads, portions
+from penstock.processing.targets.deliveries import (
+    BYTES_MAX,
+    EVENTS_MAX,
+    Delivery,
+    OutgoingEvent,
+    is_portion,
+    loads,
+    portions,
+)
 
 
-def entries(*indices: int, size: int = 1) -> list[Entry]:
-    return [Entry(index, Event({}), size) for index in indices]
+def entries(*indices: int, size: int = 1) -> list[OutgoingEvent]:
+    return [OutgoingEvent(index, Event({}), size) for index in indices]
 
 
 def test_small_deliveries_are_one_portion() -> None:
@@ -27,7 +35,7 @@ def test_deliveries_of_one_event_stay_together() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([1, BYTES_MAX // 3, BYTES_MAX])), max_size=20))
 def test_all_deliveries_keep_their_order_whatever_their_size(found: list[tuple[int, int]]) -> None:
-    given = [Entry(index, Event({}), size) for index, size in sorted(found)]
+    given = [OutgoingEvent(index, Event({}), size) for index, size in sorted(found)]
     cut = [*portions(given)]
     assert [entry for portion in cut for entry in portion] == given
     for portion in cut:

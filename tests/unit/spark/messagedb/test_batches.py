@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.spark.messagedb.batches import cut_at, next_end, plan
-from penstock.spark.messagedb.places import Place, Stretch, opening, stretches_between
+from penstock.spark.messagedb.places import CategoryPlace, CategoryRange, opening, stretches_between
 
 
 class Positions:
@@ -21,32 +21,35 @@ class Positions:
     def heads(self) -> dict[str, int]:
         return {category: max(each, default=0) + 1 for category, each in self.positions.items()}
 
-    def of(self, stretch: Stretch) -> list[int]:
+    def of(self, stretch: CategoryRange) -> list[int]:
         positions = self.positions[stretch.category]
         return positions[bisect_left(positions, stretch.start) : bisect_left(positions, stretch.end)]
 
-    def count(self, stretch: Stretch, most: int | None = None) -> int:
+    def count(self, stretch: CategoryRange, most: int | None = None) -> int:
         self.counted += 1
         return len(self.of(stretch)[:most])
 
-    def behind(self, stretch: Stretch, events: int) -> int:
+    def behind(self, stretch: CategoryRange, events: int) -> int:
         return [*self.of(stretch), stretch.end][min(events, len(self.of(stretch)))]
 
 
 SOME = Positions(account=[3, 5, 6, 20], payment=[4, 7])
-NEW = {"account": Place(1), "payment": Place(5)}
+NEW = {"account": CategoryPlace(1), "payment": CategoryPlace(5)}
 
 
 @pytest.mark.parametrize(
     ("start", "store", "events_max", "end"),
     [
-        (NEW, SOME, None, {"account": Place(21), "payment": Place(8)}),
-        (NEW, SOME, 3, {"account": Place(6), "payment": Place(8)}),
-        ({"account": Place(5)}, Positions(account=SOME.positions["account"]), 3, {"account": Place(21)}),
-        ({"account": Place(4)}, Positions(account=SOME.positions["account"]), 2, {"account": Place(20)}),
-        ({"account": Place(17), "payment": Place(9)}, Positions(account=[], payment=[3]), 10, None),
-        ({"account": Place(9)}, Positions(payment=[4, 7]), None, {"payment": Place(8, 1)}),
-        (opening({"account": 4, "payment": 8}), SOME, None, {"account": Place(21, 4), "payment": Place(8, 8)}),
+        (NEW, SOME, None, {"account": CategoryPlace(21), "payment": CategoryPlace(8)}),
+        (NEW, SOME, 3, {"account": CategoryPlace(6), "payment": CategoryPlace(8)}),
+        ({"account": CategoryPlace(5)}, Positions(account=SOME.positions["account"]), 3,
+         {"account": CategoryPlace(21)}),
+        ({"account": CategoryPlace(4)}, Positions(account=SOME.positions["account"]), 2,
+         {"account": CategoryPlace(20)}),
+        ({"account": CategoryPlace(17), "payment": CategoryPlace(9)}, Positions(account=[], payment=[3]), 10, None),
+        ({"account": CategoryPlace(9)}, Positions(payment=[4, 7]), None, {"payment": CategoryPlace(8, 1)}),
+        (opening({"account": 4, "payment": 8}), SOME, None, {"account": CategoryPlace(21, 4),
+         "payment": CategoryPlace(8, 8)}),
     ],
     ids=[
         "all there is", "one category leaves its share to the other", "as many as it may take", "fewer than there are",
@@ -54,7 +57,7 @@ NEW = {"account": Place(1), "payment": Place(5)}
     ],
 )  # fmt: skip
 def test_micro_batch_ends_at_heads_or_where_its_limit_does(
-    start: dict[str, Place], store: Positions, events_max: int | None, end: dict[str, Place] | None
+    start: dict[str, CategoryPlace], store: Positions, events_max: int | None, end: dict[str, CategoryPlace] | None
 ) -> None:
     assert next_end(start, store.heads, events_max, store) == end
 
@@ -62,12 +65,15 @@ def test_micro_batch_ends_at_heads_or_where_its_limit_does(
 def test_nothing_new_is_no_batch_and_nothing_is_counted() -> None:
     store = Positions(account=[3])
 
-    assert next_end({"account": Place(4)}, store.heads, 10, store) is None
+    assert next_end({"account": CategoryPlace(4)}, store.heads, 10, store) is None
     assert store.counted == 0
 
 
 def test_stretch_whose_events_were_deleted_is_still_cut_completely() -> None:
-    assert cut_at(Stretch("payment", 1, 9), [2, 2], SOME) == [Stretch("payment", 1, 9), Stretch("payment", 9, 9)]
+    assert cut_at(CategoryRange("payment", 1, 9), [2, 2], SOME) == [
+        CategoryRange("payment", 1, 9),
+        CategoryRange("payment", 9, 9),
+    ]
 
 
 @given(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.spark.columns import Column
-from penstock.spark.messagedb.places import Stretch
+from penstock.spark.columns import QueryColumn
+from penstock.spark.messagedb.places import CategoryRange
 from penstock.spark.messagedb.reading import PAGE_ROWS, PAGE_ROWS_MAX, next_rows, read_stretch, to_batch
 
 
@@ -16,19 +16,19 @@ class Store:
         self.text = "x" * size
         self.asked: list[tuple[int, int]] = []
 
-    def page(self, stretch: Stretch, names: Sequence[str], rows: int) -> list[tuple[Any, ...]]:
+    def page(self, stretch: CategoryRange, names: Sequence[str], rows: int) -> list[tuple[Any, ...]]:
         assert list(names) == ["global_position", "data"]
         self.asked.append((stretch.start, rows))
         positions = range(-(-stretch.start // 3) * 3, stretch.end, 3)
         return [(position, position, self.text) for position in positions[:rows]]
 
 
-def columns(*names: str) -> list[Column]:
-    return [Column(name, True) for name in names]
+def columns(*names: str) -> list[QueryColumn]:
+    return [QueryColumn(name, True) for name in names]
 
 
 def read(store: Store, start: int, end: int) -> list[pa.RecordBatch]:
-    return list(read_stretch(store, Stretch("account", start, end), columns("global_position", "data")))
+    return list(read_stretch(store, CategoryRange("account", start, end), columns("global_position", "data")))
 
 
 def test_a_stretch_is_read_page_by_page_each_event_once() -> None:

@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.spark.nakadi.cursors import Place, advanced, behind, beyond, is_before
+from penstock.spark.nakadi.cursors import NakadiPartition, advanced, behind, beyond, is_before
 from penstock.spark.nakadi.goal import Goal
 
-A, B = Place("a.b", "0"), Place("a.b", "1")
+A, B = NakadiPartition("a.b", "0"), NakadiPartition("a.b", "1")
 
 
 def at(number: int, timeline: int = 1) -> str:

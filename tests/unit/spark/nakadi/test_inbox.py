@@ -1,10 +1,10 @@
 import threading
 
-from penstock.spark.nakadi.inbox import Inbox
+from penstock.spark.nakadi.inbox import BoundedQueue
 
 
 def test_inbox_put_waits_while_it_is_full() -> None:
-    inbox: Inbox[int] = Inbox(10)
+    inbox: BoundedQueue[int] = BoundedQueue(10)
     assert inbox.put(0, 50), "one item is taken, however large"
     putting = threading.Thread(target=inbox.put, args=[1, 1])
     putting.start()
@@ -17,7 +17,7 @@ def test_inbox_put_waits_while_it_is_full() -> None:
 
 
 def test_closed_inbox_refuses_items_and_releases_waiting_threads() -> None:
-    inbox: Inbox[int] = Inbox(10)
+    inbox: BoundedQueue[int] = BoundedQueue(10)
     inbox.put(0, 10)
     told: list[bool] = []
     putting = threading.Thread(target=lambda: told.append(inbox.put(1, 1)))

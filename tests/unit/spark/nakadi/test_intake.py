@@ -5,25 +5,25 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter, EventsLost, MalformedAnswer, Unavailable
-from penstock.spark.columns import Column
+from penstock.spark.columns import QueryColumn
 from penstock.spark.nakadi import pages
-from penstock.spark.nakadi.cursors import Place
-from penstock.spark.nakadi.intake import Intake
-from penstock.spark.nakadi.landed import Landed, pages_between
+from penstock.spark.nakadi.cursors import NakadiPartition
+from penstock.spark.nakadi.intake import SubscriptionIntake
+from penstock.spark.nakadi.landed import LandedCursors, pages_between
 from penstock.spark.nakadi.open_stream import UNSAID
 from penstock.spark.nakadi.pages import read_page
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
-A, B = Place("a.b", "0"), Place("a.b", "1")
+A, B = NakadiPartition("a.b", "0"), NakadiPartition("a.b", "1")
 
 
 @pytest.fixture
-def run(nakadi: Serving, tmp_path: Path) -> Iterator[Callable[..., Intake]]:
+def run(nakadi: Serving, tmp_path: Path) -> Iterator[Callable[..., SubscriptionIntake]]:
     """Begins a run."""
-    begun: list[Intake] = []
+    begun: list[SubscriptionIntake] = []
 
-    def beginning(**options: Any) -> Intake:
-        begun.append(Intake(nakadi.options(landing_location=str(tmp_path), **options)))
+    def beginning(**options: Any) -> SubscriptionIntake:
+        begun.append(SubscriptionIntake(nakadi.options(landing_location=str(tmp_path), **options)))
         return begun[-1]
 
     yield beginning
@@ -31,9 +31,9 @@ def run(nakadi: Serving, tmp_path: Path) -> Iterator[Callable[..., Intake]]:
         each.close()
 
 
-def numbers(tmp_path: Path, start: Landed, end: Landed) -> list[str]:
+def numbers(tmp_path: Path, start: LandedCursors, end: LandedCursors) -> list[str]:
     landed = pages_between(start, end)
-    batches = [batch for page in landed for batch in read_page(str(tmp_path), page, [Column("data", False)])]
+    batches = [batch for page in landed for batch in read_page(str(tmp_path), page, [QueryColumn("data", False)])]
     return [row["data"] for batch in batches for row in batch.to_pylist()]
 
 
@@ -42,7 +42,7 @@ def committed(nakadi: Serving) -> list[str]:
 
 
 def test_intake_commits_landed_cursors_when_the_next_micro_batch_is_requested(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path
 ) -> None:
     nakadi.streams = [[line(1, 2), line(2, 1)]]
     intake = run()
@@ -57,7 +57,9 @@ def test_intake_commits_landed_cursors_when_the_next_micro_batch_is_requested(
     assert numbers(tmp_path, first, second) == ['{"n": 2}']
 
 
-def test_micro_batch_that_spark_did_not_take_is_offered_again(nakadi: Serving, run: Callable[..., Intake]) -> None:
+def test_micro_batch_that_spark_did_not_take_is_offered_again(
+    nakadi: Serving, run: Callable[..., SubscriptionIntake]
+) -> None:
     nakadi.streams = [[line(0, 1), line(1, 1)]]
     intake = run()
     start = intake.begin()
@@ -66,7 +68,7 @@ def test_micro_batch_that_spark_did_not_take_is_offered_again(nakadi: Serving, r
 
 
 def test_batch_larger_than_the_limit_is_a_micro_batch_of_its_own(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path
 ) -> None:
     nakadi.streams = [[line(4, 5), line(5, 1)]]
     intake = run()
@@ -76,7 +78,7 @@ def test_batch_larger_than_the_limit_is_a_micro_batch_of_its_own(
 
 
 def test_full_page_is_landed_before_the_rest_of_its_micro_batch(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "PAGE_BYTES", 1)
     nakadi.streams = [[line(1, 2), line(2, 1)]]
@@ -90,7 +92,7 @@ def test_full_page_is_landed_before_the_rest_of_its_micro_batch(
 
 @pytest.mark.parametrize("event", [b"[1]", b'"\xff"'])
 def test_event_that_is_not_an_object_is_a_malformed_answer(
-    nakadi: Serving, run: Callable[..., Intake], event: bytes
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], event: bytes
 ) -> None:
     nakadi.streams = [[line(0, 1).replace(b'{"n": 0}', event)]]
     intake = run()
@@ -99,13 +101,13 @@ def test_event_that_is_not_an_object_is_a_malformed_answer(
         intake.advance(intake.begin(), 1)
 
 
-def test_a_checkpoint_of_another_subscription_is_refused(run: Callable[..., Intake]) -> None:
+def test_a_checkpoint_of_another_subscription_is_refused(run: Callable[..., SubscriptionIntake]) -> None:
     with pytest.raises(BadParameter, match="option subscription is 's'; allowed: other, whose cursors the checkpoint"):
-        run().advance(Landed("other", "l", "r", 0, {}), None)
+        run().advance(LandedCursors("other", "l", "r", 0, {}), None)
 
 
 def test_repeated_batch_is_skipped_with_a_warning(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     nakadi.ends = {"0": offset(2)}
     nakadi.streams = [[line(1, 2), line(1, 2), line(2, 1)]]
@@ -118,7 +120,7 @@ def test_repeated_batch_is_skipped_with_a_warning(
 
 
 def test_run_lands_in_its_own_lane_and_deletes_lanes_of_dead_runs(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path
 ) -> None:
     nakadi.streams = [[line(0, 1), line(1, 1)]]
     first = run()
@@ -144,7 +146,7 @@ def test_run_lands_in_its_own_lane_and_deletes_lanes_of_dead_runs(
 
 
 def test_last_micro_batch_can_be_repeated_in_the_next_run(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path
 ) -> None:
     nakadi.streams = [[line(0, 1)]]
     first = run()
@@ -159,7 +161,7 @@ def test_last_micro_batch_can_be_repeated_in_the_next_run(
 
 
 def test_available_now_reads_up_to_the_ends_at_its_start(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path
 ) -> None:
     nakadi.ends = {"0": offset(1), "1": offset(0)}
     nakadi.streams = [[line(1, 2), line(2, 1), line(0, 1, partition=1), line(3, 1)]]
@@ -174,7 +176,7 @@ def test_available_now_reads_up_to_the_ends_at_its_start(
 
 
 def test_available_now_does_not_wait_for_partitions_committed_to_their_end(
-    nakadi: Serving, run: Callable[..., Intake]
+    nakadi: Serving, run: Callable[..., SubscriptionIntake]
 ) -> None:
     nakadi.ends, nakadi.committed = {"0": offset(1), "1": offset(5)}, {"0": offset(-1), "1": offset(5)}
     nakadi.streams = [[line(1, 2)]]
@@ -184,7 +186,9 @@ def test_available_now_does_not_wait_for_partitions_committed_to_their_end(
     assert intake.advance(intake.begin(), 100).cursors == {A: offset(1)}
 
 
-def test_keep_alive_line_advances_the_cursor_to_the_end(nakadi: Serving, run: Callable[..., Intake]) -> None:
+def test_keep_alive_line_advances_the_cursor_to_the_end(
+    nakadi: Serving, run: Callable[..., SubscriptionIntake]
+) -> None:
     nakadi.ends = {"0": offset(5)}
     nakadi.streams = [[line(1, 2), line(5)]]
     intake = run()
@@ -193,7 +197,9 @@ def test_keep_alive_line_advances_the_cursor_to_the_end(nakadi: Serving, run: Ca
     assert intake.advance(intake.begin(), 100).cursors == {A: offset(5)}
 
 
-def test_query_fails_with_the_missing_cursor_when_no_batch_arrives(nakadi: Serving, run: Callable[..., Intake]) -> None:
+def test_query_fails_with_the_missing_cursor_when_no_batch_arrives(
+    nakadi: Serving, run: Callable[..., SubscriptionIntake]
+) -> None:
     nakadi.ends = {"0": offset(5)}
     intake = run()
     intake.aim()
@@ -203,7 +209,7 @@ def test_query_fails_with_the_missing_cursor_when_no_batch_arrives(nakadi: Servi
 
 
 def test_intake_without_limit_takes_all_available_events(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path
 ) -> None:
     nakadi.ends = {"0": offset(1)}
     nakadi.streams = [[line(1, 2), line(2, 1)], [line(2, 1)]]
@@ -218,7 +224,7 @@ def test_intake_without_limit_takes_all_available_events(
 
 
 def test_intake_opens_the_next_stream_after_one_ends(
-    nakadi: Serving, run: Callable[..., Intake], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     nakadi.ends = {"0": offset(1)}
     nakadi.streams = [[], [line(-1, debug="Stream started"), line(0, 1)], [line(1, 1)]]
@@ -234,7 +240,7 @@ def test_intake_opens_the_next_stream_after_one_ends(
 
 
 def test_events_removed_by_retention_fail_the_query_unless_fail_on_data_loss_is_false(
-    nakadi: Serving, run: Callable[..., Intake], caplog: pytest.LogCaptureFixture
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], caplog: pytest.LogCaptureFixture
 ) -> None:
     said = "Stream started; skipped events due to retention time passed, count: 7"
     nakadi.streams = [[line(7, 1, debug=said)]]

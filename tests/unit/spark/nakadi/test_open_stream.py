@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import Conflict, ConnectionLost, MalformedAnswer, NotFound, Unavailable
-from penstock.spark.nakadi.open_stream import Ended, OpenStream
+from penstock.spark.nakadi.open_stream import OpenStream, StreamEnd
 from penstock.spark.nakadi.server import NakadiServer
 from tests.unit.spark.nakadi.serving import Serving
 
@@ -20,7 +20,7 @@ def test_malformed_line_ends_the_stream(nakadi: Serving, text: bytes, kind: type
     nakadi.streams = [[text], []]
     ended = open_stream(nakadi).take(300)
 
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, StreamEnd)
     assert isinstance(ended.error, kind)
 
 

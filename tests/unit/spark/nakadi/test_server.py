@@ -11,11 +11,11 @@ from penstock.errors import (
     Unavailable,
     WrongAddress,
 )
-from penstock.spark.nakadi.cursors import Place
+from penstock.spark.nakadi.cursors import NakadiPartition
 from penstock.spark.nakadi.server import NakadiServer
 from tests.unit.spark.nakadi.serving import Serving, offset
 
-A = Place("a.b", "0")
+A = NakadiPartition("a.b", "0")
 
 
 def test_a_window_is_larger_than_a_micro_batch(nakadi: Serving) -> None:

@@ -3,17 +3,17 @@ import logging
 import pytest
 
 from penstock.errors import EventsLost, Forbidden, NotFound
-from penstock.spark.nakadi.cursors import Place
-from penstock.spark.nakadi.options import Definition
-from penstock.spark.nakadi.subscribed import Subscribed
+from penstock.spark.nakadi.cursors import NakadiPartition
+from penstock.spark.nakadi.options import WantedSubscription
+from penstock.spark.nakadi.subscribed import SubscriptionReader
 from penstock.wire.subscriptions import BATCHES, BatchCursor, BatchLine
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
-A, B = Place("a.b", "0"), Place("a.b", "1")
+A, B = NakadiPartition("a.b", "0"), NakadiPartition("a.b", "1")
 SOON = 300.0
 
 
-def take_line(subscribed: Subscribed) -> BatchLine:
+def take_line(subscribed: SubscriptionReader) -> BatchLine:
     """The next line, of which note is taken as if its events were landed."""
     found = subscribed.take(SOON)
     assert found is not None
@@ -22,8 +22,8 @@ def take_line(subscribed: Subscribed) -> BatchLine:
 
 
 def test_subscription_is_created_when_first_needed(nakadi: Serving) -> None:
-    definition = Definition(owning_application="lake", event_types=("a.b",))
-    subscribed = Subscribed(nakadi.options(subscription=definition))
+    definition = WantedSubscription(owning_application="lake", event_types=("a.b",))
+    subscribed = SubscriptionReader(nakadi.options(subscription=definition))
     assert nakadi.asked == []
 
     assert [subscribed.id, subscribed.id] == ["s", "s"]
@@ -32,7 +32,7 @@ def test_subscription_is_created_when_first_needed(nakadi: Serving) -> None:
 
 def test_a_stream_that_begins_where_the_query_is_needs_no_move(nakadi: Serving) -> None:
     nakadi.committed = {"0": offset(4), "1": offset(7)}
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
 
     assert subscribed.open({A: offset(4)}) == {A: offset(4), B: offset(7)}
     assert subscribed.is_open
@@ -42,7 +42,7 @@ def test_a_stream_that_begins_where_the_query_is_needs_no_move(nakadi: Serving) 
 
 
 def test_new_subscription_has_cursors_once_a_stream_is_open(nakadi: Serving) -> None:
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
 
     assert subscribed.open({}) == {A: offset(-1)}
     subscribed.close()
@@ -50,7 +50,7 @@ def test_new_subscription_has_cursors_once_a_stream_is_open(nakadi: Serving) -> 
 
 def test_subscription_behind_the_query_is_moved_before_streaming(nakadi: Serving) -> None:
     nakadi.committed = {"0": offset(4), "1": offset(7)}
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
     subscribed.open({A: offset(9), B: offset(7)})
     subscribed.close()
 
@@ -66,7 +66,7 @@ def test_subscription_without_admin_right_to_move_it_is_not_streamed(nakadi: Ser
     nakadi.answers = {("PATCH", "/cursors"): [(403, "Access on ADMIN subscription:s denied")]}
 
     with pytest.raises(Forbidden, match=r"ADMIN subscription:s denied: the query moves .* admin right"):
-        Subscribed(nakadi.options()).open({A: offset(9)})
+        SubscriptionReader(nakadi.options()).open({A: offset(9)})
 
     assert nakadi.asked_of("GET", "/events") == []
 
@@ -76,9 +76,9 @@ def test_cursors_committed_by_another_consumer_are_events_lost(
 ) -> None:
     nakadi.committed = {"0": offset(9)}
     with pytest.raises(EventsLost, match=f"partition 0, can no longer be read: the query has come to {offset(4)}, wh"):
-        Subscribed(nakadi.options()).open({A: offset(4)})
+        SubscriptionReader(nakadi.options()).open({A: offset(4)})
 
-    subscribed = Subscribed(nakadi.options(fail_on_data_loss=False))
+    subscribed = SubscriptionReader(nakadi.options(fail_on_data_loss=False))
     assert subscribed.open({A: offset(4)}) == {A: offset(9)}
     subscribed.close()
     assert "going on without them" in caplog.text
@@ -92,10 +92,10 @@ def test_cursor_removed_by_retention_stays_and_the_other_cursors_are_moved(nakad
     with pytest.raises(
         EventsLost, match=r"partition 0, can no longer be read: .* not go on from: cursors are not valid"
     ):
-        Subscribed(nakadi.options()).open({A: offset(5), B: offset(8)})
+        SubscriptionReader(nakadi.options()).open({A: offset(5), B: offset(8)})
 
     nakadi.answers = {("PATCH", "/cursors"): [*refusals]}
-    subscribed = Subscribed(nakadi.options(fail_on_data_loss=False))
+    subscribed = SubscriptionReader(nakadi.options(fail_on_data_loss=False))
     subscribed.open({A: offset(5), B: offset(8)})
     subscribed.close()
     assert nakadi.committed == {"0": offset(4), "1": offset(8)}
@@ -103,7 +103,7 @@ def test_cursor_removed_by_retention_stays_and_the_other_cursors_are_moved(nakad
 
 def test_cursors_are_committed_once_with_their_stream_id(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, 2), line(4, 3), line(4)]]
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
     subscribed.open({})
     take_line(subscribed)
     take_line(subscribed)
@@ -124,7 +124,7 @@ def test_cursors_are_committed_once_with_their_stream_id(nakadi: Serving) -> Non
 
 def test_cursor_that_is_already_committed_is_not_committed_again(nakadi: Serving) -> None:
     nakadi.committed = {"0": offset(4)}
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
     subscribed.open({})
     subscribed.note(BatchCursor("0", offset(4), "a.b", "t"))
     subscribed.commit({A: offset(4)})
@@ -136,7 +136,7 @@ def test_cursor_that_is_already_committed_is_not_committed_again(nakadi: Serving
 def test_stream_whose_session_is_gone_is_closed_on_commit(nakadi: Serving, caplog: pytest.LogCaptureFixture) -> None:
     nakadi.streams = [[line(1, 2)]]
     nakadi.answers = {("POST", "/cursors"): [(422, "Session with stream id stream-1 not found")]}
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
     subscribed.open({})
     take_line(subscribed)
 
@@ -149,7 +149,7 @@ def test_stream_whose_session_is_gone_is_closed_on_commit(nakadi: Serving, caplo
 def test_unavailable_commit_is_repeated_later(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, 2)]]
     nakadi.answers = {("POST", "/cursors"): [(503, "later")]}
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
     subscribed.open({})
     take_line(subscribed)
 
@@ -164,7 +164,7 @@ def test_unavailable_commit_is_repeated_later(nakadi: Serving) -> None:
 def test_commit_to_a_deleted_subscription_fails(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, 2)]]
     nakadi.answers = {("POST", "/cursors"): [(404, 'Subscription with id "s" does not exist')]}
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
     subscribed.open({})
     take_line(subscribed)
 
@@ -178,7 +178,7 @@ def test_empty_streams_are_reopened_with_growing_delay_and_logged_reason(
 ) -> None:
     nakadi.streams = [[], [line(0, debug="Consumption is blocked")], [], []]
     slept: list[float] = []
-    subscribed = Subscribed(nakadi.options(), slept.append)
+    subscribed = SubscriptionReader(nakadi.options(), slept.append)
     with caplog.at_level(logging.WARNING, "penstock.spark"):
         subscribed.open({})
         assert slept == []
@@ -197,7 +197,7 @@ def test_empty_streams_are_reopened_with_growing_delay_and_logged_reason(
 
 def test_delivered_cursors_can_be_committed_after_the_stream_ended(nakadi: Serving) -> None:
     nakadi.streams = [[line(0, 1)], []]
-    subscribed = Subscribed(nakadi.options())
+    subscribed = SubscriptionReader(nakadi.options())
     subscribed.open({})
     take_line(subscribed)
     assert subscribed.take(SOON) is None

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import BadParameter
 from penstock.spark.pipelines.records import RECORD_TYPES
-from penstock.spark.pipelines.spans import SPAN_BYTES_MAX, SPAN_EVENTS_MAX, Item, Spans
+from penstock.spark.pipelines.spans import SPAN_BYTES_MAX, SPAN_EVENTS_MAX, SpanEvent, Spans
 
 HASHED = frozenset(["order"])
 SPANS = Spans("stream-span", HASHED)
@@ -17,9 +17,9 @@ SUMMARIES = Spans("summary", HASHED)
 TIME = datetime(2026, 11, 20, 10, 0, 0, 123_000, UTC)
 
 
-def item(offset: int, key: str | None = "7", **more: Any) -> Item:
+def item(offset: int, key: str | None = "7", **more: Any) -> SpanEvent:
     given: dict[str, Any] = {"event_type": "order", "partition": 0, "headers": {}, "data": f'{{"n": {offset}.0}}'}
-    return Item(**{**given, "offset": offset, "key": key, "received_at": TIME, "kind": "Placed", **more})
+    return SpanEvent(**{**given, "offset": offset, "key": key, "received_at": TIME, "kind": "Placed", **more})
 
 
 def shape(records: Any) -> list[tuple[str, int, int]]:

@@ -7,7 +7,7 @@ import pytest
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
 from penstock.processing.engine.stats import Stats
 from penstock.spark.processors.calling import CallAll
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS
 from penstock.spark.processors.results import RESULTS, results_of
 
@@ -27,7 +27,7 @@ def call_all(returned: Any) -> dict[str, Outcome | Failure]:
 
     rows = [{"stream": stream, "place": 0, "again": False, "offset": at} for at, stream in enumerate("aab")]
     batches = pa.Table.from_pylist(rows, EVENTS).to_batches()
-    made = CallAll(Plan(("0",), ("0",)), handle, None)(batches)
+    made = CallAll(ProcessingPlan(("0",), ("0",)), handle, None)(batches)
     return {each.stream: each.outcome for each in results_of(pa.Table.from_batches(made, RESULTS))}
 
 

@@ -13,11 +13,11 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.sources.source import Want
 from penstock.processing.tally import Tally
 from penstock.spark.processors.calling import CallAll
-from penstock.spark.processors.intake import ALL, Intake
+from penstock.spark.processors.intake import ALL, ResultIntake
 from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.reading import EVENTS
 from penstock.spark.processors.results import RESULTS, results_of
-from penstock.spark.processors.sources.source import Look, PlannedRead, Stretch, Then
+from penstock.spark.processors.sources.source import Look, PlannedRead, Then, TrancheRange
 from penstock.spark.processors.spans import SpanItem
 from tests.exhaustive import seeds
 
@@ -38,15 +38,17 @@ class Log:
     def check(self, positions: Mapping[str, Position]) -> None:
         assert all(int(position) <= len(self.streams[tranche]) for tranche, position in positions.items())
 
-    def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, position: Position | None, events_max: int) -> TrancheRange | None:
         start, last = int(position or 0), len(self.streams[tranche])
         end = min(last, start + events_max)
-        return Stretch(tranche, start, end, end - start, end, is_tail=end == last) if end > start else None
+        return TrancheRange(tranche, start, end, end - start, end, is_tail=end == last) if end > start else None
 
     def numbering(self, tranche: str) -> str:
         return tranche
 
-    def reading(self, plan: Any, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
+    def reading(
+        self, plan: Any, new: Sequence[TrancheRange], again: Sequence[TrancheRange], then: Then | None
+    ) -> PlannedRead:
         raise NotImplementedError("nothing is read by Spark")
 
     def table(self, planned: Planned) -> pa.Table:
@@ -70,7 +72,7 @@ class Rounds:
         self.log = log
         self.chance = chance
         self.engine = Engine(rules, chance, is_dense=False)
-        self.intake = Intake(self.engine, Tally(), lambda: self.now, passes_over_loss=False)
+        self.intake = ResultIntake(self.engine, Tally(), lambda: self.now, passes_over_loss=False)
         self.now = 0.0
         self.handled: list[tuple[str, str, int]] = []
         self.does: Any = lambda _: None

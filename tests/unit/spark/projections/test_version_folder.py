@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.spark.projections.version_folder import NOTHING, Told, VersionFolder, is_over, name_round, path_of
+from penstock.spark.projections.version_folder import NOTHING, RoundNote, VersionFolder, is_over, name_round, path_of
 
-BEFORE = Told(4, "rows-4-a", "rows-4-a", {"0": 40}, {})
-NOW = Told(5, "rows-5-b", "rows-5-b", {"0": 50}, {})
+BEFORE = RoundNote(4, "rows-4-a", "rows-4-a", {"0": 40}, {})
+NOW = RoundNote(5, "rows-5-b", "rows-5-b", {"0": 50}, {})
 
 
 def test_rows_are_in_the_folder_of_their_version_under_a_name_that_nobody_else_gives() -> None:
@@ -38,11 +38,13 @@ def test_last_two_rounds_and_foreign_files_are_kept(name: str, *, expected: bool
 
 
 def test_the_round_before_stays_though_a_note_between_was_never_whole() -> None:
-    now = Told(6, "rows-6-d", "rows-5-b", {}, {})
+    now = RoundNote(6, "rows-6-d", "rows-5-b", {}, {})
 
     assert not is_over("positions-4", BEFORE, now)
     assert not is_over("rows-4-a", BEFORE, now)
-    assert not is_over("rows-5-b", Told(6, "rows-6-d", "rows-5-b", {}, {}), Told(7, "rows-7-c", "rows-7-c", {}, {}))
+    assert not is_over(
+        "rows-5-b", RoundNote(6, "rows-6-d", "rows-5-b", {}, {}), RoundNote(7, "rows-7-c", "rows-7-c", {}, {})
+    )
 
 
 def test_a_path_is_no_pattern() -> None:

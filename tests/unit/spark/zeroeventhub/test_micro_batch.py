@@ -1,15 +1,15 @@
 from penstock.core.log.cursor import FIRST
-from penstock.spark.zeroeventhub.micro_batch import MicroBatch
-from penstock.spark.zeroeventhub.places import Landed, Place
+from penstock.spark.zeroeventhub.micro_batch import FeedMicroBatch
+from penstock.spark.zeroeventhub.places import LandedPlaces, PartitionPlace
 from penstock.wire.log.reader.partitions import Discovery, Partition, ReadState, zeroeventhub_discovery
 
-START = Landed("6f1c", "r", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
+START = LandedPlaces("6f1c", "r", {0: PartitionPlace(3, 70, "a"), 1: PartitionPlace(2, 9, "b")})
 
 
-def batch(events_max: int | None = None) -> MicroBatch:
+def batch(events_max: int | None = None) -> FeedMicroBatch:
     course = ReadState({0: "a", 1: "b"}, None, FIRST, {})
     course.update_partitions(zeroeventhub_discovery(2))
-    return MicroBatch(START, course, (), events_max)
+    return FeedMicroBatch(START, course, (), events_max)
 
 
 def test_a_limit_is_shared_by_those_that_are_asked() -> None:
@@ -29,9 +29,9 @@ def test_a_partition_that_is_gone_stays_while_its_pages_are_in_the_batch() -> No
     for has_brought in (False, True):
         micro_batch = batch()
         if has_brought:
-            micro_batch.take(0, Place(4, 79, "c"))
+            micro_batch.take(0, PartitionPlace(4, 79, "c"))
             micro_batch.course.cursors[0] = "c"
         micro_batch.course.update_partitions(Discovery(2, (Partition(1), Partition(2, cursor_from=(0,)))))
-        places = {1: Place(2, 9, "b"), 2: Place(0, 0, "c" if has_brought else "a")}
+        places = {1: PartitionPlace(2, 9, "b"), 2: PartitionPlace(0, 0, "c" if has_brought else "a")}
 
-        assert micro_batch.end().partitions == (places | {0: Place(4, 79, "c")} if has_brought else places)
+        assert micro_batch.end().partitions == (places | {0: PartitionPlace(4, 79, "c")} if has_brought else places)

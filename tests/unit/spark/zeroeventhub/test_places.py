@@ -1,6 +1,13 @@
-from penstock.spark.zeroeventhub.places import Landed, Place, Stretch, decode_landed, encode_landed, stretches_between
+from penstock.spark.zeroeventhub.places import (
+    LandedPlaces,
+    PageRange,
+    PartitionPlace,
+    decode_landed,
+    encode_landed,
+    stretches_between,
+)
 
-BEGIN = Landed("6f1c", "r", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
+BEGIN = LandedPlaces("6f1c", "r", {0: PartitionPlace(3, 70, "a"), 1: PartitionPlace(2, 9, "b")})
 
 
 def test_offsets_are_read_as_they_were_written() -> None:
@@ -8,20 +15,22 @@ def test_offsets_are_read_as_they_were_written() -> None:
 
 
 def test_a_micro_batch_reads_the_pages_between_two_offsets() -> None:
-    end = Landed("6f1c", "r", {0: Place(5, 90, "c"), 1: Place(2, 9, "b"), 2: Place(1, 4, "d")})
+    end = LandedPlaces(
+        "6f1c", "r", {0: PartitionPlace(5, 90, "c"), 1: PartitionPlace(2, 9, "b"), 2: PartitionPlace(1, 4, "d")}
+    )
 
-    assert stretches_between(BEGIN, end) == [Stretch("r/0", 3, 5), Stretch("r/2", 0, 1)]
+    assert stretches_between(BEGIN, end) == [PageRange("r/0", 3, 5), PageRange("r/2", 0, 1)]
     assert stretches_between(BEGIN, BEGIN) == []
 
 
 def test_first_micro_batch_reads_all_pages_for_any_start_offset() -> None:
-    assert stretches_between(Landed("other", "r", {}), BEGIN) == [Stretch("r/0", 0, 3), Stretch("r/1", 0, 2)]
+    assert stretches_between(LandedPlaces("other", "r", {}), BEGIN) == [PageRange("r/0", 0, 3), PageRange("r/1", 0, 2)]
 
 
 def test_another_run_goes_on_with_pages_of_its_own() -> None:
     begin = BEGIN.of_run("s")
-    end = Landed("6f1c", "s", {0: Place(2, 80, "c"), 1: begin.partitions[1]})
+    end = LandedPlaces("6f1c", "s", {0: PartitionPlace(2, 80, "c"), 1: begin.partitions[1]})
 
-    assert begin.partitions == {0: Place(0, 70, "a"), 1: Place(0, 9, "b")}
-    assert stretches_between(BEGIN, end) == [Stretch("s/0", 0, 2)]
+    assert begin.partitions == {0: PartitionPlace(0, 70, "a"), 1: PartitionPlace(0, 9, "b")}
+    assert stretches_between(BEGIN, end) == [PageRange("s/0", 0, 2)]
     assert BEGIN.of_run("r") is BEGIN

@@ -10,7 +10,7 @@ from penstock.errors import PenstockError, Unavailable
 from penstock.processing.sources.feed_position import encode_tranche
 from penstock.spark.connection import RemoteHub
 from penstock.spark.patience import Patience
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS, looked_at
 from penstock.spark.processors.sources.source import Then
 from penstock.spark.ranges import Range
@@ -35,7 +35,7 @@ class FeedTasks:
 class ReadFeeds:
     """Reads tasks, each named by its number in a column `id`: those for what is new, and then the others."""
 
-    plan: Plan
+    plan: ProcessingPlan
     tasks: FeedTasks
     then: Then | None
 

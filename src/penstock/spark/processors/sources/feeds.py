@@ -24,10 +24,10 @@ from penstock.spark.authorization import Credential
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS_SQL
 from penstock.spark.processors.sources.feed_reading import FeedTasks, ReadFeeds
-from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Stretch, Then
+from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Then, TrancheRange
 from penstock.spark.ranges import Range, plan_tasks
 
 RETRY_TIMEOUT: Final = 60.0
@@ -122,7 +122,7 @@ class _FeedLook:
                 head = self.heads[decode_tranche(tranche)[0]]
                 check_place(tranche, FeedPosition.decode(str(positions[tranche])), head.epoch, head.nexts)
 
-    def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, position: Position | None, events_max: int) -> TrancheRange | None:
         event_type, partition = decode_tranche(tranche)
         head = self.heads[event_type]
         if partition >= len(head.nexts):
@@ -131,7 +131,9 @@ class _FeedLook:
         end = min(next_, start + events_max)
         if end <= start:
             return None
-        return Stretch(tranche, start, end, end - start, FeedPosition(head.epoch, end).encode(), is_tail=end >= next_)
+        return TrancheRange(
+            tranche, start, end, end - start, FeedPosition(head.epoch, end).encode(), is_tail=end >= next_
+        )
 
     def numbering(self, tranche: str) -> str:
         event_type, _ = decode_tranche(tranche)
@@ -146,7 +148,9 @@ class _FeedLook:
         check_epoch(tranche, place, head.epoch)  # Others may have moved it since `check`.
         return place.offset
 
-    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
+    def reading(
+        self, plan: ProcessingPlan, new: Sequence[TrancheRange], again: Sequence[TrancheRange], then: Then | None
+    ) -> PlannedRead:
         tasks = FeedTasks(
             self.hub,
             tuple(plan_tasks([*self._ranges(new)], min_tasks=None, cores=plan.partitions)),
@@ -159,7 +163,7 @@ class _FeedLook:
         numbers = self.spark.range(0, count, 1, max(1, count))
         return PlannedRead(numbers.mapInArrow(ReadFeeds(plan, tasks, then), columns), count)
 
-    def _ranges(self, stretches: Sequence[Stretch]) -> Iterator[Range]:
+    def _ranges(self, stretches: Sequence[TrancheRange]) -> Iterator[Range]:
         for tranche, start, end, *_ in stretches:
             event_type, partition = decode_tranche(tranche)
             head = self.heads[event_type]

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.filtered import Filtered
-from penstock.processing.sources.selection import Options, Selection
-from penstock.spark.processors.plan import Plan
+from penstock.processing.sources.selection import Selection, SelectionOptions
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS_SQL
 from penstock.spark.processors.sources.sifting import Sift
-from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Stretch, Then
+from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Then, TrancheRange
 
 
 class SparkFiltered(Filtered):
@@ -21,13 +21,13 @@ class SparkFiltered(Filtered):
     Args:
         source: What is read.
         wanted: `event_types`, `streams` and `kinds` that are wanted, what of that is not with `except_` before it, and
-            `include_system`: see `Options`.
+            `include_system`: see `SelectionOptions`.
 
     Raises:
         BadParameter: one of them is no regular expression.
     """
 
-    def __init__(self, source: SparkSource, **wanted: Unpack[Options]) -> None:
+    def __init__(self, source: SparkSource, **wanted: Unpack[SelectionOptions]) -> None:
         super().__init__(source, **wanted)
         self._read = source
 
@@ -57,12 +57,14 @@ class _SiftedLook:
     def check(self, positions: Mapping[str, Position]) -> None:
         self.look.check(positions)
 
-    def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, position: Position | None, events_max: int) -> TrancheRange | None:
         return self.look.stretch(tranche, position, events_max)
 
     def numbering(self, tranche: str) -> str:
         return self.look.numbering(tranche)
 
-    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
+    def reading(
+        self, plan: ProcessingPlan, new: Sequence[TrancheRange], again: Sequence[TrancheRange], then: Then | None
+    ) -> PlannedRead:
         columns = EVENTS_SQL if then is None else then.columns
         return self.look.reading(plan, new, again, Then(Sift(self.selection, plan.places, then), columns))

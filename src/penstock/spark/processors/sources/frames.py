@@ -16,10 +16,10 @@ from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.sources.source import Want
 from penstock.spark.processors.events import Events
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, numbers
 from penstock.spark.processors.sources.rows import AsEvents
-from penstock.spark.processors.sources.source import Look, PlannedRead, Stretch, Then
+from penstock.spark.processors.sources.source import Look, PlannedRead, Then, TrancheRange
 from penstock.spark.ranges import WORTH_A_TASK
 
 Start: TypeAlias = Literal["earliest", "latest"]
@@ -86,7 +86,7 @@ class FrameSource(Closing):
         """Look what there is now, by tranche."""
 
     @abstractmethod
-    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
         """Return what a tranche, which ends at *end*, has from *start* on: so many events at most."""
 
     def settled(self, tranche: str, start: int, head: Head) -> int:  # noqa: ARG002 - Most have nothing to say.
@@ -98,7 +98,7 @@ class FrameSource(Closing):
         return start
 
     @abstractmethod
-    def rows(self, stretches: Sequence[Stretch]) -> DataFrame:
+    def rows(self, stretches: Sequence[TrancheRange]) -> DataFrame:
         """Return the events of stretches, which are not empty, in the columns `rows.COLUMNS`."""
 
     @abstractmethod
@@ -148,9 +148,9 @@ class FrameSource(Closing):
             self.look()
         return self._found or {}
 
-    def _batches(self, stretches: Sequence[Stretch]) -> list[Batch]:
+    def _batches(self, stretches: Sequence[TrancheRange]) -> list[Batch]:
         tranches = tuple(each.tranche for each in stretches)
-        plan = Plan(tranches, tranches)
+        plan = ProcessingPlan(tranches, tranches)
         rows = self.rows(stretches).toArrow().to_batches()
         table = pa.Table.from_batches(AsEvents(plan, again=False)(rows), EVENTS)
         ordered = table.sort_by([("place", "ascending"), ("offset", "ascending")])
@@ -175,7 +175,7 @@ class _FrameLook:
     def check(self, positions: Mapping[str, Position]) -> None:
         """Do nothing: of rows nobody knows whether they were numbered anew, and any index may be missing."""
 
-    def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, position: Position | None, events_max: int) -> TrancheRange | None:
         if tranche not in self.heads:
             return None
         head = self.heads[tranche]
@@ -186,7 +186,9 @@ class _FrameLook:
     def numbering(self, tranche: str) -> str:
         return tranche
 
-    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
+    def reading(
+        self, plan: ProcessingPlan, new: Sequence[TrancheRange], again: Sequence[TrancheRange], then: Then | None
+    ) -> PlannedRead:
         columns = EVENTS_SQL if then is None else then.columns
         frames = [
             self.source.rows(stretches).mapInArrow(AsEvents(plan, is_again, then), columns)

@@ -7,7 +7,7 @@ BUCKETS = 4096
 """About so many parts a range of indices is divided into."""
 
 
-class Histogram:
+class IndexHistogram:
     """Counts of events in ranges of indices.
 
     Args:

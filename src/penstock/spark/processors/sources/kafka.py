@@ -12,7 +12,7 @@ from penstock.processing.sources.feed_position import decode_tranche, encode_tra
 from penstock.spark.loss import report_loss
 from penstock.spark.pipelines.kafka import HEADERS, Kafka, check_kafka
 from penstock.spark.processors.sources.frames import FrameSource, Head, Start
-from penstock.spark.processors.sources.source import Stretch
+from penstock.spark.processors.sources.source import TrancheRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,10 +85,10 @@ class KafkaSource(FrameSource):
                 encode_tranche(place.topic(), place.partition()): Head(firsts[place], ends[place]) for place in places
             }
 
-    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
         """Return what a partition has from an offset on: so many records at most."""
         cut = min(end, start + events_max)
-        return Stretch(tranche, start, cut, cut - start, position=cut, is_tail=cut == end)
+        return TrancheRange(tranche, start, cut, cut - start, position=cut, is_tail=cut == end)
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         """Return where to begin in a partition: at its start, if there are positions in others of its topic."""
@@ -111,7 +111,7 @@ class KafkaSource(FrameSource):
         report_loss(self._fails, event_type=name, partition=partition, lost=lost, reason=reason)
         return head.first
 
-    def rows(self, stretches: Sequence[Stretch]) -> "DataFrame":
+    def rows(self, stretches: Sequence[TrancheRange]) -> "DataFrame":
         """Return the records of stretches."""
         places: dict[str, dict[str, tuple[int, int]]] = {}
         for each in stretches:

@@ -12,11 +12,10 @@ from penstock.errors import Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind, check_name, check_seconds, check_texts
 from penstock.spark.messagedb.options import parse_category_options
-from penstock.spark.messagedb.places import FIRST
-from penstock.spark.messagedb.places import Stretch as CategoryStretch
+from penstock.spark.messagedb.places import FIRST, CategoryRange
 from penstock.spark.messagedb.tasks import database_of
 from penstock.spark.processors.sources.frames import FrameSource, Head, Start
-from penstock.spark.processors.sources.source import Stretch
+from penstock.spark.processors.sources.source import TrancheRange
 
 _ROWS: Final = (
     "category AS tranche",
@@ -76,15 +75,15 @@ class MessagedbSource(FrameSource):
         with self._turn:
             return {name: Head(FIRST, next_) for name, next_ in self._database.heads(self._categories).items()}
 
-    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
         """Return what a category has from a global position on: so many events at most."""
-        whole = CategoryStretch(tranche, start, end)
+        whole = CategoryRange(tranche, start, end)
         with self._turn:
             events = self._database.count(whole, events_max + 1)
             cut = end if events <= events_max else self._database.behind(whole, events_max)
-        return Stretch(tranche, start, cut, min(events, events_max), position=cut, is_tail=cut == end)
+        return TrancheRange(tranche, start, cut, min(events, events_max), position=cut, is_tail=cut == end)
 
-    def rows(self, stretches: Sequence[Stretch]) -> DataFrame:
+    def rows(self, stretches: Sequence[TrancheRange]) -> DataFrame:
         """Return the events of stretches."""
         options = {
             "category": ",".join(each.tranche for each in stretches),
@@ -103,7 +102,7 @@ class MessagedbSource(FrameSource):
             if self._closed.is_set():  # Else the connection would be opened again.
                 raise Unavailable(reason="the source is closed")
             return {
-                name: self._database.count(CategoryStretch(name, int(positions.get(name, FIRST)), next_))
+                name: self._database.count(CategoryRange(name, int(positions.get(name, FIRST)), next_))
                 for name, next_ in self._database.heads(self._categories).items()
             }
 

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS, looked_at
 from penstock.spark.processors.sources.source import Then
 
@@ -19,7 +19,7 @@ COLUMNS: Final = ("tranche", "stream", "offset", "key", "kind", "headers", "data
 class AsEvents:
     """Makes events of rows. It is sent to executors."""
 
-    plan: Plan
+    plan: ProcessingPlan
     again: bool
     """Whether they were read before."""
     then: Then | None = None

@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.source import Source
-from penstock.spark.processors.plan import Plan
+from penstock.spark.processors.plan import ProcessingPlan
 
 
-class Stretch(NamedTuple):
+class TrancheRange(NamedTuple):
     """The events of a tranche from the index *start* up to, but without, *end*."""
 
     tranche: str
@@ -59,7 +59,7 @@ class Look(Protocol):
         """
         ...
 
-    def stretch(self, tranche: str, position: Position | None, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, position: Position | None, events_max: int) -> TrancheRange | None:
         """Return what follows a position, so many events at most; None stands for where the source begins.
 
         None is returned where nothing follows, and of tranches that there were none of.
@@ -73,7 +73,9 @@ class Look(Protocol):
         """Return what numbers the events of a tranche, whether there still is one: see `StreamEvent.numbering`."""
         ...
 
-    def reading(self, plan: Plan, new: Sequence[Stretch], again: Sequence[Stretch], then: Then | None) -> PlannedRead:
+    def reading(
+        self, plan: ProcessingPlan, new: Sequence[TrancheRange], again: Sequence[TrancheRange], then: Then | None
+    ) -> PlannedRead:
         """Return the events of a round: what is new, and what was read before."""
         ...
 

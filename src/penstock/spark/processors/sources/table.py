@@ -13,9 +13,9 @@ from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_flag, check_function, check_kind
 from penstock.spark.processors.sources.frames import LOOK_INTERVAL, FrameSource, Head, Start
-from penstock.spark.processors.sources.histogram import Histogram, width_of
+from penstock.spark.processors.sources.histogram import IndexHistogram, width_of
 from penstock.spark.processors.sources.rows import COLUMNS
-from penstock.spark.processors.sources.source import Stretch
+from penstock.spark.processors.sources.source import TrancheRange
 from penstock.spark.processors.sources.table_columns import (
     KIND,
     WHOLE,
@@ -142,7 +142,7 @@ class TableSource(FrameSource):
         self._last: Mapping[str, _Counted] = {}
         """What was found when it was looked last."""
         self._behind: _Behind | None = None
-        self._histograms: dict[str, Histogram] = {}
+        self._histograms: dict[str, IndexHistogram] = {}
 
     def heads(self) -> Mapping[str, Head]:
         """Look where tranches begin and end now, those that were read from where they were read last."""
@@ -152,15 +152,15 @@ class TableSource(FrameSource):
             name: Head(each.first, each.next) for name, each in found.items()
         }
 
-    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> Stretch | None:
+    def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
         """Return what a tranche has from an index on: so many rows at most."""
         self._floors[tranche] = start
         if not (self._has_holes or self._is_full(tranche, start, end)):
             return None
         cut, events = (end, end - start) if end - start <= events_max else self._cut(tranche, start, end, events_max)
-        return Stretch(tranche, start, cut, events, position=cut, is_tail=cut == end)
+        return TrancheRange(tranche, start, cut, events, position=cut, is_tail=cut == end)
 
-    def rows(self, stretches: Sequence[Stretch]) -> DataFrame:
+    def rows(self, stretches: Sequence[TrancheRange]) -> DataFrame:
         """Return the events of stretches."""
         frame = self._made()
         index, columns = index_column(frame, self._index), self._tranches(frame)
@@ -267,11 +267,11 @@ class TableSource(FrameSource):
             cut, events = histogram.cut(first, most)
         return cut, events
 
-    def _histogram(self, tranche: str, start: int, end: int) -> Histogram:
+    def _histogram(self, tranche: str, start: int, end: int) -> IndexHistogram:
         frame = self._made()
         index = index_column(frame, self._index)
         place = index - sf.lit(start)
         at = (index - sf.pmod(place, sf.lit(width_of(start, end)))).alias("first")
         is_wanted = self._is(self._tranches(frame), tranche) & (index >= start) & (index < end)
         counts = frame.filter(is_wanted).groupBy(at).count().collect()
-        return Histogram(start, end, {row[0]: row[1] for row in counts})
+        return IndexHistogram(start, end, {row[0]: row[1] for row in counts})

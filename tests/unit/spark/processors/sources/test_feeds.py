@@ -13,7 +13,7 @@ from penstock.spark.heads import Heads
 from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.sources.feeds import _FeedLook
 from penstock.spark.processors.sources.filtered import _SiftedLook
-from penstock.spark.processors.sources.source import Look, Stretch
+from penstock.spark.processors.sources.source import Look, TrancheRange
 from penstock.spark.processors.spans import SpanItem
 from tests.failing import has_code
 
@@ -45,7 +45,7 @@ def test_parked_events_of_a_recreated_feed_are_not_read_again(
     engine.open("order.placed/0", "1:0")
     again = engine.take(1, 0.0)
 
-    assert Planned.of(engine, look(1, 0, 9), {}, again).again == [Stretch(TRANCHE, 0, 4, 4)]
+    assert Planned.of(engine, look(1, 0, 9), {}, again).again == [TrancheRange(TRANCHE, 0, 4, 4)]
     with pytest.raises(EventsLost, check=has_code("feed-created-again"), match="it is in epoch 2, not 1"):
         Planned.of(engine, look(2, *nexts), {}, again)
     with pytest.raises(EventsLost, check=has_code("feed-created-again")):
@@ -64,6 +64,6 @@ def test_positions_of_feeds_no_longer_read_are_not_checked() -> None:
 
 
 def test_position_of_another_epoch_is_refused_when_a_stretch_is_planned() -> None:
-    assert look(1, 0, 5).stretch(TRANCHE, "1:3", 9) == Stretch(TRANCHE, 3, 5, 2, "1:5", is_tail=True)
+    assert look(1, 0, 5).stretch(TRANCHE, "1:3", 9) == TrancheRange(TRANCHE, 3, 5, 2, "1:5", is_tail=True)
     with pytest.raises(EventsLost, check=has_code("feed-created-again")):
         look(2, 0, 5).stretch(TRANCHE, "1:3", 9)
