@@ -12,61 +12,29 @@ STREAM = "application/x-json-stream"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 JAVA = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"
-PROMETHEUS = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
 
 CHOSEN = [
-    ("page", None, NDJSON),
-    ("page", "", NDJSON),
-    ("page", "*/*", NDJSON),
-    ("page", "application/*", NDJSON),
-    ("page", BROWSER, NDJSON),
-    ("page", JAVA, NDJSON),
-    ("page", JSON, NDJSON),
-    ("page", "application/jsonl", NDJSON),
-    ("page", f"{JSON};q=0, */*", NDJSON),
-    ("page", f"{ARROW}, */*", ARROW),
-    ("page", f"application/*;q=0.5, {NDJSON};q=0", ARROW),
-    ("page", "text/html", None),
-    ("page", "text/event-stream", None),
-    ("page", "*/*;q=0", None),
-    ("page", f"{NDJSON};q=0, {ARROW};q=0", None),
-    ("page", "q", None),
-    ("arrow page", f"{ARROW};q=0.9, */*;q=0.1", ARROW),
-    ("arrow page", ARROW.title(), ARROW),
-    ("arrow page", f"{ARROW}, {NDJSON}", ARROW),
-    ("arrow page", f"{ARROW};q=0, {NDJSON}", NDJSON),
-    ("arrow page", f"{ARROW};q=0.1, {NDJSON};q=0.9", NDJSON),
-    ("arrow page", f"{JSON}, {ARROW};q=0.5", NDJSON),
-    ("discovery", NDJSON, JSON),
-    ("discovery", ARROW, None),
-    ("event type", JSON, JSON),
-    ("event type", "application/problem+json, application/json;q=0.1", JSON),
-    ("event type", BROWSER, JSON),
-    ("event type", "application/xml", None),
-    ("event type", f"*/*, {JSON};q=0", None),
-    ("metrics", None, METRICS),
-    ("metrics", "*/*", METRICS),
-    ("metrics", PROMETHEUS, METRICS),
-    ("metrics", JSON, JSON),
-    ("metrics", f"{JSON};q=0.2, text/*;q=0.3", METRICS),
-    ("metrics", "text/html", None),
-    ("health", "application/xml", "text/plain; charset=utf-8"),
-    ("docs", BROWSER, "text/html; charset=utf-8"),
-    ("docs", JSON, None),
+    ("?n=1&cursor0=_first", None, NDJSON),
+    ("?n=1&cursor0=_first", JAVA, NDJSON),
+    ("?n=1&cursor0=_first", f"{ARROW}, */*", ARROW),
+    ("?n=1&cursor0=_first", "text/html", None),
+    ("/events?token=1-1&partition=0&cursor=_first", f"{ARROW};q=0.9, */*;q=0.1", ARROW),
+    ("", NDJSON, JSON),
+    ("", ARROW, None),
+    ("/metrics", "*/*", METRICS),
+    ("/metrics", JSON, JSON),
+    ("/metrics", "text/html", None),
+    ("/health", "application/xml", "text/plain; charset=utf-8"),
+    ("/docs", BROWSER, "text/html; charset=utf-8"),
 ]
 
 
-@pytest.mark.parametrize(("route", "accept", "media_type"), CHOSEN)
+@pytest.mark.parametrize(("path", "accept", "media_type"), CHOSEN)
 def test_answer_has_an_accepted_media_type_or_is_406(
-    feed: Served, route: str, accept: str | None, media_type: str | None
+    feed: Served, path: str, accept: str | None, media_type: str | None
 ) -> None:
-    path = {
-        "page": f"{feed.path}?n=1&cursor0=_first",
-        "arrow page": f"{feed.path}/events?token=1-1&partition=0&cursor=_first",
-        "discovery": feed.path,
-        "event type": f"/event-types/{feed.name}",
-    }.get(route, f"/{route}")
-    request = feed.http.build_request("GET", path)
+    """Here is an example of each route that chooses; the unit tests of encodings have the rules."""
+    request = feed.http.build_request("GET", path if path in ("/metrics", "/health", "/docs") else feed.path + path)
     request.headers.pop("accept", None)
     if accept is not None:
         request.headers["accept"] = accept
@@ -103,12 +71,11 @@ def test_every_route_with_one_media_type_answers_406_to_another(http: httpx2.Cli
     assert several == {"/feeds/{event_type}", "/feeds/{event_type}/events", "/metrics"}
 
 
-def test_metrics_in_json_have_the_shape_of_nakadi(feed: Served) -> None:
+def test_metrics_in_json_have_the_values_of_nakadis_shape(feed: Served) -> None:
     feed.publish_ids(range(3))
     answer = feed.http.get("/metrics", headers={"Accept": JSON})
 
     metrics = answer.json()
-    assert metrics.keys() == {"version", "gauges", "counters", "histograms", "meters", "timers"}
     assert metrics["counters"][f'penstock_events_published_total{{event_type="{feed.name}"}}'] == {"count": 3}
     assert metrics["gauges"]["penstock_waiters"] == {"value": 0}
     assert "Accept" in answer.headers["vary"].split(", ")

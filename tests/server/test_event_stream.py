@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.served import Served, client_of, create, problem_of, until
+from tests.served import Served, client_of, create, until
 from tests.server.outbox_rows import insert
 from tests.server.process import KEPT_FILES, MIB, Process, leave_no_waits
 from tests.server.streaming import Batch, header, lines, path, raw_request, streaming, whole
@@ -43,17 +43,6 @@ def test_backlog_of_several_partitions_comes_whole_in_batches_of_any_size(feed4:
             assert max(len(batch.ids or ()) for batch in own) <= limit
 
 
-def test_flush_timeout_sends_a_line_for_each_partition(http: httpx2.Client) -> None:
-    feed = create(http, 8)
-    feed.publish_ids([1, 2], partition=3)
-    feed.publish_ids(range(8), partition=5)
-    found = whole(feed, *((p, "BEGIN") for p in range(8)), batch_limit=5, batch_flush_timeout=1, stream_timeout=1)
-    assert sorted(found) == sorted(
-        [Batch(partition, -1, None) for partition in (0, 1, 2, 4, 6, 7)]
-        + [Batch(3, 1, [1, 2]), Batch(5, 4, [0, 1, 2, 3, 4]), Batch(5, 7, [5, 6, 7])]
-    )
-
-
 def test_events_of_the_other_hub_on_a_database_come(migrated_url: str) -> None:
     with live_hub(migrated_url) as one, live_hub(migrated_url) as other, ExitStack() as stack:
         here, there = (stack.enter_context(client_of(hub)) for hub in (one, other))
@@ -68,59 +57,6 @@ def test_events_of_the_outbox_come(sqlite_hub: LiveHub, feed: Served) -> None:
     with streaming(feed) as batches:
         insert(sqlite_hub.database, [feed.name])
         assert next(batches) == Batch(0, 0, [0])
-
-
-def test_stream_begins_before_there_are_events(feed: Served) -> None:
-    with feed.http.stream("GET", path(feed)) as answer:
-        assert answer.status_code == 200
-        assert answer.headers["content-type"] == "application/x-json-stream"
-        assert answer.headers["transfer-encoding"] == "chunked"
-    head = feed.http.head(path(feed))
-    assert (head.status_code, head.headers["content-type"]) == (200, "application/x-json-stream")
-
-
-PLACE = {"partition": "0", "offset": "BEGIN"}
-INCORRECT = "incorrect syntax of X-nakadi-cursors header"
-
-
-@pytest.mark.parametrize(
-    ("query", "cursors", "status", "code", "detail"),
-    [
-        *(("batch_limit=0", cursors, 400, "bad-parameter", INCORRECT)
-          for cursors in ("", "x", "{", "{}", "1", '[{"partition":[]}]', "[1]", "\xff")),
-        *(("batch_limit=0", json.dumps(cursors), 412, "unusable-start", detail) for cursors, detail in (
-            ([], "X-nakadi-cursors names no partition"),
-            ([None], 'Field "[0]" may not be null'),
-            ([{"partition": "0"}], 'Field "[0].offset" may not be null'),
-            ([{"offset": "BEGIN"}], 'Field "[0].partition" may not be null'),
-            ([PLACE | {"partition": "very_wrong_partition"}], "non existing partition very_wrong_partition"),
-            ([PLACE | {"partition": "2"}], "non existing partition 2"),
-            ([PLACE | {"offset": "END"}], "offset END of partition 0 cannot be used"),
-            ([PLACE | {"offset": "2"}], "it is beyond the newest event"),
-            ([PLACE | {"offset": "001-0002--1"}], "it is of the feed's epoch 2, which is now 1"),
-            ([PLACE | {"offset": "1"}, PLACE | {"offset": "0"}], "has more than one cursor"),
-        )),
-        *((query, "[]", 422, "bad-stream-parameter", detail) for query, detail in (
-            ("batch_limit=10&stream_limit=1", "stream_limit can't be lower than batch_limit"),
-            ("stream_timeout=5", "stream_timeout can't be lower than batch_flush_timeout"),
-            ("batch_limit=0", "batch_limit can't be lower than 1"),
-        )),
-        ("batch_limit=x", "[]", 400, "bad-parameter", "parameter batch_limit"),
-    ],
-)  # fmt: skip
-def test_stream_with_wrong_cursors_or_parameters_is_refused(  # noqa: PLR0917
-    http: httpx2.Client, query: str, cursors: str, status: int, code: str, detail: str
-) -> None:
-    feed = create(http, 2)
-    feed.publish_ids([1, 2], partition=0)
-    headers = {} if cursors == "[]" and code != "unusable-start" else {"x-NAKADI-cursors": cursors.encode("latin-1")}
-    assert detail in problem_of(http.get(f"{path(feed)}?{query}", headers=headers), status, code)["detail"]  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ["no.such", "1", "a b"])
-def test_stream_of_an_unknown_event_type_is_404_before_its_cursors_are_read(http: httpx2.Client, name: str) -> None:
-    answer = http.get(f"/event-types/{name}/events?batch_limit=0", headers={"X-nakadi-cursors": "x"})
-    assert problem_of(answer, 404, "event-type-not-found")["detail"] == "topic not found"
 
 
 def test_stream_takes_a_cursor_for_each_of_the_most_partitions(http: httpx2.Client) -> None:
@@ -139,17 +75,6 @@ def block(feed: Served) -> Iterator[None]:
         yield
     finally:
         assert feed.http.delete(path).status_code == 204
-
-
-def test_stream_of_a_blocked_reader_ends_until_it_is_lifted(either_http: httpx2.Client) -> None:
-    feed = create(either_http)
-    with streaming(feed) as batches:
-        feed.publish_ids([1])
-        assert next(batches) == Batch(0, 0, [1])
-        with block(feed):
-            assert list(batches) == []
-            problem_of(feed.http.get(path(feed)), 403, "blocked")
-    assert whole(feed, (0, "BEGIN"), stream_limit=1) == [Batch(0, 0, [1])]
 
 
 def test_backlog_of_a_blocked_reader_ends_before_its_last_event(http: httpx2.Client) -> None:
@@ -259,18 +184,6 @@ def test_memory_of_a_stream_is_bounded_although_it_asks_for_one_large_batch(hub:
         assert process.memory() < before + 200 * MIB  # Their batches would have 400.
     sizes = [len(json.loads(line)["events"]) for line in first_lines(large, 9, (0, "BEGIN"), **arguments)]
     assert all(900 < size < 2_000 for size in sizes)
-
-
-def test_batch_is_flushed_early_when_too_many_bytes_wait(hub: LiveHub) -> None:
-    with client_of(hub) as http:
-        feed = create(http, 2)
-        with streaming(feed, batch_limit=1_000_000, batch_flush_timeout=4_000) as batches:
-            line = {"data": {"id": 1, "text": "x" * 100_000}, "partition": 1}
-            for _ in range(5):
-                feed.publish_lines([line] * 10)
-            found = next(batches)
-        assert found.partition == 1
-        assert 30 <= len(found.ids or ()) <= 50
 
 
 def first_lines(feed: Served, count: int, *cursors: tuple[Any, Any], **arguments: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Content encodings: the choice of an answer's, and bodies and streams in gzip and zstd."""
+"""Media types and content encodings: the choice of an answer's, and bodies and streams in gzip and zstd."""
 
 import gzip
 import zlib
@@ -8,12 +8,75 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from penstock.errors import BadParameter, RequestTooLarge, UnsupportedFormat
-from penstock.server.http.encoding import StreamEncoder, choose_encoding, decode_body, encoder
+from penstock.server.http.encoding import StreamEncoder, choose_encoding, choose_form, decode_body, encoder, weights
 from tests.failing import has_code
 
 LIMIT = 1 << 20
+
+# Media types
+
+JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+JAVA = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"
+PROMETHEUS = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
+
+
+@pytest.mark.parametrize(
+    ("accept", "found"),
+    [
+        *((empty, {}) for empty in (None, "", ",", " ; q=1")),
+        ("A/B;v=1;q=0.25 , */*;q=0.1,c", {"a/b": 0.25, "*/*": 0.1, "c": 1.0}),
+    ],
+)
+def test_media_types_of_accept_have_their_weights(accept: str | None, found: dict[str, float]) -> None:
+    assert weights(accept) == found
+
+
+CHOSEN: dict[tuple[str, ...], dict[str | None, str | None]] = {
+    (NDJSON, ARROW): {
+        **dict.fromkeys((None, "", "*/*", "application/*", BROWSER, JAVA, JSON, "application/jsonl"), NDJSON),
+        f"{JSON};q=0, */*": NDJSON,
+        f"{ARROW}, */*": ARROW,
+        f"application/*;q=0.5, {NDJSON};q=0": ARROW,
+        f"{ARROW};q=0.9, */*;q=0.1": ARROW,
+        ARROW.title(): ARROW,
+        f"{ARROW}, {NDJSON}": ARROW,
+        f"{ARROW};q=0, {NDJSON}": NDJSON,
+        f"{ARROW};q=0.1, {NDJSON};q=0.9": NDJSON,
+        f"{JSON}, {ARROW};q=0.5": NDJSON,
+        **dict.fromkeys(("text/html", "text/event-stream", "*/*;q=0", f"{NDJSON};q=0, {ARROW};q=0", "q"), None),
+    },
+    (JSON,): {
+        **dict.fromkeys((NDJSON, JSON, "application/problem+json, application/json;q=0.1", BROWSER), JSON),
+        **dict.fromkeys((ARROW, "application/xml", f"*/*, {JSON};q=0"), None),
+    },
+    ("text/plain", JSON): {
+        **dict.fromkeys((None, "*/*", PROMETHEUS, f"{JSON};q=0.2, text/*;q=0.3"), "text/plain"),
+        JSON: JSON,
+        "text/html": None,
+    },
+    ("text/html",): {BROWSER: "text/html", JSON: None},
+}
+"""The media types that a route offers, and which of them the header `Accept` chooses; None where it takes none."""
+
+
+@pytest.mark.parametrize("offered", CHOSEN, ids=", ".join)
+def test_answer_has_the_media_type_that_the_client_likes_best(offered: tuple[str, ...]) -> None:
+    for accept, chosen in CHOSEN[offered].items():
+        headers = [] if accept is None else [(b"accept", accept.encode())]
+        request = Request({"type": "http", "headers": headers})
+        if chosen is None:
+            with pytest.raises(UnsupportedFormat, check=has_code("not-acceptable")) as refused:
+                choose_form(request, *offered)
+            assert refused.value.allowed == ", ".join(offered)
+        else:
+            assert choose_form(request, *offered) == chosen, accept
+
+
+# Content encodings
 
 
 def packed(body: bytes, encoding: str) -> bytes:
