@@ -1,8 +1,11 @@
 """The database under test, as a service beside the hub sees it."""
 
 import sqlite3
+import threading
+import time
 from array import array
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -16,6 +19,7 @@ from penstock.testing.factories import an_event_type
 
 FIRST_AT = 1_700_000_000_000_000
 """When the contract's events are received: microseconds since 1970."""
+PATIENCE_SECONDS = 300.0
 
 
 class Database(NamedTuple):
@@ -41,6 +45,10 @@ class Database(NamedTuple):
         marks = ", ".join([self.mark] * (2 + len(others)))
         sql = f"INSERT INTO penstock_outbox ({columns}) VALUES ({marks})"
         connection.execute(sql, (event_type, data, *others.values()))
+
+
+Blocked = Callable[..., Future[Any]]
+"""Calls a function with its arguments in another thread, and returns once that waits for a lock."""
 
 
 def database_at(url: str) -> Database:
@@ -87,6 +95,27 @@ def append(store: Store, *blocks: Block) -> None:
         tx.log.append(blocks)
 
 
+def until_waiting(database: Database, count: int = 1) -> None:
+    """Return once so many transactions wait for locks of others, in PostgreSQL."""
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while database.run(sql)[0][0] != count:
+        assert time.monotonic() < deadline, f"{count} should be waiting: {database.run(sql)}"
+        time.sleep(0.005)
+
+
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """Begin all *calls* at once, each in a thread of its own, and return their results."""
+    go = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        go.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [each.result() for each in [threads.submit(run, call) for call in calls]]
+
+
 class Contract:
     """What the parts of the contract stand on. A subclass gives the fixture `url`: that of a database without events.
 
@@ -113,3 +142,16 @@ class Contract:
         other = open_store(database.url)
         yield other
         other.close()
+
+    @pytest.fixture
+    def blocked(self, database: Database) -> Iterator[Blocked]:
+        """Return how to call a function that waits for a lock, in PostgreSQL."""
+        with ThreadPoolExecutor(1) as threads:
+
+            def call(function: Callable[..., Any], *given: Any) -> Future[Any]:
+                future = threads.submit(function, *given)
+                until_waiting(database)
+                assert not future.done()
+                return future
+
+            yield call

@@ -1,7 +1,5 @@
 """The contract of consumer groups as a whole: `penstock.storage.groups.GroupRepository`."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,8 +9,17 @@ from penstock.errors import Unavailable
 from penstock.storage import Store
 from penstock.storage.groups import GroupFilter, GroupMeasurement, GroupSummary, Position, PositionChange
 from penstock.storage.subscriptions import StoredSubscription
-from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
-from tests.store_contract.producers_together import PATIENCE_SECONDS, until_waiting
+from tests.store_contract.database import (
+    FIRST_AT,
+    PATIENCE_SECONDS,
+    Blocked,
+    Contract,
+    Database,
+    append,
+    created,
+    row,
+    together,
+)
 
 GROUP, SOURCE = "group 1", "order.placed"
 ROUNDS = 20
@@ -230,17 +237,15 @@ class GroupsTogether(Contract):
     """Who has locked a group has it alone where several write at once, and nobody waits in a circle."""
 
     def test_positions_of_a_locked_group_are_stored_after_its_lock(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         stored(store, GROUP, Position(SOURCE, "", 0, 1, 7))
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                tx.groups.lock(GROUP)
-                storing = threads.submit(_store, other, GROUP, "", (1, 0))
-                until_waiting(database, 1)
-                assert not tx.groups.find_positions(GROUP, SOURCE, "").keys() - {0}
-            storing.result(PATIENCE_SECONDS)
+        with store.write() as tx:
+            tx.groups.lock(GROUP)
+            storing = blocked(_store, other, GROUP, "", (1, 0))
+            assert not tx.groups.find_positions(GROUP, SOURCE, "").keys() - {0}
+        storing.result(PATIENCE_SECONDS)
 
         assert set(_found(store, "")) == {0, 1}
 
@@ -255,7 +260,7 @@ class GroupsTogether(Contract):
 
     @pytest.mark.parametrize("is_locked", [True, False], ids=["locked", "stored"])
     def test_group_deleted_while_another_waits_for_it_is_created_again(
-        self, store: Store, other: Store, database: Database, *, is_locked: bool
+        self, store: Store, other: Store, blocked: Blocked, *, is_locked: bool
     ) -> None:
         stored(store, GROUP, Position(SOURCE, "", 0, 1, 7))
 
@@ -263,53 +268,47 @@ class GroupsTogether(Contract):
             with other.write() as tx:
                 assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == ("spark", None)
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                tx.groups.lock(GROUP)
-                tx.groups.delete(GROUP)
-                waiting = threads.submit(lock) if is_locked else threads.submit(_store, other, GROUP, "", (1,))
-                until_waiting(database, 1)
-            waiting.result(PATIENCE_SECONDS)
+        with store.write() as tx:
+            tx.groups.lock(GROUP)
+            tx.groups.delete(GROUP)
+            waiting = blocked(lock) if is_locked else blocked(_store, other, GROUP, "", (1,))
+        waiting.result(PATIENCE_SECONDS)
 
         assert listed(store) == [
             GroupSummary(GROUP, "spark" if is_locked else "cursorset", () if is_locked else (SOURCE,))
         ]
 
     def test_concurrent_commits_resets_and_deletions_never_deadlock(self, store: Store, other: Store) -> None:
-        go = threading.Barrier(6)
-
         def put(store: Store, slices: list[str]) -> None:
-            go.wait()
             for n in range(ROUNDS):
                 with store.write() as tx:
                     tx.groups.lock(GROUP, kind="processor", at=FIRST_AT)
                     tx.groups.put(GROUP, [Position(SOURCE, each, 3 - p, 1, n) for each in slices for p in range(4)], n)
 
         def stores(store: Store, tranches: tuple[int, ...]) -> None:
-            go.wait()
             for _ in range(ROUNDS):
                 _store(store, GROUP, "a", tranches)
 
-        def drop(store: Store) -> None:
-            go.wait()
+        def drop() -> None:
             for _ in range(ROUNDS):
-                created(store, SOURCE)
-                with store.write() as tx:
+                created(other, SOURCE)
+                with other.write() as tx:
                     tx.registry.delete(SOURCE)
 
-        def forget(store: Store) -> None:
-            go.wait()
+        def forget() -> None:
             for _ in range(ROUNDS):
                 with store.write() as tx:
                     if tx.groups.lock(GROUP):
                         tx.groups.delete(GROUP)
 
-        with ThreadPoolExecutor(6) as threads:
-            running = [threads.submit(put, store, ["b", "a"]), threads.submit(put, other, ["a"])]
-            running += [threads.submit(stores, store, (3, 2, 1)), threads.submit(stores, other, (0, 1, 2))]
-            running += [threads.submit(drop, other), threads.submit(forget, store)]
-            for each in running:
-                each.result(PATIENCE_SECONDS)
+        together(
+            lambda: put(store, ["b", "a"]),
+            lambda: put(other, ["a"]),
+            lambda: stores(store, (3, 2, 1)),
+            lambda: stores(other, (0, 1, 2)),
+            drop,
+            forget,
+        )
 
 
 def stored(store: Store, name: str, *places: Position, kind: str = "processor") -> None:

@@ -1,14 +1,13 @@
 """The contract of the log's writing side: `penstock.storage.log.events.LogRepository`."""
 
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 from penstock.storage import Store
 from penstock.storage.log.events import NONE, Block, PartitionHead, ReceiveTimes
-from tests.store_contract.database import FIRST_AT, Contract, append, created, data_of, row
+from tests.store_contract.database import FIRST_AT, Contract, append, created, data_of, row, together
 
 
 class LogContract(Contract):
@@ -93,19 +92,15 @@ class LogContract(Contract):
 
     def test_concurrent_writers_of_a_partition_append_in_turn(self, store: Store, other: Store) -> None:
         partition_id = created(store).partition_ids[0]
-        stores, each = [store, other, store, other], 25
-        go = threading.Barrier(len(stores))
+        stores, each = [store, other] * 2, 25
 
         def write(store: Store) -> None:
-            go.wait()
             for _ in range(each):
                 with store.write() as tx:
                     head = tx.log.find_heads([partition_id], lock=True)[partition_id]
                     tx.log.append([row(partition_id, head.next_offset)])
 
-        with ThreadPoolExecutor(len(stores)) as threads:
-            for done in [threads.submit(write, store) for store in stores]:
-                done.result()
+        together(*(partial(write, store) for store in stores))
 
         with store.read() as tx:
             assert tx.log.read_columns(partition_id, 0, 1000).rows == len(stores) * each
@@ -115,19 +110,14 @@ class LogContract(Contract):
         feeds = [created(store, name, partitions=2) for name in ("a", "b", "c")]
         ids = sorted(each for feed in feeds for each in feed.partition_ids)
         subsets = [ids, ids[::2], ids[1::2], ids[2:]]
-        go = threading.Barrier(len(subsets))
 
         def write(store: Store, wanted: list[int]) -> None:
-            go.wait()
             for _ in range(15):
                 with store.write() as tx:
                     heads = tx.log.find_heads(wanted, lock=True)
                     tx.log.append([row(each, heads[each].next_offset) for each in wanted])
 
-        with ThreadPoolExecutor(len(subsets)) as threads:
-            stores = [store, other, store, other]
-            for done in [threads.submit(write, *each) for each in zip(stores, subsets, strict=True)]:
-                done.result()
+        together(*(partial(write, *each) for each in zip([store, other] * 2, subsets, strict=True)))
 
         with store.read() as tx:
             found = [head.next_offset for _, head in sorted(tx.log.find_heads(ids).items())]

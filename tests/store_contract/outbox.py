@@ -1,8 +1,8 @@
 """The contract of the outbox: `penstock.storage.log.outbox.OutboxRepository`."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from penstock.storage import Store
 from penstock.storage.log.outbox import OutboxRow
 from penstock.storage.store import AppendPlan
-from tests.store_contract.database import Contract, Database, created, row
+from tests.store_contract.database import Contract, Database, created, row, together
 
 BYTES_MAX = 1 << 20
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
@@ -169,8 +169,7 @@ class LateCommits(Contract):
                 found += [row.data for row in rows]
             return found
 
-        with ThreadPoolExecutor(4) as threads:
-            found = [row for rows in threads.map(drain, [store, other, store, other]) for row in rows]
+        found = [row for rows in together(*(partial(drain, each) for each in [store, other] * 2)) for row in rows]
 
         assert sorted(found, key=int) == [str(n) for n in range(200)]
 

@@ -1,9 +1,7 @@
 """The contract of idempotent producers where several transactions write at once."""
 
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,11 +10,18 @@ from penstock.core.producers import ProducerState, StoredBatch
 from penstock.storage import Store
 from penstock.storage.producers import AppendedBatch, BatchRef, Producer, ProducerKey
 from penstock.storage.store import Tx
-from tests.store_contract.database import FIRST_AT, Contract, Database, created
+from tests.store_contract.database import (
+    FIRST_AT,
+    PATIENCE_SECONDS,
+    Blocked,
+    Contract,
+    Database,
+    created,
+    together,
+)
 from tests.store_contract.produced import ADD, found
 from tests.store_contract.producers import NEW, a_batch, forgotten, inserted, locked, looked, only, produced
 
-PATIENCE_SECONDS = 30.0
 ROUNDS = 20
 GONE = ProducerState(epoch=3, begin=0, next=0, is_expired=True)
 Found = dict[ProducerKey, Producer | None]
@@ -26,19 +31,16 @@ class ProducersTogether(Contract):
     """Who holds a producer holds it alone, nobody waits in a circle, and nobody is overlooked."""
 
     def test_lock_waits_for_the_holder_and_finds_what_it_has_stored(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key)
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                lock(tx, key)
-                tx.producers.append_batches([AppendedBatch(producer_id, 0, a_batch(0, 10, 4))], FIRST_AT + 9)
-                waiting = threads.submit(locked, other, key)
-                until_waiting(database, 1)
-                assert not waiting.done()
-            producer = waiting.result(PATIENCE_SECONDS)[key]
+        with store.write() as tx:
+            lock(tx, key)
+            tx.producers.append_batches([AppendedBatch(producer_id, 0, a_batch(0, 10, 4))], FIRST_AT + 9)
+            waiting = blocked(locked, other, key)
+        producer = waiting.result(PATIENCE_SECONDS)[key]
 
         assert producer == only(store, key)
         assert producer is not None
@@ -57,7 +59,7 @@ class ProducersTogether(Contract):
             }
 
     def test_event_type_is_not_deleted_while_a_producer_of_it_is_locked(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         key = (created(store).partition_ids[0], "unknown")
 
@@ -65,14 +67,12 @@ class ProducersTogether(Contract):
             with other.write() as tx:
                 return tx.registry.delete("order.placed")
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                lock(tx, key)
-                dropping = threads.submit(drop)
-                until_waiting(database, 1)
-                tx.log.find_heads([key[0]], lock=True)
-                tx.producers.insert(key, NEW, FIRST_AT, claim_id=None, is_pinned=False)
-            assert dropping.result(PATIENCE_SECONDS)
+        with store.write() as tx:
+            lock(tx, key)
+            dropping = blocked(drop)
+            tx.log.find_heads([key[0]], lock=True)
+            tx.producers.insert(key, NEW, FIRST_AT, claim_id=None, is_pinned=False)
+        assert dropping.result(PATIENCE_SECONDS)
 
         assert locked(store, key) == {}
 
@@ -91,20 +91,18 @@ class ProducersTogether(Contract):
         assert only(store, key).state.epoch == 7
 
     def test_producer_inserted_while_others_are_locked_is_not_returned(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         """It is inserted after the others were looked for to be locked, and before they are looked at."""
         partition_id = created(store).partition_ids[0]
         held, new, unknown = ((partition_id, name) for name in ("a", "b", "c"))
         inserted(store, held)
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                lock(tx, held)
-                waiting = threads.submit(locked, other, held, new, unknown)
-                until_waiting(database, 1)
-                inserted(store, new)
-            found = waiting.result(PATIENCE_SECONDS)
+        with store.write() as tx:
+            lock(tx, held)
+            waiting = blocked(locked, other, held, new, unknown)
+            inserted(store, new)
+        found = waiting.result(PATIENCE_SECONDS)
 
         assert found == {held: only(store, held), unknown: None}
         assert locked(other, new) == {new: only(store, new)}
@@ -115,10 +113,8 @@ class ProducersTogether(Contract):
         for key in reversed(keys):  # So they do not lie in their order.
             inserted(store, key)
         subsets = [keys, keys[::2], keys[1::2], keys[5:]]
-        go = threading.Barrier(len(subsets))
 
         def write(store: Store, wanted: list[ProducerKey]) -> None:
-            go.wait()
             for _ in range(ROUNDS):
                 with store.write() as tx:
                     producers = [each for each in lock(tx, *wanted).values() if each]
@@ -127,35 +123,29 @@ class ProducersTogether(Contract):
                         [AppendedBatch(each.id, 0, a_batch(each.state.next, 0, 2)) for each in producers], 0
                     )
 
-        with ThreadPoolExecutor(len(subsets)) as threads:
-            stores = [store, other, store, other]
-            for done in [threads.submit(write, *each) for each in zip(stores, subsets, strict=True)]:
-                done.result()
+        together(*(partial(write, *each) for each in zip([store, other] * 2, subsets, strict=True)))
 
         numbers = {key: producer and producer.state.next for key, producer in looked(store, *keys).items()}
         assert numbers == {key: 2 * ROUNDS * sum(key in subset for subset in subsets) for key in keys}
 
-    def test_sweep_does_not_wait_for_locked_producers(self, store: Store, other: Store, database: Database) -> None:
+    def test_sweep_does_not_wait_for_locked_producers(self, store: Store, other: Store, blocked: Blocked) -> None:
         """It would find them as they lie, and who locks them locks them sorted."""
         partition_id = created(store).partition_ids[0]
         first, second = ((partition_id, name) for name in ("a", "b"))
         for key in (second, first):
             inserted(store, key, GONE, at=FIRST_AT - 1)
 
-        with ThreadPoolExecutor(2) as threads:
-            with store.write() as tx:
-                lock(tx, first)
-                locking = threads.submit(locked, other, first, second)
-                until_waiting(database, 1)
-                assert threads.submit(forgotten, other, FIRST_AT).result(PATIENCE_SECONDS) == 1
-            held = locking.result(PATIENCE_SECONDS)
+        with store.write() as tx:
+            lock(tx, first)
+            locking = blocked(locked, other, first, second)
+            assert forgotten(other, FIRST_AT) == 1
 
-        assert held == {first: only(store, first), second: None}
+        assert locking.result(PATIENCE_SECONDS) == {first: only(store, first), second: None}
         assert forgotten(store, FIRST_AT) == 1
         assert looked(store, first, second) == {first: None, second: None}
 
     def test_concurrent_sweeps_of_the_same_batches_never_deadlock(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key, GONE)
@@ -166,29 +156,26 @@ class ProducersTogether(Contract):
             with other.write() as tx:
                 tx.producers.sweep(batches[::-1], 0)
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                tx.producers.sweep(batches[:1], 0)
-                forgetting = threads.submit(forget)
-                until_waiting(database, 1)
-                tx.producers.sweep(batches, 0)
-            forgetting.result(PATIENCE_SECONDS)
+        with store.write() as tx:
+            tx.producers.sweep(batches[:1], 0)
+            forgetting = blocked(forget)
+            tx.producers.sweep(batches, 0)
+        forgetting.result(PATIENCE_SECONDS)
 
         assert found(store, producer_id, 3, 0, 9) == []
 
     @pytest.mark.parametrize("first", [0, 2, 3, 4], ids=["the same", "its middle", "its end", "the next"])
     def test_database_refuses_a_number_that_a_concurrent_append_has_taken(
-        self, store: Store, database: Database, first: int
+        self, store: Store, database: Database, blocked: Blocked, first: int
     ) -> None:
         """Neither has locked the producer, so the hub's own rules are not asked."""
         producer_id = inserted(store, (created(store).partition_ids[0], "g"))
         mine, its = a_batch(0, 10, 4), a_batch(first, 20, 4)
 
-        with closing(database.connect()) as connection, ThreadPoolExecutor(1) as threads:
+        with closing(database.connect()) as connection:
             with store.write() as tx:
                 tx.producers.append_batches([AppendedBatch(producer_id, 0, mine)], FIRST_AT)
-                adding = threads.submit(add, database, connection, producer_id, its)
-                until_waiting(database, 1)
+                adding = blocked(add, database, connection, producer_id, its)
             refusal = adding.exception(PATIENCE_SECONDS)
 
         assert (refusal is None) == (first == 4)
@@ -220,12 +207,3 @@ def add(database: Database, connection: Any, producer_id: int, batch: StoredBatc
     given = (producer_id, 0, batch.first, batch.end - batch.first, batch.first_offset, FIRST_AT, batch.digests)
     connection.execute(ADD.replace("?", database.mark), given)
     connection.commit()
-
-
-def until_waiting(database: Database, count: int) -> None:
-    """Wait until so many wait for what others hold."""
-    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while database.run(sql)[0][0] != count:
-        assert time.monotonic() < deadline, f"{count} should be waiting: {database.run(sql)}"
-        time.sleep(0.005)

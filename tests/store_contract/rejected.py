@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from threading import Barrier
+from functools import partial
 from typing import Any
 
 from penstock.storage import Store, Tx
 from penstock.storage.log.outbox import OutboxRow, RejectedRow
-from tests.store_contract.database import FIRST_AT, Contract, Database
+from tests.store_contract.database import FIRST_AT, Contract, Database, together
 
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
 TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -124,16 +123,8 @@ class LateRetries(Contract):
 
     def test_concurrent_retries_retry_each_row_once(self, store: Store, other: Store, database: Database) -> None:
         _reject(store, database, *(("a", str(n)) for n in range(50)))
-        both = Barrier(2)
 
-        def retry(store: Store) -> int:
-            both.wait()
-            return _retried(store)
-
-        with ThreadPoolExecutor(2) as threads:
-            counts = list(threads.map(retry, [store, other]))
-
-        assert sum(counts) == 50
+        assert sum(together(partial(_retried, store), partial(_retried, other))) == 50
         assert [row.data for row in _taken(store, "a")] == [str(n) for n in range(50)]
 
     def test_retry_committed_after_a_later_row_was_taken_is_taken(

@@ -1,12 +1,11 @@
 """The contract of settings: `penstock.storage.admin.SettingRepository`."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from functools import partial
 
 from penstock.storage import Store
 from penstock.storage.admin import Setting
-from tests.store_contract.database import Contract
+from tests.store_contract.database import Contract, together
 
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
 ROUNDS = 40
@@ -41,11 +40,9 @@ class SettingsTogether(Contract):
     def test_concurrent_writers_of_the_same_settings_never_mix(self, store: Store, other: Store) -> None:
         """Each puts all of its own, and now and then takes another away: what is found at the end is one writer's."""
         names = [str(number) for number in range(5)]
-        together = Barrier(4)
 
         def change(who: int) -> None:
             mine = (store, other)[who % 2]
-            together.wait()
             for turn in range(ROUNDS):
                 with mine.write() as tx:
                     for name in names:
@@ -55,9 +52,7 @@ class SettingsTogether(Contract):
                     else:
                         tx.settings.put("b", "x", None)
 
-        with ThreadPoolExecutor(4) as threads:
-            for done in [threads.submit(change, who) for who in range(4)]:
-                done.result()
+        together(*(partial(change, who) for who in range(4)))
 
         found = [each for each in _all(store) if each.kind == "a"]
         assert [each.name for each in found] == names

@@ -1,14 +1,11 @@
 """The contract of subscriptions where several transactions write at once: a lock has one holder."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from penstock.storage import Store
 from penstock.storage.groups import GroupFilter
 from penstock.storage.subscriptions import StoredSubscription
-from tests.store_contract.database import FIRST_AT, Contract, Database, created
-from tests.store_contract.producers_together import PATIENCE_SECONDS, until_waiting
+from tests.store_contract.database import FIRST_AT, PATIENCE_SECONDS, Blocked, Contract, created
 from tests.store_contract.subscriptions import SOURCE, begun, inserted, slot, subscription
 
 
@@ -17,22 +14,19 @@ class SubscriptionsTogether(Contract):
 
     @pytest.mark.parametrize("wins", [True, False], ids=["the first wins", "the first is undone"])
     def test_one_of_two_concurrent_inserts_of_an_identity_wins(
-        self, store: Store, other: Store, database: Database, *, wins: bool
+        self, store: Store, other: Store, blocked: Blocked, *, wins: bool
     ) -> None:
         feed = created(store)
 
-        with ThreadPoolExecutor(1) as threads:
-            try:
-                with store.write() as tx:
-                    assert tx.subscriptions.insert(subscription("first"), "alike", [feed.id])
-                    inserting = threads.submit(inserted, other, subscription("second"), [feed.id], "alike")
-                    until_waiting(database, 1)
-                    assert not inserting.done()
-                    if not wins:
-                        raise ZeroDivisionError
-            except ZeroDivisionError:
-                pass
-            assert inserting.result(PATIENCE_SECONDS) is not wins
+        try:
+            with store.write() as tx:
+                assert tx.subscriptions.insert(subscription("first"), "alike", [feed.id])
+                inserting = blocked(inserted, other, subscription("second"), [feed.id], "alike")
+                if not wins:
+                    raise ZeroDivisionError
+        except ZeroDivisionError:
+            pass
+        assert inserting.result(PATIENCE_SECONDS) is not wins
 
         with store.read() as tx:
             assert tx.subscriptions.list_readers("order.placed") == ["first" if wins else "second"]
@@ -40,22 +34,20 @@ class SubscriptionsTogether(Contract):
             assert [tx.subscriptions.find(lost), tx.groups.list(GroupFilter(name=lost), 1)] == [None, []]
 
     def test_losing_insert_finds_the_winning_one_in_its_transaction(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         def insert() -> StoredSubscription | None:
             with other.write() as tx:
                 assert not tx.subscriptions.insert(subscription("second"), "alike", [])
                 return tx.subscriptions.find(identity="alike")
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                tx.subscriptions.insert(subscription("first"), "alike", [])
-                inserting = threads.submit(insert)
-                until_waiting(database, 1)
-            assert inserting.result(PATIENCE_SECONDS) == subscription("first")
+        with store.write() as tx:
+            tx.subscriptions.insert(subscription("first"), "alike", [])
+            inserting = blocked(insert)
+        assert inserting.result(PATIENCE_SECONDS) == subscription("first")
 
     def test_lock_waits_for_the_holder_and_finds_what_it_has_stored(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         begun(store, "s", SOURCE)
 
@@ -63,18 +55,16 @@ class SubscriptionsTogether(Contract):
             with other.write() as tx:
                 return tx.subscriptions.find("s", lock=True), tx.subscriptions.list_slots("s")[0].offset
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                tx.subscriptions.find("s", lock=True)
-                locking = threads.submit(lock)
-                until_waiting(database, 1)
-                tx.subscriptions.revise("s")
-                tx.groups.put("s", [slot(SOURCE, offset=9).position], FIRST_AT)
-                assert not locking.done()
-            assert locking.result(PATIENCE_SECONDS) == (subscription("s")._replace(revision=1), 9)
+        with store.write() as tx:
+            tx.subscriptions.find("s", lock=True)
+            locking = blocked(lock)
+            tx.subscriptions.revise("s")
+            tx.groups.put("s", [slot(SOURCE, offset=9).position], FIRST_AT)
+            assert not locking.done()
+        assert locking.result(PATIENCE_SECONDS) == (subscription("s")._replace(revision=1), 9)
 
     def test_lock_of_a_subscription_that_is_deleted_meanwhile_finds_none(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         begun(store, "s", SOURCE)
 
@@ -82,13 +72,11 @@ class SubscriptionsTogether(Contract):
             with other.write() as tx:
                 return tx.subscriptions.find("s", lock=True)
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                tx.subscriptions.find("s", lock=True)
-                locking = threads.submit(lock)
-                until_waiting(database, 1)
-                tx.groups.delete("s")
-            assert locking.result(PATIENCE_SECONDS) is None
+        with store.write() as tx:
+            tx.subscriptions.find("s", lock=True)
+            locking = blocked(lock)
+            tx.groups.delete("s")
+        assert locking.result(PATIENCE_SECONDS) is None
 
     def test_lock_delays_neither_reads_nor_other_subscriptions(self, store: Store, other: Store) -> None:
         for name in ("s", "other"):
@@ -127,7 +115,7 @@ class SubscriptionsTogether(Contract):
             assert tx.subscriptions.list_parked("other") == []
 
     def test_event_type_of_a_subscription_being_created_is_not_deleted(
-        self, store: Store, other: Store, database: Database
+        self, store: Store, other: Store, blocked: Blocked
     ) -> None:
         feed = created(store)
 
@@ -135,13 +123,11 @@ class SubscriptionsTogether(Contract):
             with other.write() as tx:
                 tx.registry.delete("order.placed")
 
-        with ThreadPoolExecutor(1) as threads:
-            with store.write() as tx:
-                tx.subscriptions.insert(subscription("s"), "like s", [feed.id])
-                dropping = threads.submit(drop)
-                until_waiting(database, 1)
-            with pytest.raises(Exception, match="foreign key"):
-                dropping.result(PATIENCE_SECONDS)
+        with store.write() as tx:
+            tx.subscriptions.insert(subscription("s"), "like s", [feed.id])
+            dropping = blocked(drop)
+        with pytest.raises(Exception, match="foreign key"):
+            dropping.result(PATIENCE_SECONDS)
 
         with store.read() as tx:
             assert tx.subscriptions.list_readers("order.placed") == ["s"]

@@ -13,7 +13,7 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import DatabaseUnavailable
 from penstock.storage.postgres.store import PostgresStore
 from penstock.storage.store import AppendPlan
-from tests.store_contract.database import Database, created, database_at, row
+from tests.store_contract.database import Database, created, database_at, row, until_waiting
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_row_committed_during_the_wait_for_heads_is_found_by_the_next_transactio
             tx.log.find_heads(feed.partition_ids, lock=True)
             opened = threads.submit(open_one)
             assert waiting.wait(300)
-            until_somebody_waits(database)
+            until_waiting(database)
             with closing(database.connect()) as service:
                 database.insert(service, "a", "{}")
                 service.commit()
@@ -119,21 +119,10 @@ def test_outbox_looked_at_by_another_during_the_wait_is_looked_at_again(
         with store.write() as tx:
             tx.log.find_heads(feed.partition_ids, lock=True)
             opened = threads.submit(open_one)
-            until_somebody_waits(database)
+            until_waiting(database)
             with closing(database.connect()) as service:
                 database.insert(service, "a", "{}")
                 service.commit()
             with store.read() as look:
                 assert look.outbox.find_waiting(None) == ["a"]
         assert not opened.result(10), "its look counts for nothing after another, so that it has looked again"
-
-
-def until_somebody_waits(database: Database) -> None:
-    """Return once a transaction waits for a lock."""
-    for _ in range(1000):
-        if database.run(
-            "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        ):
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("nobody waits")

@@ -18,7 +18,7 @@ from penstock.storage import Store, open_store
 from penstock.storage.groups import PositionChange
 from penstock.testing.clock import START_AT
 from tests.store_contract import database_at
-from tests.store_contract.producers_together import until_waiting
+from tests.store_contract.database import until_waiting
 from tests.unit.hub.feeds import NAME, find_feed, read_data
 from tests.unit.hub.forwarding import ForwardingStore, Gate, fail
 from tests.unit.hub.subscribing import (
@@ -261,7 +261,7 @@ def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_lett
         with other.write() as tx:
             tx.subscriptions.find(second, lock=True)
             gate.open()
-            until_waiting(database_at(migrated_postgres_url), 1)
+            until_waiting(database_at(migrated_postgres_url))
             feed = tx.registry.find(DEAD_LETTERS)
             assert feed is not None
             assert tx.log.find_heads(feed.partition_ids, lock=True)
