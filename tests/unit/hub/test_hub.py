@@ -26,6 +26,7 @@ from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.failing import has_code
+from tests.store_contract.database import together
 from tests.unit.hub.feeds import NAME, insert_subscription
 from tests.unit.hub.forwarding import ForwardingStore, lose_answer
 
@@ -155,17 +156,8 @@ def test_background_thread_is_started_once_however_many_start_it() -> None:
     background = Background("penstock-test", lambda: ran.append(threading.current_thread()))
     assert not background.started
     assert background.wait_for_end(), "it was never started"
-    together = threading.Barrier(8)
 
-    def start() -> None:
-        together.wait()
-        background.start()
-
-    starters = [threading.Thread(target=start) for _ in range(8)]
-    for each in starters:
-        each.start()
-    for each in starters:
-        each.join()
+    together(*[background.start] * 8)
     background.start()
 
     assert background.wait_for_end()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -26,6 +26,7 @@ from penstock.storage import Store
 from penstock.storage.batches import LedgerBatch
 from penstock.testing.factories import an_event_type
 from tests.failing import has_code
+from tests.store_contract.database import together
 from tests.unit.hub.feeds import read_data
 
 NAME = "order.placed"
@@ -112,8 +113,7 @@ def test_repeated_events_are_stored_once_and_other_events_refused(either_hub: Hu
 
 
 def test_concurrent_begins_of_a_batch_have_the_same_manifest(either_hub: Hub) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: either_hub.batches.direct.begin(FIRST, "q"), range(8)))
+    found = together(*[partial(either_hub.batches.direct.begin, FIRST, "q")] * 4)
 
     assert set(found) == {either_hub.batches.get_batch(FIRST)}
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +29,7 @@ from penstock.storage.log.events import Frame
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 from tests.failing import has_code
+from tests.store_contract.database import together
 from tests.unit.hub.feeds import create_feed
 from tests.unit.hub.forwarding import ForwardingStore, fail_at
 
@@ -184,8 +185,7 @@ def test_concurrent_publishers_in_two_hubs_publish_a_batch_once(either_hub: Hub)
     other = Hub(either_hub.store)
     part = upload_numbers(either_hub, 80)
 
-    with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(lambda hub: publish(hub, part), [either_hub, either_hub, other, other]))
+    done = together(*(partial(publish, hub, part) for hub in [either_hub, other] * 2))
 
     assert read_numbers(either_hub) == split(80)
     assert sum(each.appended for each in done) == 80

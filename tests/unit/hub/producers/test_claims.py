@@ -2,8 +2,6 @@
 
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -30,6 +28,7 @@ from penstock.storage.producers import BatchWindow, ProducerRepository
 from penstock.storage.sqlite.log.events import SqliteLog
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.failing import has_code
+from tests.store_contract.database import together
 from tests.unit.hub.feeds import NAME, create_feed
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.numbering import a_batch, change, fill_log, find_producer, settle
@@ -256,17 +255,10 @@ def test_new_producer_is_inserted_under_the_lock_of_its_partition(
 
 
 def test_concurrent_claims_have_an_epoch_each(producers: Producers) -> None:
-    claimers = 4
-    go = Barrier(claimers)
+    def claim() -> list[int]:
+        return [producers.claim(H, EpochClaim()).producer.state.epoch for _ in range(5)]
 
-    def claim(who: ProducerName) -> list[int]:
-        go.wait()
-        return [producers.claim(who, EpochClaim()).producer.state.epoch for _ in range(5)]
-
-    with ThreadPoolExecutor(claimers) as threads:
-        epochs = sorted(epoch for each in threads.map(claim, [H] * claimers) for epoch in each)
-
-    assert epochs == list(range(5 * claimers))
+    assert sorted(epoch for each in together(*[claim] * 4) for epoch in each) == list(range(20))
 
 
 @pytest.mark.parametrize("method", ["find", "insert"])

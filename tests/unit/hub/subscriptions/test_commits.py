@@ -1,8 +1,8 @@
 """Commits of subscriptions: who may commit what, all cursors of a request or none, and what follows from it."""
 
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from penstock.hub.subscriptions.commits import CommitNotice, CursorCommit, Curso
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.failing import has_code
+from tests.store_contract.database import together
 from tests.unit.hub.forwarding import ForwardingStore, Gate, fail_at, lose_answer
 from tests.unit.hub.subscribing import (
     P,
@@ -350,17 +351,15 @@ def test_concurrent_commits_for_many_subscriptions_never_deadlock(either_store: 
         streams[sub] = open_stream(scene.sessions, sub).session.id
     scene.sent = dict.fromkeys(streams.values(), SENT)
     committers, positions = 4, range(1, 6)
-    go = threading.Barrier(committers)
 
     def commit(at: int) -> list[Future[Sequence[bool]]]:
-        go.wait()
         order = sorted(streams.items(), reverse=at < 2)
         return [
             hubs[at % 2].submit(sub, stream, [CursorCommit(P, each)]) for each in positions for sub, stream in order
         ]
 
-    with ThreadPoolExecutor(committers) as threads:
-        moved = [each.result(300) for done in threads.map(commit, range(committers)) for each in done]
+    answers = together(*(partial(commit, at) for at in range(committers)))
+    moved = [each.result(300) for submitted in answers for each in submitted]
 
     assert sum(is_moved for [is_moved] in moved) >= len(streams)
     assert [read_offsets(either_store, sub) for sub in streams] == [[positions[-1]]] * len(streams)

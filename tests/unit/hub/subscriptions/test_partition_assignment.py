@@ -1,8 +1,7 @@
 """Assignment of partitions to streams, in the database. Its times are the database's, so rows are moved back by SQL."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
 from tests.failing import has_code
+from tests.store_contract.database import together
 from tests.unit.hub.feeds import NAME, find_feed
 from tests.unit.hub.subscribing import (
     P,
@@ -151,18 +151,15 @@ def test_one_of_two_hubs_gets_the_last_slot(
     sub = subscribed(either_store, partitions=1)
     other = open_store(migrated_url)
     racers = [sessions_of(either_store, "one"), sessions_of(other, "two")] * 2
-    go = Barrier(len(racers))
 
     def race(sessions: Sessions) -> str | None:
-        go.wait()
         try:
             return begin(sessions, sub, *wants)
         except SubscriptionBusy:
             return None
 
     for _ in range(ROUNDS):
-        with ThreadPoolExecutor(len(racers)) as threads:
-            winners = [each for each in threads.map(race, racers) if each]
+        winners = [each for each in together(*(partial(race, each) for each in racers)) if each]
         assert len(winners) == 1
         assert read_owners(either_store, sub) == winners
         racers[0].end(sub, winners[0], an_end())
@@ -188,9 +185,7 @@ def test_streams_that_come_and_go_at_once_never_share_a_partition(either_store: 
             sessions.hand_over(sub, own, [slot.place for slot in slots])
             sessions.end(sub, own, an_end())
 
-    with ThreadPoolExecutor(len(hubs)) as threads:
-        for done in [threads.submit(come_and_go, *hub) for hub in hubs]:
-            done.result(300)
+    together(*(partial(come_and_go, *hub) for hub in hubs))
     other.close()
 
     assert read_owners(either_store, sub) == [None] * 3

@@ -504,10 +504,28 @@ def test_stream_waits_after_a_lapse_for_a_hub_that_shares_out(hub: Played, store
 # The end of a stream
 
 
-def end_by_others(store: Store, stream: ConsumerStream, reason: str) -> None:
-    """Do to a subscription of one partition what ends its stream for that reason."""
-    sub = stream.subscription_id
-    with store.write() as tx:
+REASONS = (RESETTING, LEASE_EXPIRED, RELEASED, REPARTITIONED, DELETED, BLOCKED, STOPPING)
+
+
+def begin_to_end(hub: Played, reason: str, *, has_looked: bool) -> ConsumerStream:
+    """Begin a stream of one partition and do what ends it: after its first look, or while an event waits for that."""
+    sub, blocked = subscribed(hub.store, partitions=1), list[Blocked]()
+
+    def check() -> None:
+        for each in blocked:
+            raise each
+
+    stream = hub.stream(sub, batch_limit=1, check_access=check)
+    if has_looked:
+        deliver(stream)
+        assert stream.find_interruption() is None
+    else:
+        hub.publish(1)
+    if reason == BLOCKED:
+        blocked.append(Blocked(reason="blocked"))
+    elif reason == STOPPING:
+        hub.hub.drain()
+    with hub.store.write() as tx:
         if reason == RESETTING:
             subscription = get_subscription(tx, sub, lock=True)
             tx.subscriptions.update(subscription._replace(resetting_until=1 << 60))
@@ -521,17 +539,17 @@ def end_by_others(store: Store, stream: ConsumerStream, reason: str) -> None:
             put_slots(tx, sub, [slot._replace(place=Q)], 0)
         elif reason == DELETED:
             tx.groups.delete(sub)
+    return stream
 
 
-@pytest.mark.parametrize("reason", [RESETTING, LEASE_EXPIRED, RELEASED, REPARTITIONED, DELETED])
-def test_stream_ends_for_a_reason_given_by_others_once_it_hears_of_it(hub: Played, store: Store, reason: str) -> None:
-    stream = hub.stream(subscribed(store, partitions=1))
-    deliver(stream)
-    end_by_others(store, stream, reason)
-    assert (deliver(stream), stream.find_interruption()) == ([], None), "it has not heard of it, nor does it ask"
-    stream.note_changed()
-    with fail_reads(hub, 1):
-        assert stream.find_interruption() is None, "the database is away"
+@pytest.mark.parametrize("reason", REASONS)
+def test_stream_ends_for_its_reason_once_it_hears_of_it(hub: Played, reason: str) -> None:
+    stream = begin_to_end(hub, reason, has_looked=True)
+    if reason not in (BLOCKED, STOPPING):
+        assert (deliver(stream), stream.find_interruption()) == ([], None), "it has not heard of it, nor does it ask"
+        stream.note_changed()
+        with fail_reads(hub, 1):
+            assert stream.find_interruption() is None, "the database is away"
 
     assert stream.find_interruption() == reason
     assert not stream.is_over, "a step may be under way"
@@ -540,43 +558,12 @@ def test_stream_ends_for_a_reason_given_by_others_once_it_hears_of_it(hub: Playe
     assert (stream.is_over, deliver(stream)) == (True, [])
 
 
-@pytest.mark.parametrize("reason", [RESETTING, LEASE_EXPIRED, RELEASED, REPARTITIONED, DELETED, BLOCKED, STOPPING])
-def test_stream_tells_why_it_ends_before_its_first_look(hub: Played, store: Store, reason: str) -> None:
-    sub, is_blocked = subscribed(store, partitions=1), []
-    hub.publish(1)
-
-    def check() -> None:
-        if is_blocked:
-            raise Blocked(reason="blocked")
-
-    stream = hub.stream(sub, batch_limit=1, check_access=check)
-    end_by_others(store, stream, reason)
-    if reason == BLOCKED:
-        is_blocked.append(True)
-    elif reason == STOPPING:
-        hub.hub.drain()
+@pytest.mark.parametrize("reason", REASONS)
+def test_stream_ends_for_its_reason_before_its_first_look(hub: Played, reason: str) -> None:
+    stream = begin_to_end(hub, reason, has_looked=False)
 
     assert deliver(stream) == [f"0:0[] {reason}"]
     assert (stream.is_over, stream.epoch(NAME)) == (True, 1)
-
-
-def test_stream_ends_when_its_reader_is_blocked_or_the_hub_stops(hub: Played, store: Store) -> None:
-    sub, is_blocked = subscribed(store), []
-
-    def check() -> None:
-        if is_blocked:
-            raise Blocked(reason="blocked")
-
-    stream, other = hub.stream(sub, check_access=check), hub.stream(sub)
-    deliver(stream), deliver(other)
-    assert stream.find_interruption() is None
-    is_blocked.append(True)
-    assert stream.find_interruption() == BLOCKED
-    assert deliver(stream) == [f"0:0[] {BLOCKED}"]
-    assert other.find_interruption() is None
-    hub.hub.drain()
-    assert other.find_interruption() == STOPPING
-    assert deliver(other) == [f"1:0[] {STOPPING}"]
 
 
 def test_ended_stream_may_commit_in_the_time_that_it_had_left(hub: Played, store: Store) -> None:

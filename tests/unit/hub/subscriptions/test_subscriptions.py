@@ -1,7 +1,6 @@
 """Subscriptions: created once for each application, event types and group; begun at a position; deleted."""
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from penstock.hub.subscriptions.subscriptions import SubscriptionServices
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
-from tests.store_contract import database_at
+from tests.store_contract.database import database_at, together
 from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed
 from tests.unit.hub.subscribing import P, Q, read_offsets
 
@@ -51,18 +50,13 @@ def test_subscription_is_unique_for_its_application_event_types_and_group(
 
 def test_concurrent_creations_make_one_subscription(either_store: Store, migrated_url: str) -> None:
     create_feed(either_store)
-    other, go = open_store(migrated_url), Barrier(4)
+    other = open_store(migrated_url)
+    hubs = [Hub(store, clock=VirtualClock()) for store in [either_store, other] * 2]
 
-    def create(at: int) -> tuple[str, bool]:
-        go.wait()
-        subscription, is_new = Hub((either_store, other)[at % 2], clock=VirtualClock()).subscriptions.create(define())
-        return subscription.id, is_new
-
-    with ThreadPoolExecutor(4) as threads:
-        made = list(threads.map(create, range(4)))
+    made = together(*(partial(hub.subscriptions.create, define()) for hub in hubs))
     other.close()
 
-    assert len({made_id for made_id, _ in made}) == 1
+    assert len({subscription.id for subscription, _ in made}) == 1
     assert sum(is_new for _, is_new in made) == 1
 
 
