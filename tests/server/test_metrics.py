@@ -159,8 +159,9 @@ def test_caller_has_the_time_until_its_last_token_expires(sqlite_url: str) -> No
     families = list(Metrics(lambda: hub).collect_all(DatabaseFigures()))
     hub.stop()
 
-    [family] = [each for each in families if each.name == "penstock_token_expires_seconds"]
-    left = {sample.labels["name"]: sample.value for sample in family.samples}
+    values = {each.name: {sample.labels.get("name", ""): sample.value for sample in each.samples} for each in families}
+    left = values["penstock_token_expires_seconds"]
+    assert values["penstock_token_lifetime_seconds"] == {"service:mailer": 1_000, "user:jane": 0.001}
     assert left.keys() == {"service:mailer", "user:jane"}
     assert 60 < left["service:mailer"] <= 1_000
     assert left["user:jane"] < 1

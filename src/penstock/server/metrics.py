@@ -339,20 +339,28 @@ def _collect_tokens(tokens: Iterable[StoredToken], now: int) -> Iterable[Metric]
 
     Of the tokens of one caller the last to expire counts: the others were rotated.
     """
-    left: dict[str, float] = {}
+    left: dict[str, tuple[float, float]] = {}
     for each in tokens:
-        seconds = float("inf") if each.expires_at is None else (each.expires_at - now) / 1e6
+        seconds = lifetime = float("inf")
+        if each.expires_at is not None:
+            seconds, lifetime = (each.expires_at - now) / 1e6, (each.expires_at - each.created_at) / 1e6
         caller = str(each.caller)
-        left[caller] = max(seconds, left.get(caller, seconds))
-    found = sorted((seconds, name) for name, seconds in left.items() if -EXPIRED_SECONDS < seconds < float("inf"))
-    family = GaugeMetricFamily(
+        left[caller] = max((seconds, lifetime), left.get(caller, (seconds, lifetime)))
+    found = sorted((*both, name) for name, both in left.items() if -EXPIRED_SECONDS < both[0] < float("inf"))
+    expiry = GaugeMetricFamily(
         "penstock_token_expires_seconds",
         "The time until the last token of a caller expires; less than 0 once it has.",
         labels=["name"],
     )
-    for seconds, name in found[:MEASURED_MAX]:
-        family.add_metric([name], seconds)
-    yield family
+    lifetimes = GaugeMetricFamily(
+        "penstock_token_lifetime_seconds",
+        "How long that token is valid in all, from its creation on.",
+        labels=["name"],
+    )
+    for seconds, lifetime, name in found[:MEASURED_MAX]:
+        expiry.add_metric([name], seconds)
+        lifetimes.add_metric([name], lifetime)
+    yield from (expiry, lifetimes)
 
 
 _GROUP_LABELS: Final = ["group", "kind", "application"]
