@@ -8,10 +8,17 @@ import psycopg
 import pytest
 
 from penstock import outbox
+from penstock.core.access import Caller
+from penstock.hub.admin.settings import Settings
+from penstock.hub.admin.tokens import Tokens
+from penstock.hub.background import system_clock
+from penstock.storage import open_store
 from penstock.storage.postgres.store import PostgresStore
 from tests.cli.command import Command
+from tests.server.authentication.authority import DAY, Authority
 
 DATABASE = ["database", "schema", "durability", "long transactions", "outbox", "rejected"]
+ACCESS = ["authentication", "administrators", "tokens", "certificate"]
 
 
 def verdicts(penstock: Command, database: str) -> dict[str, str]:
@@ -51,9 +58,40 @@ def test_sound_database_is_ok(penstock: Command, database_url: str) -> None:
 
     found = verdicts(penstock, database_url)
 
-    assert [name for name in found if name not in {"spark", "java"}] == DATABASE
+    assert [name for name in found if name not in {"spark", "java"}] == [*DATABASE, *ACCESS]
     assert all(found[name] == "ok" for name in DATABASE)
+    assert all(found[name] == "absent" for name in ACCESS)
     assert {"spark", "java"} <= found.keys()
+
+
+def test_doctor_tells_who_has_access_and_until_when(penstock: Command, sqlite_url: str, tmp_path: Path) -> None:
+    penstock("migrate", "--database", sqlite_url)
+    with closing(open_store(sqlite_url)) as store:
+        Settings(store, lambda: None).switch_on_at_first("audit_log_collection")
+        for name, seconds in (("gone", -1.0), ("soon", 3600.0), ("later", 8 * 86400.0), ("stays", None)):
+            Tokens(store, system_clock).create(Caller("service", name), expires_in=seconds)
+    penstock("access", "add", "admins", "user:jane", "--database", sqlite_url)
+    expired, _ = Authority(tmp_path).sign_for_server("expired", begins=-2 * DAY, ends=-DAY)
+    valid, _ = Authority(tmp_path).sign_for_server("valid")
+
+    def check(**environment: str) -> dict[str, tuple[str, str]]:
+        report = penstock("doctor", "--database", sqlite_url, "-o", "json", **environment).json
+        return {each["name"]: (each["verdict"], each["says"]) for each in report["checks"]}
+
+    found = check(PENSTOCK_TLS_CERT=str(expired))
+
+    assert found["authentication"] == ("ok", "a hub with --auth has served this database")
+    assert found["administrators"] == ("ok", "user:jane")
+    assert found["tokens"][0] == "ok"
+    assert (
+        "3 valid, 1 expired; without a valid one: service:gone; last ones expire: service:soon at "
+        in (found["tokens"][1])
+    )
+    assert "later" not in found["tokens"][1]
+    assert found["certificate"][0] == "wrong"
+    assert "has expired" in found["certificate"][1]
+    assert check(PENSTOCK_TLS_CERT=str(valid))["certificate"][0] == "ok"
+    assert check(PENSTOCK_TLS_CERT="nosuch.pem")["certificate"][0] == "wrong"
 
 
 def test_doctor_prints_a_list_for_people(penstock: Command, sqlite_url: str) -> None:

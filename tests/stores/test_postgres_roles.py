@@ -16,6 +16,7 @@ from penstock.cli.token import create
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
+from tests.cli.command import Command, clean_environment
 from tests.nakadi import Nakadi
 from tests.promises.scene import NAME, Remote, rows_of, until
 from tests.served import client_of
@@ -136,8 +137,11 @@ def test_service_role_inserts_into_the_outbox_alone(roles_url: str) -> None:
     )
 
 
-def test_reader_role_examines_the_database_and_changes_nothing(roles_url: str) -> None:
+def test_reader_role_examines_the_database_and_changes_nothing(roles_url: str, tmp_path: Path) -> None:
     reader = as_role(roles_url, "penstock_reader")
+    report = Command(tmp_path, clean_environment())("doctor", "--database", reader, "-o", "json").json
+    verdicts = {each["name"]: each["verdict"] for each in report["checks"]}
+    assert (verdicts["rejected"], verdicts["access"], "tokens" in verdicts) == ("ok", "absent", False)
     with closing(open_store(reader)) as store:
         findings = store.doctor()
     with psycopg.connect(reader) as connection:

@@ -59,7 +59,7 @@ CONTENTS: Final = {
     "doctor": CommandEntry(
         HUB,
         "penstock.cli.doctor:doctor",
-        "Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, Java and"
+        "Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, access,"
         " Spark.",
         ("penstock doctor --database sqlite:///shop.db",),
     ),

@@ -1,14 +1,24 @@
 """`penstock doctor`: looks at everything that can be wrong."""
 
-from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import typer
 
+from penstock.cli.authentication import TlsCertificate
 from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
+
+if TYPE_CHECKING:
+    from penstock.storage import Store
+    from penstock.storage.admin import StoredToken
 
 Verdict = Literal["ok", "absent", "wrong"]
 JAVA_MIN: Final = 17
+TOKEN_SECONDS: Final = 7 * 86_400
+"""Tokens that expire within this time are named."""
+SHOWN_MAX: Final = 5
+"""So many callers are named."""
 OF_TABLES: Final = ("durability", "outbox", "rejected")
 """What a store may have nothing to say about before there are tables."""
 
@@ -21,14 +31,14 @@ class DoctorResult(NamedTuple):
     says: str
 
 
-def doctor(database: DatabaseOption = DATABASE, output: OutputOption = "text") -> None:
-    """Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, Java and Spark.
+def doctor(database: DatabaseOption = DATABASE, tls_cert: TlsCertificate = None, output: OutputOption = "text") -> None:
+    """Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, access, Spark.
 
     Ends with 1 if something is wrong. Java and Spark may be absent: the hub works without them.
     """
     from penstock.cli.output import print_json
 
-    found = [*_database(database), *_spark()]
+    found = [*_database(database), *_certificate(tls_cert), *_spark()]
     well = all(each.verdict != "wrong" for each in found)
     if output == "json":
         print_json({"ok": well, "checks": [each._asdict() for each in found]})
@@ -57,11 +67,13 @@ def _database(url: str) -> Iterator[DoctorResult]:
     from penstock.errors import DatabaseUnsuitable
     from penstock.errors.root import with_hint
 
-    advice = None
+    advice, access = None, list[DoctorResult]()
     try:
         with opened(url) as store:
             findings = store.doctor()
-            if not all(well for name, well, _ in findings if name == "schema"):
+            if all(well for name, well, _ in findings if name == "schema"):
+                access = [*_access(store)]
+            else:
                 try:
                     store.check()
                 except DatabaseUnsuitable as error:
@@ -74,6 +86,81 @@ def _database(url: str) -> Iterator[DoctorResult]:
     for name in OF_TABLES:
         if name not in {found.name for found in findings}:
             yield DoctorResult(name, "absent", "nothing to look at before `penstock migrate` has run")
+    yield from access
+
+
+def _access(store: "Store") -> Iterator[DoctorResult]:
+    """Look at who may do what, as far as the database says it."""
+    from penstock.errors import DatabaseUnavailable
+    from penstock.hub.admin.settings import SettingsSnapshot
+    from penstock.hub.admin.tokens import Tokens
+    from penstock.hub.background import system_clock
+    from penstock.hub.own_events import AUDIT_FEATURE
+    from penstock.storage.admin import FEATURE
+
+    try:
+        with store.read() as tx:
+            settings = tx.settings.list()
+        tokens = Tokens(store, system_clock).list()
+    except DatabaseUnavailable as error:
+        if type(error.__cause__).__name__ != "InsufficientPrivilege":
+            raise
+        yield DoctorResult("access", "absent", "this role may not read settings and tokens: ask as the hub's role")
+        return
+    if any((each.kind, each.name) == (FEATURE, AUDIT_FEATURE) for each in settings):
+        yield DoctorResult("authentication", "ok", "a hub with --auth has served this database")
+    else:
+        says = "no hub with --auth has served this database: whoever reaches a hub may do everything"
+        yield DoctorResult("authentication", "absent", says)
+    lists = SettingsSnapshot.of(settings).administration
+    if lists["admins"]:
+        yield DoctorResult("administrators", "ok", ", ".join(map(str, lists["admins"])))
+    else:
+        says = "none but those of `penstock serve --admin`: `penstock access add admins` adds some"
+        yield DoctorResult("administrators", "absent", says)
+    yield _tokens(tokens, system_clock())
+
+
+def _tokens(tokens: "Sequence[StoredToken]", now: int) -> DoctorResult:
+    """Look for callers who are left without a valid token, or soon will be."""
+    from penstock.core.times import format_time
+
+    if not tokens:
+        return DoctorResult("tokens", "absent", "none: `penstock token create NAME` makes one")
+    last: dict[str, float] = {}
+    for each in tokens:
+        expires_at = float("inf") if each.expires_at is None else each.expires_at
+        last[str(each.caller)] = max(expires_at, last.get(str(each.caller), 0))
+    valid = sum(each.is_valid(now) for each in tokens)
+    says = [f"{valid} valid, {len(tokens) - valid} expired"]
+    if expired := sorted(caller for caller, at in last.items() if at <= now):
+        says.append(f"without a valid one: {_join(expired)}")
+    ending = sorted((at, caller) for caller, at in last.items() if now < at < now + TOKEN_SECONDS * 1_000_000)
+    if ending:
+        says.append("last ones expire: " + _join([f"{caller} at {format_time(int(at))}" for at, caller in ending]))
+    return DoctorResult("tokens", "ok", "; ".join(says))
+
+
+def _join(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN_MAX
+    return ", ".join(names[:SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _certificate(file: Path | None) -> Iterator[DoctorResult]:
+    """Look at the certificate by which a hub serves HTTPS."""
+    if file is None:
+        yield DoctorResult("certificate", "absent", "name it by --tls-cert, or PENSTOCK_TLS_CERT, to have it looked at")
+        return
+    from penstock.server.http.tls import TlsFilesUnusable, find_fault, read_certificate
+
+    try:
+        validity = read_certificate(file)
+    except TlsFilesUnusable as error:
+        yield DoctorResult("certificate", "wrong", str(error))
+        return
+    fault = find_fault(file, validity)
+    says = fault or f"{file} is valid until {validity.format_end()}"
+    yield DoctorResult("certificate", "ok" if fault is None else "wrong", says)
 
 
 def _spark() -> Iterator[DoctorResult]:

@@ -73,13 +73,7 @@ class ServerTls:
 
     def find_fault(self) -> str | None:
         """Return what clients refuse the certificate for, by the clock of this machine; None if it is valid now."""
-        begins_at, ends_at = self._loaded.validity
-        now = time.time()
-        if now < begins_at:
-            return f"the certificate {self._files.certificate} is not valid before {_format(begins_at)}"
-        if now >= ends_at:
-            return f"the certificate {self._files.certificate} has expired: it was valid until {_format(ends_at)}"
-        return None
+        return find_fault(self._files.certificate, self._loaded.validity)
 
     def measure_seconds_left(self) -> float:
         """Return for how many seconds the certificate is still valid; less than 0 once it has expired."""
@@ -129,6 +123,10 @@ class Validity(NamedTuple):
 
     begins_at: float
     ends_at: float
+
+    def format_end(self) -> str:
+        """Return when it ends, in ISO 8601."""
+        return _format(self.ends_at)
 
 
 class _Loaded(NamedTuple):
@@ -193,6 +191,28 @@ def _explain(error: Exception) -> str:
     if reason == "KEY_VALUES_MISMATCH":
         return "the key is that of another certificate"
     return reason or str(error) or type(error).__name__
+
+
+def read_certificate(path: Path) -> Validity:
+    """Return when the certificate in the file *path* is valid.
+
+    Raises:
+        TlsFilesUnusable: it cannot be read, or has no certificate.
+    """
+    try:
+        return read_validity(_read(path, "certificate"))
+    except ValueError as error:
+        raise TlsFilesUnusable(f"the certificate {path} cannot be used: {error}") from None
+
+
+def find_fault(path: Path, validity: Validity) -> str | None:
+    """Return what clients refuse the certificate at *path* for, by the clock of this machine; None if it is valid."""
+    now = time.time()
+    if now < validity.begins_at:
+        return f"the certificate {path} is not valid before {_format(validity.begins_at)}"
+    if now >= validity.ends_at:
+        return f"the certificate {path} has expired: it was valid until {validity.format_end()}"
+    return None
 
 
 def read_validity(pem: str) -> Validity:
