@@ -1,5 +1,6 @@
 """TLS of the server, with real certificates: clients, rotation, and files that cannot be used."""
 
+import asyncio
 import json
 import shutil
 import socket
@@ -25,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from penstock.server.authentication.certificates import CertificateMethod
 from penstock.server.http.http1 import http1
-from penstock.server.http.tls import NameKind, ServerTls, TlsFiles, TlsFilesUnusable, read_validity
+from penstock.server.http.tls import NameKind, ServerTls, TlsFiles, TlsFilesUnusable, has_all, read_validity
 from tests.server.authentication.authority import DAY, Authority
 
 Pair = tuple[Path, Path]
@@ -360,6 +361,14 @@ def test_certificate_that_is_not_valid_now_has_a_fault(
 
     assert fault in (tls.find_fault() or "")
     assert bool(fault) == (tls.find_fault() is not None)
+
+
+def test_connection_that_is_gone_awaits_nothing() -> None:
+    class Gone(asyncio.Transport):
+        def get_write_buffer_size(self) -> int:
+            return 0
+
+    assert has_all(Gone({"socket": None}))
 
 
 def test_seconds_left_are_negative_for_an_expired_certificate(authority: Authority) -> None:

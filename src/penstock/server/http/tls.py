@@ -265,13 +265,14 @@ def has_all(transport: asyncio.Transport) -> bool:
     """
     if transport.get_write_buffer_size():
         return False
-    if sys.platform == "win32":
+    connection = transport.get_extra_info("socket")
+    if sys.platform == "win32" or connection is None:  # It is gone, as after a handshake that has failed.
         return True
     import fcntl
     import termios
 
     try:
-        unacknowledged = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        unacknowledged = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
     except OSError:
         return True
     return not any(unacknowledged)
