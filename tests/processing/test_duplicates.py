@@ -1,4 +1,7 @@
-"""`Duplicates` keeps the events that a consumer has seen in its own database, in its own transactions."""
+"""`Duplicates` keeps the events that a consumer has seen in its own database, in its own transactions.
+
+A repeated event has one effect: that is a promise, of `test_repeated_event_has_one_effect`.
+"""
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +13,10 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from penstock.errors import EventUnusable, WrongTransaction
+from penstock.errors import BadParameter, EventUnusable, WrongTransaction
 from penstock.processing import AsyncDuplicates, Duplicates
 from penstock.testing.clock import VirtualClock
-from penstock.testing.factories import a_business_event, a_feed_event, an_event
+from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
 from tests.failing import has_code
 from tests.processing.conftest import PLACED, Connect
 
@@ -30,26 +33,12 @@ def eids(*numbers: int) -> set[str]:
     return {event.data["metadata"]["eid"] for event in orders(*numbers)}
 
 
-def test_repeats_are_dropped_across_partitions(connection: Any) -> None:
-    duplicates = Duplicates(connection, PLACED, "billing")
+def test_window_can_be_longer_than_all_time(connection: Any) -> None:
+    duplicates = Duplicates(connection, PLACED, "billing", window_events=None, window_seconds=1e300)
 
-    assert numbers(duplicates.fresh([*orders(3, 1, 3), *orders(2, 1, partition=1)])) == [3, 1, 2]
-    assert numbers(duplicates.fresh([*orders(2, 4), *orders(3, 5, partition=1)])) == [4, 5]
-    assert duplicates.fresh(orders(1)) == []
-
-
-def test_seen_events_are_rolled_back_with_the_transaction(connect: Connect, connection: Any) -> None:
-    duplicates = Duplicates(connection, PLACED, "billing")
-    assert numbers(duplicates.fresh(orders(1))) == [1]
-    connection.commit()
-
-    assert numbers(duplicates.fresh(orders(1, 2))) == [2]
-    connection.rollback()
-
-    assert numbers(duplicates.fresh(orders(1, 2))) == [2]
-    connection.commit()
-    with connect() as other:
-        assert Duplicates(other, PLACED, "billing").fresh(orders(1, 2)) == []
+    assert numbers(duplicates.fresh(iter(orders(1)))) == [1]
+    assert duplicates.fresh(orders(1)) == duplicates.fresh([]) == []
+    assert duplicates.seen(eids(1)) == eids(1)
 
 
 def test_event_is_fresh_again_after_the_connection_broke_off(connect: Connect, connection: Any) -> None:
@@ -63,14 +52,28 @@ def test_event_is_fresh_again_after_the_connection_broke_off(connect: Connect, c
 def test_event_without_an_eid_is_refused_and_nothing_is_stored(connection: Any) -> None:
     duplicates = Duplicates(connection, "clicks", "billing")
 
-    with pytest.raises(EventUnusable, check=has_code("eid-missing"), match="of 'clicks'"):
-        duplicates.fresh([*orders(1), a_feed_event(an_event())])
+    told = "event 1 of the batch, of 'clicks', partition 2 has no id"
+    with pytest.raises(EventUnusable, check=has_code("eid-missing"), match=told):
+        duplicates.fresh([*orders(1), a_feed_event(an_event(), partition=2)])
     connection.commit()
 
     assert numbers(duplicates.fresh(orders(1))) == [1]
 
 
-def test_window_forgets_by_events_and_by_seconds(connection: Any) -> None:
+@pytest.mark.parametrize("kind", [Duplicates, AsyncDuplicates])
+def test_undefined_event_type_is_refused_by_name(kind: Any) -> None:
+    told = "the category of 'clicks' is undefined, not business or data: its events have no"
+    with pytest.raises(EventUnusable, check=has_code("wrong-category"), match=told) as raised:
+        kind(None, an_event_type("clicks"), "billing")
+    assert raised.value.event_type == "clicks"
+
+
+def test_window_without_a_bound_is_refused() -> None:
+    with pytest.raises(BadParameter, match="window_events is missing; allowed: a number of events or of seconds"):
+        Duplicates(None, PLACED, "billing", window_events=None)
+
+
+def test_window_forgets_by_events_of_a_partition_and_by_seconds(connection: Any) -> None:
     clock = VirtualClock()
     duplicates = Duplicates(connection, PLACED, "billing", window_events=3, window_seconds=60, clock=clock)
     duplicates.fresh(orders(1, 2, 3))
@@ -82,18 +85,6 @@ def test_window_forgets_by_events_and_by_seconds(connection: Any) -> None:
     clock.advance(seconds=61)
     duplicates.fresh([*orders(5), *orders(10, partition=1)])
     assert duplicates.seen(eids(*range(11))) == eids(5, 10)
-
-
-def test_events_older_than_the_window_are_unknown_without_newer_ones(connection: Any) -> None:
-    clock = VirtualClock()
-    duplicates = Duplicates(connection, PLACED, "billing", window_seconds=60, clock=clock)
-    duplicates.fresh([*orders(1, 2), *orders(3, partition=1)])
-    clock.advance(seconds=61)
-
-    assert duplicates.seen(eids(1, 2, 3)) == set()
-    assert numbers(duplicates.fresh(orders(3, 1, 3))) == [3, 1]
-    assert duplicates.seen(eids(1, 2, 3)) == eids(1, 3)
-    assert duplicates.fresh(orders(1, 3)) == []
 
 
 @pytest.mark.parametrize("is_expired", [False, True], ids=["at first", "after the window"])
@@ -122,18 +113,10 @@ def test_concurrent_workers_have_one_effect_for_each_event(
     assert sorted(effects) == list(range(100))
 
 
-def test_repeats_do_not_shorten_the_window(connection: Any) -> None:
-    duplicates = Duplicates(connection, PLACED, "billing", window_events=3)
-    for batch in ([1, 2], [1, 2], [1, 2, 3], [3, 2, 1]):
-        duplicates.fresh(orders(*batch))
-
-    assert numbers(duplicates.fresh(orders(1, 2, 3, 4))) == [4]
-
-
 def test_repeat_after_the_window_is_fresh(connection: Any) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_events=2)
-    duplicates.fresh(orders(1, 2, 3))
 
+    assert numbers(duplicates.fresh(orders(1, 2, 3, 1))) == [1, 2, 3]
     assert numbers(duplicates.fresh(orders(2, 3, 1))) == [1]
 
 
@@ -141,12 +124,15 @@ def test_seen_events_are_shared_across_feeds_and_forgotten_by_feed(connection: A
     placed, paid = (Duplicates(connection, name, "billing") for name in ("order.placed", "order.paid"))
     other = Duplicates(connection, "order.placed", "mail")
     placed.fresh(orders(1))
-    paid.fresh(orders(2))
-    other.fresh(orders(3))
+    assert numbers(paid.fresh(orders(1, 2))) == [1, 2], "each feed has its own"
+    assert numbers(other.fresh(orders(1, 3))) == [1, 3]
 
-    assert placed.seen(eids(1, 2, 3)) == paid.seen(eids(1, 2, 3)) == eids(1, 2)
+    assert placed.seen([eid.upper() for eid in eids(1, 2, 3)]) == paid.seen(eids(1, 2, 3)) == eids(1, 2)
+    paid.forget()
+    assert placed.seen(eids(1, 2, 3)) == eids(1)
+    assert (placed.seen([]), other.seen(eids(1, 2, 3))) == (set(), eids(1, 3))
     placed.forget()
-    assert placed.seen(eids(1, 2, 3)) == eids(2)
+    assert numbers(placed.fresh(orders(1))) == [1]
 
 
 def test_batch_of_ten_thousand_events_is_accepted(connection: Any) -> None:

@@ -1,22 +1,19 @@
-"""Consumers that fail now and then read a real feed with repeats, and with events out of order."""
+"""A consumer that fails now and then reads a real feed with repeats, and with events before their parents."""
 
 import random
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from penstock.client import Client, CursorTable, Page
-from penstock.processing import Changes, Duplicates, HeldBack, Latest, by_parents, grouped
-from penstock.testing.factories import a_business_event, a_data_event
+from penstock.client import Client, CursorTable
+from penstock.processing import Duplicates, HeldBack, by_parents, grouped
+from penstock.testing.factories import a_business_event
 from penstock.testing.live_hub import live_hub
 from tests.exhaustive import examples
 from tests.processing.conftest import Connect
 
-SCHEMA = {"type": "object", "properties": {"order_id": {"type": "integer"}, "version": {"type": "integer"}}}
 PARTITIONS = 4
 ORDERS = examples(20, 60)
 
@@ -34,75 +31,6 @@ def chance() -> random.Random:
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201
     return random.Random(seed)
-
-
-def test_changes_end_in_the_same_state_after_repeats_disorder_and_failures(
-    client: Client, connect: Connect, chance: random.Random
-) -> None:
-    name = f"order.changed-{uuid4().hex}"
-    client.create_event_type(
-        name,
-        category="data",
-        partition_count=PARTITIONS,
-        schema=SCHEMA,
-        ordering_key_fields=["data.version"],
-        ordering_instance_ids=["data.order_id"],
-    )
-    changes = [
-        a_data_event(
-            order, data_op=operation, version=version, metadata={"eid": str(UUID(int=1_000 * order + version))}
-        )
-        for order in range(ORDERS)
-        for version, operation in enumerate(chance.choice(["C", "CU", "CUUUUUUUUUUU", "CUD", "CD"]), start=8)
-    ]
-    came = changes + chance.choices(changes, k=len(changes) // 2)
-    chance.shuffle(came)
-    for start in range(0, len(came), 50):
-        client.publish(name, came[start : start + 50])
-    rules = Changes(client.event_type(name))
-
-    def apply(connection: Any, page: Page) -> None:
-        fresh = Duplicates(connection, client.event_type(name), "copy").fresh(page.events)
-        for event in fresh:
-            connection.execute(f"INSERT INTO met VALUES ('{event.data['metadata']['eid']}')")
-        for change in Latest(connection, rules, "copy").newest(fresh):
-            connection.execute(f"DELETE FROM copy WHERE id = {change.entity}")
-            if not change.deletes:
-                connection.execute(f"INSERT INTO copy VALUES ({change.entity}, {change.record['version']})")
-
-    with connect() as connection:
-        Latest(connection, rules, "copy").create()
-        Duplicates(connection, name, "copy").create()
-        connection.execute("CREATE TABLE copy (id integer PRIMARY KEY, version integer NOT NULL)")
-        connection.execute("CREATE TABLE met (eid text NOT NULL)")
-        connection.commit()
-    consume(client, name, connect, apply, chance)
-
-    with connect() as connection:
-        copy = dict(connection.execute("SELECT id, version FROM copy").fetchall())
-        met = Counter(eid for (eid,) in connection.execute("SELECT eid FROM met").fetchall())
-    last = {change["data"]["order_id"]: change for change in changes}
-    assert copy == {order: change["data"]["version"] for order, change in last.items() if change["data_op"] != "D"}
-    assert met == Counter(change["metadata"]["eid"] for change in changes)
-
-
-def consume(client: Client, name: str, connect: Connect, apply: Any, chance: random.Random) -> None:
-    """Read the feed to its end, page by page, failing now and then before the commit and beginning anew."""
-    feed = client.feed(name)
-    with connect() as connection:
-        CursorTable(connection).create()
-        connection.commit()
-    at_end = False
-    while not at_end:
-        with connect() as connection, suppress(ZeroDivisionError):
-            page = feed.read(CursorTable(connection).load(name, "copy") or feed.cursors(), page_size_hint=40)
-            connection.rollback()
-            apply(connection, page)
-            CursorTable(connection).advance(name, "copy", page)
-            if chance.random() < 0.3:
-                raise ZeroDivisionError
-            connection.commit()
-            at_end = not page.events
 
 
 def test_processes_are_put_in_order_by_their_parents_while_they_are_read(

@@ -57,11 +57,6 @@ def test_deletion_wins_over_an_update_with_its_key_in_any_order() -> None:
     assert CHANGES.newest([deletion], {1: Known(5, deleted=True)}) == []
 
 
-def test_versions_are_compared_as_numbers() -> None:
-    assert CHANGES.newest([change(1, 10)], {1: 9})
-    assert not CHANGES.newest([change(1, 9)], {1: 10})
-
-
 def test_keys_of_several_fields_are_tuples() -> None:
     changes = Changes("order.changed", entity=["data.shop", "data.order_id"], order_by=["data.epoch", "data.version"])
     event = a_data_event(7, shop="de", epoch=2, version=1)

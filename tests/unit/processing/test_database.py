@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, WrongTransaction
+from penstock.errors import BadParameter
 from penstock.processing.database import AsyncDatabase, Database, Plan, Step
-from tests.failing import has_code
 
 PARTITION = {"feed": "orders", "consumer": "billing", "partition": 0}
 
@@ -27,47 +26,6 @@ def add(*eids: str) -> Plan[list[str]]:
     rows = yield Step("seen_add", {"feed": "orders", "consumer": "billing", "batch": batch, "now": 1}, finds=True)
     yield Step("seen_drop_beyond", [{**PARTITION, "events": 100}, {**PARTITION, "partition": 1, "events": 100}])
     return sorted(eid for (eid,) in rows)
-
-
-def test_plan_receives_the_rows_that_its_steps_find(connection: sqlite3.Connection) -> None:
-    database = Database(connection, "seen")
-
-    assert database.carry_out(add("a", "b")) == ["a", "b"]
-    assert database.carry_out(add("b", "c")) == ["c"]
-
-
-def test_driver_that_begins_transactions_by_itself_is_left_to_it(connection: sqlite3.Connection) -> None:
-    Database(connection, "seen").carry_out(add("a"))
-
-    assert connection.in_transaction
-    connection.rollback()
-    assert Database(connection, "seen").carry_out(add("a")) == ["a"]
-
-
-def test_nothing_is_written_outside_a_transaction(connection: sqlite3.Connection) -> None:
-    connection.isolation_level = None
-    database = Database(connection, "seen")
-
-    with pytest.raises(WrongTransaction, check=has_code("outside-transaction"), match="commits each statement at once"):
-        database.carry_out(add("a"))
-    connection.execute("BEGIN")
-    assert database.carry_out(add("a")) == ["a"]
-
-
-def test_reading_needs_no_transaction(connection: sqlite3.Connection) -> None:
-    connection.isolation_level = None
-
-    def find() -> Plan[int]:
-        return len((yield Step("seen_find", {"consumer": "billing", "eids": "[]", "since": 0}, finds=True)))
-
-    assert Database(connection, "seen").carry_out(find(), writes=False) == 0
-
-
-def test_row_and_text_factories_of_the_service_do_not_matter(connection: sqlite3.Connection) -> None:
-    connection.row_factory = sqlite3.Row
-    connection.text_factory = bytes
-
-    assert Database(connection, "seen").carry_out(add("ø")) == ["ø"]
 
 
 def test_failed_plan_leaves_the_transaction_to_its_owner(connection: sqlite3.Connection) -> None:
