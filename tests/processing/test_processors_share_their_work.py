@@ -199,8 +199,3 @@ def test_leases_that_do_not_fit_the_processor_are_refused(
     with pytest.raises(BadParameter, match=told):
         Local(print, MemorySource(), checkpoints=kept, leases=given, rules=rules)
     Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "mailer"), leases=DatabaseLeases(url, "mailer"))
-
-
-def test_lease_of_no_seconds_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadParameter, match="lease_seconds is 0; allowed: more than 0"):
-        DatabaseLeases(f"sqlite:///{tmp_path}/app.db", "mailer", lease_seconds=0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadOutcome, BadParameter, OutcomeUnknown
+from penstock.errors import BadOutcome, OutcomeUnknown
 from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
 from tests.failing import has_code
 
@@ -229,5 +229,3 @@ async def test_each_key_has_its_own_gate_for_as_long_as_its_call_runs() -> None:
     assert [await second, await third] == ["b", "a"]
     await asyncio.sleep(0)
     assert (len(batcher), calls[2:]) == (0, [("a", [3])])
-    with pytest.raises(BadParameter):
-        AsyncKeyedBatcher(call, linger_seconds=-1)

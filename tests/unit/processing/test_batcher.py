@@ -1,17 +1,14 @@
 import threading
-import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
 
-from penstock.errors import BadOutcome, BadParameter, OutcomeUnknown
-from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
+from penstock.errors import BadOutcome, OutcomeUnknown
 from penstock.processing.batcher import Batcher, KeyedBatcher
 from tests.failing import has_code
+from tests.processing.office import until
 
 
 class Target:
@@ -41,15 +38,8 @@ def submitted(pool: ThreadPoolExecutor, batcher: Batcher[Any], *items: Any) -> l
     for item in items:
         count = len(batcher._gate._queue)
         found.append(pool.submit(batcher.submit, item))
-        until(lambda count=count: len(batcher._gate._queue) > count)  # type: ignore[misc]
+        until(lambda: len(batcher._gate._queue) > count)  # noqa: B023 - It is called at once.
     return found
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.0005)
 
 
 @pytest.fixture
@@ -214,29 +204,6 @@ def test_key_of_a_failed_call_is_forgotten() -> None:
     with pytest.raises(ValueError, match=r"a \[1\]"):
         batcher.submit("a", 1)
     assert len(batcher) == 0
-    with pytest.raises(BadParameter):
-        KeyedBatcher(call, most=0)
-
-
-def test_impossible_batcher_is_refused_at_once() -> None:
-    async def awaited(items: list[int]) -> None: ...
-
-    with pytest.raises(BadParameter, match="call is 'async awaited'; allowed: a function that is not async"):
-        Batcher(awaited)
-    with pytest.raises(BadParameter, match=r"call is 3; allowed: a function that takes \(items\)"):
-        Batcher(3)  # type: ignore[arg-type]
-    with pytest.raises(BadParameter, match=r"allowed: a function that takes \(key, items\)"):
-        KeyedBatcher(lambda items: items)  # type: ignore[arg-type, misc]
-
-    def yields(items: list[int]) -> Iterator[int]:
-        yield from items
-
-    for made in (Batcher, AsyncBatcher):
-        with pytest.raises(BadParameter, match="call is 'yields, which yields'; allowed: a function that returns"):
-            made(yields)
-    for keyed in (KeyedBatcher, AsyncKeyedBatcher):
-        with pytest.raises(BadParameter, match="call is 'partial, which yields'; allowed: a function that returns"):
-            keyed(partial(lambda _, __, items: (yield items), None))
 
 
 def test_interrupted_waiter_leaves_the_call_to_the_next() -> None:

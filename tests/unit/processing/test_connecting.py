@@ -117,11 +117,6 @@ def test_database_in_memory_is_refused_at_once(database: str) -> None:
             give()
 
 
-def test_database_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadParameter, match=r"parameter database is .*; allowed: sqlite:///FILE, postgresql://"):
-        DatabaseCheckpoints(tmp_path / "shop.db", "mailer")  # type: ignore[arg-type]
-
-
 def test_wrong_statement_is_not_taken_for_an_outage(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such column: missing"):
         carried_out(connector(f"sqlite:///{tmp_path}/a.db"), lambda each: each.execute("SELECT missing"), "own")

@@ -10,9 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.errors import BadParameter
-from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.outcome import Failure, Outcome, done, retry
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.outcome import Failure, Outcome, done
 from penstock.processing.engine.stats import Stats
 from penstock.processing.metrics import ProcessorMetrics, serve_metrics
 from penstock.processing.runners.local import LOOK_INTERVAL, Local
@@ -164,39 +162,6 @@ def test_taken_port_is_named() -> None:
             pass
 
 
-def test_impossible_address_is_named() -> None:
-    for host in ("192.0.2.1", "nowhere.invalid"):
-        with (
-            pytest.raises(BadParameter, match=f"host is '{host}'; allowed: an address of this"),
-            serve_metrics(0, watch_mailer(), host=host),
-        ):
-            pass
-    for port in (70_000, "9464"):
-        told = f"port is '?{port}'?; allowed: from 0, which is any that is free, to 65535"
-        with pytest.raises(BadParameter, match=told), serve_metrics(port, watch_mailer()):  # type: ignore[arg-type]
-            pass
-
-
-@pytest.mark.parametrize("processor", [9464, None, Local, MemorySource()], ids=["number", "none", "class", "source"])
-def test_metrics_of_another_object_are_refused(processor: Any) -> None:
-    told = "processors is .*; allowed: a processor, such as Local"
-    with pytest.raises(BadParameter, match=told), serve_metrics(0, processor):
-        pass
-    with pytest.raises(BadParameter, match=told):
-        ProcessorMetrics().add(processor)
-    with (
-        pytest.raises(BadParameter, match=r"port is .*Watched.*; allowed: .* to 65535; processors follow it"),
-        serve_metrics(watch_mailer(), 9464),  # type: ignore[arg-type]
-    ):
-        pass
-
-
-def test_metrics_of_no_processor_are_not_served() -> None:
-    told = r"processors is \(\); allowed: at least one: serve_metrics\(9464, processor\)"
-    with pytest.raises(BadParameter, match=told), serve_metrics(9464):
-        pass
-
-
 def watch_mailer() -> Watched:
     return Watched("mailer", engine())
 
@@ -209,25 +174,3 @@ def read_ages(url: str, state: str, least: float) -> list[float]:
         threading.Event().wait(0.1)
         found.append(value(scrape(url), "penstock_scheduler_busy_seconds", **labels))
     return found
-
-
-def test_failing_stalled_and_parked_streams_of_a_running_processor_are_exported() -> None:
-    source = MemorySource()
-    for stream in ("bad", "stuck", "good"):
-        source.append(stream, [1, 2])
-
-    def handle(stream: str, events: Sequence[Any]) -> Any:
-        if stream == "bad":
-            raise ValueError("broken")
-        return retry(0.01) if stream == "stuck" else None
-
-    rules = Rules(backoff=Backoff(first_seconds=0.01, max_seconds=0.02), attempts_max=3, exhausted="park")
-    with Local(handle, source, rules=rules, name="mailer") as mailer, serve_metrics(0, mailer) as url:
-        while value(found := scrape(url), "penstock_processor_parked_streams", group="mailer") < 1:
-            threading.Event().wait(0.02)
-        read_ages(url, "stalled", 0.2)
-    assert value(found, "penstock_scheduler_exceptions_total", group="mailer", tag="ValueError") == 3
-    assert value(found, "penstock_scheduler_handler_seconds_count", group="mailer", kind="ValueError") == 3
-    assert value(found, "penstock_scheduler_events", group="mailer", state="parked") == 2
-    assert value(found, "penstock_scheduler_busy_count", group="mailer", state="failing") == 0
-    assert value(found, "penstock_scheduler_busy_count", group="mailer", state="stalled") == 1

@@ -1,11 +1,9 @@
 import threading
 from io import StringIO
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from penstock.errors import BadParameter
 from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.runners.local import Local
 from penstock.processing.snapshot import Snapshot
@@ -168,19 +166,6 @@ def test_last_picture_shows_the_final_state(*, is_terminal: bool) -> None:
     assert "34" not in last
     if not is_terminal:
         assert ", 0 behind, " in last
-
-
-@pytest.mark.parametrize("processor", [None, Local, "mailer"], ids=str)
-def test_another_object_than_a_processor_is_refused(processor: Any) -> None:
-    told = "processor is .*; allowed: a processor, such as Local"
-    with pytest.raises(BadParameter, match=told), live(processor):
-        pass
-
-
-def test_interval_of_lines_is_positive() -> None:
-    told = "interval is 0; allowed: more than 0"
-    with pytest.raises(BadParameter, match=told), live(Watched("mailer", engine()), interval=0):
-        pass
 
 
 def test_picture_on_a_terminal_is_drawn_repeatedly() -> None:
