@@ -1,6 +1,7 @@
 """Any exception of a handler fails its stream, on each runner; an exception of a source ends the processor."""
 
 import sys
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,14 @@ class Bare(BaseException):
 
 
 class Ending(MemorySource):
-    """A source that would end the program."""
+    """A source that cannot be read."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
 
     def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:  # noqa: ARG002
-        sys.exit(3)
+        raise self._error
 
 
 class Raising:
@@ -83,9 +88,19 @@ KINDS = pytest.mark.parametrize("kind", ["each", "awaited", "together", "transac
 
 
 @KINDS
-@pytest.mark.parametrize("error", [SystemExit(3), Bare("bare")], ids=["exit", "bare"])
-@pytest.mark.parametrize("runner", ["inline", "local"])
-def test_system_exit_or_bare_exception_fails_its_stream_alone(
+@pytest.mark.parametrize(
+    ("runner", "error"),
+    [
+        ("inline", SystemExit(3)),
+        ("inline", Bare("bare")),
+        ("local", SystemExit(3)),
+        ("local", Bare("bare")),
+        ("local", CancelledError()),
+        ("local", KeyboardInterrupt()),
+    ],
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
+)
+def test_exception_that_would_end_a_thread_fails_its_stream_alone(
     source: MemorySource, url: str, kind: str, error: BaseException, runner: str
 ) -> None:
     raising = Raising(error, url, times=2)  # Those who are called together are tried in halves.
@@ -121,11 +136,19 @@ def batches() -> Iterator[list[StreamEvent]]:
     sys.exit(3)
 
 
-@pytest.mark.parametrize("made", [lambda: IterableSource(batches()), Ending], ids=["iterable", "read"])
-def test_system_exit_in_a_source_ends_the_processor(made: Callable[[], Any]) -> None:
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        (lambda: IterableSource(batches()), SystemExit),
+        (lambda: Ending(SystemExit(3)), SystemExit),
+        (lambda: Ending(OSError(3, "gone")), OSError),
+    ],
+    ids=["exit of an iterable", "exit", "error"],
+)
+def test_exception_of_a_source_ends_the_processor(made: Callable[[], Any], error: type[BaseException]) -> None:
     processor = Local(lambda _, __: None, made()).start()
     assert processor.wait(SOON_SECONDS)
-    with pytest.raises(SystemExit, match="3"):
+    with pytest.raises(error, match="3"):
         processor.wait_until_caught_up(SOON_SECONDS)
-    with pytest.raises(SystemExit, match="3"):
+    with pytest.raises(error, match="3"):
         processor.stop()

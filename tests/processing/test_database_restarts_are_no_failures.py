@@ -86,14 +86,16 @@ def lock(url: str, table: str) -> Iterator[None]:
         end(url, execute(url, waiting)[0][0])
 
 
-def test_commit_is_repeated_after_its_connection_was_terminated(url: str) -> None:
-    source, checkpoints = streams("S1"), DatabaseCheckpoints(url, "plain")
-    with Local(lambda _, __: None, source, checkpoints=checkpoints, commit_interval=0.01) as running:
+@pytest.mark.parametrize("table", ["penstock_checkpoints", "penstock_checkpoints_leases"])
+def test_commit_and_lease_are_repeated_after_their_connections_were_terminated(url: str, table: str) -> None:
+    source, leases = streams("S1"), DatabaseLeases(url, "plain", lease_seconds=2.0)
+    options: Any = {"checkpoints": DatabaseCheckpoints(url, "plain"), "leases": leases, "commit_interval": 0.01}
+    with Local(lambda _, __: None, source, **options) as running:
         running.wait_until_caught_up(300)
-        with lock(url, "penstock_checkpoints"):
+        with lock(url, table):
             source.append("S1", [2])
         running.wait_until_caught_up(300)
-    assert checkpoints.positions() == {"0": 2}
+    assert DatabaseCheckpoints(url, "plain").positions() == {"0": 2}
 
 
 def test_commit_is_repeated_after_a_statement_timeout(url: str) -> None:
@@ -105,18 +107,6 @@ def test_commit_is_repeated_after_a_statement_timeout(url: str) -> None:
             connection.execute("LOCK TABLE penstock_checkpoints IN EXCLUSIVE MODE")
             source.append("S1", [2])
             until(lambda: running.snapshot.commits_failing, running)
-        running.wait_until_caught_up(300)
-    assert checkpoints.positions() == {"0": 2}
-
-
-def test_lease_is_renewed_after_its_connection_was_terminated(url: str) -> None:
-    source, leases = streams("S1"), DatabaseLeases(url, "plain", lease_seconds=2.0)
-    checkpoints = DatabaseCheckpoints(url, "plain")
-    with Local(lambda _, __: None, source, checkpoints=checkpoints, leases=leases) as running:
-        running.wait_until_caught_up(300)
-        with lock(url, "penstock_checkpoints_leases"):
-            pass
-        source.append("S1", [2])
         running.wait_until_caught_up(300)
     assert checkpoints.positions() == {"0": 2}
 

@@ -2,11 +2,9 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -299,50 +297,3 @@ TestNumberedStreams = WhateverHappensToNumberedStreams.TestCase
 TestNumberedStreams.settings = CHECKED
 TestParkedNumberedStreams = WhateverNumberedStreamsAreParked.TestCase
 TestParkedNumberedStreams.settings = CHECKED
-
-
-class Ended(Exception):
-    """Nothing can be drawn any more."""
-
-
-class Draws(st.DataObject):
-    """Draws what it was told to, and is at its end then."""
-
-    def __init__(self, *drawn: int) -> None:
-        self.left: Iterator[int] = iter(drawn)
-
-    def draw(self, strategy: st.SearchStrategy[Any], label: Any = None) -> Any:  # noqa: ARG002 - As it is called
-        for drawn in self.left:
-            return drawn
-        raise Ended
-
-
-@pytest.fixture
-def run() -> WhateverHappens:
-    """One in which there is something to hand out."""
-    run = WhateverHappens()
-    run.begin(concurrency=1, batches=1, events=1, per_call=1)
-    run.read_on(tranche="a", picks=[(1, 1)])
-    return run
-
-
-def test_model_notes_a_call_before_its_last_draw(run: WhateverHappens) -> None:
-    run.take(count=1)
-    with pytest.raises(Ended):
-        run.settle(data=Draws(0))
-    run.teardown()
-    assert run.engine.is_idle
-
-
-def test_model_does_not_wait_for_an_interrupted_step(run: WhateverHappens) -> None:
-    with pytest.raises(Ended):
-        break_off(run)
-    assert not run.engine.is_idle
-
-
-def break_off(run: WhateverHappens) -> None:
-    try:
-        run.engine.take(1, run.now)
-        raise Ended
-    finally:
-        run.teardown()

@@ -19,7 +19,6 @@ from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
-from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
@@ -248,11 +247,13 @@ def test_feed_that_is_created_again_ends_a_processor_that_waits_for_events(
         processor.stop()
 
 
-def test_position_behind_the_end_of_the_feed_is_refused(hub: LiveHub, client: Client) -> None:
+def test_position_behind_the_end_of_the_feed_or_an_unknown_feed_is_refused(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
     told = "position is '1:7'; allowed: up to 1:0, where order.paid/0 ends; `penstock checkpoint set` moves a processor"
     with pytest.raises(BadParameter, match=told):
         drain(Seen(), FeedSource(hub.url, "order.paid"), checkpoints=at({"order.paid/0": "1:7"}))
+    with pytest.raises(EventTypeNotFound):
+        drain(Seen(), FeedSource(hub.url, "order.unknown"))
 
 
 def test_retention_that_has_overtaken_the_processor_ends_it_or_is_skipped_on_demand(
@@ -271,29 +272,6 @@ def test_retention_that_has_overtaken_the_processor_ends_it_or_is_skipped_on_dem
     seen = Seen()
     drain(seen, FeedSource(hub.url, "order.paid", fail_on_loss=False), checkpoints=at(kept))
     assert seen.numbers == {"order.paid-0_": [7, 8, 9]}
-
-
-def test_parked_events_are_read_again_from_the_feed(hub: LiveHub, client: Client, tmp_path: Path) -> None:
-    checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/consumer.db", "mailer")
-    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=0.001))
-    seen = Seen("order.placed-3")
-    publish(client, range(200))
-    options: Any = {"checkpoints": checkpoints, "rules": rules, "commit_interval": 0.1}
-    with Local(seen, FeedSource(hub.url, "order.placed"), **options) as running:
-        running.wait_until_caught_up(300)
-        publish(client, range(200, 250))
-        running.wait_until_caught_up(300)
-    [parked] = checkpoints.parked()
-    assert (parked.stream, parked.events) == ("order.placed-3", 25)
-    assert "order.placed-3" not in seen.numbers
-
-    seen.broken = set()
-    checkpoints.ask("order.placed-3", "retry")
-    with Local(seen, FeedSource(hub.url, "order.placed"), **options) as running:
-        until(lambda: not checkpoints.parked())
-        publish(client, range(250, 300))
-        running.wait_until_caught_up(300)
-    assert seen.numbers == numbers_of(range(300))
 
 
 def test_unreachable_hub_is_logged_once_for_each_pause(
@@ -326,17 +304,6 @@ def error_of(wait: Callable[[float], None], seconds: float) -> str:
     except Unavailable as error:
         return str(error)
     return ""
-
-
-def test_feed_source_refuses_bad_parameters(hub: LiveHub, client: Client) -> None:
-    with pytest.raises(BadParameter, match="the name of one event type at least"):
-        FeedSource(hub.url)
-    with pytest.raises(BadParameter, match="start is 'newest'; allowed: earliest, latest, or a datetime"):
-        FeedSource(hub.url, "order.placed", start="newest")  # type: ignore[arg-type]
-    with pytest.raises(BadParameter, match=r"or a datetime with a time zone, such as datetime\(.*, tzinfo=UTC\)"):
-        FeedSource(hub.url, "order.placed", start=datetime(2026, 11, 20))  # noqa: DTZ001 - That is what is refused.
-    with pytest.raises(EventTypeNotFound):
-        drain(Seen(), FeedSource(hub.url, "order.unknown"))
 
 
 def test_page_for_an_outdated_position_is_discarded(hub: LiveHub, client: Client) -> None:

@@ -345,47 +345,30 @@ def test_processor_ends_after_its_tranche_was_moved_too_often(shift: Shift) -> N
     assert moving.commits == CONCEDED_MAX + 1
 
 
-def parking(url: str, source: MemorySource) -> Inline:
-    """Return a processor that has a lease, and parks a stream while another holds its position."""
+def test_tranche_is_released_after_its_parked_streams_are_committed(url: str) -> None:
+    """A stream is parked, while another holds its position."""
 
     def handle(stream: str, _: Any) -> Any:
         if stream == "parks":
             raise ValueError("no")
         return retry(60) if stream == "waits" else None
 
-    rules = Rules(attempts_max=1, exhausted="park")
-    found = Inline(handle, source, checkpoints=DatabaseCheckpoints(url, "shared"), rules=rules)
-    found._progress.own(frozenset("0"))
+    source, checkpoints = MemorySource(), DatabaseCheckpoints(url, "shared")
+    processor = Inline(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1, exhausted="park"))
+    processor._progress.own(frozenset("0"))
     source.append("goes", [0])
-    found.drain()
+    processor.drain()
     for stream in ("waits", "parks"):
         source.append(stream, [0])
-        found._read()
-    while found._call():
+        processor._read()
+    while processor._call():
         pass
-    assert found.engine.parking.streams.keys() == {"parks"}
-    assert found.engine.positions() == {"0": 1}
-    return found
-
-
-def test_parked_stream_of_a_fenced_processor_is_not_committed(url: str) -> None:
-    source = MemorySource()
-    first = parking(url, source)
-    second = Inline(lambda *_: None, source, checkpoints=DatabaseCheckpoints(url, "shared"))
-    second._progress.own(frozenset("0"))
-    second._read()
-    with pytest.raises(CheckpointMoved, match="at 1, but another's"):
-        first._progress.commit()
-    assert not DatabaseCheckpoints(url, "shared").parked()
-
-
-def test_tranche_is_released_after_its_parked_streams_are_committed(url: str) -> None:
-    processor = parking(url, MemorySource())
+    assert processor.engine.parking.streams.keys() == {"parks"}
     processor._progress.own(frozenset())
     assert processor._progress.closed() == frozenset()
     processor._progress.commit()
     assert processor._progress.closed() == {"0"}
-    assert [each.stream for each in DatabaseCheckpoints(url, "shared").parked()] == ["parks"]
+    assert [each.stream for each in checkpoints.parked()] == ["parks"]
 
 
 def test_tranche_that_comes_back_is_opened_again_and_not_released(url: str) -> None:

@@ -1,22 +1,18 @@
 """Indices begin at 0. An event with a negative index would pass for a repeat: it is refused, and ends the processor."""
 
-from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
 
 import msgspec
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.processing import Inline, IterableSource, Local, StreamEvent
+from penstock.processing import IterableSource, Local, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import connector
 from penstock.processing.engine.item import Item
 from penstock.processing.projections.keyed import KeyedEvent
 from penstock.processing.projections.projection import Projection
-
-TOLD = r"index is '-3 of a in 0'; allowed: indices from 0 on, below .*: its source has to number the events"
 
 
 class Count(msgspec.Struct):
@@ -30,38 +26,24 @@ def by_stream(event: StreamEvent) -> str:
 COUNTS = Projection("counts", Count, lambda state, _: Count(state.events + 1), key=by_stream)
 
 
-def source(*, is_dense: bool = False) -> IterableSource:
+def source() -> IterableSource:
     batches: list[list[Item]] = [
         [StreamEvent("b", 0, "event", b"{}")],
         [StreamEvent("b", 1, "event", b"{}"), *(StreamEvent("a", at, "event", b"{}") for at in (-3, -2, -1, 0, 1))],
     ]
-    return IterableSource(batches, is_dense=is_dense)
+    return IterableSource(batches)
 
 
-@pytest.mark.parametrize("is_dense", [False, True])
-@pytest.mark.parametrize("runner", ["inline", "local"])
-def test_processor_ends_at_a_negative_index_and_names_the_event(runner: str, *, is_dense: bool) -> None:
-    seen: list[tuple[str, int]] = []
-    checkpoints = MemoryCheckpoints()
-
-    def handler(stream: str, events: Sequence[Any]) -> None:
-        seen.extend((stream, event.index) for event in events)
-
-    if runner == "inline":
-        processor = Inline(handler, source(is_dense=is_dense), checkpoints=checkpoints)
-        with pytest.raises(BadParameter, match=TOLD):
-            processor.drain()
-        processor.drain()  # Somebody may go on with it.
-        assert ("b", 0) in seen
-    else:
-        with (
-            pytest.raises(BadParameter, match=TOLD),
-            Local(handler, source(is_dense=is_dense), checkpoints=checkpoints, commit_interval=0.01) as running,
-        ):
-            running.wait_until_caught_up(300)
-
-    assert "a" not in dict(seen)
-    assert checkpoints.positions().get("0", 0) in (0, 1), "the second batch is not handled"
+def test_processor_ends_at_a_negative_index_and_names_the_event() -> None:
+    seen, kept = list[str](), MemoryCheckpoints()
+    told = r"index is '-3 of a in 0'; allowed: indices from 0 on, below .*: its source has to number the events"
+    with (
+        pytest.raises(BadParameter, match=told),
+        Local(lambda stream, _: seen.append(stream), source(), checkpoints=kept, commit_interval=0.01) as running,
+    ):
+        running.wait_until_caught_up(300)
+    assert "a" not in seen
+    assert kept.positions().get("0", 0) in (0, 1), "the second batch is not handled"
 
 
 def test_projection_keeps_its_rows_at_a_negative_index(database_url: str) -> None:

@@ -38,29 +38,44 @@ named = pytest.mark.parametrize("name", NAMES, ids=["nul", "surrogate", "backsla
 
 
 @named
-def test_stream_of_any_name_is_parked_and_retried(database_url: str, name: str) -> None:
+def test_stream_of_any_name_is_parked_retried_and_dropped(database_url: str, name: str) -> None:
     source, checkpoints = MemorySource(), DatabaseCheckpoints(database_url, "mailer")
     done, is_mended = list[str](), False
 
-    def handle(stream: str, events: Sequence[Any]) -> None:
+    def handle(stream: str, _: Sequence[Any]) -> None:
         if stream == name and not is_mended:
             raise ValueError("no")
         done.append(stream)
 
-    def run() -> None:
-        Inline(handle, source, checkpoints=checkpoints, rules=ONCE).drain(advance=True)
+    def handle_many(_: Any, spans: Sequence[Any]) -> list[Exception | None]:
+        return [ValueError("no") if span.stream == name else None for span in spans]
+
+    def run(handler: Any) -> None:
+        given = {} if isinstance(handler, Transactional) else {"checkpoints": checkpoints}
+        Inline(handler, source, rules=ONCE, **given).drain(advance=True)
 
     source.append(name, [1])
     source.append("other", [1])
-    run()
+    run(handle)
     assert (done, checkpoints.positions()) == (["other"], {"0": 2})
     assert [each.stream for each in checkpoints.parked()] == [name]
     is_mended = True
     checkpoints.ask(name, "retry")
     assert checkpoints.requests() == {(name, "0"): "retry"}
-    run()
+    run(handle)
     assert done == ["other", name]
     assert not checkpoints.parked()
+
+    source.append(name, [2, 3])
+    run(Transactional(database_url, handle_many, checkpoints))
+    assert [each.stream for each in checkpoints.parked()] == [name]
+    assert checkpoints.positions() == {"0": 3}
+    checkpoints.move({"0": 2})
+    checkpoints.ask(name, "drop", reason="nobody wants it")
+    [dropped, _] = checkpoints.history()
+    assert (dropped.reason or "").endswith(" is dropped from 0 up to 3: nobody wants it")
+    run(handle)
+    assert (done, checkpoints.requests()) == (["other", name], {})
 
 
 @named
@@ -72,23 +87,6 @@ def test_stream_of_any_name_may_be_ahead(database_url: str, name: str) -> None:
     assert checkpoints.take_over(["0"], "me") == {"0": {name: 7, "other": 8}}
     checkpoints.commit(Advance({}, ahead={(name, "0"): None}))
     assert checkpoints.take_over(["0"], "me") == {"0": {"other": 8}}
-
-
-@named
-def test_parked_stream_of_any_name_can_be_dropped(database_url: str, name: str) -> None:
-    source, checkpoints = MemorySource(), DatabaseCheckpoints(database_url, "mailer")
-
-    def handle(_: str, __: Sequence[Any]) -> None:
-        raise ValueError("no")
-
-    source.append(name, [1, 2])
-    Inline(handle, source, checkpoints=checkpoints, rules=ONCE).drain(advance=True)
-    checkpoints.move({"0": 0})
-    checkpoints.ask(name, "drop", reason="nobody wants it")
-    [dropped, _] = checkpoints.history()
-    assert (dropped.reason or "").endswith(" is dropped from 0 up to 2: nobody wants it")
-    Inline(handle, source, checkpoints=checkpoints, rules=ONCE).drain(advance=True)
-    assert not checkpoints.requests()
 
 
 @pytest.mark.parametrize("odd", ["a\0b", "\ud800", "é" * 50_000_000], ids=["nul", "surrogate", "huge"])
@@ -107,20 +105,6 @@ def test_failure_with_any_text_or_tag_is_parked(database_url: str, odd: str, whe
         running.wait_until_caught_up(300)
     [parked] = checkpoints.parked()
     assert (parked.detail if where == "text" else parked.tag)[:2] == {"a": "a\\", "\ud800": "\\u", "é": "éé"}[odd[0]]
-
-
-@named
-def test_handler_of_many_streams_parks_a_stream_of_any_name(database_url: str, name: str) -> None:
-    source, checkpoints = MemorySource(), DatabaseCheckpoints(database_url, "mailer")
-
-    def handle(_: Any, spans: Sequence[Any]) -> list[Exception | None]:
-        return [ValueError("no") if span.stream == name else None for span in spans]
-
-    source.append(name, [1])
-    source.append("other", [1])
-    Inline(Transactional(database_url, handle, checkpoints), source, rules=ONCE).drain(advance=True)
-    assert [each.stream for each in checkpoints.parked()] == [name]
-    assert checkpoints.positions() == {"0": 2}
 
 
 class Asked(DatabaseCheckpoints):

@@ -456,31 +456,26 @@ def test_version_with_parked_rows_counts_as_behind(database_url: str) -> None:
         second.switch(database_url, timeout=0)
 
 
-def test_table_with_the_name_of_the_view_is_refused_and_left_alone(database_url: str) -> None:
-    execute(database_url, "CREATE TABLE balances (mine integer)")
-
-    told = "name is 'balances'; allowed: one that the database has no table of"
-    with pytest.raises(BadParameter, match=told):
-        balances().inline(MemorySource(), database_url)
-    assert rows(database_url, "SELECT mine FROM balances") == []
-
-    execute(database_url, "ALTER TABLE balances RENAME TO mine")
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [("table", "CREATE TABLE balances (mine integer)"), ("view", "CREATE VIEW balances AS SELECT 1 AS mine")],
+)
+def test_foreign_table_or_view_with_the_name_of_the_view_is_refused_and_left_alone(
+    database_url: str, kind: str, made: str
+) -> None:
     balances().inline(MemorySource(), database_url)
-    execute(database_url, "DROP VIEW balances", "ALTER TABLE mine RENAME TO balances")
-    with pytest.raises(BadParameter, match=told):
-        balances().switch(database_url)
+    execute(database_url, "DROP VIEW balances", made)
+    before = rows(database_url, "SELECT mine FROM balances")
 
-
-def test_foreign_view_with_the_same_name_is_refused_and_left_alone(database_url: str) -> None:
-    balances().inline(MemorySource(), database_url)
-    execute(database_url, "DROP VIEW balances", "CREATE VIEW balances AS SELECT 1 AS mine")
-
-    told = "name is 'balances'; allowed: one that the database has no view of"
-    with pytest.raises(BadParameter, match=told):
-        balances(version=2).inline(MemorySource(), database_url)
-    with pytest.raises(BadParameter, match=told):
-        balances().switch(database_url, even_if_behind=True)
-    assert rows(database_url, "SELECT mine FROM balances") == [(1,)]
+    told = f"name is 'balances'; allowed: one that the database has no {kind} of"
+    for use in (
+        lambda: balances(version=2).inline(MemorySource(), database_url),
+        lambda: balances().switch(database_url),
+        lambda: balances().switch(database_url, even_if_behind=True),
+    ):
+        with pytest.raises(BadParameter, match=told):
+            use()
+    assert rows(database_url, "SELECT mine FROM balances") == before
 
 
 def test_switch_to_a_version_that_was_never_built_is_refused(database_url: str) -> None:

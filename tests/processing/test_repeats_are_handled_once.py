@@ -57,17 +57,6 @@ def processor(runner: str, handler: Any, source: MemorySource, checkpoints: Memo
 
 
 @RUNNERS
-def test_repeat_in_a_batch_of_its_own_is_passed_over(runner: str) -> None:
-    source, seen, checkpoints = MemorySource(), Seen(), MemoryCheckpoints()
-    with caught_up(processor(runner, seen, source, checkpoints)) as catch_up:
-        for count, index in enumerate(SEQUENCE, 1):
-            source.deliver([event(index)])
-            catch_up()
-            assert checkpoints.positions() == {"0": count}, "the repeat is passed over"
-    assert seen.spans == [[0], [1], [2], [3]]
-
-
-@RUNNERS
 @pytest.mark.parametrize("cuts", [(5,), (4, 1), (2, 3), (1, 1, 1, 1, 1)], ids=str)
 def test_repeat_is_dropped_in_any_division_into_batches(runner: str, cuts: tuple[int, ...]) -> None:
     source, seen, checkpoints = MemorySource(), Seen(), MemoryCheckpoints()

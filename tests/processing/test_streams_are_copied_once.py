@@ -280,17 +280,6 @@ def test_stream_is_copied_under_another_name(url: str) -> None:
     assert messages(url, "mirror:order-1") == [(0, 0)]
 
 
-def test_sync_goes_on_behind_events_that_another_copier_has_written(url: str, target: MessagedbTarget) -> None:
-    target.append("order-1", 0, span("order-1", 0, 1, 2, 3))
-    source = MemorySource()
-    processor = Inline(sync(target, dense=True), source)
-    source.append("order-1", [{"n": 0}, {"n": 1}])
-    processor.drain()
-    source.append("order-1", [{"n": 2}, {"n": 3}, {"n": 4}])
-    processor.drain()
-    assert [number for _, number in messages(url, "order-1")] == [0, 1, 2, 3, 4]
-
-
 def test_refused_event_takes_no_other_with_it(url: str, target: MessagedbTarget) -> None:
     bad = StreamEvent("order-1", 1, "Placed", b'{"n":"\\u0000"}')
     with pytest.raises(psycopg.DataError):

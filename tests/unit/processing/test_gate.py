@@ -1,28 +1,7 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import BadParameter
 from penstock.processing.gate import Gate
-
-
-class Entry:
-    """Something that waits; equal to nothing else."""
-
-
-def test_one_call_at_a_time_takes_all_that_has_queued_meanwhile() -> None:
-    gate: Gate[str] = Gate()
-    gate.add("a", 0.0)
-    assert gate.take(0.0) == ["a"]
-    gate.add("b", 1.0)
-    gate.add("c", 2.0)
-    assert gate.wait(3.0) is None, "the first call goes on"
-    assert list(gate.take(3.0)) == []
-    gate.end()
-    assert gate.first == "b"
-    assert gate.take(3.0) == ["b", "c"]
-    gate.end()
-    assert gate.wait(3.0) is None
 
 
 def test_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:
@@ -38,22 +17,6 @@ def test_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:
     gate.end()
     assert gate.wait(11.0) == 1.5, "the third has waited since it was added"
     assert gate.take(12.5) == ["c"]
-
-
-def test_withdrawn_entry_is_in_no_call() -> None:
-    gate: Gate[Entry] = Gate()
-    first, second = Entry(), Entry()
-    gate.add(first, 0.0)
-    gate.add(second, 0.0)
-    assert gate.withdraw(first)
-    assert gate.take(0.0) == [second]
-    assert not gate.withdraw(second), "it is in a call"
-
-
-@pytest.mark.parametrize("options", [{"linger_seconds": -1.0}, {"most": 0}, {"linger_seconds": float("nan")}])
-def test_impossible_gate_is_refused(options: dict[str, float]) -> None:
-    with pytest.raises(BadParameter):
-        Gate(**options)  # type: ignore[arg-type]
 
 
 @given(

@@ -30,14 +30,40 @@ def failing(error: BaseException) -> Any:
     return handle
 
 
-@pytest.mark.parametrize("returned", [8, done_to(8), done_to(100), -1])
-def test_only_skipping_passes_over_unseen_events(returned: Any) -> None:
-    failure = Handling(lambda *_: returned)(call("a", "a"))
+@pytest.mark.parametrize(
+    ("returned", "outcome"),
+    [
+        (None, done()),
+        (7, done_to(7)),
+        (done_to(7), done_to(7)),
+        (skip_to(8), skip_to(8)),
+        (skip_to(2**63 - 1), skip_to(2**63 - 1)),
+        (8, "8, though its span ends at 7, and without skip_to"),
+        (done_to(8), "8, though its span ends at 7, and without skip_to"),
+        (done_to(100), "100, though its span ends at 7, and without skip_to"),
+        (-1, "a handler has returned -1, which is no outcome"),
+        ("done", "a handler has returned 'done', which is no outcome"),
+    ],
+    ids=lambda given: str(given)[:40],
+)
+def test_returned_value_is_the_outcome_unless_it_passes_over_unseen_events(returned: Any, outcome: Any) -> None:
+    given = []
 
-    assert isinstance(failure, Failure)
-    assert failure.tag == "BadOutcome"
-    assert Handling(lambda *_: skip_to(2**63 - 1))(call("a", "a")) == skip_to(2**63 - 1)
-    assert Handling(lambda *_: done_to(7))(call("a", "a")) == done_to(7)
+    def handle(stream: str, events: Sequence[Any]) -> Any:
+        given.append((stream, [event.index for event in events]))
+        return returned
+
+    async def awaited(stream: str, events: Sequence[Any]) -> Any:
+        return handle(stream, events)
+
+    for handler in (handle, awaited):
+        found = Handling(handler)(call("a", "a"))
+        if isinstance(outcome, str):
+            assert isinstance(found, Failure)
+            assert (found.tag, outcome in found.detail) == ("BadOutcome", True), found.detail
+        else:
+            assert found == outcome
+    assert given == [("S1", [5, 6])] * 2
 
 
 def test_generator_is_refused_as_a_handler() -> None:
@@ -61,14 +87,6 @@ def test_number_beyond_the_run_of_its_kind_passes_over_nothing() -> None:
     assert "8, though its span ends at 7" in failure.detail
     skipping = by_kind({"a": lambda *_: skip_to(8)}, otherwise=lambda *_: None)
     assert Handling(skipping)(call("a", "a", "b", "b")) == skip_to(8)
-
-
-def test_handler_receives_the_stream_and_its_span() -> None:
-    given = []
-    handling = Handling(lambda stream, events: given.append((stream, [event.index for event in events])))
-
-    assert handling(call("a", "a")) == done()
-    assert given == [("S1", [5, 6])]
 
 
 def test_malformed_class_of_a_failure_is_reported_with_the_failure() -> None:
@@ -112,24 +130,11 @@ def test_callable_without_a_signature_is_accepted() -> None:
         Handling(handler)
 
 
-def test_coroutine_is_awaited() -> None:
-    async def handle(stream: str, events: Sequence[Any]) -> int:
-        return int(events[1].index)
-
-    assert Handling(handle)(call("a", "a")) == done_to(6)
-
-
 def test_raised_error_is_a_failure_under_its_own_name_or_the_users() -> None:
     assert Handling(failing(ValueError("no")))(call("a")) == Failure("ValueError", "no")
     assert Handling(failing(TimeoutError()))(call("a")) == Failure("TimeoutError", "TimeoutError")
     rated = Handling(failing(OSError("429")), lambda error: "rateLimited" if "429" in str(error) else None)
     assert rated(call("a")) == Failure("rateLimited", "429")
-
-
-def test_malformed_outcome_is_a_failure() -> None:
-    found = Handling(lambda *_: "done")(call("a"))
-    assert isinstance(found, Failure)
-    assert found.tag == "BadOutcome"
 
 
 def test_each_run_of_a_kind_goes_to_its_handler() -> None:
@@ -225,14 +230,6 @@ def test_origin_of_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None
     assert "a call for S1 has failed" in caplog.text
     assert "in handle" in caplog.text
     assert "ValueError: no" in caplog.text
-
-
-def test_number_beyond_the_span_passes_over_nothing() -> None:
-    assert Handling(lambda _, __: 7)(call("a", "b")) == done_to(7)
-    found = Handling(lambda _, __: 8)(call("a", "b"))
-    assert isinstance(found, Failure)
-    assert (found.tag, "8, though its span ends at 7, and without skip_to" in found.detail) == ("BadOutcome", True)
-    assert Handling(lambda _, __: skip_to(8))(call("a", "b")) == skip_to(8)
 
 
 class Called:

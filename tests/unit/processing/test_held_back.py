@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client import Page
-from penstock.errors import BadParameter, EventUnusable
+from penstock.errors import EventUnusable
 from penstock.processing.held_back import HeldBack
 from penstock.processing.history import by_parents
 from penstock.testing.factories import a_feed_event
@@ -77,16 +77,6 @@ def test_late_events_are_ordered_as_far_as_possible() -> None:
     assert names(held.events) == "z"  # It came later, and may wait on.
 
 
-def test_remaining_events_are_released_in_order_at_the_end() -> None:
-    held = HeldBack[Any]()
-    held.take([step("c", "b"), step("b", "x"), step("d")])
-
-    history = held.rest()
-
-    assert (names(history.events), history.missing) == ("bc", {"b": ("x",)})
-    assert held.rest().events == held.events == []
-
-
 def test_events_of_a_quiet_feed_are_held_until_the_rest_is_requested() -> None:
     held = HeldBack[Any](limit=2)
     held.take(page(1, step("a"), step("c", "b")))
@@ -121,12 +111,6 @@ def test_event_without_an_id_is_named_and_nothing_is_taken() -> None:
         held.take([step("a", "b"), {}])
 
     assert held.events == []
-
-
-@pytest.mark.parametrize("bounds", [{"limit": 0}, {"remembered": 0}], ids=str)
-def test_bounds_are_positive(bounds: dict[str, int]) -> None:
-    with pytest.raises(BadParameter, match="a whole number from 1"):
-        HeldBack(**bounds)
 
 
 def test_cursor_is_settled_when_all_events_before_it_are_released() -> None:

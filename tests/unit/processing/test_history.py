@@ -42,12 +42,6 @@ def test_event_without_a_subject_is_named() -> None:
         grouped([{"order_id": 1}, {}], ["order_id"])
 
 
-def test_history_by_ordering_key_has_each_event_once() -> None:
-    events = [a_data_event(number, version=number) for number in (10, 9, 10, 2, 9)]
-
-    assert [event["data"]["version"] for event in in_order(events, ["data.version"])] == [2, 9, 10]
-
-
 def test_events_without_an_id_are_ordered_too() -> None:
     assert in_order([{"n": 2, "x": 1}, {"n": 1}, {"n": 2, "x": 2}], ["n"]) == [
         {"n": 1},

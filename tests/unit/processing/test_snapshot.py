@@ -21,18 +21,6 @@ def event(stream: str, index: int, received: int | None) -> StreamEvent:
     return StreamEvent(stream, index, "event", b"{}", received=received)
 
 
-def test_pages_events_and_commits_are_counted() -> None:
-    tally = Tally()
-    tally.read(Batch("t", 1, [event("A", 0, 5), event("B", 1, 6)]))
-    tally.read(Batch("t", 2, []))
-    for _ in range(2):
-        tally.commit_failed("it is away")
-
-    assert (tally.pages["t"], tally.events["t"], tally.commits_failing) == (2, 2, 2)
-    tally.committed()
-    assert (dict(tally.commits), tally.commits_failing) == ({"ok": 1, "failed": 2}, 0)
-
-
 def test_oldest_event_is_that_of_the_oldest_unfinished_page() -> None:
     ours, tally = engine(), Tally()
     for number, received in enumerate((100, None, 300)):
@@ -54,7 +42,7 @@ def test_completed_pages_complete_their_events() -> None:
         ours.ingest(page, 0.0)
         tally.read(page, took=0.5)
         tally.follow(ours.tranche("t"))
-    assert (tally.events["t"], tally.bytes["t"], tally.completed["t"]) == (6, 200, 0)
+    assert (tally.pages["t"], tally.events["t"], tally.bytes["t"], tally.completed["t"]) == (2, 6, 200, 0)
     assert tally.ingests.histogram().sum == 1.0
 
     [call] = ours.take(1, 0.0)
@@ -80,25 +68,6 @@ def test_released_tranche_completes_nothing() -> None:
     ours.settle(call, done(), 0.0, 0.0)
     tally.follow(ours.tranche("t"))
     assert (tally.events["t"], tally.completed["t"]) == (2, 1)
-
-
-def test_source_without_a_size_has_no_byte_count() -> None:
-    tally = Tally()
-    tally.read(Batch("t", 1, [event("A", 0, None)]))
-
-    assert tally.bytes.get("t") is None
-
-
-def test_round_is_timed_while_it_runs_and_when_it_has_ended() -> None:
-    tally = Tally()
-    assert tally.rounds is None
-    tally.begin_round(3.0)
-    assert tally.round_began == 3.0
-    tally.end_round(5.0)
-
-    assert tally.round_began is None
-    assert tally.rounds is not None
-    assert (tally.rounds.histogram().count, tally.rounds.histogram().sum) == (1, 2.0)
 
 
 def watch(

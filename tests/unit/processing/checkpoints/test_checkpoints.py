@@ -1,42 +1,42 @@
 """Checkpoints: positions are kept under an owner, moved and compared, and streams kept by name."""
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given, strategies
 
-from penstock.errors import BadParameter, CheckpointMoved
-from penstock.processing.checkpoints.checkpoint import Advance, Move
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.errors import BadParameter
 from penstock.processing.checkpoints.position import check_moves, is_before, waits_from
 from penstock.processing.checkpoints.stream_name import digest, kept, name_of
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
 
 
-def test_positions_are_stored_where_they_are_expected() -> None:
-    checkpoints = MemoryCheckpoints("orders")
-    checkpoints.commit(Advance({"a": Move(None, 3), "b": Move(None, "x")}))
-    checkpoints.commit(Advance({"a": Move(3, 5)}))
-
-    assert checkpoints.positions() == {"a": 5, "b": "x"}
-
-
-def test_second_owner_is_refused_and_nothing_is_half_done() -> None:
-    checkpoints = MemoryCheckpoints("orders")
-    checkpoints.commit(Advance({"a": Move(None, 3)}))
-
-    with pytest.raises(CheckpointMoved, match="orders: the checkpoint of 'a' is at 3; this processor has left it at 2"):
-        checkpoints.commit(Advance({"b": Move(None, 1), "a": Move(2, 4)}))
-    assert checkpoints.positions() == {"a": 3}
-
-
-def test_position_moves_to_positions_of_its_form_alone() -> None:
+def test_position_moves_to_positions_of_its_form() -> None:
     before = {"a": 30, "b": "1:30", "c": "part-7"}
     check_moves({"a": 0, "b": "2:0", "c": "part-1"}, before, adds=False)
     check_moves({"a": "7"}, before, adds=False)
     check_moves({"d": "1:0"}, before, adds=True)
-    for tranche, position in {"a": "1:0", "b": 3, "c": 3, "d": 1}.items():
-        with pytest.raises(BadParameter):
-            check_moves({tranche: position}, before, adds=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "position", "told"),
+    [
+        *((before, wrong, r"a whole number from 0, or a text of at least one character, for t")
+          for before in (None, 30) for wrong in (None, True, 1.5, -1, "", [1])),
+        (30, "x", "a whole number, as 30 is, which stands at t"),
+        (30, "1:7", "a whole number, as 30 is"),
+        ("1:30", 7, "EPOCH:OFFSET, as '1:30' is"),
+        ("1:30", "7", "EPOCH:OFFSET, as '1:30' is"),
+        ("abc", 7, "a text of the source's own, as 'abc' is"),
+        (None, 7, r"one that has a position: \[\]"),
+    ],
+    ids=lambda given: repr(given)[:20],
+)  # fmt: skip
+def test_position_of_another_form_is_refused(before: Position | None, position: Any, told: str) -> None:
+    kept = {} if before is None else {"t": before}
+    with pytest.raises(BadParameter, match=f"(position|tranche) (is missing|is .*); allowed: {told}"):
+        check_moves({"t": position}, kept, adds=False)
 
 
 def test_positions_are_compared_by_their_numbers() -> None:

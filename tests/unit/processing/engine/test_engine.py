@@ -1,4 +1,3 @@
-from collections import Counter
 from collections.abc import Iterable
 from random import Random
 
@@ -103,49 +102,6 @@ def test_waiting_repeat_holds_its_batch_until_it_is_done() -> None:
     assert running.positions() == {"t": 3}
 
 
-def test_poisoned_stream_holds_the_position_and_no_other_stream() -> None:
-    """Five streams, one of which fails from its eighth event on, and a read-ahead of four batches of ten."""
-    running = engine(batches_ahead=4)
-    events = [Thing(f"S{at % 5}", at) for at in range(400)]
-    done_by: dict[str, list[int]] = {f"S{number}": [] for number in range(5)}
-    poison = 1 + 7 * 5
-    now = 0.0
-    for _ in range(50):
-        now += 1.0
-        while running.room("t"):
-            begin = int(running.tranche("t").read)
-            running.ingest(batch(begin + 10, events[begin : begin + 10]), now)
-        for call in running.take(8, now):
-            late = [item.index for item in call.events if call.stream == "S1" and item.index >= poison]
-            if late and late[0] == call.index:
-                running.settle(call, BROKEN, now, 0.001)
-            else:
-                to = late[0] if late else call.next
-                running.settle(call, done_to(to), now, 0.001)
-                done_by[call.stream] += [item.index for item in call.events if item.index < to]
-
-    assert running.positions() == {"t": 30}
-    assert running.tranche("t").read == 70
-    assert running.room("t") == 0
-    assert [len(done_by[f"S{number}"]) for number in range(5)] == [14, 7, 14, 14, 14]
-    figures = running.busy.figures(now)["failing"]
-    assert figures.streams == 1
-    assert figures.attempts == 6
-    assert figures.oldest_seconds > 40
-
-    while running.room("t") or not running.is_idle:  # Repaired.
-        now += 100.0
-        while running.room("t") and running.tranche("t").read < 400:  # type: ignore[operator]
-            begin = int(running.tranche("t").read)
-            running.ingest(batch(begin + 10, events[begin : begin + 10]), now)
-        for name, found in handle_all(running, now):
-            done_by[name] += found
-        if running.positions() == {"t": 400}:
-            break
-    assert sorted(index for found in done_by.values() for index in found) == [*range(400)]
-    assert running.busy.figures(now)["failing"].streams == 0
-
-
 def test_held_tranche_holds_back_no_other_tranche() -> None:
     running = engine("a", "b")
     running.ingest(batch(1, [Thing("A", 0)], "a"), 0.0)
@@ -154,21 +110,6 @@ def test_held_tranche_holds_back_no_other_tranche() -> None:
     handle_all(running)
 
     assert running.positions() == {"a": 0, "b": 1}
-
-
-def test_parked_stream_holds_back_no_other_and_its_later_events_wait_with_it() -> None:
-    running = begin(3, "S1E0", "S1E1", "S2E2", attempts_max=2, exhausted="park")
-    for now in (0.0, 10.0):
-        settle(running, [call for call in running.take(8, now) if call.stream == "S1"], BROKEN, now)
-    settle(running, list(running.busy.active.values()))
-    running.ingest(batch(5, things("S1E3", "S2E4")), 20.0)
-
-    assert handle_all(running, 20.0) == [("S2", [4])]
-    assert running.positions() == {"t": 5}
-    parked = running.parking.streams["S1"]["t"]
-    assert (parked.index, parked.next, parked.events, parked.attempts, parked.since) == (0, 4, 3, 2, 0)
-    assert (parked.tag, parked.detail) == ("ValueError", "it cannot be")
-    assert running.busy.figures(20.0)["failing"].streams == 0
 
 
 def test_event_beyond_its_attempts_stops_the_processor() -> None:
@@ -197,11 +138,12 @@ def test_delays_grow_while_a_stream_fails_and_start_over_after_a_success() -> No
     assert running.due == now + 1.0
 
 
-def test_failing_streams_leave_most_handlers_to_healthy_ones() -> None:
+@pytest.mark.parametrize("result", [BROKEN, retry(1.0)], ids=["failing", "stalled"])
+def test_streams_in_trouble_leave_most_handlers_to_healthy_ones(result: Outcome | Failure) -> None:
     running = engine(concurrency=8)
     running.ingest(batch(20, [Thing(f"F{n}", n) for n in range(20)]), 0.0)
     for _ in range(3):
-        settle(running, running.take(8, 0.0), BROKEN)
+        settle(running, running.take(8, 0.0), result)
     running.ingest(batch(60, [Thing(f"H{n}", n) for n in range(20, 60)]), 10.0)
 
     calls = running.take(8, 10.0)
@@ -263,7 +205,8 @@ def test_overdue_call_that_succeeds_has_succeeded() -> None:
     assert running.busy.figures(8.0)["failing"].streams == 0
 
 
-def test_dense_stream_is_parked_in_each_of_its_tranches() -> None:
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["", "the first tranche is given up meanwhile"])
+def test_dense_stream_is_parked_in_each_of_its_tranches(*, is_given_up: bool) -> None:
     running = engine("a", "b", is_dense=True, attempts_max=1, exhausted="park")
     running.ingest(batch(3, things("S1E0", "S1E1"), "a"), 0.0)
     running.ingest(batch(5, things("S1E2"), "b"), 0.0)
@@ -275,27 +218,11 @@ def test_dense_stream_is_parked_in_each_of_its_tranches() -> None:
     running.retry("S1")
     [first] = running.replays()
     running.replay(first, batch(3, things("S1E0", "S1E1"), "a"), 0.0)
-    assert handle_all(running) == [("S1", [0, 1])]
+    if is_given_up:
+        running.close("a")
+        running.forget("a")
+    assert handle_all(running) == ([] if is_given_up else [("S1", [0, 1])])
     [second] = running.replays()
-    running.replay(second, batch(5, things("S1E2"), "b"), 0.0)
-    assert handle_all(running) == [("S1", [2])]
-    assert not running.parking.streams
-
-
-def test_retried_stream_whose_page_goes_with_its_tranche_continues_in_the_others() -> None:
-    running = engine("a", "b", is_dense=True, attempts_max=1, exhausted="park")
-    running.ingest(batch(3, things("S1E0", "S1E1"), "a"), 0.0)
-    running.ingest(batch(5, things("S1E2"), "b"), 0.0)
-    settle(running, running.take(1, 0.0), BROKEN)
-    running.retry("S1")
-    [first] = running.replays()
-    running.replay(first, batch(3, things("S1E0", "S1E1"), "a"), 0.0)
-
-    running.close("a")
-    running.forget("a")
-
-    [second] = running.replays()
-    assert second.tranche == "b"
     running.replay(second, batch(5, things("S1E2"), "b"), 0.0)
     assert handle_all(running) == [("S1", [2])]
     assert not running.parking.streams
@@ -494,20 +421,6 @@ def test_dropped_retry_is_not_taken_for_later_events() -> None:
 
     assert handle_all(running) == [("S1", [5])]
     assert running.positions() == {"t": 1, "u": 1}
-
-
-def test_stalled_streams_leave_most_handlers_to_healthy_ones() -> None:
-    running = engine(concurrency=4)
-    running.ingest(batch(4, [Thing(f"D{n}", n) for n in range(4)]), 0.0)
-    settle(running, running.take(4, 0.0), retry(0.0))
-    running.ingest(batch(104, [Thing(f"H{n}", n) for n in range(4, 104)]), 0.0)
-    seen: Counter[str] = Counter()
-    for _ in range(40):  # Of 160 calls so much as 100 are for the healthy, once each.
-        calls = running.take(4, 0.0)
-        seen.update(call.stream[0] for call in calls)
-        for call in calls:
-            running.settle(call, retry(0.0) if call.stream[0] == "D" else done(), 0.0, 0.0)
-    assert seen["H"] == 100
 
 
 def test_all_streams_are_remembered_where_all_events_are_required() -> None:

@@ -9,7 +9,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
 from penstock.processing.engine.parked import Parked
 from penstock.processing.engine.rules import Rules
-from tests.unit.processing.engine.items import batch, begin, engine, indices, settle_next, things
+from tests.unit.processing.engine.items import Thing, batch, begin, engine, indices, settle_next, things
 
 BROKEN = Failure("ValueError", "it cannot be")
 
@@ -42,40 +42,23 @@ def test_stream_dropped_between_two_attempts_is_in_no_trouble() -> None:
     assert running.known() == set()
 
 
-@pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
-def test_outcome_of_a_call_whose_stream_was_dropped_is_ignored(result: Outcome | Failure) -> None:
-    running, call = park_and_retry(attempts_max=1)
-    running.drop("S1")
-    running.settle(call, result, 0.0, 0.001)
-
-    assert list_troubles(running) == []
-    assert running.known() == set()
-
-
-@pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
-def test_events_behind_a_call_whose_stream_was_dropped_begin_with_the_first_attempt(result: Outcome | Failure) -> None:
-    running, call = park_and_retry(attempts_max=1)
-    running.drop("S1")
-    running.ingest(batch(2, things("S1E1")), 0.0)
-    running.settle(call, result, 0.0, 0.001)
-
-    [new] = running.take(1, 0.0)
-    assert (indices(new), new.attempt) == ([1], 1)
-    assert list_troubles(running) == []
-
-
-@pytest.mark.parametrize("new", [[], things("S1E1")])
-def test_hanging_call_of_a_dropped_stream_parks_nothing(new: list[object]) -> None:
+@pytest.mark.parametrize("is_overdue", [False, True], ids=["in time", "overdue"])
+@pytest.mark.parametrize("new", [[], things("S1E1")], ids=["nothing follows", "an event follows"])
+@pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()], ids=["failed", "deferred", "done"])
+def test_outcome_of_a_call_whose_stream_was_dropped_is_ignored(
+    result: Outcome | Failure, new: list[Thing], *, is_overdue: bool
+) -> None:
     running, call = park_and_retry(attempts_max=1, timeout=1.0)
     running.drop("S1")
     running.ingest(batch(2, new), 0.0)
-
-    assert running.overdue(5.0) == [call]
+    if is_overdue:
+        assert running.overdue(5.0) == [call]
+    running.settle(call, result, 6.0, 6.0)
 
     assert not running.parking.streams
     assert list_troubles(running) == []
-    running.settle(call, BROKEN, 6.0, 6.0)
-    assert [indices(each) for each in running.take(8, 6.0)] == ([[1]] if new else [])
+    assert running.known() == ({"S1"} if new else set())
+    assert [(indices(each), each.attempt) for each in running.take(8, 6.0)] == ([([1], 1)] if new else [])
 
 
 def test_events_skipped_by_a_retry_are_not_handed_out_later() -> None:
@@ -99,7 +82,7 @@ def test_skip_of_events_that_have_come_is_not_remembered() -> None:
     assert running.known() == set()
 
 
-def test_parked_stream_that_was_not_kept_is_not_fresh_when_its_tranche_returns() -> None:
+def test_parked_stream_of_a_released_tranche_is_not_kept_nor_fresh_when_it_returns() -> None:
     running = engine("a", "b", attempts_max=1, exhausted="park")
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     running.ingest(batch(1, things("S2E0"), "b"), 0.0)
@@ -108,23 +91,12 @@ def test_parked_stream_that_was_not_kept_is_not_fresh_when_its_tranche_returns()
     kept_by_another = running.parking.streams["S1"]["a"]
 
     running.forget("a")
+    assert running.parking.changes().keys() == {("S2", "b")}, "else what another has parked would be taken away"
     running.open("a", 1)
     running.parking.load([kept_by_another])
 
     assert not running.parking.is_fresh("S1"), "else nobody could have it tried again"
     assert running.parking.is_fresh("S2"), "its tranche was never another's"
-
-
-def test_parked_stream_of_a_released_tranche_is_not_kept() -> None:
-    running = engine("a", "b", attempts_max=1, exhausted="park")
-    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
-    running.ingest(batch(1, things("S2E0"), "b"), 0.0)
-    for call in running.take(2, 0.0):
-        running.settle(call, BROKEN, 0.0, 0.001)
-
-    running.forget("a")
-
-    assert running.parking.changes().keys() == {("S2", "b")}, "else what another has parked would be taken away"
 
 
 def make_required_engine(*tranches: str) -> Engine:

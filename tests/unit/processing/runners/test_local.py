@@ -3,7 +3,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,14 +13,13 @@ import pytest
 
 from penstock.errors import (
     BadParameter,
-    CheckpointMoved,
     HandlerFailed,
     OutcomeUnknown,
     ProcessorUnhealthy,
     Unavailable,
 )
 from penstock.processing.async_batcher import AsyncBatcher
-from penstock.processing.checkpoints.checkpoint import Advance, Move, Request
+from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.health import Health
@@ -30,8 +28,8 @@ from penstock.processing.engine.parked import Place
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
+from tests.processing.office import SOON_SECONDS, until
 
-SOON_SECONDS = 300.0
 QUICK = Backoff(first_seconds=0.01, max_seconds=0.05)
 
 
@@ -91,47 +89,6 @@ def test_repeated_commit_failures_are_logged_less_and_less_often(
     assert checkpoints.positions() == {"0": 30}
 
 
-def test_coroutine_handler_runs_many_calls_at_once_in_an_event_loop(source: MemorySource) -> None:
-    together = 0
-    all_are_there = asyncio.Event()
-
-    async def handle(stream: str, events: Sequence[Any]) -> None:
-        nonlocal together
-        together += 1
-        if together == 20:
-            all_are_there.set()
-        await asyncio.wait_for(all_are_there.wait(), SOON_SECONDS)
-
-    append_events(source, 20, 20)
-    with Local(handle, source, rules=Rules(concurrency=20)) as running:
-        running.wait_until_caught_up(SOON_SECONDS)
-
-    assert running.engine.handled == 20
-
-
-def test_failing_stream_is_retried_and_holds_back_no_other(source: MemorySource) -> None:
-    seen: list[int] = []
-    is_mended = threading.Event()
-
-    def handle(stream: str, events: Sequence[Any]) -> None:
-        if stream == "S0" and not is_mended.is_set():
-            raise ValueError("broken")
-        seen.extend(event.data for event in events)
-
-    append_events(source, 4, 40)
-    checkpoints = MemoryCheckpoints()
-    with Local(handle, source, checkpoints=checkpoints, rules=Rules(backoff=QUICK), commit_interval=0.0) as running:
-        while len(seen) < 30:
-            threading.Event().wait(0.005)
-        assert "S0" in running.engine.busy.failing
-        assert checkpoints.positions().get("0", 0) == 0
-        is_mended.set()
-        running.wait_until_caught_up(SOON_SECONDS)
-
-    assert sorted(seen) == [*range(40)]
-    assert checkpoints.positions() == {"0": 40}
-
-
 def test_hanging_handler_holds_back_its_own_stream_alone(source: MemorySource) -> None:
     seen: list[int] = []
     let_go = threading.Event()
@@ -143,8 +100,7 @@ def test_hanging_handler_holds_back_its_own_stream_alone(source: MemorySource) -
 
     append_events(source, 4, 40)
     with Local(handle, source, rules=Rules(concurrency=1, timeout=0.05, backoff=QUICK)) as running:
-        while len(seen) < 30:
-            threading.Event().wait(0.005)
+        until(lambda: len(seen) == 30)
         assert running.engine.busy.failing["S0"].tag == "timeout"
         let_go.set()
         running.wait_until_caught_up(SOON_SECONDS)
@@ -186,13 +142,6 @@ def test_error_that_ends_a_processor_is_raised_to_waiters_and_by_stop(source: Me
         running.stop()
 
 
-@pytest.mark.parametrize("name", ["commit_interval", "stats_interval"])
-@pytest.mark.parametrize("value", [-1, float("nan"), "5", True], ids=repr)
-def test_impossible_times_are_refused_at_once(source: MemorySource, name: str, value: Any) -> None:
-    with pytest.raises(BadParameter, match=rf"{name} is {value!r}; allowed: "):
-        Local(keep_in([]), source, **{name: value})
-
-
 @pytest.mark.parametrize("state", ["failing", "stalled"])
 def test_stream_without_progress_for_too_long_ends_the_processor(source: MemorySource, state: str) -> None:
     def handle(_: str, __: Sequence[Any]) -> Any:
@@ -213,29 +162,6 @@ def test_stream_without_progress_for_too_long_ends_the_processor(source: MemoryS
         running.stop()
 
 
-def test_another_owner_ends_the_processor(source: MemorySource) -> None:
-    checkpoints = MemoryCheckpoints("orders")
-    source.append("S0", [1])
-    running = Local(keep_in([]), source, checkpoints=checkpoints).start()
-    running.wait_until_caught_up(SOON_SECONDS)
-    checkpoints.commit(Advance({"0": Move(1, 7)}))
-    source.append("S0", [1])
-
-    with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
-        running.wait_until_caught_up(SOON_SECONDS)
-
-
-def test_failed_source_ends_the_processor(source: MemorySource) -> None:
-    class Broken(MemorySource):
-        def read(self, *_: Any) -> Any:
-            raise OSError("gone")
-
-    broken = Broken()
-    broken.append("S0", [1])
-    with pytest.raises(OSError, match="gone"), Local(keep_in([]), broken) as running:
-        running.wait_until_caught_up(SOON_SECONDS)
-
-
 def test_wait_has_a_timeout(source: MemorySource) -> None:
     let_go = threading.Event()
     source.append("S0", [1])
@@ -243,22 +169,6 @@ def test_wait_has_a_timeout(source: MemorySource) -> None:
         with pytest.raises(Unavailable, match=r"the processor has not caught up within 0.05 s"):
             running.wait_until_caught_up(0.05)
         let_go.set()
-
-
-def test_wait_for_the_end_tells_if_it_has_come(source: MemorySource) -> None:
-    is_broken = threading.Event()
-
-    def handle(stream: str, events: Sequence[Any]) -> None:
-        if is_broken.is_set():
-            raise ValueError("broken")
-
-    running = Local(handle, source, rules=Rules(attempts_max=1)).start()
-    assert not running.wait(0.01)
-    is_broken.set()
-    source.append("S0", [1])
-    assert running.wait(SOON_SECONDS)
-    with pytest.raises(HandlerFailed):
-        running.stop()
 
 
 def test_signal_during_a_wait_ends_the_processor_with_a_commit() -> None:
@@ -282,45 +192,13 @@ finally:
     assert done.stdout == "{'0': 1}\n"
 
 
-class Unspeakable(Exception):
-    """Fails to say what it is."""
-
-    def __str__(self) -> str:
-        raise AttributeError("response")
-
-
-@pytest.mark.parametrize("is_awaited", [False, True], ids=["thread", "coroutine"])
-def test_error_that_would_end_a_thread_or_a_task_holds_back_its_own_stream_alone(
-    source: MemorySource, is_awaited: bool
-) -> None:
-    seen: list[int] = []
-    errors: list[BaseException] = [SystemExit(1), asyncio.CancelledError(), KeyboardInterrupt(), Unspeakable()]
-
-    def handle(stream: str, events: Sequence[Any]) -> None:
-        if stream == "S1" and errors:
-            raise errors.pop()
-        keep_in(seen)(stream, events)
-
-    async def awaited(stream: str, events: Sequence[Any]) -> None:
-        handle(stream, events)
-
-    append_events(source, 3, 30)
-    rules = Rules(backoff=QUICK, concurrency=1)
-    with Local(awaited if is_awaited else handle, source, rules=rules) as running:
-        running.wait_until_caught_up(SOON_SECONDS)
-    assert sorted(seen) == [*range(30)]
-    names = ("SystemExit", "CancelledError", "KeyboardInterrupt", "Unspeakable")
-    assert running.engine.busy.failures == dict.fromkeys(names, 1)
-
-
 def test_failed_last_commit_is_logged_as_the_last(
     source: MemorySource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_SECONDS", 0.01)
     append_events(source, 1, 1)
     with Local(keep_in(seen := []), source, checkpoints=Unanswering(failures=99), commit_interval=60.0):
-        while not seen:
-            time.sleep(0.001)
+        until(lambda: seen)
     [last] = [each for each in caplog.messages if "the last commit has failed" in each]
     assert "what is done since comes again: it is unknown whether the request was carried out: no answer" in last
 
@@ -334,18 +212,13 @@ def test_slow_last_commit_is_not_repeated_for_long(source: MemorySource, monkeyp
     assert checkpoints.left == 97
 
 
-def test_processor_that_has_just_begun_is_shown_as_running(source: MemorySource) -> None:
-    with Local(keep_in([]), source) as running:
-        running.wait_until_caught_up(SOON_SECONDS)
-        assert running.snapshot.is_running
-
-
 def test_snapshot_is_renewed_while_events_come_and_while_none_come(source: MemorySource) -> None:
     with Local(keep_in([]), source) as running:
         for number in range(10):  # An event wakes the loop at any time between its looks.
             source.append("S", [number])
         until(lambda: running.snapshot.handled == 10)
         last = running.snapshot
+        assert last.is_running
         until(lambda: running.snapshot.age_seconds() < last.age_seconds())
 
 
@@ -536,36 +409,28 @@ def test_all_events_can_be_required_only_from_the_beginning_on(source: MemorySou
         again.stop()
 
 
-def test_concurrent_coroutines_are_limited(source: MemorySource) -> None:
+def test_coroutines_run_beside_each_other_up_to_their_limit(source: MemorySource) -> None:
     active, most = 0, 0
     seen: list[int] = []
+    all_are_there = asyncio.Event()
 
     async def handle(stream: str, events: Sequence[Any]) -> None:
         nonlocal active, most
         active += 1
         most = max(most, active)
-        await asyncio.sleep(0.01 if events[0].index else 0.0)  # The first are short: so calls are handed out ahead.
+        if active == 8:
+            all_are_there.set()
+        if events[0].index:  # The first are short: so calls are handed out ahead.
+            await asyncio.wait_for(all_are_there.wait(), SOON_SECONDS)
+            await asyncio.sleep(0.01)
         active -= 1
         keep_in(seen)(stream, events)
 
     append_events(source, 20, 60)
-    with Local(handle, source, rules=Rules(concurrency=2, events_per_call=1)) as running:
+    with Local(handle, source, rules=Rules(concurrency=8, events_per_call=1)) as running:
         running.wait_until_caught_up(SOON_SECONDS)
     assert sorted(seen) == [*range(60)]
-    assert most == 2
-
-
-def test_stream_without_progress_holds_back_no_other(source: MemorySource) -> None:
-    is_done = threading.Event()
-
-    def handle(stream: str, events: Sequence[Any]) -> Any:
-        if stream == "S1":
-            is_done.set()
-        return retry(0.0) if stream == "S0" else None
-
-    append_events(source, 2, 2)
-    with Local(handle, source, rules=Rules(concurrency=1)):
-        assert is_done.wait(SOON_SECONDS)
+    assert most == 8
 
 
 class HeldCheckpoints(MemoryCheckpoints):
@@ -610,47 +475,6 @@ def test_event_of_a_parked_stream_that_comes_during_its_commit_waits_with_it(sou
     with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
         until(lambda: not checkpoints.parked())
     assert sorted(seen) == [0, 1, 2, 3]
-
-
-class StaleCheckpoints(MemoryCheckpoints):
-    """Tells, while a stream is tried again, what was asked for before that, when it has been tried in vain."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_tried, self.has_asked = threading.Event(), False
-
-    def requests(self) -> Mapping[Place, Request]:
-        found = super().requests()
-        if found and self.has_asked:
-            assert self.is_tried.wait(SOON_SECONDS)
-        self.has_asked |= bool(found)
-        return found
-
-
-def test_request_is_carried_out_once(source: MemorySource) -> None:
-    checkpoints = StaleCheckpoints()
-    attempts: list[int] = []
-
-    def handle(stream: str, events: Sequence[Any]) -> None:
-        attempts.append(events[0].index)
-        raise ValueError("broken")
-
-    source.append("S1", [0])
-    rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first_seconds=0.02, max_seconds=0.02))
-    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running:
-        running.wait_until_caught_up(SOON_SECONDS)
-        checkpoints.ask("S1", "retry")
-        until(lambda: running.engine.parking.is_fresh("S1") and len(attempts) == 6)
-        checkpoints.is_tried.set()
-        until(lambda: [each.attempts for each in checkpoints.parked()] == [6])
-    assert len(attempts) == 6
-
-
-def until(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON_SECONDS
-    while not check():
-        assert time.monotonic() < deadline, "that has not come"
-        time.sleep(0.005)
 
 
 class Away(MemorySource):

@@ -28,13 +28,6 @@ def test_name_matches_as_a_whole_and_an_expression_any_part() -> None:
     assert str(names) == r"kinds: ^order\.placed\Z, ^paid, refund, not ^paid\.late\Z"
 
 
-def test_empty_names_allow_all() -> None:
-    assert not Names("kinds")
-    assert Names("kinds").allow("x")
-    assert not Names("kinds", (), ["x"]).allow("x")
-    assert Names("kinds", (), ["x"]).allow("y")
-
-
 def test_impossible_names_are_refused() -> None:
     with pytest.raises(BadParameter, match="except_kinds is '\\(a'; allowed: a name, or a regular expression"):
         Names("kinds", (), ["(a"])

@@ -36,14 +36,6 @@ def test_each_append_is_a_batch_and_events_of_a_stream_are_numbered_on() -> None
     assert source.read({"0": Want(second.end, 1)}, 0.0) == []
 
 
-def test_tranche_exists_once_something_is_appended_to_it() -> None:
-    source = MemorySource("a")
-    source.append("S1", [1], tranche="b")
-
-    assert source.tranches() == ["a", "b"]
-    assert [batch.tranche for batch in source.read({"a": Want(0, 9), "b": Want(0, 9)}, 0.0)] == ["b"]
-
-
 def test_slow_value_is_awaited_for_a_limited_time_and_comes_with_a_later_call() -> None:
     ready, calls = threading.Event(), []
 
@@ -60,43 +52,6 @@ def test_slow_value_is_awaited_for_a_limited_time_and_comes_with_a_later_call() 
     assert pulling.take(0.0) == 2, "to wait for nothing is to wait until it comes"
     pulling.close()
     assert threading.current_thread() not in calls
-
-
-def test_raised_error_is_raised_once_and_the_call_repeated() -> None:
-    answers = iter([ValueError("broken"), 7])
-
-    def pull() -> int:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    pulling = Pulling(pull)
-    with pytest.raises(ValueError, match="broken"):
-        pulling.take(0.0)
-    assert pulling.take(0.0) == 7
-    with pytest.raises(StopIteration):
-        pulling.take(0.0)
-
-
-def test_waiter_is_woken_by_close() -> None:
-    found: list[object] = []
-    blocked, is_called = threading.Event(), threading.Event()
-
-    def pull() -> int:
-        is_called.set()
-        blocked.wait(300)
-        return 1
-
-    pulling = Pulling(pull)
-    waiting = threading.Thread(target=lambda: found.append(pulling.take(0.0)))
-    waiting.start()
-    is_called.wait(300)
-    pulling.close()
-    waiting.join(300)
-    blocked.set()
-    assert found == [None]
-    assert pulling.take(0.0) is None
 
 
 def event(number: int) -> StreamEvent:
@@ -180,8 +135,6 @@ def test_iterable_is_read_once() -> None:
         source.reread("0", Want(0, 1))
     with pytest.raises(BadParameter, match="the source gives its events once"):
         Inline(Seen(), IterableSource([]), rules=Rules(exhausted="park", attempts_max=1))
-    with pytest.raises(BadParameter, match="batches is 'dict'; allowed: an iterable of lists of events"):
-        IterableSource({})
 
 
 @pytest.mark.parametrize(

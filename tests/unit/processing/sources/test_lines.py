@@ -9,76 +9,30 @@ import zstandard
 
 from penstock.errors import BadParameter, EventsLost, InvalidRecord
 from penstock.processing.sources import line_file as line_file_module
-from penstock.processing.sources.decompressed import open_file
 from penstock.processing.sources.file_names import FileNames
-from penstock.processing.sources.line_events import LineEvents
-from penstock.processing.sources.line_file import Line, LineFile
+from penstock.processing.sources.line_file import LineFile
 from penstock.processing.sources.line_place import LinePlace
 from tests.failing import has_code
 
 
-def test_name_without_links_is_chosen_in_any_order(tmp_path: Path) -> None:
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "whole" / "x").touch()
-    (tmp_path / "a").symlink_to(tmp_path / "whole")
-    assert FileNames([f"{tmp_path}/a/x", f"{tmp_path}/**/x"]).now() == [f"{tmp_path}/whole/x"]
-
-
-def test_first_of_several_links_is_chosen_and_kept_while_it_exists(tmp_path: Path) -> None:
+def test_file_has_its_name_without_links_else_the_first_link_while_that_exists(tmp_path: Path) -> None:
     elsewhere, folder = tmp_path / "x", tmp_path / "folder"
     elsewhere.touch()
-    folder.mkdir()
+    (folder / "sub").mkdir(parents=True)
     (folder / "b").symlink_to(elsewhere)
-    names = FileNames([f"{folder}/*"])
-    assert names.now() == [f"{folder}/b"]
+    names = FileNames([f"{folder}/*", f"{folder}/none"])
+    assert names.now() == [f"{folder}/b"], "folders and missing files are left out"
     (folder / "a").symlink_to(elsewhere)
     assert names.now() == [f"{folder}/b"]
     (folder / "b").unlink()
     assert names.now() == [f"{folder}/a"]
-
-
-def test_files_of_one_content_are_two(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).write_text("1")
-    assert FileNames([f"{tmp_path}/*"]).now() == [f"{tmp_path}/a", f"{tmp_path}/b"]
-
-
-def test_directories_and_missing_files_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    assert FileNames([f"{tmp_path}/*", f"{tmp_path}/none"]).now() == []
+    assert FileNames([f"{folder}/*", f"{tmp_path}/*"]).now() == [f"{elsewhere}"]
 
 
 def test_name_that_a_checkpoint_cannot_hold_is_refused(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.ndjson")).touch()
     with pytest.raises(BadParameter, match=r"udcff.ndjson.*; allowed: files whose names are UTF-8"):
         FileNames([f"{tmp_path}/*"]).now()
-
-
-TEXT = b"".join(b"line %d\n" % number for number in range(100_000))
-
-
-@pytest.mark.parametrize(
-    ("name", "raw"),
-    [
-        ("a", TEXT),
-        ("a.gz", gzip.compress(TEXT[:999]) + gzip.compress(TEXT[999:])),
-        ("a.zst", zstandard.compress(TEXT[:999]) + zstandard.compress(TEXT[999:])),
-        ("b.zst", b""),
-    ],
-)
-def test_compressed_file_is_read_decompressed(tmp_path: Path, name: str, raw: bytes) -> None:
-    path = tmp_path / name
-    path.write_bytes(raw)
-    with open_file(path) as file:
-        assert b"".join(iter(file.readline, b"")) == (TEXT if raw else b"")
-
-
-@pytest.mark.parametrize(("name", "compress"), [("a.gz", gzip.compress), ("a.zst", zstandard.compress)])
-def test_truncated_compressed_file_is_noticed(tmp_path: Path, name: str, compress: object) -> None:
-    path = tmp_path / name
-    path.write_bytes(compress(TEXT)[:-9])  # type: ignore[operator]
-    with open_file(path) as file, pytest.raises((EOFError, OSError)):
-        file.read()
 
 
 @pytest.fixture
@@ -102,17 +56,6 @@ def test_lines_are_read_on_from_any_place(path: Path) -> None:
     )  # fmt: skip
     assert [line.raw for line in file.read(LinePlace(8, 3), 1).lines] == [b"22"], "and again"
     file.close()
-
-
-def test_growing_file_ends_with_its_last_whole_line(path: Path) -> None:
-    file = LineFile(path, follow=True)
-    found = file.read(LinePlace(), 9)
-    assert ([line.raw for line in found.lines], found.end.offset, found.is_last) == ([b"1", b"22"], 11, True)
-    assert not file.has_more(found.end)
-    with path.open("ab") as more:
-        more.write(b"3\n")
-    assert file.has_more(found.end)
-    assert [line.raw for line in file.read(found.end, 9).lines] == [b"3333"]
 
 
 @pytest.mark.parametrize("name", ["lines", "lines.gz", "lines.zst"])
@@ -172,19 +115,6 @@ def test_little_is_read_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = file.read(LinePlace(), 9)
     assert ([line.raw for line in found.lines], found.is_last) == ([b"1"], False)
     file.close()
-
-
-def test_line_is_an_event_at_its_first_byte() -> None:
-    event = LineEvents(["id", "n"], ["type"]).event(Line(LinePlace(100, 3), b'{"id":"a","n":1,"type":"x"}'), "f")
-
-    assert (event.stream, event.index, event.kind, event.tranche) == ("a-1", 100, "x", "f")
-    assert (event.raw, event.data["n"]) == (b'{"id":"a","n":1,"type":"x"}', 1)
-
-
-@pytest.mark.parametrize("raw", [b"{", b'"\xff"', b"[" * 100_000, b"1", b'{"id":true}'])
-def test_malformed_line_is_named(raw: bytes) -> None:
-    with pytest.raises(InvalidRecord, check=has_code("invalid-line"), match="f, line 4: "):
-        LineEvents(["id"], None).event(Line(LinePlace(100, 3), raw), "f")
 
 
 def test_line_place_is_decoded_from_its_text() -> None:

@@ -7,18 +7,6 @@ EVENT = StreamEvent("order-1", 12, "placed", b"{}")
 NUMBERED = StreamEvent("order-1", 12, "placed", b"{}", numbering="order/3@2")
 
 
-def test_written_events_are_found_by_their_group() -> None:
-    headers = origin("order-1", EVENT, "copier")
-    assert place_of({**headers, "a": "b"}, "copier") == (("order-1", ""), 12)
-    assert place_of(headers, "another") is None
-
-
-def test_numbering_of_the_source_is_kept_with_the_events() -> None:
-    headers = origin("order-1", NUMBERED, "copier")
-    assert headers["penstock-numbering"] == "order/3@2"
-    assert place_of(headers, "copier") == (("order-1", "order/3@2"), 12)
-
-
 @pytest.mark.parametrize("left_out", ["penstock-stream", "penstock-index", "penstock-group"])
 def test_events_written_by_others_have_no_origin(left_out: str) -> None:
     headers = {name: value for name, value in origin("order-1", EVENT, "copier").items() if name != left_out}
