@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,16 +138,6 @@ def test_events_that_are_sent_whole_are_not_copied() -> None:
     assert list(track.take(9, 10).events) == [b"4"]
 
 
-def test_events_of_several_reads_are_taken_as_one_batch() -> None:
-    track = PartitionQueue(0, 0.0)
-    track.add(read(0, 1, joined=True))
-    track.add(read(2))
-    track.add(read(4, 5, joined=True))
-
-    assert track.take(4, 10) == OutgoingEvents([b"0", b"1", b"2", b"4"], 5, [0, 1, 2, 4])
-    assert (track.sent, track.waiting) == (5, 1)
-
-
 def test_batches_are_taken_together_up_to_the_window() -> None:
     track = PartitionQueue(0, 0.0)
     track.add(read(*range(7), position=9, joined=True))
@@ -163,41 +152,25 @@ def test_batches_are_taken_together_up_to_the_window() -> None:
     assert (track.waiting, track.size, track.ahead) == (0, 0, 9)
 
 
-def test_offsets_without_events_take_no_room_in_the_window() -> None:
-    track = PartitionQueue(0, 0.0)
-    track.add(read(50, 51, position=60))
+def test_window_begins_at_the_first_event_and_has_offsets_without_events_from_there_on() -> None:
+    for size in (9, 1):
+        track = PartitionQueue(0, 0.0)
+        track.add(read(50, 51, 52, 53, position=60))
 
-    assert track.take(9, 2) == OutgoingEvents([b"50", b"51"], 52)
-    assert (track.committed, track.sent) == (50, 52)
-    assert track.known == 0, "nothing of it is stored"
+        taken = [track.take(9, 2)] if size == 9 else track.take_batches(1, 2)
+        assert (taken[-1].position, track.committed, track.sent, track.known) == (52, 50, 52, 0)
+        assert track.take(9, 20) == OutgoingEvents([b"52", b"53"], 60, [52, 53])
+
+        track.add(read(70, 71, 72, 73))
+        taken = [track.take(9, 12)] if size == 9 else track.take_batches(1, 12)
+        assert taken[-1].position == 72
 
 
 def test_size_counts_the_waiting_events() -> None:
     track = PartitionQueue(0, 0.0)
     track.add(read(10, 11, 12))
     assert track.size == 3 * (EVENT_OVERHEAD + 2)
-    track.take(1, 10)
-    assert track.size == 2 * (EVENT_OVERHEAD + 2)
+    track.take(2, 10)
+    assert track.size == EVENT_OVERHEAD + 2
     track.drop()
-    assert (track.size, track.read) == (0, 11)
-
-
-def test_offsets_without_events_are_not_read_again() -> None:
-    track = PartitionQueue(0, 0.0)
-    track.add(read(3, position=20))
-    track.take(1, 99)
-    assert track.sent == 20
-    track.add(EventChunk([], [], 30))
-
-    track.drop()
-
-    assert (track.sent, track.read) == (20, 30)
-
-
-@pytest.mark.parametrize("at", [0, -1, 1, slice(None), slice(1, None), slice(0, 0)], ids=repr)
-def test_joined_events_are_a_sequence(at: Any) -> None:
-    events = [b"a", b"", b"c"]
-    joined = JoinedEvents(b"a\n\nc", 3)
-
-    assert (len(joined), list(joined)) == (3, events)
-    assert joined[at] == events[at]
+    assert (track.size, track.read) == (0, 12)

@@ -8,7 +8,6 @@ from penstock.core.subscriptions.definition import (
     PARK_AFTER,
     POLICY,
     SEND_COUNT,
-    PartitionStart,
     UnprocessablePolicy,
     complete_subscription,
     read_unprocessable_policy,
@@ -212,12 +211,3 @@ def test_each_of_several_failing_events_is_given_up() -> None:
     _, given_up = play({0, 3, 9}, limit=2, batch_limit=4, streams=30)
 
     assert given_up == [0, 3, 9]
-
-
-def test_stream_below_the_limit_of_failures_starts_as_before() -> None:
-    assert start_partition(2, 7, 0, limit=3, batch_limit=4) == PartitionStart(2, 0, gives_up=False)
-    assert start_partition(2, 7, 9, limit=3, batch_limit=4) == PartitionStart(2, 9, gives_up=False)
-
-
-def test_failures_behind_the_single_events_begin_another_search() -> None:
-    assert start_partition(3, 9, 9, limit=3, batch_limit=4) == PartitionStart(0, 13, gives_up=False)
