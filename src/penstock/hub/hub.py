@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from penstock.core.producers import MODULUS
 from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.hub.activity import COUNT_INTERVAL, Activity
-from penstock.hub.admin.admin import Admin
-from penstock.hub.admin.measuring import Measurement, measure
+from penstock.hub.admin.measuring import DatabaseMonitor
 from penstock.hub.admin.permissions import Permissions
 from penstock.hub.admin.publishers import Publishers
 from penstock.hub.admin.settings import Settings
@@ -26,6 +26,23 @@ from penstock.hub.subscriptions.subscriptions import SubscriptionServices
 from penstock.storage.store import Store
 
 
+class Admin(NamedTuple):
+    """The services of a hub for its operators."""
+
+    settings: Settings
+    """Administrators, blocked applications and event types, features."""
+    permissions: Permissions
+    """Decides who may do what."""
+    tokens: Tokens
+    """The tokens of callers."""
+    publishers: Publishers
+    """Remembers who publishes to which event type."""
+    database: DatabaseMonitor
+    """Checks and measures the database."""
+    sweeper: Sweeper
+    """Removes what was dropped or has expired."""
+
+
 class Hub:
     """An event hub over one store: a bundle of services, one a capability.
 
@@ -41,7 +58,7 @@ class Hub:
         subscriptions: subscriptions, their streams and parked keys.
         groups: consumer groups and their positions.
         registry: event types and schemas.
-        admin: settings, permissions, tokens, sweeping.
+        admin: settings, permissions, tokens, the database, sweeping.
         activity: records what callers do.
     """
 
@@ -67,14 +84,14 @@ class Hub:
         """
         self.store = store
         self.limits = limits
-        self._clock = clock
         self._watch = Watch(store)
         self.activity = Activity(store, clock, count_interval=activity_interval)
         settings = Settings(store, self._apply_settings, clock=clock)
         sweeper = Sweeper(store, clock, expiry.check())
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
-        self.admin = Admin(settings, permissions, tokens, Publishers(store, clock), sweeper)
+        monitor = DatabaseMonitor(store, clock)
+        self.admin = Admin(settings, permissions, tokens, Publishers(store, clock), monitor, sweeper)
         self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
         self._committer = Committer(
             store,
@@ -106,14 +123,6 @@ class Hub:
     def volumes(self) -> Mapping[str, Volume]:
         """Return how much this process has appended, by event type: see `Committer.volumes`."""
         return self._committer.volumes()
-
-    def measure(self) -> Measurement:
-        """Measure what the database holds, for metrics: see `measure`.
-
-        Raises:
-            DatabaseUnavailable: the database cannot be asked.
-        """
-        return measure(self.store, self._clock)
 
     def _settle(self, name: str) -> None:
         """Move the outbox of *name* for the registry, which the log needs first."""

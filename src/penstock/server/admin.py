@@ -165,7 +165,7 @@ def _check_storage(request: Request) -> None:
 
 
 def _storage(state: State) -> dict[str, object]:
-    return {"id": STORAGE, "storage_type": state.hub.store.url.partition(":")[0], "default": True}
+    return {"id": STORAGE, "storage_type": state.hub.admin.database.kind, "default": True}
 
 
 def _timeline(feed: StoredFeed) -> dict[str, object]:

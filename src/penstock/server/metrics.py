@@ -13,20 +13,19 @@ from typing import Any, Final, NamedTuple
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from penstock.hub.admin.measuring import MEASURED_MAX, Measurement
+from penstock.hub.admin.measuring import MEASURED_MAX, ROWS_COUNTED_MAX, Measurement
 from penstock.hub.committer import OTHERS, VOLUMES_MAX
 from penstock.hub.hub import Hub
 from penstock.server.telemetry import NO_ROUTE, AccessLine
 from penstock.storage.admin import StoredToken
 from penstock.storage.groups import GroupMeasurement
 from penstock.storage.log.outbox import OutboxCount
-from penstock.storage.store import ConnectionCounts, Store, StoreSpace
+from penstock.storage.store import ConnectionCounts, StoreSpace
 
 METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 DROPWIZARD: Final = "4.0.0"
 """The version of the JSON format of Dropwizard's metrics library."""
 _KINDS: Final = ("gauges", "counters", "histograms", "meters", "timers")
-ROWS_COUNTED_MAX: Final = 10_000
 
 
 class EventCounter:
@@ -194,16 +193,6 @@ class _Outbox:
             )
 
 
-def count_outbox(store: Store) -> OutboxCount:
-    """Count the rows of the outbox's tables.
-
-    Raises:
-        DatabaseUnavailable: the database cannot be asked.
-    """
-    with store.read() as tx:
-        return tx.outbox.count(ROWS_COUNTED_MAX + 1)
-
-
 class DatabaseFigures(NamedTuple):
     """What the database tells for metrics."""
 
@@ -311,7 +300,7 @@ class Metrics:
             "Requests, publishes and sends that are missing in the hub's own event types.",
             hub.activity.dropped,
         )
-        yield from _collect_connections(hub.store.count_connections())
+        yield from _collect_connections(hub.admin.database.count_connections())
 
 
 def _collect_connections(connections: ConnectionCounts) -> Iterable[Metric]:

@@ -34,7 +34,7 @@ async def ready(request: Request) -> Response:
     """GET /health/ready: tell that the database can be used and has the right tables; 503 otherwise."""
     state = state_of(request)
     await state.start()
-    await state.run(state.hub.store.check)
+    await state.run(state.hub.admin.database.check)
     return json_response({"status": "ready"})
 
 

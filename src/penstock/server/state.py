@@ -28,7 +28,7 @@ from penstock.hub.log.read import UnsettledError
 from penstock.server.authentication.authentication import Authentication
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
 from penstock.server.limits import Limiter
-from penstock.server.metrics import DatabaseFigures, Metrics, count_outbox
+from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.refreshed import Refreshed
 from penstock.wire.query import make_printable
 
@@ -149,9 +149,11 @@ class State:
         self._forget: Callable[[], None] = lambda: None
         self.flights: dict[object, asyncio.Future[Any]] = {}
         """Reads under way for streams, by the events that they need: other streams that need the same wait for them."""
-        self._outbox = Refreshed(lambda: self._ask(lambda hub: count_outbox(hub.store)), timeout=COUNT_TIMEOUT)
+        self._outbox = Refreshed(
+            lambda: self._ask(lambda hub: hub.admin.database.count_outbox()), timeout=COUNT_TIMEOUT
+        )
         self._measured = Refreshed(
-            lambda: self._ask(Hub.measure),
+            lambda: self._ask(lambda hub: hub.admin.database.measure()),
             interval=MEASURE_INTERVAL,
             timeout=COUNT_TIMEOUT,
             kept_seconds=MEASUREMENT_KEPT_SECONDS,

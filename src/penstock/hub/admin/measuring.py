@@ -1,8 +1,4 @@
-"""Measures what the database holds, for metrics: how far consumer groups are behind, and what else piles up.
-
-Each measurement asks the database for everything at once, so the caller decides how often that may happen. The number
-of groups, event types and subscriptions in it is limited; the worst are kept.
-"""
+"""Watches the database of a hub: whether it can be used, and what it holds, for health checks and metrics."""
 
 import time
 from collections.abc import Callable
@@ -12,14 +8,17 @@ from penstock.errors import DatabaseUnavailable, Unavailable
 from penstock.hub.background import Clock
 from penstock.hub.subscriptions.sessions import LEASE_US
 from penstock.storage.groups import GroupMeasurements
+from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.registry import EventTypeMeasurements
-from penstock.storage.store import Store, StoreSpace, Tx
+from penstock.storage.store import ConnectionCounts, Store, StoreSpace, Tx
 from penstock.storage.subscriptions import ParkedMeasurements
 
 MEASURED_MAX: Final = 100
 """A measurement has at most so many groups, event types and subscriptions: metrics have a time series for each."""
 MEASURE_TIMEOUT: Final = 5.0
 """The database ends the statements of a measurement after so long; what they would have told is missing then."""
+ROWS_COUNTED_MAX: Final = 10_000
+"""The outbox's rows are counted up to one more than this."""
 Part = TypeVar("Part")
 
 
@@ -37,32 +36,70 @@ class Measurement(NamedTuple):
     space: StoreSpace | None
 
 
-def measure(store: Store, clock: Clock) -> Measurement:
-    """Measure what *store* holds.
+class DatabaseMonitor:
+    """Checks and measures the database of one hub. Safe to use from many threads.
 
-    Raises:
-        DatabaseUnavailable: the database cannot be asked.
+    Each measurement asks the database for everything at once, so the caller decides how often that may happen. The
+    number of groups, event types and subscriptions in it is limited; the worst are kept.
     """
-    began, at = time.monotonic(), clock()
 
-    def ask(part: Callable[[float], Part]) -> Part | None:
-        try:
-            return part(max(0.001, began + MEASURE_TIMEOUT - time.monotonic()))
-        except DatabaseUnavailable:
-            raise
-        except Unavailable:  # The statement took too long.
-            return None
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
 
-    def read(part: Callable[[Tx], Part]) -> Part | None:
-        def run(timeout: float) -> Part:
-            with store.read(timeout=timeout) as tx:
-                return part(tx)
+    @property
+    def kind(self) -> str:
+        """The scheme of the database's URL: `sqlite` or `postgresql`."""
+        return self._store.url.partition(":")[0]
 
-        return ask(run)
+    def check(self) -> None:
+        """Return if the database can be used and has the tables of this version.
 
-    groups = read(lambda tx: tx.groups.measure(MEASURED_MAX))
-    event_types = read(lambda tx: tx.registry.measure(MEASURED_MAX))
-    parked = read(lambda tx: tx.subscriptions.measure_parked(MEASURED_MAX))
-    sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
-    space = ask(lambda timeout: store.measure_space(timeout=timeout))
-    return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, space)
+        Raises:
+            DatabaseUnsuitable: the tables are not those of this version.
+            DatabaseUnavailable: the database cannot be asked.
+        """
+        self._store.check()
+
+    def count_connections(self) -> ConnectionCounts:
+        """Return how many connections the pool has, by state."""
+        return self._store.count_connections()
+
+    def count_outbox(self) -> OutboxCount:
+        """Count the rows of the outbox's tables, up to `ROWS_COUNTED_MAX` and one.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be asked.
+        """
+        with self._store.read() as tx:
+            return tx.outbox.count(ROWS_COUNTED_MAX + 1)
+
+    def measure(self) -> Measurement:
+        """Measure what the database holds.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be asked.
+        """
+        began, at = time.monotonic(), self._clock()
+
+        def ask(part: Callable[[float], Part]) -> Part | None:
+            try:
+                return part(max(0.001, began + MEASURE_TIMEOUT - time.monotonic()))
+            except DatabaseUnavailable:
+                raise
+            except Unavailable:  # The statement took too long.
+                return None
+
+        def read(part: Callable[[Tx], Part]) -> Part | None:
+            def run(timeout: float) -> Part:
+                with self._store.read(timeout=timeout) as tx:
+                    return part(tx)
+
+            return ask(run)
+
+        groups = read(lambda tx: tx.groups.measure(MEASURED_MAX))
+        event_types = read(lambda tx: tx.registry.measure(MEASURED_MAX))
+        parked = read(lambda tx: tx.subscriptions.measure_parked(MEASURED_MAX))
+        sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
+        space = ask(lambda timeout: self._store.measure_space(timeout=timeout))
+        return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, space)

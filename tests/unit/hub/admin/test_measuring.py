@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import DatabaseUnavailable, Unavailable
 from penstock.hub.admin import measuring
-from penstock.hub.admin.measuring import MEASURE_TIMEOUT, measure
+from penstock.hub.admin.measuring import MEASURE_TIMEOUT, DatabaseMonitor
 from penstock.storage import Store
 from penstock.storage.store import Tx
 from tests.unit.hub.forwarding import ForwardingStore, fail
@@ -39,7 +39,7 @@ class SlowStore(ForwardingStore):
 
 
 def test_measurement_of_an_empty_store_has_all_parts(store: Store) -> None:
-    found = measure(store, lambda: 7)
+    found = DatabaseMonitor(store, lambda: 7).measure()
 
     assert (found.at, found.groups, found.event_types, found.parked, found.sessions) == (
         7,
@@ -57,7 +57,7 @@ def test_parts_share_the_time_and_those_that_come_too_late_are_missing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = SlowStore(store, 2.0, monkeypatch)
-    found = measure(slow, lambda: 7)
+    found = DatabaseMonitor(slow, lambda: 7).measure()
 
     assert (found.groups, found.event_types, found.parked, found.sessions) == (([], 0), ([], 0), None, None)
     assert found.seconds == pytest.approx(MEASURE_TIMEOUT, abs=0.01)
@@ -68,5 +68,5 @@ def test_database_that_is_away_ends_the_measurement(store: Store) -> None:
     away = ForwardingStore(store)
     away.at_read = fail
     with pytest.raises(DatabaseUnavailable):
-        measure(away, lambda: 7)
+        DatabaseMonitor(away, lambda: 7).measure()
     assert away.reads == 1
