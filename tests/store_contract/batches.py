@@ -124,9 +124,9 @@ class BatchesContract(Contract):
             begun(store, key._replace(number=9, query="other"))
 
         with store.write() as tx:
-            assert list(tx.batches.list(key.event_type_id, "g", 2)) == [batches[10], batches[9]]
-            found = [tx.batches.find(key.event_type_id, "g", number) for number in (None, 3, 4)]
-            assert found == [batches[10], batches[3], None]
+            assert list(tx.batches.list(key.event_type_id, "g", limit=2)) == [batches[10], batches[9]]
+            found = [list(tx.batches.list(key.event_type_id, "g", number=number)) for number in (None, 3, 4)]
+            assert found == [[batches[10]], [batches[3]], []]
             assert tx.batches.lock([batches[9].id, 999], feed.partition_ids) == {batches[9].id: batches[9]}
 
     def test_sweep_removes_old_uploads_in_limited_steps(self, store: Store, database: Database) -> None:
@@ -184,13 +184,13 @@ class BatchesContract(Contract):
             tx.batches.begin(key._replace(number=5), FIRST_AT, upload_ids=[unfinished.id], chunks=1)
         assert swept(store, kept=4) == 2
         with store.read() as tx:
-            assert [each.number for each in tx.batches.list(key.event_type_id, "g", 9)] == [5, 4, 3, 2]
+            assert [each.number for each in tx.batches.list(key.event_type_id, "g", limit=9)] == [5, 4, 3, 2]
         assert swept(store, kept=4) == 0
 
         with store.write() as tx:
             assert tx.batches.delete(key.event_type_id, "other", unfinished=True) == 0
             assert tx.batches.delete(key.event_type_id, "g", unfinished=False) == 3
-            assert [each.number for each in tx.batches.list(key.event_type_id, "g", 9)] == [5]
+            assert [each.number for each in tx.batches.list(key.event_type_id, "g", limit=9)] == [5]
 
     def test_direct_batch_is_one_chunk_and_keeps_its_manifest(self, store: Store) -> None:
         key = key_of(created(store))
@@ -215,7 +215,7 @@ class BatchesContract(Contract):
 
             assert tx.batches.delete(key.event_type_id, "g", unfinished=False) == 0
             assert tx.batches.delete(key.event_type_id, "g", unfinished=True) == 1
-            assert [each.number for each in tx.batches.list(key.event_type_id, "g", 9)] == [0]
+            assert [each.number for each in tx.batches.list(key.event_type_id, "g", limit=9)] == [0]
 
 
 def key_of(feed: StoredFeed, group: str = "g", number: int = 0, query: str = "q") -> BatchKey:
@@ -252,8 +252,7 @@ def begun(store: Store, key: BatchKey) -> LedgerBatch:
 def newest(store: Store, key: BatchKey) -> LedgerBatch:
     """Return the batch of that key."""
     with store.read() as tx:
-        batch = tx.batches.find(key.event_type_id, key.group, key.number)
-    assert batch is not None
+        [batch] = tx.batches.list(key.event_type_id, key.group, number=key.number)
     return batch
 
 

@@ -52,7 +52,8 @@ class GroupsContract(Contract):
             assert tx.subscriptions.insert(
                 StoredSubscription("s1", definition, FIRST_AT, FIRST_AT, 0, None), "identity", [first.id, second.id]
             )
-        found = GroupSummary("s1", "subscription", ("invoice", "order.placed"), definition)
+            tx.groups.lock("s1", owner="service:shop")
+        found = GroupSummary("s1", "subscription", ("invoice", "order.placed"), definition, "service:shop")
 
         assert listed(store) == listed(store, source="invoice", kind="subscription") == [found]
         with store.read() as tx:

@@ -319,8 +319,6 @@ class EventTypeReader(NamedTuple):
     """A consumer group that reads an event type."""
 
     group: GroupSummary
-    owner: str | None
-    """The caller to whom it belongs, as `DATA_TYPE:VALUE`; None: nobody."""
     committed_at: int | None
     """When its positions in the event type were last stored; None: never."""
 
@@ -420,11 +418,7 @@ class Groups:
             for each in tx.groups.list_standings([each.name for each in found]):
                 if each.source == event_type:
                     commits[each.group] = max(each.updated_at, commits.get(each.group, 0))
-            owners = {each.name: tx.groups.find(each.name) for each in found}
-        return [
-            EventTypeReader(each, None if (group := owners[each.name]) is None else group.owner, commits.get(each.name))
-            for each in found
-        ]
+        return [EventTypeReader(each, commits.get(each.name)) for each in found]
 
     def find(self, name: str) -> GroupSummary:
         """Return the group of that name.

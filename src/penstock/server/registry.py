@@ -100,7 +100,7 @@ def _consumer_object(consumer: EventTypeReader) -> dict[str, Any]:
         "group": group.name,
         "kind": group.kind,
         "owning_application": application,
-        "owner": consumer.owner,
+        "owner": group.owner,
         "last_commit": None if at is None else format_time(at),
     }
 

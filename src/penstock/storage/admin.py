@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -121,14 +121,11 @@ class AccessRepository:
         rows = self._run("publishers_list", name=event_type, since=since).fetchall()
         return dict(rows)
 
-    def list_rights_of_event_types(self, decoded: "DecodedLists") -> Mapping[str, Rights]:
-        """Return the rights to each event type, by name."""
-        rows = self._run("rights_of_event_types").fetchall()
-        return {row[0]: Rights(decoded.find(row[1]), row[2]) for row in rows}
-
-    def list_rights_of_subscriptions(self, decoded: "DecodedLists") -> Mapping[str, Rights]:
-        """Return the rights to each subscription, by id."""
-        rows = self._run("rights_of_subscriptions").fetchall()
+    def list_rights(
+        self, resources: Literal["event_types", "subscriptions"], decoded: "DecodedLists"
+    ) -> Mapping[str, Rights]:
+        """Return the rights to each event type, by name, or to each subscription, by id."""
+        rows = self._run(f"rights_of_{resources}").fetchall()
         return {row[0]: Rights(decoded.find(row[1]), row[2]) for row in rows}
 
 

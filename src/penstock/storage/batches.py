@@ -180,15 +180,12 @@ class BatchRepository:
         [(batch_id,)] = self._run("batch_insert", **key._asdict(), **given).fetchall()
         self._run_each("upload_take", [(batch_id, place, at, upload_id) for place, upload_id in enumerate(upload_ids)])
 
-    def find(self, event_type_id: int, group: str, number: int | None = None) -> LedgerBatch | None:
-        """Return the batch of that number, or the newest of its group, or None."""
-        rows = self._run("batch_find", event_type_id=event_type_id, group=group, number=number).fetchall()
-        return LedgerBatch(*rows[0]) if rows else None
-
-    def list(self, event_type_id: int, group: str, limit: int) -> Sequence[LedgerBatch]:
-        """Return up to *limit* batches of a group, newest first."""
-        rows = self._run("batches_list", event_type_id=event_type_id, group=group, limit=limit).fetchall()
-        return [LedgerBatch(*row) for row in rows]
+    def list(
+        self, event_type_id: int, group: str, *, number: int | None = None, limit: int = 1
+    ) -> Sequence[LedgerBatch]:
+        """Return up to *limit* batches of a group, newest first; only that of *number* if given."""
+        given = {"event_type_id": event_type_id, "group": group, "number": number, "limit": limit}
+        return [LedgerBatch(*row) for row in self._run("batches_list", **given).fetchall()]
 
     def lock(self, batch_ids: Collection[int], partition_ids: Sequence[int]) -> Mapping[int, LedgerBatch]:
         """Return batches, locked until the transaction ends, after locking the event types of *partition_ids*."""

@@ -21,6 +21,8 @@ class GroupSummary(NamedTuple):
     """Sources that the group has positions in or subscribes to, sorted."""
     definition: Mapping[str, Any] | None = None
     """Definition of the subscription that the group is; None if it is none."""
+    owner: str | None = None
+    """The caller to whom it belongs, as `DATA_TYPE:VALUE`; None: nobody."""
 
 
 class GroupFilter(NamedTuple):
@@ -181,9 +183,9 @@ class GroupRepository:
 
 
 def _read_summary(row: Sequence[Any]) -> GroupSummary:
-    name, kind, sources, definition = row
+    name, kind, sources, definition, owner = row
     sources = tuple(sorted(_decode_names(sources)))
-    return GroupSummary(name, kind, sources, None if definition is None else _decode_definition(definition))
+    return GroupSummary(name, kind, sources, None if definition is None else _decode_definition(definition), owner)
 
 
 def _read_standing(row: Sequence[Any]) -> GroupProgress:

@@ -129,8 +129,8 @@ class Permissions:
             if before is None or before.revision != revision:
                 decoded = DecodedLists(self._decoded)
                 with self._store.read() as tx:
-                    event_types = tx.access.list_rights_of_event_types(decoded)
-                    subscriptions = tx.access.list_rights_of_subscriptions(decoded)
+                    event_types = tx.access.list_rights("event_types", decoded)
+                    subscriptions = tx.access.list_rights("subscriptions", decoded)
                     self._tokens.replace_known(tx.access.list_tokens())
                 decoded.forget_unused()
                 self._decoded = decoded

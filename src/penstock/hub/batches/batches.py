@@ -41,7 +41,7 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.batches.direct import DirectBatches
-from penstock.hub.batches.ledger import find_batch, key_of, require_batch
+from penstock.hub.batches.ledger import find_batch, key_of, load_batch
 from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.log.publish import (
     AppendResult,
@@ -244,7 +244,7 @@ class Batches:
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            return require_batch(tx.batches.find(feed.id, name.group, name.number), name)
+            return load_batch(tx, feed.id, name)
 
     def list_batches(self, event_type: str, group: str, limit: int) -> Sequence[LedgerBatch]:
         """Return up to *limit* batches of a producer group, newest first.
@@ -254,7 +254,7 @@ class Batches:
         """
         feed = self._load(event_type)
         with self._store.read() as tx:
-            return tx.batches.list(feed.id, group, limit)
+            return tx.batches.list(feed.id, group, limit=limit)
 
     def forget(self, event_type: str, group: str, *, unfinished: bool = False, by: Sender | None = None) -> int:
         """Delete the published batches of a group, so that another query may use the group; return their number.
@@ -292,13 +292,13 @@ class Batches:
             upload_ids = _lock_uploads(tx, name.event_type, key, parts)
             chunks = sum(part.chunks for part in parts)
             tx.batches.begin(key, self._clock(), upload_ids=upload_ids, chunks=chunks)
-            return require_batch(tx.batches.find(locked.id, name.group, name.number), name)
+            return load_batch(tx, locked.id, name)
 
     def _append_next(self, name: BatchName, batch: LedgerBatch) -> BatchOutcome:
         """Append the next piece of a batch, unless another publisher does, and return the state of the batch."""
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            current = require_batch(tx.batches.find(feed.id, name.group, name.number), name)
+            current = load_batch(tx, feed.id, name)
             request = None if current.done > batch.done else self._plan_request(tx, feed, name.group, current)
         if request is None:
             return BatchOutcome(current, 0)

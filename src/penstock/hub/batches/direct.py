@@ -26,7 +26,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Clock
-from penstock.hub.batches.ledger import find_batch, key_of, require_batch
+from penstock.hub.batches.ledger import find_batch, find_newest, key_of, load_batch
 from penstock.hub.log.publish import (
     BatchName,
     NewEvents,
@@ -87,7 +87,7 @@ class DirectBatches:
         try:
             with self._store.write() as tx:
                 feed = _lock_feed(tx, name)
-                batch = require_batch(find_batch(tx, feed, name, query, is_direct=True), name)
+                batch = find_batch(tx, feed, name, query, is_direct=True) or load_batch(tx, feed.id, name)
                 return batch if batch.is_done else self._complete(tx, feed, name, batch, counts)
         except OutcomeUnknown as error:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
@@ -97,7 +97,7 @@ class DirectBatches:
         if isinstance(found, Prepared) or found.error.code != "partition-refused":
             return handed, found
         with self._store.read() as tx:
-            batch = tx.batches.find(found.feed.id, stamped.who.group)
+            batch = find_newest(tx, found.feed.id, stamped.who.group)
         if batch is None or batch.is_done or batch.epoch != stamped.stamp.epoch or batch.partitions is None:
             return handed, found
         handed = handed._replace(among=batch.partitions)
@@ -115,7 +115,7 @@ class DirectBatches:
         if len(producers) < len(keys) or not self._claim(tx, feed, producers, epoch):
             return None
         tx.batches.begin(key_of(feed, name, query), self._clock(), partitions=feed.partition_count, epoch=epoch)
-        return require_batch(tx.batches.find(feed.id, name.group, name.number), name)
+        return load_batch(tx, feed.id, name)
 
     def _claim(self, tx: Tx, feed: StoredFeed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
         """Claim *epoch* for the group in all partitions; return False if another hub has inserted a producer first."""

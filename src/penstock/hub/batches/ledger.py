@@ -25,13 +25,12 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_dire
         BatchFenced, BatchUnfinished: a later batch was begun, or the one before is not complete.
     """
     fields = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
-    newest = tx.batches.find(feed.id, name.group)
+    newest = find_newest(tx, feed.id, name.group)
     if newest is None:
         return None
     if newest.query != query:
         raise BatchFenced.of("batch-of-another-query", **fields, newest=newest.number, query=newest.query)
-    batch = tx.batches.find(feed.id, name.group, name.number)
-    if batch is not None:
+    for batch in tx.batches.list(feed.id, name.group, number=name.number):
         if not batch.is_done and batch.is_direct != is_direct:
             raise BatchUnfinished.of("batch-of-another-mode", **fields, mode="direct" if batch.is_direct else "staged")
         return batch
@@ -42,11 +41,20 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_dire
     return None
 
 
-def require_batch(batch: LedgerBatch | None, name: BatchName) -> LedgerBatch:
-    """Return *batch*; raise BatchNotFound where there is none."""
-    if batch is None:
-        raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
-    return batch
+def find_newest(tx: Tx, event_type_id: int, group: str) -> LedgerBatch | None:
+    """Return the newest batch of a producer group, or None."""
+    return next(iter(tx.batches.list(event_type_id, group)), None)
+
+
+def load_batch(tx: Tx, event_type_id: int, name: BatchName) -> LedgerBatch:
+    """Return the batch of that name.
+
+    Raises:
+        BatchNotFound: there is none.
+    """
+    for batch in tx.batches.list(event_type_id, name.group, number=name.number):
+        return batch
+    raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
 
 
 def key_of(feed: StoredFeed, name: BatchName, query: str) -> BatchKey:

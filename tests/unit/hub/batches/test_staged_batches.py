@@ -196,7 +196,7 @@ def test_piece_of_a_batch_has_its_turn_once(store: Store) -> None:
     key = BatchKey(create_feed(store).id, "g", 0, "q")
     with store.write() as tx:
         tx.batches.begin(key, START_AT, chunks=3)
-        batch = tx.batches.find(*key[:3])
+        [batch] = tx.batches.list(key.event_type_id, key.group, number=key.number)
     assert batch is not None
 
     def piece(**changes: int) -> BatchPiece:

@@ -1,5 +1,0 @@
--- Select the batch :number of a producer group, or its newest if :number is NULL.
-SELECT id, number, query, chunks, done, events, rejected, offsets, begun_at, updated_at, partitions, epoch
-FROM penstock_batch
-WHERE event_type_id = :event_type_id AND "group" = :group AND (CAST(:number AS BIGINT) IS NULL OR number = :number)
-ORDER BY number DESC LIMIT 1
