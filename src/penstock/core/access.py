@@ -1,4 +1,4 @@
-"""Who may do what: callers, the lists of an `authorization`, and the rule by which they decide.
+"""Access control: callers, the lists of an `authorization`, and the rule that grants permissions.
 
 Source: Nakadi's authorization, https://nakadi.io/manual.html#using_authorization.
 """
@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 Permission = Literal["view", "read", "write", "admin", "create", "monitor", "administer"]
-"""An operation: look at a thing, read or write events, change a thing, create one; watch or administer the hub."""
+"""An operation: view a resource, read or write events, change or create a resource, monitor or administer the hub."""
 
 WILDCARD: Final = "*"
-"""As data type and value of a member of a list: everybody."""
+"""Data type and value of a list member that stands for every caller."""
 LISTS: Final = ("admins", "readers", "writers")
 
 
@@ -24,10 +24,10 @@ class Attribute(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> "Attribute":
-        """Return the attribute that is written as `DATA_TYPE:VALUE`.
+        """Return the attribute that *text* names, as `DATA_TYPE:VALUE`.
 
         Raises:
-            ValueError: it is not written so.
+            ValueError: *text* does not have this form.
 
         >>> Attribute.parse("user:jane")
         Attribute(data_type='user', value='jane')
@@ -42,7 +42,7 @@ class Attribute(msgspec.Struct, frozen=True, order=True):
 
 
 Caller = Attribute
-"""The sender of a request, a service or a user: it has the form of a member of a list."""
+"""The sender of a request, a service or a user; it has the form of a list member."""
 
 CALLER_CHARS_MAX: Final = 255
 
@@ -50,7 +50,7 @@ CALLER_CHARS_MAX: Final = 255
 def is_caller_name(value: str) -> bool:
     """Return whether *value* can name a caller.
 
-    `*` and `unauthenticated` mean everybody, and control characters would spoil the log.
+    `*` and `unauthenticated` stand for every caller; control characters would garble log lines.
 
     >>> [is_caller_name(each) for each in ("billing", "*", "unauthenticated", "", " billing")]
     [True, False, False, False, False]
@@ -60,19 +60,19 @@ def is_caller_name(value: str) -> bool:
 
 
 UNAUTHENTICATED: Final = Caller("service", "unauthenticated")
-"""Everybody, where the hub does not authenticate callers; Nakadi uses the same name."""
+"""The caller of every request to a hub that does not authenticate; Nakadi uses the same name."""
 
 
 class Sender(NamedTuple):
-    """A caller, and where its request came from."""
+    """A caller and the address of its client."""
 
     caller: Caller
     address: str
-    """The address of the client; empty if it is not known."""
+    """Empty if it is unknown."""
 
     @property
     def owner(self) -> str | None:
-        """The caller as the owner of what it creates; None where callers are not authenticated.
+        """The caller in the form of an owner, for new resources; None if callers are not authenticated.
 
         >>> Sender(Caller("user", "jane"), "::1").owner, Sender(UNAUTHENTICATED, "::1").owner
         ('user:jane', None)
@@ -81,19 +81,19 @@ class Sender(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A caller who uses something that belongs to its first user, such as a consumer group."""
+    """A caller that uses a group, which belongs to its first user."""
 
     caller: Caller
     overrides: bool = False
-    """Whether the caller may use it whoever owns it, as an administrator of its event types."""
+    """Whether the caller may use groups of other owners, as an administrator of their event types."""
 
     @property
     def owner(self) -> str:
-        """The caller as the owner of what nobody owns yet."""
+        """The caller in the form of an owner, for groups without an owner."""
         return str(self.caller)
 
     def holds(self, owner: str | None) -> bool:
-        """Return whether the caller may use what belongs to *owner*, None for nobody.
+        """Return whether the caller may use a group of *owner*, or of no owner if that is None.
 
         >>> claim = Claim(Caller("user", "jane"))
         >>> claim.holds(None), claim.holds("user:jane"), claim.holds("user:joe")
@@ -103,7 +103,7 @@ class Claim(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """The thing that a request reads or changes."""
+    """The object of a permission: an event type, a subscription, a group, or the hub."""
 
     kind: Literal["hub", "event_type", "subscription", "group"]
     name: str = ""
@@ -117,16 +117,16 @@ HUB: Final = Resource("hub")
 
 
 class Rights(NamedTuple):
-    """Who may do what with one event type or subscription."""
+    """The access rights to one event type or subscription."""
 
     lists: Mapping[str, frozenset[Attribute]] | None
     """The members of each list of its `authorization`; None if it has none."""
     owner: str | None = None
-    """Who has created it, in the form of `Attribute.parse`; None if that is not known."""
+    """The caller that created it, in the form of `Attribute.parse`; None if that is unknown."""
 
     @classmethod
     def of(cls, authorization: Mapping[str, Any] | None, owner: str | None) -> "Rights":
-        """Return the rights that an `authorization` gives, in Nakadi's shape, or None."""
+        """Return the rights of a resource with this `authorization`, in Nakadi's shape; None if it has none."""
         if authorization is None:
             return cls(None, owner)
         lists = {name: authorization.get(name) or () for name in LISTS}
@@ -139,9 +139,10 @@ class Rights(NamedTuple):
         )
 
     def allow(self, caller: Caller, permission: Permission, *, is_open: bool) -> bool:
-        """Return whether *caller* may do *permission* with it: the lists decide.
+        """Return whether *caller* has *permission*.
 
-        Who is on any list may `view`. Without lists everybody may do everything if *is_open*, else its owner alone.
+        A caller has `view` if it is on any list, and the others if it is on the list of that permission. Without lists
+        every caller has every permission if *is_open*; otherwise only the owner has.
 
         >>> reader = Caller("service", "billing")
         >>> rights = Rights.of({"readers": [{"data_type": "service", "value": "billing"}]}, None)
@@ -161,7 +162,7 @@ _LIST_OF: Final[Mapping[str, str]] = {"read": "readers", "write": "writers", "ad
 
 
 def has_member(members: Collection[Attribute], caller: Caller) -> bool:
-    """Return whether *caller* is on a list: itself, or as one of all.
+    """Return whether *caller* is on a list, by its own name or by a wildcard.
 
     >>> has_member(frozenset([Attribute("*", "*")]), Caller("user", "jane"))
     True

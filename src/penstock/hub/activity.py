@@ -1,12 +1,12 @@
-"""Records what callers do, as events of the hub's own event types, in the background: no request waits for it.
+"""Records the requests of callers as events of the hub's own event types. A background thread writes them.
 
-`nakadi.batch.published` and `nakadi.data.streamed` have what callers have published and what they were sent, added up
-by event type and caller. `nakadi.access.log` has each request.
+`nakadi.batch.published` and `nakadi.data.streamed` have the number and size of published and sent events, added up by
+event type and caller. `nakadi.access.log` has each request.
 
 Invariants:
-    Memory is bounded. What exceeds the bounds is counted as dropped.
-    Each event is written once or, if a process is killed or a commit's outcome is unknown, not at all.
-    What concerns the hub's own event types is not recorded: else reading them would make them grow.
+    Memory is bounded: records beyond the bounds are counted as dropped.
+    Each event is written once, or not at all if the process is killed or the outcome of a commit is unknown.
+    Reads of the hub's own event types are not recorded: these event types would grow by being read.
 """
 
 import re
@@ -50,17 +50,17 @@ from penstock.storage.store import Store
 COUNT_INTERVAL: Final = 60.0
 """Seconds over which publishes and streams are added up."""
 WRITE_INTERVAL: Final = 1.0
-"""Requests are written so often."""
+"""Seconds between two writes of requests."""
 REQUESTS_MAX: Final = 10_000
-"""So many requests wait to be written."""
+"""Maximum number of requests that wait to be written."""
 COUNTS_MAX: Final = 10_000
-"""So many sums are kept of publishes, and of streams."""
+"""Maximum number of sums of publishes, and of streams."""
 APPENDED_MAX: Final = 500
-"""One transaction appends so many events: publishes wait for it."""
+"""Maximum number of events of one transaction, for which publishes have to wait."""
 _HIDDEN: Final = "***"
 _SECRET_PARAMETER: Final = re.compile(r"token|secret|password|authorization|credential|api_?key|signature")
 _SECRET_TEXT: Final = re.compile(r"pst_[\w-]{8,}|eyJ[\w-]{8,}(?:\.[\w-]*)*", re.ASCII)
-"""A token of the hub, and a JSON Web Token, also where it was cut."""
+"""A token of the hub, or a JSON Web Token, possibly cut off."""
 _log: Final = structlog.get_logger("penstock.activity")
 _Key = TypeVar("_Key", bound=tuple[object, ...])
 
@@ -73,7 +73,7 @@ class ConsumerName(NamedTuple):
 
 
 class RequestEntry(NamedTuple):
-    """A request that has ended, as the access log tells it."""
+    """Entry of the access log: a request that has ended."""
 
     ended_at: int
     """In microseconds since 1970, UTC."""
@@ -84,7 +84,7 @@ class RequestEntry(NamedTuple):
     user_agent: str
     app: str
     status: int
-    """0: the client left before there was one."""
+    """0 if the client disconnected before it was sent."""
     response_ms: int
     accept_encoding: str
     content_encoding: str
@@ -92,7 +92,7 @@ class RequestEntry(NamedTuple):
     response_bytes: int
     flow_id: str
     event_type: str
-    """The event type that its path names; - if it names none."""
+    """The event type in the path; `-` if there is none."""
     consumer: ConsumerName | None
 
 
@@ -104,7 +104,7 @@ class _StreamKey(NamedTuple):
 
 
 class _Sum:
-    """Events, bytes, batches and milliseconds that were added up."""
+    """Sums of events, bytes, batches and milliseconds."""
 
     __slots__ = ("batches", "bytes", "events", "ms")
 
@@ -120,12 +120,13 @@ class _Sum:
 
 
 class Activity:
-    """Records what the callers of one process do. Safe to use from many threads.
+    """Records the activity of callers in one process. Safe to use from many threads.
 
-    Adding to it only remembers; a thread writes. A hub that was not started writes when it stops.
+    The `add_*` methods only store in memory; a background thread writes. A hub that was not started writes when it
+    stops.
 
     Attributes:
-        is_on: whether anything is recorded. Callers look at it first, so that nothing else is done while it is off.
+        is_on: whether anything is recorded. Callers check it first, so that recording costs nothing while it is off.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class Activity:
         count_interval: float = COUNT_INTERVAL,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Record nothing until `apply_features` says so."""
+        """Create a recorder that is off until `apply_features` turns it on."""
         self.is_on = False
         self._store = store
         self._clock = clock
@@ -150,7 +151,7 @@ class Activity:
         self._dropped = dict.fromkeys((each.name for each in (ACCESS_LOG, BATCH_PUBLISHED, DATA_STREAMED)), 0)
         self._counted_at = monotonic()
         self._readers: dict[ConsumerName, bool] = {}
-        """Whether consumers read the hub's own event types, as far as it was looked up since the last sums."""
+        """Cache: whether each consumer reads the hub's own event types. It is cleared when sums are written."""
         self._is_away = False
         self._is_started = False
         self._stopping = False
@@ -158,7 +159,7 @@ class Activity:
         self._thread = Background("penstock-activity", self._run)
 
     def apply_features(self, features: Collection[str]) -> None:
-        """Record what *features*, those that are on, say from here on."""
+        """Turn recording on or off by *features*, the names of the feature settings that are on."""
         self._features = frozenset(features) & {KPI_FEATURE, ACCESS_LOG_FEATURE}
         self.is_on = bool(self._features) and not self._stopping
         if self.is_on and self._is_started:
@@ -166,12 +167,12 @@ class Activity:
             self._wake.set()
 
     def start(self) -> None:
-        """Write in the background from here on; harmless when repeated."""
+        """Start the background thread; harmless when repeated."""
         self._is_started = True
         self.apply_features(self._features)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Write what waits, and record nothing more; return whether that was within *timeout*."""
+        """Stop recording and write the rest; return whether that took less than *timeout* seconds."""
         self.is_on, self._stopping = False, True
         self._wake.set()
         if self._thread.started:
@@ -181,7 +182,7 @@ class Activity:
 
     @property
     def dropped(self) -> Mapping[str, int]:
-        """How many publishes, sends and requests were not recorded since the process began, by event type."""
+        """Number of records dropped since the process started, by event type."""
         with self._guard:
             return dict(self._dropped)
 
@@ -191,7 +192,7 @@ class Activity:
         return ACCESS_LOG_FEATURE in self._features
 
     def add_publish(self, event_type: str, caller: Caller, *, events: int, size: int, ms: float) -> None:
-        """Record that *caller* has published *events* by a request whose body has *size* bytes and that took *ms*."""
+        """Record a publish: the number of *events*, the *size* of the body in bytes, the duration in *ms*."""
         if KPI_FEATURE not in self._features or self._stopping:
             return
         with self._guard:
@@ -210,7 +211,7 @@ class Activity:
         batches: int,
         subscription: str | None = None,
     ) -> None:
-        """Record that *caller* was sent *events* of *event_type*, of so many bytes, in so many batches."""
+        """Record events that were sent to *caller*: their number, *size* in bytes, and number of *batches*."""
         if KPI_FEATURE not in self._features or self._stopping or event_type in OWN_EVENT_TYPES:
             return
         key = _StreamKey(api, subscription, event_type, caller)
@@ -232,13 +233,13 @@ class Activity:
                 self._dropped[ACCESS_LOG.name] += 1
 
     def write_due(self) -> None:
-        """Write the requests, and the sums if their interval is over; what the database refuses now waits."""
+        """Write the requests, and the sums if their interval is over; keep them if the database is unavailable."""
         self._write_requests()
         if self._monotonic() - self._counted_at >= self._count_interval:
             self._write_sums()
 
     def write(self) -> None:
-        """Write all that waits; what the database refuses now waits on."""
+        """Write all requests and sums; keep them if the database is unavailable."""
         self._write_requests()
         self._write_sums()
 
@@ -259,7 +260,7 @@ class Activity:
             _log.warning("activity could not be written", error=str(error))
 
     def _find_sum(self, sums: dict[_Key, _Sum], key: _Key, which: OwnEventType) -> _Sum | None:
-        """Return the sum of *key*; None if there are too many, which counts it as dropped. The guard is held."""
+        """Return the sum of *key*; count it as dropped and return None if there are too many. Needs the guard."""
         found = sums.get(key)
         if found is None:
             if len(sums) >= COUNTS_MAX:
@@ -302,7 +303,7 @@ class Activity:
         later: dict[_Key, _Sum],
         make: Callable[[_Key, _Sum], Event],
     ) -> None:
-        """Write *sums*; add those to *later* ones that cannot be written now."""
+        """Write *sums*; if the database is unavailable, add the rest to *later*."""
         keys = list(sums)
         for at in range(0, len(keys), APPENDED_MAX):
             some = keys[at : at + APPENDED_MAX]
@@ -316,7 +317,7 @@ class Activity:
                 return
 
     def _append(self, which: OwnEventType, events: Sequence[Event]) -> bool:
-        """Write *events* unless they were switched off; return False if the database is away, and they have to wait."""
+        """Append *events* unless their feature is off; return False if the database is unavailable."""
         now = self._clock()
         try:
             with self._store.write() as tx:
@@ -340,7 +341,7 @@ class Activity:
         self._is_away = True
 
     def _reads_own(self, entry: RequestEntry) -> bool:
-        """Return whether a request was one of a consumer of the hub's own event types, and was not refused."""
+        """Return whether a request succeeded and came from a consumer of the hub's own event types."""
         consumer = entry.consumer
         if consumer is None or entry.status >= 400:
             return False
@@ -360,10 +361,10 @@ class Activity:
 
 
 class SentEvents:
-    """What one reader is sent: noted while it is written, and recorded once some of it was sent."""
+    """Counts the events that one reader is sent: `note` while a batch is written, `record` once it was sent."""
 
     def __init__(self, activity: Activity, api: str, caller: Caller, subscription: str | None = None) -> None:
-        """*api* is the interface by which it reads."""
+        """Create a counter for a reader of *api*, the name of the HTTP interface."""
         self.activity = activity
         self._api = api
         self._caller = caller
@@ -372,7 +373,7 @@ class SentEvents:
         self._noted: dict[str, _Sum] = {}
 
     def note(self, event_type: str, batch: Sequence[bytes]) -> None:
-        """Note a batch that is written; one without events is a keep-alive, and does not count."""
+        """Count a batch that is being written; batches without events are keep-alives and do not count."""
         if not batch:
             return
         size = len(batch.data) if isinstance(batch, JoinedEvents) else sum(map(len, batch))
@@ -380,7 +381,7 @@ class SentEvents:
             self._noted.setdefault(event_type, _Sum()).add(len(batch), size, 1)
 
     def record(self) -> None:
-        """Record what was noted. Pieces that are made ahead of the one that was sent are in it."""
+        """Record the batches counted so far, including those prepared ahead of the one that was sent."""
         if not self._noted:
             return
         with self._guard:
@@ -448,7 +449,7 @@ def _make_request_event(entry: RequestEntry) -> Event:
 
 
 def hide_tokens(text: str) -> str:
-    """Return *text* without what looks like a token of a hub, or like a JSON Web Token.
+    """Return *text* with tokens of a hub and JSON Web Tokens replaced by asterisks.
 
     >>> hide_tokens("/event-types/pst_0123456789")
     '/event-types/***'
@@ -457,7 +458,7 @@ def hide_tokens(text: str) -> str:
 
 
 def hide_secrets(query: str) -> str:
-    """Return a query without what may be a secret: values of parameters that are named so, and tokens.
+    """Return a query with secrets replaced by asterisks: tokens, and values of parameters with names like `token`.
 
     >>> hide_secrets("?n=1&access_token=abc")
     '?n=1&access_token=***'

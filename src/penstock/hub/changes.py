@@ -54,13 +54,13 @@ class AuditedChange(NamedTuple):
 
     @property
     def action(self) -> Action:
-        """What is done with it."""
+        """The kind of change."""
         if self.before is None:
             return "created"
         return "deleted" if self.after is None else "updated"
 
     def abridge(self) -> "AuditedChange":
-        """Return the change with what identifies the thing, for one that no event can hold."""
+        """Return the change reduced to the identity of its resource, so that it fits into an event."""
         return self._replace(before=_abridge(self.before), after=_abridge(self.after))
 
 

@@ -5,9 +5,9 @@ docs/decisions/group-commit.md gives the reasons.
 Invariants:
     A future gets its result after the commit, never before.
     Locks are taken in one order: outbox, event types, batches, producers, heads, each kind sorted.
-    Waiting outbox rows of an event type are appended before what is published to it.
+    Waiting outbox rows of an event type are appended before events that are published to it.
     A request that fails leaves the results of the others in its group unchanged.
-    A group holds at most one request of a producer: each is judged by what the one before has stored.
+    A group holds at most one request of a producer, since a request is judged by the events stored before it.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""The hub as an ASGI application: dispatches requests by the routing table, starts and stops the hub."""
+"""The ASGI application of a hub: dispatches requests by the routing table, starts and stops the hub."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -32,34 +32,33 @@ from penstock.wire.producers import check_group
 
 
 class HubApp:
-    """The hub over HTTP, to serve by itself or to mount in your own application.
+    """ASGI application of a hub, to be served by itself or mounted in your own application.
 
         hub = HubApp("sqlite:///shop.db")
         app = FastAPI(lifespan=hub.lifespan)
         app.mount("/events", hub)
 
-    Starlette and FastAPI do not run the lifespan of what is mounted: without the line that hands it on, the hub starts
-    on its first request and ends with the process, losing nothing.
+    Starlette and FastAPI do not run the lifespan of mounted applications: pass it on as above. Without that the hub
+    starts on its first request and ends with the process; no events are lost.
 
     Args:
         database: the URL of the database, see `penstock.storage.open_store`; or a function that opens a `Hub`.
-        migrate: bring the tables up to date when starting.
-        nakadi_strict: do as Nakadi does where Penstock would say or allow more: problems have no members but Nakadi's,
-            and a hub that is opened here keeps to Nakadi's limits (`penstock.core.registry.definition`). One that
-            *database* opens has those that it was given.
-        guidelines: `refuse` those event types that break a guideline of the level MUST, and do not waive it; else
-            their owners are warned. Of a hub that *database* opens, its limits say so.
-        authentication: ways to find out who sends a request, tried in this order (`penstock.server.authentication`).
-            Without any, nobody is asked, and everybody who reaches the hub may do everything.
-        administrators: administrators of the hub, besides those in its settings; such as `service:deploy`.
-        default_access: who may do what with an event type or a subscription that has no `authorization`: all callers
-            (`open`), or its owner and administrators (`closed`).
-        is_local: answer only under names of this machine: addresses, `localhost`. Otherwise a page of others can reach
-            a hub that asks nobody, through a browser on this machine, by a name that leads here.
-        trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Links follow
-            `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` where one of them says so.
-        limits: how much each caller may use, and all together.
-        access_log: logs the line of each request; None: no line is logged.
+        migrate: migrate the tables when starting.
+        nakadi_strict: send problems with Nakadi's members only, and apply Nakadi's limits
+            (`penstock.core.registry.definition`). A hub that *database* opens keeps its own limits.
+        guidelines: `refuse` event types that break a guideline of the level MUST without a waiver; `warn` accepts them
+            with a warning. A hub that *database* opens does as its own limits say.
+        authentication: methods that identify callers, tried in this order (`penstock.server.authentication`). Without
+            any, the hub does not authenticate, and every client may do everything.
+        administrators: administrators of the hub in addition to those in its settings, such as `service:deploy`.
+        default_access: access to event types and subscriptions without `authorization`: all callers (`open`), or the
+            owner and administrators (`closed`).
+        is_local: answer only requests for this machine's own names: addresses, `localhost`. This keeps web pages from
+            reaching a hub without authentication through a browser on this machine (DNS rebinding).
+        trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Their headers
+            `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` determine links.
+        limits: limits of use for each caller and for all callers together.
+        access_log: logs the line of each request; None logs nothing.
 
     Raises:
         TypeError: *trusted_proxies* is a single string.
@@ -168,7 +167,7 @@ class HubApp:
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Start the hub when the application starts and stop it when it ends."""
+        """Start the hub when the application starts, and stop it when the application ends."""
         await self._state.start()
         try:
             yield
@@ -177,39 +176,39 @@ class HubApp:
 
     @property
     def hub(self) -> Hub:
-        """The hub. It must have started."""
+        """The hub, which must have been started."""
         return self._state.hub
 
     @property
     def limiter(self) -> Limiter:
-        """Holds callers to their limits; a server asks it for each connection."""
+        """The limiter, which enforces limits of use; servers ask it about each connection."""
         return self._limiter
 
     def drain(self) -> None:
-        """End all waits; each is answered with the events that it has."""
+        """End all waits: each waiting request is answered with the events that it has."""
         self._state.drain()
 
     def watch_certificate(self, seconds_left: Callable[[], float]) -> None:
-        """Export as a metric how long the certificate is valid by which the hub is served."""
+        """Export the remaining validity of the server's certificate as a metric."""
         self._state.metrics.certificate_seconds_left = seconds_left
 
     def give_up(self, timeout: float) -> None:
         """Begin to stop while requests are under way, and return at once.
 
-        After *timeout* those that wait for the database are answered: HubUnavailable when nothing of them was done,
-        OutcomeUnknown when that cannot be said.
+        After *timeout* seconds, requests that still wait for the database are answered with HubUnavailable if nothing
+        was done, and with OutcomeUnknown otherwise.
         """
         self._state.give_up(timeout)
 
 
 def _make_endpoint(operation: HttpOperation) -> Endpoint:
-    """Return the handler of *operation*, behind the checks that come before it.
+    """Return the handler of *operation* with the checks that precede it.
 
-    1. The client accepts the answer, if it has one form and changes nothing. Operations with several forms choose
-       themselves. Those that change something are carried out whatever the client accepts, and those for the machines
-       that look after the hub are answered.
-    2. The sender has the permission that the operation needs, and may use the producer group that the path names.
-    3. A body that the operation ignores is as long as its head says. Otherwise the request may be another one.
+    1. The client accepts the media type of the answer. This is checked for GET operations with one media type, except
+       for those that machines poll; operations with several choose one themselves.
+    2. The sender has the permission that the operation needs, and may use the producer group in the path.
+    3. The body, if the operation ignores it, is as long as its header says: otherwise the rest may be another request
+       (request smuggling).
     """
     only_form = _find_only_form(operation)
     changes_producer = "/producers/{group}" in operation.path and operation.method != "GET"
@@ -249,7 +248,7 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
 
 
 def _find_only_form(operation: HttpOperation) -> str | None:
-    """Return the media type that a client has to accept; None if the handler chooses, or nothing is checked."""
+    """Return the media type that clients must accept; None if the handler chooses it or accepts any client."""
     forms = list(operation.answer.content)
     return forms[0] if operation.method == "GET" and len(forms) == 1 and operation.path not in QUIET else None
 

@@ -1,8 +1,7 @@
-"""Decides whether a request may do what it asks for: the only module of the server that asks.
+"""Authorizes requests: the only module of the server that checks permissions.
 
-The dispatcher (`app.py`) asks before it calls a handler, by the permission that `routes.py` names for the route and the
-path of the request. A handler asks again, here too, about what only a query or a body names, and a reader that waits
-has its permission checked while it waits.
+The dispatcher (`app.py`) checks the permission that `routes.py` names for a route before it calls the handler. A
+handler checks the resources that only a query or a body names. Requests that last have their permission checked again.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,12 +24,12 @@ Found = TypeVar("Found")
 
 
 def event_type_named(name: str) -> Resource:
-    """Return an event type as a resource, whether there is one of that name or not."""
+    """Return the resource of an event type, which need not exist."""
     return Resource("event_type", name)
 
 
 def subscription_with(id: str) -> Resource:
-    """Return a subscription as a resource, whether there is one of that id or not."""
+    """Return the resource of a subscription, which need not exist."""
     return Resource("subscription", id)
 
 
@@ -44,9 +43,9 @@ def resource_of(request: Request) -> Resource:
 
 
 async def admit(scope: Scope, permission: Permission, *resources: Resource) -> None:
-    """Find out who sends a request, and check its limits, and that it has *permission* for all of *resources*.
+    """Authenticate a request, check the limits of its sender, and check *permission* for all *resources*.
 
-    A refusal is certain: it is given by what the database says now.
+    Rights are read from the database again before a request is refused.
 
     Raises:
         Unauthenticated, TooManyRequests: see `Authentication.authenticate`.
@@ -82,7 +81,7 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
 
 
 async def _authenticate(state: State, authentication: Authentication, scope: Scope) -> Caller:
-    """Return the sender of a request. One that is not valid counts among those of its address."""
+    """Return the sender of a request; count a request with an invalid credential toward the limits of its address."""
     try:
         return await authentication.authenticate(scope)
     except Unauthenticated:
@@ -92,7 +91,7 @@ async def _authenticate(state: State, authentication: Authentication, scope: Sco
 
 
 def _user_of(scope: Scope) -> Caller | str:
-    """Return whose limits hold for a request: its caller, or its address where callers are not authenticated."""
+    """Return the user whose limits apply to a request: its caller, or its address if callers are not authenticated."""
     caller: Caller | None = scope.get(CALLER)
     return address_of(scope) if caller is None else caller
 
@@ -100,10 +99,10 @@ def _user_of(scope: Scope) -> Caller | str:
 def count_stream(request: Request) -> None:
     """Count an admitted *request* as a stream until it ends; repeated calls count once.
 
-    Whoever sends events as they come, or waits for them, calls it first.
+    Handlers that stream events, or wait for them, call it first.
 
     Raises:
-        TooManyRequests, HubUnavailable: there are as many streams as may be.
+        TooManyRequests, HubUnavailable: the limit of streams is reached.
     """
     scope = request.scope
     usage: RequestUsage | None = scope.get(USAGE)
@@ -113,13 +112,13 @@ def count_stream(request: Request) -> None:
 
 
 def authorize(request: Request, permission: Permission, *resources: Resource) -> None:
-    """Check that the sender of an admitted *request* has *permission* for all of *resources*, by what is known here.
+    """Check by the cached rights that the sender of an admitted *request* has *permission* for all *resources*.
 
-    It costs no query, and may be called on the event loop as well as in a worker thread. The answer can change while a
-    request lasts: the hub's watch then wakes all who wait.
+    It runs no query, so it may be called on the event loop. Rights can change while a request lasts: the hub's watch
+    wakes waiting requests then, and they call this again.
 
     Raises:
-        Unauthenticated: the credential is not valid any longer.
+        Unauthenticated: the credential is no longer valid.
         Blocked: an operator has blocked the application or an event type.
         AccessDenied: no list allows it.
         DatabaseUnavailable: the hub has not been able to read its settings for minutes.
@@ -136,7 +135,7 @@ def _check(scope: Scope, permission: Permission, resources: Iterable[Resource]) 
 
 
 def authorize_now(request: Request, permission: Permission, *resources: Resource) -> None:
-    """Check as `authorize` does, in a worker thread, by what the database says if that is not known here."""
+    """Do as `authorize`, but read rights from the database before refusing; call it in a worker thread."""
     permissions = state_of(request).hub.admin.permissions
     if not all(map(permissions.knows, resources)):
         permissions.refresh()
@@ -148,18 +147,18 @@ def authorize_now(request: Request, permission: Permission, *resources: Resource
 
 
 def sender_of(request: Request) -> Sender:
-    """Return who sends an admitted *request*, and from where; UNAUTHENTICATED if nobody has to say so."""
+    """Return the caller and address of an admitted *request*; UNAUTHENTICATED if the hub does not authenticate."""
     return Sender(request.scope.get(CALLER, UNAUTHENTICATED), address_of(request.scope))
 
 
 def publisher_of(scope: Scope) -> str:
-    """Return the name of the caller who publishes by the admitted request of *scope*, for the metadata of events."""
+    """Return the name of the caller of an admitted publish, for the metadata of its events."""
     caller: Caller = scope.get(CALLER, UNAUTHENTICATED)
     return caller.value
 
 
 def note_publisher(scope: Scope, event_type: str) -> None:
-    """Remember that the caller of the admitted request of *scope* has published to *event_type*, if it is known."""
+    """Record that the authenticated caller of an admitted request, if there is one, has published to *event_type*."""
     caller: Caller | None = scope.get(CALLER)
     if caller is not None:
         state: State = scope[STATE]
@@ -167,10 +166,10 @@ def note_publisher(scope: Scope, event_type: str) -> None:
 
 
 def claim_of(request: Request, event_types: Iterable[str] = (), *, overrides: bool = True) -> Claim | None:
-    """Return the claim of an admitted *request* to what belongs to its first user; None without authentication.
+    """Return the claim of an admitted *request* to a group that belongs to its first user; None without authentication.
 
-    With *overrides*, administrators of all *event_types* of the thing, and of the hub, may use it whoever owns it.
-    Nobody administers an event type that was dropped, or that is not known here: see `know`.
+    With *overrides*, administrators of all its *event_types*, and of the hub, may use a group of another owner.
+    Dropped event types, and those without cached rights (see `know`), have no administrators.
     """
     state = state_of(request)
     if state.authentication is None:
@@ -190,13 +189,13 @@ def claim_of(request: Request, event_types: Iterable[str] = (), *, overrides: bo
 
 
 def check_producer(request: Request, event_type: str, group: str, *, asks: bool = True) -> None:
-    """Check that the sender of an admitted *request* may use a producer group; the first to use it is its owner.
+    """Check that the sender of an admitted *request* may use a producer group; its first user becomes its owner.
 
-    It *asks* the database if need be, in a worker thread.
+    With *asks*, it queries the database if the owner is not cached: call it in a worker thread then.
 
     Raises:
-        AccessDenied: it belongs to another caller, and the sender is no administrator of the event type.
-        Conflict: the database has to be asked.
+        AccessDenied: the group belongs to another caller, and the sender is no administrator of the event type.
+        Conflict: the owner is not cached, and *asks* is false.
     """
     claim = claim_of(request, [event_type])
     if claim is None:
@@ -210,9 +209,9 @@ def check_producer(request: Request, event_type: str, group: str, *, asks: bool 
 
 
 def keep_seen(request: Request, found: Iterable[Found], resource_of: Callable[[Found], Resource]) -> list[Found]:
-    """Return those of *found* that the sender of an admitted *request* may look at, in a worker thread.
+    """Return those of *found* that the sender of an admitted *request* may see; call it in a worker thread.
 
-    The rights to things that another hub has just created are read first.
+    Rights are read again first if another hub has just created one of the resources.
     """
     pairs = [(each, resource_of(each)) for each in found]
     know(request, [resource for _, resource in pairs])
@@ -220,14 +219,14 @@ def keep_seen(request: Request, found: Iterable[Found], resource_of: Callable[[F
 
 
 def know(request: Request, resources: Iterable[Resource]) -> None:
-    """Read the rights again, in a worker thread, if those to some of *resources* are not known here."""
+    """Read rights from the database if those to some *resources* are not cached; call it in a worker thread."""
     permissions = state_of(request).hub.admin.permissions
     if not all(map(permissions.knows, resources)):
         permissions.refresh()
 
 
 def sees(request: Request, resource: Resource) -> bool:
-    """Return whether the sender of an admitted *request* may look at *resource*, by what is known here."""
+    """Return whether the cached rights let the sender of an admitted *request* see *resource*."""
     state = state_of(request)
     try:
         state.hub.admin.permissions.check(request.scope.get(CALLER, UNAUTHENTICATED), "view", resource)

@@ -139,7 +139,7 @@ class StallWatch:
 
     @property
     def runs(self) -> bool:
-        """Whether the timer runs."""
+        """True while the timer runs."""
         return self._loop is not None
 
     def notice(self) -> None:
@@ -194,7 +194,7 @@ class _Outbox:
 
 
 class DatabaseFigures(NamedTuple):
-    """What the database tells for metrics."""
+    """Figures from the database for metrics."""
 
     outbox: OutboxCount | None = None
     """None: the database did not answer in time."""

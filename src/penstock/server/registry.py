@@ -156,7 +156,7 @@ def _allows_reordering(request: Request) -> bool:
 def _answer_change(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -> Response:
     """Return an empty answer, or one with the event type if a feature is on.
 
-    It warns of what has no effect of the definition *given*, and of guidelines that the event type does not keep.
+    Its headers warn of members without effect in the definition *given*, and of broken guidelines.
     """
     feed = hub.registry.load(name)
     authenticates = hub.admin.permissions.is_enforced

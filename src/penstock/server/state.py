@@ -165,7 +165,7 @@ class State:
 
     @property
     def has_started(self) -> bool:
-        """Whether the hub has started."""
+        """True once the hub has started."""
         return self._hub is not None
 
     @property

@@ -130,7 +130,7 @@ class AccessLine:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the path is one that machines poll, so that the line is of level debug instead of info."""
+        """True for paths that machines poll; their lines have level debug instead of info."""
         return self._path.removeprefix(self._root) in QUIET
 
     @property

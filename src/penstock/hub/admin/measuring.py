@@ -1,4 +1,4 @@
-"""Watches the database of a hub: whether it can be used, and what it holds, for health checks and metrics."""
+"""Monitors the database of a hub, for health checks and metrics."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Part = TypeVar("Part")
 
 
 class Measurement(NamedTuple):
-    """What the database held at one time. A part is None if it took the database too long."""
+    """Figures from the database at one time; a part is None if the database took too long to compute it."""
 
     at: int
     """The time, in microseconds since 1970, UTC."""

@@ -67,7 +67,7 @@ def is_reserved(resource: Resource) -> bool:
 
 
 class _Allowed(NamedTuple):
-    """What was allowed by some settings and rights: it is allowed again without looking for as long as these hold."""
+    """Cache of granted permissions; it is valid as long as the settings and rights that granted them."""
 
     settings: SettingsSnapshot | None
     known: _Known | None
@@ -102,7 +102,7 @@ class Permissions:
 
     @property
     def is_enforced(self) -> bool:
-        """Whether callers are authenticated and the lists hold."""
+        """True if callers are authenticated, so that lists apply."""
         return self._policy is not None
 
     def enforce(self, policy: AccessPolicy) -> None:

@@ -1,4 +1,4 @@
-"""Publishers: remembers who has published to which event type, to within minutes, for the last 30 days."""
+"""Records the publishers of each event type, to within minutes, for the last 30 days."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -9,17 +9,17 @@ from penstock.hub.background import Clock
 from penstock.storage.store import Store
 
 KEPT_US: Final = 30 * 86_400 * 1_000_000
-"""Who has not published for so long is forgotten."""
+"""Callers that have not published for this long are forgotten."""
 NOTE_INTERVAL: Final = 60.0
-"""Seconds between two records; a process that is killed loses so much."""
+"""Seconds between two writes; a killed process loses the notes of this time."""
 WAITING_MAX: Final = 10_000
-"""So many callers and event types are remembered between two records."""
+"""Maximum number of callers and event types noted between two writes."""
 
 
 class Publishers:
-    """Who publishes to the event types of one store. Safe to use from many threads.
+    """Records the callers that publish to each event type. Safe to use from many threads.
 
-    `note` only remembers; the hub's watch has it recorded in the background, so that no publish waits for it.
+    `note` only stores in memory; the hub's watch calls `record` in the background, so that no publish waits for it.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -29,14 +29,14 @@ class Publishers:
         self._noted_at = time.monotonic()
 
     def note(self, event_type: str, caller: Caller) -> None:
-        """Remember that *caller* publishes now."""
+        """Note that *caller* publishes now."""
         if len(self._seen) < WAITING_MAX:
             self._seen[event_type, caller] = self._clock()
 
     def list(self, event_type: str) -> Mapping[str, int]:
-        """Return who has published in the last 30 days, and when last, by caller.
+        """Return the callers that published in the last 30 days, each with its last time.
 
-        What other processes have not recorded yet is missing.
+        Publishes that other processes have not recorded yet are missing.
 
         Raises:
             EventTypeNotFound: there is no such event type.
@@ -50,7 +50,7 @@ class Publishers:
         return dict(sorted(found.items()))
 
     def record(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Record what was noted since the last record, if that is `NOTE_INTERVAL` ago.
+        """Write the noted callers to the database, unless that was done less than `NOTE_INTERVAL` ago.
 
         Raises:
             DatabaseUnavailable: it is recorded next time.

@@ -271,7 +271,7 @@ _Put = tuple[str, str, str | None]
 
 
 class _Thing(NamedTuple):
-    """What settings are about, as the audit log names and describes it."""
+    """The subject of settings, as the audit log names and describes it."""
 
     resource_type: ResourceType
     resource_id: str

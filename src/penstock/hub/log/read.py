@@ -270,9 +270,9 @@ class Reader:
     def _find_as_known(
         self, tx: Tx, name: str, n: int | None, wanted: Sequence[WantedPartition]
     ) -> "tuple[StoredFeed, Sequence[FeedView], Mapping[int, PartitionHead]] | None":
-        """Return what `open` needs by the remembered event type; None if that may be out of date.
+        """Return what `open` needs from the cached event type; None if the cache may be out of date.
 
-        Each change of an event type changes the revision that its heads have. Nothing is refused by what is remembered.
+        Each change of an event type changes the revision of its heads. No request is refused because of the cache.
         """
         feed = self._event_types.remembered.get(name)
         if feed is None:

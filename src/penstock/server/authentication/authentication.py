@@ -40,8 +40,8 @@ class Method(Protocol):
     def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller | None] | None:
         """Return the sender of a request; None if it has no credential of this kind.
 
-        It runs on the event loop, again and again for a request that lasts. It returns a coroutine if it has to ask
-        somebody else, such as for newer keys: by what is known here the credential is not valid.
+        It runs on the event loop, repeatedly for a request that lasts. It returns a coroutine if it has to wait for
+        another server, such as for newer keys: the credential is not valid by the cached ones.
 
         Raises:
             Unauthenticated: the credential is not valid. Its fields are for the access log alone.

@@ -51,7 +51,7 @@ class TokenMethod:
         return caller or self._look(secret)
 
     async def _look(self, secret: bytes) -> Caller:
-        """Return whose token *secret* is by what the database says; one look serves all who wait for it."""
+        """Return the caller of token *secret* from the database; concurrent calls share one query."""
         came_at = time.monotonic()
         async with self._looking:
             if self._looked_at <= came_at:

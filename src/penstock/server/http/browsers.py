@@ -1,9 +1,8 @@
-"""Requests that web pages of others have a browser send, without the knowledge of who sits before it.
+"""Refuses requests that web pages of other origins make through a user's browser.
 
-A browser adds to them what it has of its user: its place in the network, the certificate of a client, the session at
-a proxy. So pages of other origins could read and publish as that user does. The hub sets no cookies and no CORS
-headers, and refuses such requests by the headers that browsers send and pages cannot change: `Origin` (RFC 6454) and
-`Sec-Fetch-Site` (W3C, Fetch Metadata Request Headers).
+A browser sends such requests with its user's credentials: network address, client certificate, session at a proxy. So
+those pages could read and publish as the user. The hub sets no cookies and no CORS headers, and refuses the requests by
+headers that pages cannot change: `Origin` (RFC 6454) and `Sec-Fetch-Site` (W3C, Fetch Metadata Request Headers).
 """
 
 from functools import lru_cache
@@ -20,14 +19,14 @@ _OWN_SITES: Final = frozenset({b"same-origin", b"none"})
 def find_foreign_page(
     *, host: bytes, own_origin: str | None, origin: bytes | None, site: bytes | None, is_page: bool
 ) -> CrossSite | None:
-    """Return the error of a request that a page of another origin has sent; None if there was none.
+    """Return an error if a page of another origin has sent the request, else None.
 
     Args:
         host: The header `Host`.
         own_origin: The hub's origin as clients see it, if a proxy has told it.
         origin: The header `Origin`.
         site: The header `Sec-Fetch-Site`.
-        is_page: Whether the request shows one of `PAGES`, so that following a link to it is harmless.
+        is_page: True if the request is for one of `PAGES`, which other pages may link to.
     """
     if origin is not None:
         authority = origin.partition(b"://")[2]

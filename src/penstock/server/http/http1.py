@@ -543,7 +543,7 @@ class Http1Protocol(asyncio.Protocol):
     def _start_timer(
         self, timeout: float, on_time: Callable[[], None], timed: Literal["head", "body"] | None = None
     ) -> None:
-        """Call *on_time* after *timeout* seconds, in place of what was timed before.
+        """Call *on_time* after *timeout* seconds, instead of the callback set before.
 
         A timer of the loop that runs already is kept if it ends before that: several are started for each request.
         """
@@ -556,7 +556,7 @@ class Http1Protocol(asyncio.Protocol):
             self._timer = self.loop.call_at(self._due_at, self._on_timer)
 
     def _stop_timer(self) -> None:
-        """Time nothing. The loop's timer is kept for what is timed next."""
+        """Cancel the callback. The loop's timer is kept for the next one."""
         self._timed, self._due_at = None, math.inf
 
     def _on_timer(self) -> None:
@@ -630,7 +630,7 @@ class HttpExchange:
 
     @property
     def has_much(self) -> bool:
-        """Whether the application has so much of the body before it that no more should be read."""
+        """True if the application has so much unread body that no more should be read from the connection."""
         return len(self._body) > BUFFERED_BYTES_MAX
 
     def end_body(self) -> None:

@@ -126,7 +126,7 @@ _HEADERS: Final = ((b"content-type", b"application/json"), (b"vary", b"Accept-En
 
 
 class PlainPublishes:
-    """The short way of what busy producers send: small bodies of lines that are whole when they arrive.
+    """The short way for small publishes of lines whose body has arrived completely.
 
     Bodies that arrive in one turn of the event loop, of one caller for one event type, are joined to one request of the
     log, because preparing and queueing a request takes longer than all else that is done for a single event. Each is
@@ -315,7 +315,7 @@ async def _answer_stored(access: AccessLine, stored: AppendResult) -> None:
 
 
 class _Source(NamedTuple):
-    """What small publishes have in common that are joined."""
+    """The properties that small publishes must share to be joined."""
 
     event_type: str
     flow_id: str | None
@@ -323,7 +323,7 @@ class _Source(NamedTuple):
 
 
 class _Arriving(NamedTuple):
-    """The publishes that arrive in one turn of an event loop, by what those have in common that are joined."""
+    """The publishes that arrive in one turn of an event loop, grouped by the properties that they share."""
 
     loop: asyncio.AbstractEventLoop
     publishes: "dict[_Source, list[_SmallPublish]]"
