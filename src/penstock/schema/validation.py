@@ -312,11 +312,6 @@ def validator(key: ValidatorKey) -> Validator:
     return VALIDATORS.get(key, len(key.schema) + COMPILED_CHARS, key.compile)
 
 
-def find_validator(key: ValidatorKey) -> Validator | None:
-    """Return the validator if it is in the cache, else None."""
-    return VALIDATORS.find(key)
-
-
 def is_currency(text: str) -> bool:
     """Return whether *text* has the form of a currency code (ISO 4217).
 

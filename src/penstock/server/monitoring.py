@@ -1,4 +1,4 @@
-"""Files for those who watch hubs and processors: rules for Prometheus, and a dashboard for Grafana."""
+"""Monitoring files of the package: alert rules for Prometheus, and a dashboard for Grafana."""
 
 from importlib.resources import files
 from typing import Final
@@ -9,9 +9,9 @@ GROUPS: Final = "groups:\n"
 
 
 def alert_rules(*, processors: bool = False) -> str:
-    """Return rules for Prometheus, as it reads them from a file: when to warn, and when to page.
+    """Return the content of a file with alert rules for Prometheus, about hubs and their consumers.
 
-    They are about hubs and their consumers; with *processors* those about processors follow.
+    With *processors*, rules about processors follow.
     """
     rules = _read("alerts.yml")
     if not processors:
@@ -22,7 +22,7 @@ def alert_rules(*, processors: bool = False) -> str:
 
 
 def dashboard() -> str:
-    """Return a dashboard for Grafana, JSON: hubs, their consumers, their database, and processors."""
+    """Return a dashboard for Grafana, as JSON, about hubs, their consumers and database, and processors."""
     return _read("dashboard.json")
 
 

@@ -125,7 +125,8 @@ class AccessRepository:
         self, resources: Literal["event_types", "subscriptions"], decoded: "DecodedLists"
     ) -> Mapping[str, Rights]:
         """Return the rights to each event type, by name, or to each subscription, by id."""
-        rows = self._run(f"rights_of_{resources}").fetchall()
+        statement = "rights_of_event_types" if resources == "event_types" else "rights_of_subscriptions"
+        rows = self._run(statement).fetchall()
         return {row[0]: Rights(decoded.find(row[1]), row[2]) for row in rows}
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.schema.effective import effective_schema
 from penstock.schema.traversal import Schema
-from penstock.schema.validation import EXTREMES_MAX, WORK_MAX, Validator, ValidatorKey, find_validator, validator
+from penstock.schema.validation import EXTREMES_MAX, VALIDATORS, WORK_MAX, Validator, ValidatorKey, validator
 from tests.exhaustive import examples
 
 NUMBERS: Schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -74,11 +74,11 @@ def test_validation_is_light_where_it_takes_some_milliseconds(schema: Schema, si
 
 def test_validator_is_compiled_once_for_each_event_type_and_found_afterwards() -> None:
     key = ValidatorKey('{"title": "found"}', "t", "business", compatible=False, compacted=False)
-    assert find_validator(key) is None
+    assert VALIDATORS.find(key) is None
 
     compiled = validator(key)
 
-    assert validator(key) is find_validator(key) is compiled
+    assert validator(key) is VALIDATORS.find(key) is compiled
     assert validator(key._replace(name="u")) is not compiled
 
 

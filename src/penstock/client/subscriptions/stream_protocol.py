@@ -23,7 +23,6 @@ from penstock.errors import (
     ConnectionLost,
     MalformedAnswer,
     PenstockError,
-    StreamNotFound,
     SubscriptionBusy,
 )
 from penstock.wire.arguments import check_count, check_items, check_type
@@ -460,11 +459,6 @@ class StreamProtocol:
 def _is_retryable(error: PenstockError) -> bool:
     """Return whether a stream that was refused with *error* may be opened later."""
     return is_transient(error) or isinstance(error, SubscriptionBusy)
-
-
-def is_over(error: PenstockError) -> bool:
-    """Tell whether *error* means that the hub takes nothing more of a stream."""
-    return isinstance(error, StreamNotFound)
 
 
 def _partition_objects(places: Collection[FeedPartition]) -> list[dict[str, str]]:

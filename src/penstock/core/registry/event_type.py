@@ -22,7 +22,7 @@ from penstock.core.registry.definition import (
     partition_count_of,
 )
 from penstock.schema.changes import EvolutionRules
-from penstock.schema.validation import Validator, ValidatorKey, find_validator, validator
+from penstock.schema.validation import VALIDATORS, Validator, ValidatorKey, validator
 
 FIRST_VERSION = "1.0.0"
 
@@ -128,7 +128,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
         False as long as the validator is not compiled; this method does not compile it.
         """
-        ready = find_validator(self._validator_key)
+        ready = VALIDATORS.find(self._validator_key)
         return ready is not None and ready.is_light(size)
 
     @property

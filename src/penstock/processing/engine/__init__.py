@@ -8,7 +8,7 @@
     ready     which stream comes next
     backoff   how long a failing stream waits
     busy      which calls are active, which streams fail or stall, and for how long
-    latency   percentiles of what calls took, in bounded memory
+    histogram durations of calls, in bounded memory
     health    when a processor is to stop
     engine    all of it together
 

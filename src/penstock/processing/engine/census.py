@@ -1,27 +1,26 @@
 """Counts the streams in each state, and their waiting events."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Item, events_of
 
-STATES: Final = ("active", "ready", "waiting", "gapped", "parked", "synced")
-"""With a handler; could be; wait for their time; wait for an index that is missing; set aside; have nothing to do."""
-
 
 class StateCount(NamedTuple):
-    """Of one state."""
+    """The streams in one state."""
 
     streams: int
     events: int
-    """That wait, or are with handlers; those behind an active call are among the ready ones."""
+    """Events that wait or are with handlers; those that wait behind an active call count as ready."""
 
 
 def census(engine: Engine) -> dict[str, StateCount]:
-    """Return how many streams there are in each of `STATES`; whoever has the engine may ask.
+    """Return the number of streams in each state.
 
-    Takes time by the streams that have something to be handled, and none by those that have not.
+    A handler works on an `active` stream and could begin with a `ready` one. A `waiting` one waits for its time, a
+    `gapped` one for a missing index. A `parked` one is set aside, a `synced` one has nothing to do. The time it takes
+    grows with the number of streams that have events to handle.
     """
     ready, streams = engine._ready, engine._streams
     active = engine.busy.active

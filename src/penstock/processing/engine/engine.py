@@ -20,9 +20,9 @@ from random import Random
 
 from penstock.errors import BadParameter, HandlerFailed
 from penstock.processing.engine.call import Call
+from penstock.processing.engine.histogram import Latency
 from penstock.processing.engine.item import INDEX_END, Batch, Position, events_of, index_unfit
 from penstock.processing.engine.kept import EngineState
-from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stats import Stats

@@ -1,7 +1,8 @@
-"""How long things took, or how large they were, by classes that double every so many, as it was at one moment."""
+"""Histograms of durations and other values, in classes that double every `STEPS`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import log2
 from typing import ClassVar, Final, Self
 
 LEAST_SECONDS: Final = 1e-6
@@ -48,6 +49,29 @@ class Histogram:
         left = {at: count - earlier.classes.get(at, 0) for at, count in self.classes.items()}
         new = {at: count for at, count in left.items() if count}
         return type(self)(new, self.count - earlier.count, self.sum - earlier.sum)
+
+
+class Latency:
+    """Counts durations in memory that does not grow with their number."""
+
+    __slots__ = ("_classes", "_count", "_sum")
+
+    def __init__(self) -> None:
+        self._classes: dict[int, int] = {}
+        self._count = 0
+        self._sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a duration."""
+        at = 0 if seconds <= LEAST_SECONDS else min(int(log2(seconds / LEAST_SECONDS) * STEPS), CLASSES)
+        classes = self._classes
+        classes[at] = classes.get(at, 0) + 1
+        self._count += 1
+        self._sum += seconds
+
+    def histogram(self) -> Histogram:
+        """Return the durations counted so far, as a value that does not change."""
+        return Histogram(dict(self._classes), self._count, self._sum)
 
 
 class Distribution(Histogram):

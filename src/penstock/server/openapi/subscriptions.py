@@ -60,9 +60,6 @@ _BATCH: Final = object_of(
         offsets=list_of({**_WHOLE, "description": "Of the events, where some were left out before the cursor."}),
     ),
 )
-_RESULT: Final = object_of(
-    "cursor result", cursor=_CURSOR, result={"type": "string", "enum": ["committed", "outdated"]}
-)
 _PARKED: Final = object_of(
     "id event_type partition key attempts parked_at state events first_offset last_offset",
     id=_TEXT,

@@ -43,7 +43,6 @@ def test_lines_are_the_same_however_the_network_cuts_them(text: bytes, cuts: lis
 def test_data_of_a_line_is_kept_byte_for_byte() -> None:
     [line] = read_lines(b'{"data": {"n": 1.50, "\\u0061": [ ] } }\n')
 
-    assert line.is_event
     assert bytes(line.data) == b'{"n": 1.50, "\\u0061": [ ] }'
 
 
@@ -51,7 +50,7 @@ def test_lines_of_unknown_kinds_are_ignored() -> None:
     lines = read_lines(b'{"heartbeat":1}\n{"partition":["x"],"headers":3}\n{}\n{"cursor":null}\n')
 
     assert len(lines) == 4
-    assert not any(line.is_event or line.cursor for line in lines)
+    assert not any(bytes(line.data) or line.cursor for line in lines)
 
 
 def test_carriage_returns_and_a_byte_order_mark_are_no_part_of_a_line() -> None:

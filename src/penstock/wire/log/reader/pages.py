@@ -41,11 +41,6 @@ class FeedLine(msgspec.Struct, gc=False):
     data: msgspec.Raw = _MISSING
     cursor: Any = None
 
-    @property
-    def is_event(self) -> bool:
-        """True if the line has an event."""
-        return self.data is not _MISSING
-
 
 AnyLine = TypeVar("AnyLine")
 OF_FEED: Final = msgspec.json.Decoder(FeedLine)
