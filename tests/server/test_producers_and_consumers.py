@@ -34,8 +34,9 @@ def test_event_type_tells_its_producers_and_consumers(migrated_url: str) -> None
 
     with TestClient(app, headers={"Authorization": f"Bearer {token}"}) as http:
         publish_and_refuse(http)
-        producers = http.get(f"/event-types/{NAME}/producers").json()["items"]
-        consumers = http.get(f"/event-types/{NAME}/consumers").json()["items"]
+        links = http.get(f"/event-types/{NAME}").links
+        producers = http.get(links["producers"]["url"]).json()["items"]
+        consumers = http.get(links["consumers"]["url"]).json()["items"]
         assert http.get("/event-types/no.such/producers").status_code == 404
 
     assert [each["caller"] for each in producers] == ["service:shop"]

@@ -23,7 +23,7 @@ from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
 from penstock.server.auth import authorize_now, event_type_named, keep_seen, sender_of
 from penstock.server.http.requests import parse_json, read_body
-from penstock.server.http.responses import json_response, page_links, warn, warn_of_no_effect
+from penstock.server.http.responses import json_response, link, page_links, warn, warn_of_no_effect
 from penstock.server.state import event_type_of, state_of
 from penstock.wire.log.nakadi import SCHEMAS_MAX, event_type_object, schema_pages
 from penstock.wire.query import WHOLE_NUMBER_MAX, Query, make_printable
@@ -67,9 +67,12 @@ async def create_event_type(request: Request) -> Response:
 
 
 async def show_event_type(request: Request) -> Response:
-    """GET /event-types/{event_type}: show an event type."""
+    """GET /event-types/{event_type}: show an event type; links to who produces and consumes it are in a header."""
     state, name = state_of(request), event_type_of(request)
-    return await state.run(lambda: json_response(_event_type_object(state.hub.registry.load(name))))
+    answer = await state.run(lambda: json_response(_event_type_object(state.hub.registry.load(name))))
+    links = (f'<{link(request, f"/event-types/{name}/{rel}")}>; rel="{rel}"' for rel in ("producers", "consumers"))
+    answer.headers["Link"] = ", ".join(links)
+    return answer
 
 
 async def list_event_type_producers(request: Request) -> Response:

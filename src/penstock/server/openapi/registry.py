@@ -118,7 +118,11 @@ COMPARISON: Final = answer_of(
 CREATED: Final = answer_of("It exists now.", {}, 201)
 DELETED: Final = answer_of("It is gone, with all its events.", {})
 EVENT_TYPES: Final = answer_of("All event types.", {JSON: list_of(_EVENT_TYPE_SHOWN)})
-EVENT_TYPE: Final = answer_of("As its owner gave it, with the defaults filled in.", {JSON: _EVENT_TYPE_SHOWN})
+EVENT_TYPE: Final = answer_of(
+    "As its owner gave it, with the defaults filled in.",
+    {JSON: _EVENT_TYPE_SHOWN},
+    headers={"Link": "Where its `producers` and its `consumers` are listed (RFC 8288)."},
+)
 
 EVENT_TYPE_PRODUCERS: Final = answer_of(
     "Who has published, and when last, to within minutes; nobody where callers are not authenticated.",
