@@ -142,15 +142,16 @@ def test_missing_fields_are_asked_for(member: str) -> None:
         (change(1, 1) | {"data_op": ["D"]}, "data_op must be"),
         (change(1, 1) | {"data": None}, "data is missing"),
         (change(1, None), "data.version is missing"),
-        (change(1, True), "data.version must be a number or a text"),
+        (change(1, True), "data.version must be a number or a text, not true"),
+        (change(1, 1) | {"data": [7]}, "data must be"),
         (change(1, "5"), "cannot be compared"),
         (change(1, 1, order_id=None), "data.order_id is missing"),
         (change(1, 1, order_id=1.0), "data.order_id must be a whole number or a text"),
         ('"text"', "data_op is missing"),
     ],
     ids=[
-        "no change", "operation", "operation list", "no record", "no key", "key", "other key", "no entity", "entity",
-        "text",
+        "no change", "operation", "operation list", "no record", "no key", "key", "list", "other key", "no entity",
+        "entity", "text",
     ],
 )  # fmt: skip
 def test_event_without_an_order_is_named(event: Any, told: str) -> None:

@@ -153,14 +153,6 @@ def test_event_type_stands_for_a_name() -> None:
 NUMBERS = ((int,), "a whole number")
 
 
-def test_paths_lead_through_the_whole_event() -> None:
-    event = {"data": {"id": 7, "a.b": {"c": 8}}, "n": 9}
-    feed_event = a_feed_event(event)
-    reader = FieldReader(["data.id", "data.'a.b'.c", "n"], NUMBERS, "order_by")
-
-    assert reader.read(event, body(event), 0, None) == reader.read(feed_event, body(feed_event), 0, None) == (7, 8, 9)
-
-
 def test_function_receives_the_event_as_it_was_handed_in() -> None:
     event = a_feed_event({"version": "v7"}, partition=3)
 
@@ -169,33 +161,6 @@ def test_function_receives_the_event_as_it_was_handed_in() -> None:
 
     assert version.read(event, body(event), 0, None) == (7,)
     assert partition.read(event, body(event), 0, None) == (3, 1)
-
-
-@pytest.mark.parametrize(
-    ("event", "told"),
-    [
-        ({"data": {}}, "data.version is missing; it must be a whole number"),
-        ({"data": {"version": None}}, "data.version is missing"),
-        ({"data": {"version": "7"}}, 'data.version must be a whole number, not "7"'),
-        ({"data": {"version": True}}, "data.version must be a whole number, not true"),
-        ({"data": [7]}, "data.version is missing"),
-        ("text", "data.version is missing"),
-    ],
-    ids=["missing", "null", "text", "boolean", "no object", "no event"],
-)
-def test_unusable_value_is_named_with_its_event(event: Any, told: str) -> None:
-    with pytest.raises(EventUnusable, check=has_code("order-unknown")) as raised:
-        FieldReader(["data.version"], NUMBERS, "order_by").read(event, event, 4, "order.changed")
-
-    assert told in raised.value.detail
-    assert raised.value.detail.startswith("event 4 of the batch, of 'order.changed'")
-
-
-def test_unusable_value_of_a_function_is_named_with_its_event() -> None:
-    with pytest.raises(
-        EventUnusable, check=has_code("order-unknown"), match="the function's value must be a whole number"
-    ):
-        FieldReader(lambda _: [7], NUMBERS, "order_by").read({}, {}, 0, None)
 
 
 @pytest.mark.parametrize("fields", [[], "version", [""], [7]], ids=repr)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, KindUnexpected
+from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, done, done_to, skip_to
@@ -19,15 +19,23 @@ from penstock.processing.stream_event import StreamEvent
 from penstock.testing.processing import FaultyHandler, Witness, nth
 
 
-def call(*kinds: str) -> Call:
-    return Call("S1", [StreamEvent("S1", at, kind, b"{}") for at, kind in enumerate(kinds, 5)], 1, 0.0)
-
-
 def failing(error: BaseException) -> Any:
-    def handle(stream: str, events: Sequence[Any]) -> None:
+    def fail(*_: Any) -> None:
         raise error
 
-    return handle
+    return fail
+
+
+class Unspeakable(Exception):
+    """Fails to say what it is."""
+
+    def __str__(self) -> str:
+        failing(*self.args)()
+        return ""
+
+
+def call(*kinds: str) -> Call:
+    return Call("S1", [StreamEvent("S1", at, kind, b"{}") for at, kind in enumerate(kinds, 5)], 1, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -78,27 +86,6 @@ def test_generator_is_refused_as_a_handler() -> None:
             Handling(given)
 
 
-def test_number_beyond_the_run_of_its_kind_passes_over_nothing() -> None:
-    handle = by_kind({"a": lambda _, events: events[-1].next + 1}, otherwise=lambda *_: None)
-    failure = Handling(handle)(call("a", "a", "b", "b"))
-
-    assert isinstance(failure, Failure)
-    assert failure.tag == "BadOutcome"
-    assert "8, though its span ends at 7" in failure.detail
-    skipping = by_kind({"a": lambda *_: skip_to(8)}, otherwise=lambda *_: None)
-    assert Handling(skipping)(call("a", "a", "b", "b")) == skip_to(8)
-
-
-def test_malformed_class_of_a_failure_is_reported_with_the_failure() -> None:
-    handle = Handling(failing(ValueError("no such customer")), lambda _: 5)  # type: ignore[arg-type, return-value]
-    failure = handle(call("a"))
-
-    assert isinstance(failure, Failure)
-    assert failure.tag == "BadParameter"
-    told = "a function that returns a text or None, also for ValueError: no such customer"
-    assert failure.detail == f"parameter classify is 5; allowed: {told}"
-
-
 def test_handler_with_other_parameters_is_refused_before_anything_runs() -> None:
     def one(event: Any) -> None: ...
 
@@ -130,13 +117,6 @@ def test_callable_without_a_signature_is_accepted() -> None:
         Handling(handler)
 
 
-def test_raised_error_is_a_failure_under_its_own_name_or_the_users() -> None:
-    assert Handling(failing(ValueError("no")))(call("a")) == Failure("ValueError", "no")
-    assert Handling(failing(TimeoutError()))(call("a")) == Failure("TimeoutError", "TimeoutError")
-    rated = Handling(failing(OSError("429")), lambda error: "rateLimited" if "429" in str(error) else None)
-    assert rated(call("a")) == Failure("rateLimited", "429")
-
-
 def test_each_run_of_a_kind_goes_to_its_handler() -> None:
     seen: list[tuple[str, list[int]]] = []
 
@@ -151,9 +131,16 @@ def test_each_run_of_a_kind_goes_to_its_handler() -> None:
     assert seen == [("a", [5, 6]), ("b", [5]), ("other", [5])]
 
 
-def test_events_left_by_the_handler_of_a_kind_are_left() -> None:
-    handle = by_kind({"a": lambda *_: done_to(6, after_seconds=3.0, tag="half")})
-    assert handle("S1", call("a", "a", "b").events) == done_to(6, after_seconds=3.0, tag="half")
+@pytest.mark.parametrize(
+    "outcome", [done_to(6, after_seconds=3.0, tag="half"), skip_to(8), BadOutcome], ids=["left", "skipped", "beyond"]
+)
+def test_handler_of_a_kind_may_leave_events_and_passes_over_others_by_skipping_alone(outcome: Any) -> None:
+    handle = by_kind({"a": lambda *_: 8 if outcome is BadOutcome else outcome}, otherwise=lambda *_: None)
+    if outcome is BadOutcome:
+        with pytest.raises(BadOutcome, match="8, though its span ends at 7"):
+            handle("S1", call("a", "a", "b", "b").events)
+    else:
+        assert handle("S1", call("a", "a", "b", "b").events) == outcome
 
 
 def test_kind_without_a_handler_is_reported() -> None:
@@ -161,14 +148,43 @@ def test_kind_without_a_handler_is_reported() -> None:
         by_kind({"a": lambda *_: None})("S1", call("b").events)
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("a part of it")])
-def test_error_that_would_end_a_thread_or_a_task_is_a_failure(error: BaseException) -> None:
-    async def handle(stream: str, events: Sequence[Any]) -> None:
+RAISED = ", raised by classify for ValueError: no"
+TEXT = "classify is 5; allowed: a function that returns a text or None, also for ValueError: no"
+FAILURES: dict[str, tuple[BaseException, Any, str, str]] = {
+    "under its own name": (ValueError("no"), None, "ValueError", "no"),
+    "without a text": (TimeoutError(), None, "TimeoutError", "TimeoutError"),
+    "under the user's name": (OSError("429"), lambda _: "rateLimited", "rateLimited", "429"),
+    "that the user does not name": (OSError("5"), lambda _: None, "OSError", "5"),
+    "that would end a thread": (SystemExit(3), None, "SystemExit", "3"),
+    "that would end a task": (asyncio.CancelledError("a part of it"), None, "CancelledError", "a part of it"),
+    "whose text cannot be had": (
+        Unspeakable(SystemExit(3)), None, "Unspeakable", "its text cannot be had: SystemExit",
+    ),
+    "whose name is no text": (ValueError("no"), lambda _: 5, "BadParameter", f"parameter {TEXT}"),
+    "that cannot be named": (ValueError("no"), failing(KeyError("none")), "KeyError", f"'none'{RAISED}"),
+    "whose name would end the program": (ValueError("no"), failing(SystemExit(3)), "SystemExit", f"3{RAISED}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_raised_error_is_a_failure(name: str) -> None:
+    error, classify, tag, detail = FAILURES[name]
+
+    async def awaited(stream: str, events: Sequence[Any]) -> None:
         raise error
 
-    wanted = Failure(type(error).__name__, str(error))
-    assert Handling(failing(error))(call("a")) == wanted
-    assert asyncio.run(Handling(handle).awaited(call("a"))) == wanted
+    assert Handling(failing(error), classify)(call("a")) == Failure(tag, detail)
+    assert asyncio.run(Handling(awaited, classify).awaited(call("a"))) == Failure(tag, detail)
+
+
+@pytest.mark.parametrize(
+    ("error", "classify"),
+    [(ValueError("no"), failing(KeyboardInterrupt())), (Unspeakable(KeyboardInterrupt()), None)],
+    ids=["named", "put into words"],
+)
+def test_interrupt_of_the_main_thread_during_a_failure_is_raised(error: Exception, classify: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Handling(failing(error), classify)(call("a"))
 
 
 def test_cancelled_call_ends() -> None:
@@ -185,50 +201,12 @@ def test_cancelled_call_ends() -> None:
     asyncio.run(cancelled())
 
 
-def test_failed_classification_is_the_failure() -> None:
-    def classify(error: Exception) -> str:
-        raise KeyError("no name")
-
-    assert Handling(failing(ValueError("no")), classify)(call("a")) == Failure(
-        "KeyError", "'no name', raised by classify for ValueError: no"
-    )
-
-
-class Unspeakable(Exception):
-    def __str__(self) -> str:
-        raise SystemExit(3)
-
-
-def test_error_that_would_end_the_program_during_classification_is_a_failure() -> None:
-    def classify(error: Exception) -> str:
-        raise SystemExit(3)
-
-    named = Handling(failing(ValueError("no")), classify)(call("a"))
-    assert named == Failure("SystemExit", "3, raised by classify for ValueError: no")
-    assert Handling(failing(Unspeakable()))(call("a")) == Failure("Unspeakable", "its text cannot be had: SystemExit")
-
-
-@pytest.mark.parametrize("kind", ["named", "put into words"])
-def test_interrupt_of_the_main_thread_during_a_failure_is_raised(kind: str) -> None:
-    class Interrupted(Exception):
-        def __str__(self) -> str:
-            raise KeyboardInterrupt
-
-    def classify(error: Exception) -> str | None:
-        if kind == "named":
-            raise KeyboardInterrupt
-        return None
-
-    with pytest.raises(KeyboardInterrupt):
-        Handling(failing(Interrupted() if kind != "named" else ValueError("no")), classify)(call("a"))
-
-
 def test_origin_of_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "penstock.processing")
     Handling(failing(ValueError("no")))(call("a"))
 
     assert "a call for S1 has failed" in caplog.text
-    assert "in handle" in caplog.text
+    assert "in fail" in caplog.text
     assert "ValueError: no" in caplog.text
 
 

@@ -13,36 +13,9 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Want
-from penstock.processing.sources.traversal import CHUNK, Traversal, Within
+from penstock.processing.sources.traversal import CHUNK
 from penstock.processing.timetable import TRAVERSED_MAX
 from tests.failing import has_code
-
-
-def traversal(count: int) -> Traversal:
-    items = [(f"S{number}", number) for number in range(count)]
-    return Traversal(lambda: iter(items), "0", before=7, first=100, elapsed=lambda: 0.0)
-
-
-def test_position_within_a_traversal_is_kept_as_the_one_before_it_and_recognized() -> None:
-    under_way = traversal(CHUNK + 1)
-    assert under_way.goes_on_at(7)
-    first = under_way.take(0.0)
-    assert first is not None
-    assert (first.end, str(first.end), first.is_tail) == (7, "7", False)
-    assert under_way.goes_on_at(first.end)
-    assert not under_way.goes_on_at(7)
-    assert not under_way.goes_on_at(Within.of(7, 50, CHUNK)), "that is one of another traversal"
-
-    last = under_way.take(0.0)
-    assert last is not None
-    assert (last.end, last.is_tail) == (100 + CHUNK + 1, True)
-    assert [item.index for item in (*first.items, *last.items)] == list(range(100, 100 + CHUNK + 1))
-
-
-def test_closed_traversal_yields_nothing() -> None:
-    under_way = traversal(1)
-    under_way.close()
-    assert under_way.take(0.0) is None
 
 
 class World:
