@@ -1,5 +1,7 @@
 """A tranche that is given up takes along what is of it; what its streams have in others goes on."""
 
+import pytest
+
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure, done, skip_to
 from tests.unit.processing.engine.items import batch, begin, engine, indices, things
@@ -22,37 +24,25 @@ def handle(running: Engine, now: float) -> list[tuple[str, list[int]]]:
     return found
 
 
-def test_stream_does_not_wait_for_events_of_a_closed_tranche() -> None:
+@pytest.mark.parametrize(("closed", "left"), [("a", "b"), ("b", "a")], ids=["that of a call", "that of what waits"])
+def test_stream_does_not_wait_for_events_of_a_closed_tranche(closed: str, left: str) -> None:
     running = engine("a", "b")
-    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
-    running.ingest(batch(1, things("S1E0"), "b"), 0.0)
+    for tranche in ("a", "b"):
+        running.ingest(batch(1, things("S1E0"), tranche), 0.0)
     [call] = running.take(8, 0.0)
     running.settle(call, BROKEN, 0.0, 0.001)
 
-    give_up(running, "b")
+    give_up(running, closed)
 
     assert handle(running, 10.0) == [("S1", [0])]
-    running.ingest(batch(2, things("S1E1"), "a"), 10.0)
-    assert handle(running, 10.0) == [("S1", [1])]
-    assert running.positions() == {"a": 2}
-    running.open("b", 0)
-    running.ingest(batch(1, things("S1E0"), "b"), 20.0)
-    assert handle(running, 20.0) == [("S1", [0])]
-    assert running.positions() == {"a": 2, "b": 1}
-
-
-def test_events_behind_a_closed_tranche_are_handled() -> None:
-    running = engine("a", "b")
-    running.ingest(batch(1, things("S1E0"), "a"), 0.0)
-    running.ingest(batch(1, things("S1E0"), "b"), 0.0)
-    [call] = running.take(8, 0.0)
-    running.settle(call, BROKEN, 0.0, 0.001)
-
-    give_up(running, "a")
-
-    assert handle(running, 10.0) == [("S1", [0])]
-    assert running.positions() == {"b": 1}
+    assert running.positions() == {left: 1}
     assert running.is_idle
+    running.ingest(batch(2, things("S1E1"), left), 10.0)
+    assert handle(running, 10.0) == [("S1", [1])]
+    running.open(closed, 0)
+    running.ingest(batch(1, things("S1E0"), closed), 20.0)
+    assert handle(running, 20.0) == [("S1", [0])]
+    assert running.positions() == {left: 2, closed: 1}
 
 
 def test_dense_stream_continues_with_events_of_other_tranches() -> None:
