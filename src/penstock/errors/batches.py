@@ -92,7 +92,7 @@ class BatchNotFound(NotFound):
 
 
 class UploadRefused(Conflict):
-    """An upload is closed, or differs from what was announced or sent before."""
+    """An upload is closed, or differs from its announcement or its earlier chunks."""
 
     code = "upload-refused"
     cases: ClassVar = {

@@ -157,7 +157,7 @@ class AlreadyUsed(Conflict):
 
 
 class ReplayDiffers(Conflict):
-    """A series of events or a batch is published again, and differs from what was published before."""
+    """A repeated series of events or batch differs from its first publication."""
 
     code = "replay-differs"
     message = (

@@ -126,7 +126,7 @@ class Conflict(PenstockError):
 
 
 class Forbidden(PenstockError):
-    """The caller may not do this, or nobody may do it on this hub."""
+    """The caller, or every caller of this hub, lacks the right to do this."""
 
     code = "forbidden"
 

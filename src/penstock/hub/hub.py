@@ -40,16 +40,16 @@ class Admin(NamedTuple):
     database: DatabaseMonitor
     """Checks and measures the database."""
     sweeper: Sweeper
-    """Removes what was dropped or has expired."""
+    """Removes dropped and expired data."""
 
 
 class Hub:
     """An event hub over one store: a bundle of services, one a capability.
 
     Safe to use from many threads; any number of hubs may share a database. All services work from the first call.
-    `start` adds the background threads, which wake readers when other processes commit, move the outbox while nobody
-    reads, and remove what was dropped or has expired. `stop` appends what is queued, wakes all waiting readers and
-    closes the store.
+    `start` adds the background threads, which wake readers when other processes commit, move the outbox when no reader
+    does, and remove dropped and expired data. `stop` appends the queued requests, wakes all waiting readers and closes
+    the store.
 
     Attributes:
         log: publish, move the outbox, read, wait.
@@ -157,7 +157,7 @@ class Hub:
         self._watch.drain()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Append what is queued, write what was recorded, wake all waiting readers, and close the store.
+        """Append the queued requests, write recorded activity, wake all waiting readers, and close the store.
 
         See `Committer.stop`.
 

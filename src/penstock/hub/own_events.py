@@ -1,9 +1,9 @@
-"""The hub's own event types: which there are, what switches each on, and how the hub publishes to them.
+"""The hub's own event types: their definitions, the features that switch them on, and publishing to them.
 
-Operators switch them on by features: Nakadi's, whose event types these are (https://nakadi.io/manual.html).
+The event types and features are Nakadi's (https://nakadi.io/manual.html).
 
-Lock order: a transaction locks the hub's own event types after everything else, sorted by name. Nobody else appends to
-them, so that no transaction which holds one waits for another lock (docs/decisions/group-commit.md).
+Lock order: a transaction locks the hub's own event types after everything else, sorted by name. No other code appends
+to them, so a transaction that holds one never waits for another lock (docs/decisions/group-commit.md).
 """
 
 import hashlib

@@ -198,7 +198,7 @@ class Registry:
         self._sweep()
 
     def _try_delete(self, name: str, by: Sender | None, *, with_subscriptions: bool) -> bool:
-        """Drop the event type; return False, having done nothing, if somebody has subscribed to it meanwhile."""
+        """Drop the event type; return False, having done nothing, if a subscription was created meanwhile."""
         with self._store.write() as tx:
             readers = lock_readers(tx, name)
             lock_logs_before(tx, name, self._clock())

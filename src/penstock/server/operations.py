@@ -21,17 +21,17 @@ async def index(request: Request) -> Response:
 
 
 async def health(_: Request) -> Response:
-    """GET /health: tell that the process answers, as Nakadi does."""
+    """GET /health: report that the process responds, in Nakadi's form."""
     return PlainTextResponse("OK")
 
 
 async def live(_: Request) -> Response:
-    """GET /health/live: tell that the process answers."""
+    """GET /health/live: report that the process responds."""
     return json_response({"status": "live"})
 
 
 async def ready(request: Request) -> Response:
-    """GET /health/ready: tell that the database can be used and has the right tables; 503 otherwise."""
+    """GET /health/ready: report that the database is usable and has the right tables; 503 otherwise."""
     state = state_of(request)
     await state.start()
     await state.run(state.hub.admin.database.check)
@@ -39,7 +39,7 @@ async def ready(request: Request) -> Response:
 
 
 async def version(_: Request) -> Response:
-    """GET /version: tell the version."""
+    """GET /version: show the version."""
     return json_response({"name": "penstock", "version": __version__})
 
 

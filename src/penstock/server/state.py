@@ -36,7 +36,7 @@ _actions: list[Callable[[], object]] = []
 
 
 def call_before_shutdown(action: Callable[[], object]) -> Callable[[], None]:
-    """Call *action* when the process is told to stop; return a function that takes that back.
+    """Call *action* when the process receives a signal to stop; return a function that cancels this.
 
     It has no effect if no handler of signals is installed in the main thread.
     """
@@ -257,7 +257,7 @@ class State:
         return hub
 
     async def ask_database(self) -> DatabaseFigures:
-        """Return what the database tells for metrics, as far as it answers within `COUNT_TIMEOUT`.
+        """Return the database's figures for metrics, without those that take longer than `COUNT_TIMEOUT`.
 
         At most two worker threads ask it, however many requests there are.
         """

@@ -1,4 +1,4 @@
-"""Telemetry: the access line of each request, which the access log and the metrics are made of."""
+"""Telemetry: the access line of each request, from which the access log and the metrics are made."""
 
 import asyncio
 import time
@@ -227,7 +227,7 @@ def log_access(line: AccessLine) -> None:
 
 
 def note_reason(scope: Scope, error: Unauthenticated) -> None:
-    """Have the access line of the request of *scope* say why its credential is refused: the client is not told."""
+    """Note in the access line why the credential of a request is refused; the client does not learn the reason."""
     access: AccessLine | None = scope.get(_KEY)
     if access is not None:
         access.refusal |= {name: str(value)[:DETAIL_CHARS_MAX] for name, value in error.fields.items()}

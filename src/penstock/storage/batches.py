@@ -97,12 +97,12 @@ class LedgerBatch(NamedTuple):
 
     @property
     def is_direct(self) -> bool:
-        """Whether tasks publish the batch themselves; the ledger counts it as one chunk."""
+        """True if tasks publish the batch themselves; the ledger counts it as one chunk."""
         return self.epoch is not None
 
     @property
     def is_done(self) -> bool:
-        """Whether all of the batch is in the log."""
+        """True if the whole batch is in the log."""
         return self.done == self.chunks
 
 
@@ -118,7 +118,7 @@ class BatchRepository:
         self._run_each = sql.run_each
 
     def open_upload(self, key: BatchKey, name: str, at: int) -> bool:
-        """Begin an upload for a batch; return False if the event type does not exist any more."""
+        """Begin an upload for a batch; return False if the event type no longer exists."""
         return self._run("upload_insert", **key._asdict(), name=name, at=at).rowcount == 1
 
     def count_uploads(self, event_type_id: int, limit: int) -> int:

@@ -47,7 +47,7 @@ class Position(NamedTuple):
 
 
 class PositionChange(NamedTuple):
-    """Change that somebody else than the consumers of a group made to its position in one partition."""
+    """Change of a group's position in one partition that its consumers did not make, such as a reset by an operator."""
 
     source: str
     slice: str
@@ -160,7 +160,7 @@ class GroupRepository:
         return GroupOwnership(*rows[0]) if rows else None
 
     def put(self, name: str, positions: Iterable[Position], at: int, changes: Iterable[PositionChange] = ()) -> None:
-        """Record positions of a locked group, and the *changes* that somebody else has made to them.
+        """Record positions of a locked group, and *changes* of them that its consumers did not make.
 
         One call writes them in the order in which others lock them. A transaction that writes several slices of a group
         locked *shared* calls in the order of the slices.

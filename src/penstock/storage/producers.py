@@ -90,7 +90,7 @@ class ProducerRepository:
         return [producer for producer in read_producers(rows).values() if producer is not None]
 
     def find_owner(self, event_type: str, group: str) -> str | None:
-        """Return the owner of a producer group in all partitions of an event type, None for nobody."""
+        """Return the owner of a producer group in all partitions of an event type; None if it has no owner."""
         rows = self._run("producer_owner", event_type=event_type, group=group).fetchall()
         return rows[0][0] if rows else None
 

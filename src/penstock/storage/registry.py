@@ -13,7 +13,7 @@ _decode_schema: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class EventTypeMeasurement(NamedTuple):
-    """What an event type holds."""
+    """Figures of one event type."""
 
     name: str
     events: int

@@ -169,7 +169,7 @@ class Store(Protocol):
     def read(self, *, timeout: float | None = None) -> AbstractContextManager[Tx]:
         """Lend a connection without a transaction: each call reads the latest commit.
 
-        With a *timeout*, the database ends statements that take longer than so many seconds.
+        With a *timeout*, the database ends statements that take longer than that many seconds.
 
         Raises:
             Unavailable: a statement took longer than *timeout*.

@@ -26,7 +26,7 @@ def retry_rejected(tx: Tx, ids: Sequence[int], event_type: str | None, by: Sende
 
 
 def delete_rejected(tx: Tx, ids: Sequence[int], event_type: str | None, by: Sender, now: int) -> int:
-    """Delete rejected rows for ever, and return how many there were: see `retry_rejected`."""
+    """Delete rejected rows, and return how many there were: see `retry_rejected`."""
     count = tx.outbox.delete_rejected(ids=ids) if ids else 0
     if count:
         before = _describe(ids, count, "rejected")

@@ -49,10 +49,10 @@ class Tokens:
         self._noted_at = time.monotonic()
 
     def create(self, caller: Caller, *, expires_in: float | None = None, by: Sender | None = None) -> NewToken:
-        """Create a token for *caller*, which expires in so many seconds, if at all.
+        """Create a token for *caller*, which expires after that many seconds, or never.
 
         Raises:
-            DatabaseUnavailable: it may have been created all the same, and nobody has its secret.
+            DatabaseUnavailable: the token may have been created, but its secret is lost.
         """
         with self._store.write() as tx:
             now = self._clock()

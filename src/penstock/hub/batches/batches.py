@@ -10,7 +10,7 @@ Invariants:
     The batch numbers of a group increase, and a batch is published to its end before the next one begins.
     Events are validated when they are handed in, and published whatever schema the event type has by then.
     A batch is locked before it is judged, and before producers and the heads of partitions are locked.
-    A chunk is appended in the transaction that marks it as done, so it is appended once, whoever tries.
+    A chunk is appended in the transaction that marks it as done, so it is appended once, however many publishers try.
 """
 
 from collections.abc import Callable, Sequence

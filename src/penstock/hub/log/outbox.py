@@ -68,7 +68,7 @@ def reject_row(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> Non
     """Record the row *row_id*, the first waiting row of *name*, as rejected, because the log refused it.
 
     Raises:
-        RowGoneError: it is not the first any more; the transaction has to be rolled back.
+        RowGoneError: it is no longer the first; the transaction has to be rolled back.
     """
     rows = tx.outbox.take(name, 1, 1).rows
     if [row.id for row in rows] != [row_id]:

@@ -136,7 +136,7 @@ class Watch:
             ticket.wake()
 
     def wake_all(self) -> None:
-        """Wake all readers once, so that they check anew whether they may read."""
+        """Wake all readers once, so that they check their rights again."""
         with self._guard:
             woken = set(self._all)
         for ticket in woken:

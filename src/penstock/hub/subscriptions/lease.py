@@ -87,7 +87,7 @@ class HubLease:
         return self._monotonic() + 2 * RENEW_INTERVAL < self._valid_until
 
     def renew(self) -> None:
-        """Renew the lease, or acquire it anew.
+        """Renew the lease, or acquire it again.
 
         Raises:
             DatabaseUnavailable: the lease was not renewed.

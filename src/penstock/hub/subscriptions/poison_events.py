@@ -99,7 +99,7 @@ class PoisonEvents:
     ) -> bool:
         """Publish an event to the dead letters; return False if they refuse it.
 
-        The dead letter may be too large or too deep, or its event type may have another schema by now.
+        The dead letter may be too large or too deep, or its event type may have got another schema.
         """
         (name, number), reason = event.place, _describe_failure(policy.send_count)
         letter = DeadLetter(subscription.id, name, number, event.feed.epoch, event.offset, reason, event.data)

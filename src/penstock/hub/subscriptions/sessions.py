@@ -74,7 +74,7 @@ class SubscriptionSnapshot(NamedTuple):
         return frozenset(slot.place for slot in self.slots)
 
     def find_session(self, id: str) -> StoredSession | None:
-        """Return a session, or None if it does not exist any more."""
+        """Return a session, or None if it no longer exists."""
         return next((each for each in self.sessions if each.id == id), None)
 
     def find_end_reason(self, session_id: str, places: Collection[FeedPartition]) -> str | None:
@@ -307,7 +307,7 @@ class Sessions:
         yet to end the stream: call again.
 
         Raises:
-            SubscriptionNotFound, StreamNotFound: there is no such session, or it owns nothing any more.
+            SubscriptionNotFound, StreamNotFound: there is no such session, or it no longer owns partitions.
             InvalidSubscription: the subscription does not have those partitions.
         """
         with self._store.write() as tx:

@@ -1,1 +1,1 @@
-"""Ways to find out who sends a request, one module each."""
+"""Methods of authentication, one module each."""

@@ -1,4 +1,4 @@
-"""Authentication: finds out who sends a request, by the methods that the operator has chosen."""
+"""Authentication: identifies the caller of each request by the methods that the operator has chosen."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ _BEARER: Final = b"bearer "
 
 
 class Method(Protocol):
-    """One way to find out who sends a request."""
+    """A method of authentication."""
 
     @property
     def name(self) -> str:
@@ -48,12 +48,12 @@ class Method(Protocol):
         """
 
     def close(self) -> None:
-        """Release what is held."""
+        """Release the resources of the method."""
 
 
 @runtime_checkable
 class MethodWithKeys(Method, Protocol):
-    """A method that needs the keys of somebody else."""
+    """A method that verifies credentials with the keys of an issuer."""
 
     def measure_keys_age(self) -> float:
         """Return how many seconds ago the keys were loaded last."""
@@ -72,13 +72,13 @@ def bearer_of(scope: Scope) -> bytes | None:
 
 
 def address_of(scope: Scope) -> str:
-    """Return the address that a request came from; empty if that is not known."""
+    """Return the address of the client of a request; empty if it is unknown."""
     client = scope.get("client")
     return client[0] if client else ""
 
 
 class Authentication:
-    """Finds the caller of each request by any of several methods, and slows down those who guess."""
+    """Identifies callers by several methods, and slows down clients that guess credentials."""
 
     def __init__(self, methods: Sequence[Method]) -> None:
         """Ask *methods* in this order.
@@ -148,7 +148,7 @@ class Authentication:
         raise Unauthenticated
 
     def close(self) -> None:
-        """Release what the methods hold."""
+        """Release the resources of all methods."""
         for each in self._methods:
             each.close()
 

@@ -1,4 +1,4 @@
-"""Client certificates: the caller is named by the certificate of its TLS connection."""
+"""Client certificates: the certificate of a TLS connection names the caller."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class CertificateMethod:
         self._clock = clock
 
     def start(self, _: Hub) -> None:
-        """Do nothing: the connection has the certificate."""
+        """Do nothing: the certificate is that of the connection."""
 
     def identify(self, scope: Scope) -> Caller | None:
         """Return the caller whom the certificate of a connection names; None if the client has sent none.
@@ -46,4 +46,4 @@ class CertificateMethod:
         return Caller("user" if self._kind == "email" else "service", names[0])
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there are no resources to release."""

@@ -44,7 +44,7 @@ _log: Final = structlog.get_logger("penstock.authentication")
 
 
 class KeysUnavailable(Exception):
-    """The keys could not be loaded; says why."""
+    """The keys could not be loaded; the text gives the reason."""
 
 
 class KeySet(NamedTuple):

@@ -35,7 +35,7 @@ class ProxyHeaderMethod:
         self._proxies = TrustedProxies(addresses)
 
     def start(self, _: Hub) -> None:
-        """Do nothing: the requests have all that is needed."""
+        """Do nothing: requests carry the header."""
 
     def identify(self, scope: Scope) -> Caller | None:
         """Return the caller whom a trusted proxy names; None for requests of others, and for those without the header.
@@ -57,4 +57,4 @@ class ProxyHeaderMethod:
         return Caller(self._data_type, value)
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there are no resources to release."""

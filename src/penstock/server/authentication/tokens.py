@@ -19,7 +19,7 @@ _PREFIX: Final = PREFIX.encode("ascii")
 
 
 class TokenMethod:
-    """Finds the callers of tokens that `penstock token create` has made."""
+    """Identifies callers by tokens that `penstock token create` has made."""
 
     name = "token"
 
@@ -29,7 +29,7 @@ class TokenMethod:
         self._looked_at = 0.0
 
     def start(self, hub: Hub) -> None:
-        """Look tokens up in those of *hub*."""
+        """Use the tokens of *hub*."""
         self._hub = hub
         self._looking = asyncio.Lock()
 
@@ -64,4 +64,4 @@ class TokenMethod:
         return caller
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""

@@ -44,7 +44,7 @@ class TakenRows(NamedTuple):
 
     @property
     def more(self) -> bool:
-        """Whether more rows waited than were taken."""
+        """True if more rows waited than were taken."""
         return bool(self.rows) and self.rows[-1].id < self.last
 
 

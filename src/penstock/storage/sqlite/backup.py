@@ -94,7 +94,7 @@ def has_log_of_another_file(path: Path) -> bool:
 
 
 def check_copy(copy: Path) -> None:
-    """Check every page, row and index of the file *copy*, which nobody else uses.
+    """Check every page, row and index of the file *copy*, which no other process uses.
 
     Raises:
         DatabaseUnavailable: the copy is damaged; says where.

@@ -246,7 +246,7 @@ class Writer:
                 fcntl.flock(self._queue, fcntl.LOCK_UN)
 
     def check_file(self) -> None:
-        """Raise DatabaseUnavailable if an open file is not the one at its path any more.
+        """Raise DatabaseUnavailable if an open file is no longer the one at its path.
 
         Writes to a file without a name are lost with the process.
         """
