@@ -1,15 +1,12 @@
-"""Of two commits of a position that expect the same one is stored; commits, resets and deletions never deadlock."""
+"""Of two commits of a position that expect the same one is stored."""
 
-import random
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 
 import pytest
 
-from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
-from penstock.errors import GroupKindDiffers, GroupNotFound, PositionMoved
+from penstock.core.groups import PositionCommit
+from penstock.errors import GroupKindDiffers, PositionMoved
 from penstock.hub.hub import Hub
-from penstock.storage.groups import GroupFilter
 from tests.exhaustive import examples
 from tests.producing import together
 from tests.promises.scene import NAME, event, hub_on
@@ -75,40 +72,3 @@ def test_group_created_twice_at_once_is_created_once(hubs: list[Hub], kinds: tup
         [winner] = filter(None, made)
         assert hubs[0].groups.find(GROUP).kind == winner
         hubs[1].groups.delete(GROUP)
-
-
-def test_commits_resets_looks_and_deletions_of_a_group_never_deadlock(hubs: list[Hub]) -> None:
-    chance = random.Random(11)
-    orders = [chance.sample(range(PARTITIONS), PARTITIONS) for _ in range(COMMITTERS)]
-
-    def commit(hub: Hub, order: list[int]) -> None:
-        for n in range(EVENTS):
-            hub.groups.commit(GROUP, "processor", [PositionCommit(NAME, partition, n) for partition in order])
-
-    def keep(hub: Hub, order: list[int]) -> None:
-        for n in range(EVENTS):
-            parts = [PositionCommit(NAME, partition, n, f"part {partition % 2}") for partition in order]
-            hub.groups.commit(GROUP, "processor", parts)
-
-    def reset(hub: Hub) -> None:
-        for n in range(EVENTS):
-            with suppress(GroupNotFound):
-                hub.groups.reset(GROUP, [GroupReset(ResetTarget("begin" if n % 2 else "end"))], None, dry_run=False)
-
-    def look(hub: Hub) -> None:
-        for _ in range(EVENTS):
-            hub.groups.measure(hub.groups.list(GroupFilter(), 9))
-
-    def forget(hub: Hub) -> None:
-        for _ in range(EVENTS):
-            with suppress(GroupNotFound):
-                hub.groups.delete(GROUP)
-
-    runs: list[Callable[[], None]] = []
-    for number, order in enumerate(orders):
-        write = commit if number < COMMITTERS / 2 else keep
-        runs.append(lambda write=write, number=number, order=order: write(hubs[number % 2], order))
-    together([*runs, lambda: reset(hubs[0]), lambda: look(hubs[1]), lambda: forget(hubs[1])])
-
-    commit(hubs[0], orders[0])
-    assert {positions(hubs[1])[partition] for partition in range(PARTITIONS)} <= set(range(EVENTS + 1))

@@ -5,8 +5,6 @@ from contextlib import ExitStack, closing
 from random import Random
 from typing import Any
 
-import pytest
-
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import examples
 from tests.producing import together
@@ -18,9 +16,7 @@ from tests.promises.scene import (
     commit_to_outbox,
     feed,
     hub_on,
-    rows_of,
     seeded,
-    until,
 )
 from tests.store_contract import database_at
 
@@ -99,15 +95,6 @@ def test_next_read_shows_all_commits_of_overlapping_transactions(migrated_postgr
                 assert sorted(each["n"] for each in follower.found[0]) == sorted(committed)
 
         assert sorted(each["n"] for each in feed(hub)) == sorted(committed)
-
-
-@pytest.mark.usefixtures("hub")
-def test_outbox_is_moved_without_a_reader(url: str) -> None:
-    for n in range(2):
-        commit_to_outbox(url, {"n": n})
-
-        until(lambda: rows_of(url, "SELECT count(*) FROM penstock_outbox")[0][0] == 0, "it has been moved")
-        assert rows_of(url, "SELECT count(*) FROM penstock_event")[0][0] == n + 1
 
 
 def _serve(url: str, who: int, chance: Random, committed: list[Any], stop: threading.Event) -> None:

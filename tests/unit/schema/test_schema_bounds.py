@@ -305,21 +305,6 @@ def test_no_value_has_more_schemas_applied_than_were_counted(schema: Schema, eve
     assert max(counts.values()) <= most
 
 
-@settings(max_examples=examples(10, 100))
-@given(WHOLE)
-def test_validator_takes_each_accepted_schema_and_ends(schema: Schema) -> None:
-    try:
-        check_unfolding(schema)
-    except InvalidEventType:
-        return
-    deep: list[Any] = [{}, {}]
-    for _ in range(100):
-        deep = [{"a": deep[0]}, [deep[1]]]
-    validator = jsonschema_rs.Draft7Validator(schema)
-    for event in deep:
-        validator.is_valid(event)
-
-
 # What it takes to match an event's texts with patterns.
 
 QUICK = "^[ab]{990}c$"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.schema.guidelines.draft import Draft, find, is_required, parts, top_level_fields
-from penstock.schema.guidelines.names import says_entity_id, says_process_id, says_time, words
+from penstock.schema.guidelines.names import says_entity_id
 from penstock.schema.traversal import format_pointer
 from tests.unit.schema.guidelines.definitions import COUNT, TEXT, described
 
@@ -19,35 +19,6 @@ SCHEMA: dict[str, Any] = {
         {"properties": {"open": TEXT}, "required": ["open", "at"]}],
     "not": {"properties": {"excluded": TEXT}},
 }  # fmt: skip
-
-
-def test_parts_of_a_schema_are_its_nodes_that_describe_events() -> None:
-    found = {format_pointer(node.at): node.name for node in parts(SCHEMA)}
-
-    assert found == {
-        "#": None,
-        "#/properties/order": "order",
-        "#/definitions/order": None,
-        "#/definitions/order/properties/id": "id",
-        "#/definitions/order/properties/of": "of",
-        "#/properties/a~1b": "a/b",
-        "#/allOf/0": None,
-        "#/allOf/0/properties/more": "more",
-        "#/oneOf/0": None,
-        "#/oneOf/0/properties/paid": "paid",
-        "#/oneOf/1": None,
-        "#/oneOf/1/properties/open": "open",
-    }
-
-
-def test_top_level_fields_are_found_in_combinations() -> None:
-    assert [(field.name, format_pointer(field.at)) for field in top_level_fields(SCHEMA)] == [
-        ("order", "#/properties/order"),
-        ("a/b", "#/properties/a~1b"),
-        ("more", "#/allOf/0/properties/more"),
-        ("paid", "#/oneOf/0/properties/paid"),
-        ("open", "#/oneOf/1/properties/open"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -165,22 +136,6 @@ def test_odd_members_of_a_definition_are_ignored() -> None:
 
 
 # Names.
-
-
-def test_name_is_split_into_words() -> None:
-    rows: list[tuple[str, tuple[str, ...]]] = [
-        ("", ()), ("orderID", ("order", "id")), ("HTMLBody", ("html", "body")), ("e-mail", ("e", "mail")),
-        ("Straße_2b", ("strasse", "2", "b")), ("Größe", ("grosse",)), ("имя_2", ("имя", "2")), ("__", ()),
-    ]  # fmt: skip
-    for name, found in rows:
-        assert words(name) == found
-
-
-def test_names_of_times_and_processes_are_recognized() -> None:
-    names = ["created_at", "eventTimestamp", "orderDate", "date_of_birth", "format"]
-    assert [name for name in names if says_time(name)] == names[:3]
-    names = ["bpId", "business_process_id", "processor_id"]
-    assert [name for name in names if says_process_id(name)] == names[:2]
 
 
 def test_name_of_an_id_is_recognized_by_the_entity_of_its_event_type() -> None:
