@@ -153,6 +153,17 @@ def as_new(http: httpx2.Client) -> None:
 
 
 @contextmanager
+def blocked_readers(feed: Served) -> Iterator[None]:
+    """Block the readers of the feed within the block."""
+    path = f"/settings/blacklist/CONSUMER_ET/{feed.name}"
+    assert feed.http.put(path).status_code == 204
+    try:
+        yield
+    finally:
+        assert feed.http.delete(path).status_code == 204
+
+
+@contextmanager
 def client_of(hub: LiveHub) -> Iterator[httpx2.Client]:
     # To load certificate authorities takes 25 ms. The hub closes connections that were idle for five seconds.
     limits = httpx2.Limits(keepalive_expiry=3.0)

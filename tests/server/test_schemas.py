@@ -58,7 +58,7 @@ def test_page_of_large_versions_ends_early_and_links_to_the_rest(sqlite_hub: Liv
 
 @pytest.mark.parametrize(
     ("limit", "lengths"),
-    [(1, [1] * 45), (20, [20, 20, 5]), (21, [21, 21, 3]), (22, [22, 22, 1]), (44, [44, 1]), (45, [45]), (1000, [45])],
+    [(1, [1] * 45), (20, [20, 20, 5]), (44, [44, 1]), (45, [45])],
 )
 def test_page_of_small_versions_has_as_many_as_its_limit(
     http: httpx2.Client, small: Served, limit: int, lengths: list[int]
