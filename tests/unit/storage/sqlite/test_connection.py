@@ -95,6 +95,14 @@ class TestReaders:
         with readers.lend() as again:
             assert again is first
 
+    def test_connection_lent_at_the_close_is_closed_when_it_comes_back(self, readers: Readers) -> None:
+        with readers.lend() as lent:
+            readers.close()
+            assert lent.execute("SELECT 1").fetchone() == (1,)
+
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            lent.execute("SELECT 1")
+
     def test_value_too_large_for_a_chunk_is_refused(self, readers: Readers) -> None:
         with readers.lend() as connection, pytest.raises(sqlite3.DataError) as told:
             connection.execute("SELECT zeroblob(?)", (VALUE_BYTES_MAX + 1,)).fetchone()
