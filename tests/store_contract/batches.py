@@ -219,12 +219,10 @@ class BatchesContract(Contract):
 
 
 def key_of(feed: StoredFeed, group: str = "g", number: int = 0, query: str = "q") -> BatchKey:
-    """Return the key of a batch for *feed*."""
     return BatchKey(feed.id, group, number, query)
 
 
 def opened(store: Store, key: BatchKey, name: str, at: int = FIRST_AT) -> StagedUpload:
-    """Begin an upload and return it."""
     with store.write() as tx:
         assert tx.batches.open_upload(key, name, at)
         feed = next(each for each in tx.registry.list() if each.id == key.event_type_id)
@@ -250,14 +248,12 @@ def begun(store: Store, key: BatchKey) -> LedgerBatch:
 
 
 def newest(store: Store, key: BatchKey) -> LedgerBatch:
-    """Return the batch of that key."""
     with store.read() as tx:
         [batch] = tx.batches.list(key.event_type_id, key.group, number=key.number)
     return batch
 
 
 def advance(store: Store, batch: LedgerBatch, published: list[ChunkKey]) -> None:
-    """Note how far a batch is."""
     with store.write() as tx:
         assert tx.batches.lock([batch.id], [])
         tx.batches.advance(batch, published, batch.updated_at)
@@ -270,6 +266,5 @@ def next_chunks(store: Store, batch: LedgerBatch, *, limit: int = 9, events_max:
 
 
 def swept(store: Store, before: int = FIRST_AT, *, kept: int = 9, chunks: int = 9) -> int:
-    """Remove some uploads and batches that are not needed."""
     with store.write() as tx:
         return tx.batches.sweep(before, kept=kept, uploads=9, chunks=chunks, batches=9)

@@ -52,7 +52,6 @@ Blocked = Callable[..., Future[Any]]
 
 
 def database_at(url: str) -> Database:
-    """Return the database at *url*."""
     if url.startswith("sqlite"):
         path = url.removeprefix("sqlite:///")
         return Database(url, "?", lambda: sqlite3.connect(path, isolation_level="IMMEDIATE", timeout=30))
@@ -89,7 +88,6 @@ def data_of(columns: StoredColumns) -> list[bytes]:
 
 
 def append(store: Store, *blocks: Block) -> None:
-    """Append blocks in a transaction of their own."""
     with store.write() as tx:
         tx.log.find_heads(sorted({block.partition_id for block in blocks}), lock=True)
         tx.log.append(blocks)
@@ -124,7 +122,6 @@ class Contract:
 
     @pytest.fixture
     def database(self, url: str) -> Database:
-        """Return the database under test."""
         return database_at(url)
 
     @pytest.fixture

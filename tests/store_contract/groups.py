@@ -313,7 +313,6 @@ class GroupsTogether(Contract):
 
 
 def stored(store: Store, name: str, *places: Position, kind: str = "processor") -> None:
-    """Store positions of a group in a transaction of their own."""
     with store.write() as tx:
         tx.groups.lock(name, kind=kind, at=FIRST_AT)
         tx.groups.put(name, places, FIRST_AT)
@@ -325,7 +324,6 @@ def _measured_event_types(store: Store, limit: int = 9) -> tuple[Any, int]:
 
 
 def listed(store: Store, *, limit: int = 9, **which: str) -> list[GroupSummary]:
-    """Return the groups that are such."""
     with store.read() as tx:
         return list(tx.groups.list(GroupFilter(**which), limit))
 

@@ -166,12 +166,10 @@ def park(store: Store, key: str | None, offset: int, name: str = "s", place: Fee
 
 
 def listed(store: Store, name: str = "s") -> list[StoredParkedKey]:
-    """Return the keys that wait."""
     with store.read() as tx:
         return list(tx.subscriptions.list_parked(name))
 
 
 def offsets(store: Store, parked_id: int, *, after: int = -1, limit: int = 9_999) -> list[int]:
-    """Return which events of a key wait."""
     with store.read() as tx:
         return list(tx.subscriptions.list_parked_offsets(parked_id, after=after, limit=limit))

@@ -278,7 +278,6 @@ class ProducedDefenceContract(Contract):
 
 
 def found(store: Store, producer_id: int, epoch: int, first: int, stop: int) -> Sequence[StoredBatch]:
-    """Find batches."""
     with store.read() as tx:
         return tx.producers.list_batches(producer_id, epoch, first, stop)
 
@@ -295,7 +294,6 @@ def sift(database: Database, partition_id: int, floor: int) -> None:
 
 
 def purged(store: Store) -> int:
-    """Purge what was dropped, in a transaction of its own."""
     with store.write() as tx:
         return tx.registry.sweep(10)
 

@@ -234,7 +234,6 @@ def inserted(store: Store, key: ProducerKey, state: ProducerState = NEW, **other
 
 
 def produced(store: Store, *batches: AppendedBatch, at: int = FIRST_AT) -> None:
-    """Record batches in a transaction of their own."""
     with store.write() as tx:
         tx.producers.append_batches(batches, at)
 
@@ -245,7 +244,6 @@ def a_batch(first: int, first_offset: int, events: int) -> StoredBatch:
 
 
 def looked(store: Store, *keys: ProducerKey) -> dict[ProducerKey, Producer | None]:
-    """Look producers up."""
     with store.read() as tx:
         return dict(tx.producers.find(sorted(keys)))
 
@@ -257,32 +255,27 @@ def locked(store: Store, *keys: ProducerKey) -> dict[ProducerKey, Producer | Non
 
 
 def only(store: Store, key: ProducerKey) -> Producer:
-    """Return a producer that there is."""
     found = looked(store, key)[key]
     assert found is not None
     return found
 
 
 def begun(store: Store, key: ProducerKey, state: ProducerState = NEW) -> Producer:
-    """Record a producer that there was not, and return it."""
     inserted(store, key, state)
     return only(store, key)
 
 
 def locked_only(store: Store, key: ProducerKey) -> Producer:
-    """Return a producer that there is as who locks it finds it."""
     found = locked(store, key)[key]
     assert found is not None
     return found
 
 
 def listed(store: Store, partition_id: int, after: str = "", limit: int = 100) -> list[Producer]:
-    """List producers."""
     with store.read() as tx:
         return list(tx.producers.list(partition_id, after=after, limit=limit))
 
 
 def forgotten(store: Store, before: int) -> int:
-    """Forget producers in a transaction of its own."""
     with store.write() as tx:
         return tx.producers.sweep((), before)

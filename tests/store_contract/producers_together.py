@@ -198,7 +198,6 @@ class ProducersTogether(Contract):
 
 
 def lock(tx: Tx, *keys: ProducerKey) -> Found:
-    """Lock producers until the transaction ends."""
     return dict(tx.producers.find(sorted(keys), lock=sorted({partition_id for partition_id, _ in keys})))
 
 

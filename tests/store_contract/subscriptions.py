@@ -330,7 +330,6 @@ def slot(place: FeedPartition, offset: int = 5, **others: Any) -> StoredSlot:
 
 
 def session(name: str, seen_at: int, *, hub_id: str = "hub", **others: Any) -> StoredSession:
-    """Return a stream."""
     found = StoredSession(name, "s", hub_id, frozenset(), 10, 60_000, b"\x00secret", FIRST_AT, 0, None, seen_at)
     return found._replace(**others)
 
@@ -353,18 +352,15 @@ def begun(store: Store, name: str, *places: FeedPartition, given: Sequence[Store
 
 
 def sessions(store: Store) -> Sequence[StoredSession]:
-    """Return the streams of the subscription "s"."""
     with store.read() as tx:
         return tx.subscriptions.list_sessions("s")
 
 
 def listed(store: Store, search: SubscriptionSearch = ALL, *, limit: int = 99, offset: int = 0) -> list[str]:
-    """Return the ids of the newest."""
     with store.read() as tx:
         return [each.id for each in tx.subscriptions.list(search, limit=limit, offset=offset)]
 
 
 def after(store: Store, search: SubscriptionSearch = ALL, *, id: str = "", limit: int = 99) -> list[str]:
-    """Return ids in their order."""
     with store.read() as tx:
         return [each.id for each in tx.subscriptions.list(search, after=id, limit=limit)]

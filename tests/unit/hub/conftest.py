@@ -25,7 +25,6 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path, migrated_file: Path) -> Iterator[Store]:
-    """A store with its tables."""
     for file in migrated_file.parent.iterdir():
         shutil.copy(file, tmp_path)
     store = open_store(f"sqlite:///{tmp_path}/hub.db")
@@ -35,7 +34,6 @@ def store(tmp_path: Path, migrated_file: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def forwarding(store: Store) -> ForwardingStore:
-    """The same store, counted."""
     return ForwardingStore(store)
 
 

@@ -83,7 +83,6 @@ def prepare_events(feed: StoredFeed, *events: NewEvent, at: int = START_AT) -> P
 
 
 def read_data(store: Store, partition_id: int) -> list[str]:
-    """Return the data of all events of a partition."""
     with store.read() as tx:
         head = tx.log.find_heads([partition_id])[partition_id]
         body = (

@@ -42,7 +42,6 @@ def subscribe(store: Store, group: str = "default", **members: Any) -> str:
 
 
 def sessions_of(store: Store, hub_id: str = "hub", limits: Limits = PENSTOCK) -> Sessions:
-    """Return the streams of a hub."""
     return Sessions(store, PoisonEvents(VirtualClock(), limits), hub_id)
 
 
@@ -54,7 +53,6 @@ def parked_keys_of(store: Store) -> ParkedKeys:
 def open_stream(
     sessions: Sessions, id: str, *wants: FeedPartition, batch_limit: int = 10, commit_timeout: float = 60
 ) -> OpenedSession:
-    """Begin a stream."""
     return sessions.open(id, frozenset(wants), batch_limit=batch_limit, commit_ms=round(commit_timeout * 1_000))
 
 
@@ -64,13 +62,11 @@ def an_end(hold_seconds: float = 0.0, retried: Sequence[int] = (), **sent: int) 
 
 
 def read_slots(store: Store, id: str) -> list[StoredSlot]:
-    """Return the partitions of a subscription."""
     with store.read() as tx:
         return list(tx.subscriptions.list_slots(id))
 
 
 def read_owners(store: Store, id: str) -> list[str | None]:
-    """Return who has each partition."""
     return [slot.owner for slot in read_slots(store, id)]
 
 
@@ -123,7 +119,6 @@ class Played:
     def stream(
         self, id: str, *wants: FeedPartition, check_access: Callable[[], None] = lambda: None, **rules: Any
     ) -> ConsumerStream:
-        """Begin a stream."""
         given = {
             "max_uncommitted": 100,
             "batch_limit": 10,
