@@ -83,6 +83,15 @@ def test_sql_says_first_what_it_promises(path: Path) -> None:
     assert path.read_text().startswith("-- "), f"{relative(path)} does not begin with a comment that says what it does"
 
 
+def test_public_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            places.setdefault(name, []).append(relative(path))
+
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
 def test_import_rules_are_as_strict_as_the_tree_allows() -> None:
     rules = (ROOT / "pyproject.toml").read_text()
     awaited = set(re.findall(r'"penstock\.(\w+)\.\*\*"', rules)) | set(re.findall(r'"?\((\w+)\)(?= \||")', rules))
