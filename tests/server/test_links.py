@@ -1,6 +1,5 @@
 """Every link of every route leads to the hub, alone, mounted in an application, or behind a proxy."""
 
-import asyncio
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from urllib.parse import urljoin
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.server import HubApp
@@ -152,9 +152,10 @@ async def walk(hub: HubApp, arranged: Callable[[HubApp], tuple[ASGIApp, str]]) -
     return {path for path, links in walked.found.items() if links}
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("arranged", [plain, mounted, prefixed, mounted_and_prefixed])
-def test_every_link_leads_to_the_hub(hub: HubApp, arranged: Callable[[HubApp], tuple[ASGIApp, str]]) -> None:
-    found = asyncio.run(walk(hub, arranged))
+async def test_every_link_leads_to_the_hub(hub: HubApp, arranged: Callable[[HubApp], tuple[ASGIApp, str]]) -> None:
+    found = await walk(hub, arranged)
 
     paged = {each.path for each in ROUTES if "_links" in str(each.answer.content)}
     located = {each.path for each in ROUTES if {"Location", "Link"} & each.answer.headers.keys()}
@@ -220,8 +221,4 @@ def hub(tmp_path: Path) -> HubApp:
 
 
 def get(app: ASGIApp, path: str) -> Any:
-    async def asked() -> Any:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://hub") as http:
-            return (await http.get(path)).json()
-
-    return asyncio.run(asked())
+    return TestClient(app, base_url="http://hub").get(path).json()

@@ -1,14 +1,12 @@
 """Pieces of a stream of events, over a real store and in virtual time."""
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from penstock.core.log.batching import EVENT_OVERHEAD, FeedStreamRules
+from penstock.core.log.batching import FeedStreamRules
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, EventTypeNotFound
 from penstock.hub.hub import Hub
 from penstock.server.http import streaming as gathering
@@ -45,7 +43,6 @@ class Stream:
     def open(
         self,
         positions: dict[int, int] | None = None,
-        encoding: str | None = None,
         *,
         all_partitions: bool = False,
         **rules: float,
@@ -57,7 +54,7 @@ class Stream:
             positions or {0: 0},
             check=self.ask,
             rules=FeedStreamRules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
-            encoding=encoding,
+            encoding=None,
             all_partitions=all_partitions,
             clock=self.clock,
         )
@@ -171,13 +168,6 @@ def test_flush_timeout_sends_events_that_wait_and_stream_timeout_ends(hub: Hub, 
     assert stream.pieces.send_timeout == stream_pieces.SEND_TIMEOUT
 
 
-def test_stream_limit_ends_the_stream_before_the_last_event(hub: Hub, stream: Stream) -> None:
-    publish(hub, *range(10))
-
-    assert stream.open(batch_limit=3, stream_limit=5).lines() == [(0, 2, [0, 1, 2]), (0, 4, [3, 4])]
-    assert stream.pieces.is_over
-
-
 def test_partitions_with_a_backlog_are_read_in_turn(hub: Hub, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_pieces, "PAGE_EVENTS", 4)
     publish(hub, *range(6))
@@ -205,15 +195,6 @@ def test_deletion_marks_are_skipped(hub: Hub, stream: Stream) -> None:
     hub.log.submit(stream.name, [a_new_event(event)], deletes=True).result()
     stream.clock.now = 20
     assert stream.lines() == [(0, 7, [])]
-
-
-def test_batch_is_flushed_early_at_the_byte_limit(hub: Hub, stream: Stream) -> None:
-    publish(hub, 0, 1, 2, partition=1)
-    publish(hub, 10, 11)
-    size = len(b'{"n":0}') + EVENT_OVERHEAD
-    stream.open({0: 0, 1: 0}, batch_limit=1000, bytes_max=4 * size + 4)
-
-    assert stream.lines() == [(1, 2, [0, 1, 2])]
 
 
 def test_line_larger_than_a_piece_comes_in_several_pieces(hub: Hub, stream: Stream) -> None:
@@ -318,48 +299,18 @@ class TestWithoutDatabase:
         publish(hub, 1)
         assert stream.lines() == [(0, 1, [1])]
 
-    def test_stream_that_has_not_begun_fails_while_the_database_is_away(
-        self, stream: Stream, store: ForwardingStore
-    ) -> None:
-        stream.open()
-        store.at_read = self.away
-
-        with pytest.raises(DatabaseUnavailable):
-            stream.raw()
-
-    def test_stream_with_backlog_fails_while_the_database_is_away(
-        self, hub: Hub, stream: Stream, store: ForwardingStore, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("has_begun", [False, True], ids=["has not begun", "has a backlog"])
+    def test_other_stream_fails_while_the_database_is_away(
+        self, hub: Hub, stream: Stream, store: ForwardingStore, monkeypatch: pytest.MonkeyPatch, *, has_begun: bool
     ) -> None:
         monkeypatch.setattr(stream_pieces, "PAGE_EVENTS", 1)
         publish(hub, 0, 1)
         stream.open()
-        assert stream.lines() == [(0, 0, [0])]
+        assert not has_begun or stream.lines() == [(0, 0, [0])]
         store.at_read = self.away
 
         with pytest.raises(DatabaseUnavailable):
             stream.raw()
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_compressed_piece_can_be_decoded_at_once(hub: Hub, stream: Stream, encoding: str) -> None:
-    import zstandard
-
-    decoder: Any = zlib.decompressobj(31) if encoding == "gzip" else zstandard.ZstdDecompressor().decompressobj()
-    stream.open(encoding=encoding)
-    whole = b""
-
-    for number in range(3):
-        publish(hub, number)
-        (sent,) = stream.raw()
-        whole += sent
-        assert lines_of(decoder.decompress(sent)) == [(0, number, [number])]
-    assert stream.raw() == [b""]
-
-    whole += stream.pieces.end()
-    body = (
-        gzip.decompress(whole) if encoding == "gzip" else zstandard.ZstdDecompressor().decompressobj().decompress(whole)
-    )
-    assert len(lines_of(body)) == 3
 
 
 def retain(url: str, floor: int) -> None:
