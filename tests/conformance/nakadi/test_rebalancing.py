@@ -13,9 +13,10 @@ import pytest
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.conformance.nakadi.hubs import refuses
 from tests.nakadi import Nakadi, offset
+from tests.producing import together
 from tests.scenes import scene
 from tests.served import client_of, until
-from tests.subscribing import Batch, Consumer, Subscription, at_once, event_type_of, filled, put
+from tests.subscribing import Batch, Consumer, Subscription, event_type_of, filled, put
 
 ALL = {str(number) for number in range(8)}
 WIDE = {"max_uncommitted_events": 100, "batch_flush_timeout": 30}
@@ -189,7 +190,7 @@ def other_hub(nakadi_hub: LiveHub, tmp_path_factory: pytest.TempPathFactory) -> 
 def racing(calls: list[Callable[[ExitStack], int]]) -> Iterator[list[int]]:
     """Ask for streams at the same moment; yield the statuses while those that were admitted are open."""
     with ExitStack() as stack:
-        yield at_once([lambda call=call: call(stack) for call in calls])
+        yield together([lambda call=call: call(stack) for call in calls])
 
 
 def ask(subscription: Subscription, **parameters: Any) -> Callable[[ExitStack], int]:

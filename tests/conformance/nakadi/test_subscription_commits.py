@@ -7,13 +7,13 @@ from typing import Any
 
 from tests.conformance.nakadi.hubs import refuses
 from tests.nakadi import BEFORE_FIRST, Nakadi, business, json_schema, offset, problem
+from tests.producing import together
 from tests.served import until
 from tests.subscribing import (
     STREAM_ID,
     Batch,
     Consumer,
     Subscription,
-    at_once,
     event_type_of,
     filled,
     numbered,
@@ -148,7 +148,7 @@ def test_concurrent_commits_move_each_position_once(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 1, partitions=8)
     with subscription.stream() as consumer:
         found = consumer.batches(8)
-        answers = at_once([lambda each=each: consumer.commit(each) for each in found * 2])
+        answers = together([lambda each=each: consumer.commit(each) for each in found * 2])
     assert sorted(each.status_code for each in answers) == [200] * 8 + [204] * 8
     assert subscription.committed() == [offset(0)] * 8
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.conformance.nakadi.hubs import ON_SQLITE
 from tests.nakadi import BEFORE_FIRST, Nakadi, offset, problem
-from tests.subscribing import at_once, event_type_of, filled, numbered, put, subscribe, told
+from tests.producing import together
+from tests.subscribing import event_type_of, filled, numbered, put, subscribe, told
 
 ENDED = "Resetting subscription cursors"
 
@@ -99,7 +100,7 @@ def test_concurrent_resets_succeed_or_are_answered_409(nakadi: Nakadi) -> None:
     with subscription.stream() as consumer:
         consumer.batch()
         calls = [lambda number=number: subscription.patch(subscription.cursor(number)) for number in range(4)]
-        found = {number: each.status_code for number, each in enumerate(at_once(calls))}
+        found = {number: each.status_code for number, each in enumerate(together(calls))}
         assert consumer.reason() == ENDED
     assert set(found.values()) <= {204, 409}, found
     assert subscription.committed()[0] in {offset(number) for number, status in found.items() if status == 204}

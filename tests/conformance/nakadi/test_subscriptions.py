@@ -8,8 +8,9 @@ import pytest
 
 from tests.conformance.nakadi.hubs import JANE, ON_SQLITE, pick, refuses, switch
 from tests.nakadi import EventType, Nakadi, offset, problem
+from tests.producing import together
 from tests.served import as_new
-from tests.subscribing import Subscription, at_once, definition, filled, numbered, put, subscribe
+from tests.subscribing import Subscription, definition, filled, numbered, put, subscribe
 
 EVERYBODY = {"admins": [JANE], "readers": [JANE]}
 DEFAULTS = {
@@ -96,7 +97,7 @@ def test_application_group_and_set_of_event_types_identify_a_subscription(nakadi
 
 def test_concurrent_creations_of_one_subscription_create_it_once(nakadi: Nakadi) -> None:
     given = definition(nakadi.create())
-    found = at_once([lambda: nakadi.http.post("/subscriptions", json=given)] * 8)
+    found = together([lambda: nakadi.http.post("/subscriptions", json=given)] * 8)
     assert sorted(each.status_code for each in found) == [200] * 7 + [201]
     assert len({each.text for each in found}) == 1
 
