@@ -83,6 +83,11 @@ def create(http: httpx2.Client, **authorization: list[dict[str, str]]) -> str:
     return name
 
 
+def committing(*names: str) -> dict[str, Any]:
+    """Return a commit of the first position of each event type, by a processor."""
+    return {"kind": "processor", "items": [{"event_type": each, "partition": 0, "offset": 1} for each in names]}
+
+
 # Those who wait are ended.
 
 
@@ -203,9 +208,7 @@ def test_event_type_that_was_just_created_is_closed_to_strangers_at_another_hub(
 def test_lists_show_what_the_caller_may_see(secured: Secured, root: httpx2.Client) -> None:
     mine, theirs = create(root, readers=a_list("viewer")), create(root)
     for name in (mine, theirs):
-        positions = [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1}]
-        group = {"kind": "processor", "items": positions}
-        assert root.post(f"/groups/of-{name}/positions", json=group).status_code == 200, name
+        assert root.post(f"/groups/of-{name}/positions", json=committing(name)).status_code == 200, name
         lists = {"admins": a_list("root"), "readers": a_list("viewer" if name == mine else "root")}
         given = {"owning_application": name, "event_types": [name], "authorization": lists}
         assert root.post("/subscriptions", json=given).status_code == 201
@@ -225,8 +228,8 @@ def test_pages_of_groups_leave_nobody_out_and_name_none_that_is_hidden(secured: 
     mine, theirs = create(root, readers=a_list("pager")), create(root)
     prefix = f"page-{uuid.uuid4().hex}"
     for number in range(6):
-        items = [{"event_type": theirs if number % 3 else mine, "partition": 0, "offset": 1, "epoch": 1}]
-        assert root.post(f"/groups/{prefix}-{number}/positions", json={"kind": "processor", "items": items}).is_success
+        commit = committing(theirs if number % 3 else mine)
+        assert root.post(f"/groups/{prefix}-{number}/positions", json=commit).is_success
     with secured.http("pager") as pager:
         shown, page = [], f"/groups?limit=1&after={prefix}"
         while page:
@@ -242,9 +245,8 @@ def test_group_of_several_event_types_shows_those_that_the_caller_may_see(
     secured: Secured, root: httpx2.Client
 ) -> None:
     mine, theirs = create(root, readers=a_list("half")), create(root)
-    items = [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1} for name in (mine, theirs)]
     group = f"half-{uuid.uuid4().hex}"
-    assert root.post(f"/groups/{group}/positions", json={"kind": "processor", "items": items}).is_success
+    assert root.post(f"/groups/{group}/positions", json=committing(mine, theirs)).is_success
     with secured.http("half") as half:
         found = half.get(f"/groups/{group}").json()
 
@@ -282,10 +284,9 @@ def test_list_at_another_hub_shows_no_event_type_that_was_just_created(secured: 
     with secured.http("stranger", 1) as stranger:
         for _ in range(5):
             name = create(root)
-            group = {"kind": "processor", "items": [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1}]}
             lists = {"admins": a_list("root"), "readers": a_list("root")}
             given = {"owning_application": name, "event_types": [name], "authorization": lists}
-            assert root.post(f"/groups/new-{name}/positions", json=group).status_code == 200
+            assert root.post(f"/groups/new-{name}/positions", json=committing(name)).status_code == 200
             assert root.post("/subscriptions", json=given).status_code == 201
             for path in ("/event-types", "/groups?limit=1000", "/subscriptions?limit=1000"):
                 assert name not in stranger.get(path).text, path
@@ -307,7 +308,7 @@ def test_event_types_of_the_hub_are_created_by_its_administrators(secured: Secur
 def test_consumer_group_belongs_to_its_first_user(secured: Secured, root: httpx2.Client) -> None:
     name = create(root, readers=a_list("one", "two"), admins=a_list("boss"))
     path = f"/groups/group-{name}/positions"
-    commit = {"kind": "processor", "items": [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1}]}
+    commit = committing(name)
     reset = {"items": [{"event_type": name, "to": "begin"}], "reason": "again"}
     with secured.http("one") as one, secured.http("two", 1) as two, secured.http("boss") as boss:
         assert one.post(path, json=commit).status_code == 200
@@ -316,8 +317,7 @@ def test_consumer_group_belongs_to_its_first_user(secured: Secured, root: httpx2
         problem_of(two.delete(f"/groups/group-{name}"), 403, "not-owner")
         assert one.post(path, json=commit).status_code == 200
         own = create(two, readers=a_list("two"), writers=a_list("two"), admins=a_list("two"))
-        items = [{"event_type": own, "partition": 0, "offset": 1, "epoch": 1}]
-        problem_of(two.post(path, json={"items": items}), 403, "not-owner")
+        problem_of(two.post(path, json=committing(own)), 403, "not-owner")
         assert boss.delete(f"/groups/group-{name}").status_code == 204
         assert two.post(path, json=commit).status_code == 200
 
@@ -325,7 +325,7 @@ def test_consumer_group_belongs_to_its_first_user(secured: Secured, root: httpx2
 def test_consumer_group_of_dropped_event_types_stays_with_its_owner(secured: Secured, root: httpx2.Client) -> None:
     name = create(root, readers=a_list("one"))
     path = f"/groups/group-{name}"
-    commit = {"kind": "processor", "items": [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1}]}
+    commit = committing(name)
     with secured.http("one") as one, secured.http("two", 1) as two:
         assert one.post(f"{path}/positions", json=commit).status_code == 200
         assert root.delete(f"/event-types/{name}").status_code == 200
@@ -339,7 +339,7 @@ def test_reset_tells_nothing_of_an_event_type_that_the_caller_may_not_read(
 ) -> None:
     hidden, mine = create(root), create(root, readers=a_list("one"))
     path = f"/groups/group-{mine}"
-    commit = {"kind": "processor", "items": [{"event_type": mine, "partition": 0, "offset": 1, "epoch": 1}]}
+    commit = committing(mine)
     reset = {"items": [{"event_type": hidden, "slice": "", "partition": 0, "to": "end"}], "reason": "to look"}
     with secured.http("one") as one:
         assert one.post(f"{path}/positions", json=commit).status_code == 200
@@ -364,10 +364,9 @@ def test_consumer_group_without_an_owner_is_adopted_by_its_first_user(secured: S
     group = f"old-{name}"
     with secured.direct.store.write() as tx:
         tx.groups.lock(group, kind="processor", at=1)
-    commit = {"items": [{"event_type": name, "partition": 0, "offset": 1, "epoch": 1}]}
     with secured.http("one") as one, secured.http("two", 1) as two:
-        assert two.post(f"/groups/{group}/positions", json=commit).status_code == 200
-        problem_of(one.post(f"/groups/{group}/positions", json=commit), 403, "not-owner")
+        assert two.post(f"/groups/{group}/positions", json=committing(name)).status_code == 200
+        problem_of(one.post(f"/groups/{group}/positions", json=committing(name)), 403, "not-owner")
 
 
 def test_cursor_sets_of_two_callers_are_apart(secured: Secured, root: httpx2.Client) -> None:
@@ -441,19 +440,3 @@ def test_valid_credential_is_not_slowed_down_by_failures_of_its_address(secured:
             assert guessing.get("/event-types", headers=headers).status_code == 401
 
     assert root.get("/settings/admins").status_code == 200
-
-
-def test_metrics_tell_when_the_last_token_of_a_caller_expires(secured: Secured, root: httpx2.Client) -> None:
-    secured.create_token("stays")
-    secured.direct.admin.tokens.create(Caller("service", "stays"), expires_in=100)
-    for seconds in (100, 5000):  # Last, so that the hub knows the others once it knows these.
-        secured.direct.admin.tokens.create(Caller("service", "ends"), expires_in=seconds)
-
-    def find() -> dict[str, float]:
-        lines = root.get("/metrics").text.splitlines()
-        shown = [each for each in lines if each.startswith("penstock_token_expires_seconds{")]
-        return {line.split('"')[1]: float(line.split()[1]) for line in shown}
-
-    until(lambda: find().get("service:ends", 0) > 100)
-    assert find()["service:ends"] <= 5000
-    assert "service:stays" not in find()
