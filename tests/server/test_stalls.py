@@ -66,6 +66,21 @@ def batch_that_is_refused_at_its_end(_: LiveHub, feed: Served) -> None:
 
 
 @attack
+def one_event_that_is_far_too_large(_: LiveHub, feed: Served) -> None:
+    for inner in (b"{},", b"1,", b"[],", b'"},{",'):
+        event = b'{"a":[' + inner * (15_000_000 // len(inner)) + b"0]}"
+        assert feed.post(b'{"data":' + event + b"}\n", NDJSON).status_code == 413
+        feed.http.post(f"/event-types/{feed.name}/events", content=b"[" + event + b"]", headers=JSON)
+
+
+@attack
+def large_events_of_many_objects(_: LiveHub, feed: Served) -> None:
+    event = b'{"a":[' + b"{}," * 320_000 + b"0]}"
+    feed.post((b'{"data":' + event + b"}\n") * 10, NDJSON)
+    feed.http.post(f"/event-types/{feed.name}/events", content=b"[" + b",".join([event] * 10) + b"]", headers=JSON)
+
+
+@attack
 def deeply_nested_event(_: LiveHub, feed: Served) -> None:
     feed.post(b'{"data":' + b"[" * 20_000_000, NDJSON)
     feed.post(b'{"data":' + b'{"a":' * 2_000 + b"1" + b"}" * 2_000 + b"}\n", NDJSON)
@@ -157,6 +172,13 @@ def schema_with_many_patterns(_: LiveHub, feed: Served) -> None:
 def schema_that_is_large_and_deep(_: LiveHub, feed: Served) -> None:
     for schema in ('{"not":' * 250 + "{}" + "}" * 250, json.dumps({"enum": list(range(150_000))}), '{"a":[' * 2_000):
         feed.http.post(f"/event-types/{feed.name}/schemas", json={"type": "json_schema", "schema": schema})
+
+
+@attack
+def schema_with_many_properties(_: LiveHub, feed: Served) -> None:
+    schema = json.dumps({"properties": {f"name_{number}": {"type": "string"} for number in range(15_000)}})
+    feed.http.post(f"/event-types/{feed.name}/schemas", json={"type": "json_schema", "schema": schema})
+    feed.post(json.dumps({"data": {f"name_{number}": "a" for number in range(15_000)}}).encode() + b"\n", NDJSON)
 
 
 @attack

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +38,7 @@ DEPTH_MAX: Final = 256
 them."""
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
+_STEPS: Final = [1 if byte in b"{[" else -1 for byte in range(256)]
 
 
 def json_type_name(value: object) -> str:
@@ -49,21 +51,29 @@ def json_type_name(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def explain_malformed(raw: bytes, error: Exception, ends: str = "it ends in the middle") -> str:
+EXPLAINED_BYTES_MAX: Final = 2 << 20
+"""Text up to this size is decoded again to find out why it is malformed."""
+_BYTE_NUMBER: Final = re.compile(r"(?<=\(byte )\d+(?=\)$)")
+
+
+def explain_malformed(raw: bytes, error: Exception, ends: str = "it ends in the middle", *, start: int = 0) -> str:
     """Return the reason for which *raw* is not valid JSON.
 
-    *error* is the error of the decoder, *ends* the text for truncated input.
+    *error* is the error of the decoder, *ends* the text for truncated input, *start* the number of bytes before *raw*.
     """
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if raw.startswith(BOM):
         return "it begins with a UTF-8 byte order mark (EF BB BF): take those three bytes out"
-    try:
-        raw.decode()
-    except UnicodeDecodeError as bad:
-        return f"byte {bad.start + 1} of it ({raw[bad.start]:02X}) is not UTF-8"
+    if len(raw) <= EXPLAINED_BYTES_MAX:
+        try:
+            raw.decode()
+        except UnicodeDecodeError as bad:
+            return f"byte {start + bad.start + 1} of it ({raw[bad.start]:02X}) is not UTF-8"
     if "truncated" not in str(error):
-        return str(error)
+        return _BYTE_NUMBER.sub(lambda number: str(start + int(number[0])), str(error))
+    if len(raw) > EXPLAINED_BYTES_MAX:
+        return ends
     try:
         json.loads(raw, parse_int=str, parse_float=str)  # Python's own decoder accepts lone surrogates.
     except (ValueError, RecursionError):
@@ -73,10 +83,8 @@ def explain_malformed(raw: bytes, error: Exception, ends: str = "it ends in the 
 
 def check_depth(raw: bytes, line: int) -> None:
     """Raise MalformedEvent if *raw*, which is JSON, has more than 256 levels."""
-    depth = deepest = 0
-    for byte in _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS):
-        depth += 1 if byte in b"{[" else -1
-        deepest = max(depth, deepest)
+    brackets = _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS)
+    deepest = max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
     if deepest > DEPTH_MAX:
         reason = f"the JSON is nested too deeply: {deepest} levels, {DEPTH_MAX} are allowed"
         raise MalformedEvent(line=line, reason=reason)

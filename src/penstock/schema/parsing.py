@@ -27,7 +27,7 @@ from penstock.schema.traversal import (
     target,
 )
 
-SCHEMA_CHARS_MAX: Final = 1 << 20
+SCHEMA_CHARS_MAX: Final = 512 << 10
 PLACES_CHARS_MAX: Final = 10_000_000
 """Upper bound of the characters of the pointers to all subschemas: validators keep all of them."""
 PROHIBITED_MAX: Final = 20
@@ -71,7 +71,7 @@ def parse_schema(text: str) -> Schema:
     """Parse a schema as strictly as events are parsed.
 
     Raises:
-        InvalidEventType: it is not a JSON object, has a duplicate key, is larger than 1 MiB, or nested too deeply.
+        InvalidEventType: it is not a JSON object, has a duplicate key, is larger than 512 KiB, or nested too deeply.
 
     >>> parse_schema('{"type": "object"}')
     {'type': 'object'}

@@ -35,11 +35,11 @@ VIOLATIONS_MAX: Final = 20
 """Upper bound of the lines about the violations of one event, in addition to the line that counts them."""
 WORK_MAX: Final = 500_000_000
 """Upper bound of the schemas applied to the values of one event: at the worst some seconds of work."""
-_WORK_AT_ONCE: Final = MATCH_MAX
-"""Upper bound of the work on events that are validated in one call, during which no other thread runs."""
+_WORK_AT_ONCE: Final = 10_000_000
+"""Upper bound of the work on several events that are validated in one call, during which no other thread runs."""
 EXTREMES_MAX: Final = 20_000
 """Upper bound of extreme numbers in an event whose schema has `multipleOf`, which takes 20 µs for each."""
-_EXTREME_WORK: Final = _WORK_AT_ONCE // EXTREMES_MAX
+_EXTREME_WORK: Final = 5_000
 _NUMBER_BYTES_MIN: Final = len("1e50,")
 _LIGHT_WORK_MAX: Final = 1_000_000
 """Upper bound of the work that an event loop can do: at the worst some ten milliseconds."""

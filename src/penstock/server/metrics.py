@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
@@ -118,24 +119,46 @@ TICK_SECONDS: Final = 0.010
 """The timer's interval; what is measured can be longer than a stall by so much."""
 IDLE_TICKS: Final = 100
 """After so many ticks without a request the timer stops: a hub that waits does not wake for it."""
+_SCHEDULING: Final = "/proc/thread-self/schedstat"
+"""Linux's account of the calling thread: nanoseconds on a processor, nanoseconds that it waited for one, turns."""
+
+
+class Clocks(NamedTuple):
+    """Times in seconds, each from some beginning."""
+
+    elapsed: float
+    used: float
+    """Processor time of all threads of this process."""
+    waited: float
+    """In which the calling thread waited for a processor that other threads or programs used."""
+
+
+def read_clocks() -> Clocks:
+    """Return the times for the calling thread; on other systems than Linux it is not known what it has waited."""
+    try:
+        waited = int(Path(_SCHEDULING).read_bytes().split()[1]) / 1e9
+    except OSError:
+        waited = 0.0
+    return Clocks(time.perf_counter(), time.process_time(), waited)
 
 
 class StallWatch:
     """Measures how long the event loop has kept other requests waiting.
 
-    That is the processor time that its thread uses between two ticks of a timer, while requests come. It leaves
-    out the time in which other programs, or worker threads of this process, had the processor.
+    That is the time between two ticks of a timer, while requests come: in it the loop's thread did something else, or
+    another thread had the interpreter's lock. It leaves out what the thread waited for a processor, and is never more
+    than the processor time that the process used, so that other programs do not count.
     """
 
-    def __init__(self, thread_time: Callable[[], float] = time.thread_time) -> None:
-        """Measure by *thread_time*, the processor time of the calling thread."""
+    def __init__(self, clocks: Callable[[], Clocks] = read_clocks) -> None:
+        """Measure by *clocks*, which are read in the thread of the loop."""
         self.seconds_max = 0.0
         """The longest time so far."""
-        self._thread_time = thread_time
+        self._clocks = clocks
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop on which the timer runs; None if it does not."""
         self._idle_ticks = 0
-        self._last = 0.0
+        self._last = Clocks(0, 0, 0)
 
     @property
     def runs(self) -> bool:
@@ -148,14 +171,15 @@ class StallWatch:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop = loop
-            self._last = self._thread_time()
+            self._last = self._clocks()
             loop.call_later(TICK_SECONDS, self._tick, loop)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop is not self._loop:
             return  # The application is served by another loop now.
-        now = self._thread_time()
-        self.seconds_max = max(self.seconds_max, now - self._last)
+        last, now = self._last, self._clocks()
+        held = now.elapsed - last.elapsed - (now.waited - last.waited)
+        self.seconds_max = max(self.seconds_max, min(held, now.used - last.used))
         self._last = now
         self._idle_ticks += 1
         if self._idle_ticks < IDLE_TICKS:
@@ -257,7 +281,7 @@ class Metrics:
         yield GaugeMetricFamily("penstock_waiters", "Readers waiting for events.", hub.log.watch.waiting if hub else 0)
         yield GaugeMetricFamily(
             "penstock_event_loop_stall_seconds_max",
-            "The longest time, as processor time, that the event loop has kept requests waiting since the start.",
+            "The longest time that the event loop has kept requests waiting since the start, other programs left out.",
             self.stalls.seconds_max,
         )
         keys_age = self.keys_age()

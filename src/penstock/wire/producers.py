@@ -9,10 +9,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.core.events.event import EVENTS_MAX, NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.core.producers import EPOCH_MAX, GROUP_CHARS_MAX, EpochClaim, ProducerStamp
-from penstock.errors import BadParameter, MalformedEvent, MalformedRequest, RequestTooLarge
+from penstock.errors import BadParameter, MalformedEvent, MalformedRequest
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
+from penstock.wire.log.nakadi import parse_batch
 from penstock.wire.query import make_printable
 
 GROUP: Final = "Producer-Group"
@@ -28,6 +29,8 @@ GROUP_PATTERN: Final = rf"(?!\.\.?$)[A-Za-z0-9._:~-]{{1,{GROUP_CHARS_MAX}}}"
 PRODUCERS_MAX: Final = 1_000
 """Maximum number of producers in one response."""
 DEADLINE_MS_MAX: Final = 3_600_000
+HEAD_BYTES_MAX: Final = 64 << 10
+"""Upper bound of an envelope without its events."""
 NUMBER_MAX: Final = EPOCH_MAX
 """Maximum epoch and sequence number: the largest integer that every JSON library represents exactly."""
 _GROUP: Final = re.compile(GROUP_PATTERN)
@@ -147,11 +150,10 @@ class _Producer(msgspec.Struct, forbid_unknown_fields=True):
 
 class _BatchEnvelope(msgspec.Struct, forbid_unknown_fields=True):
     producer: _Producer
-    events: list[msgspec.Raw]
+    events: msgspec.Raw
 
 
 _decode_envelope: Final = msgspec.json.Decoder(_BatchEnvelope).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
@@ -164,21 +166,26 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     """
     try:
         found = _decode_envelope(body)
-        refuse_duplicate_keys(body.replace(_decode_members(body)["events"], b"[]", 1), line=1)  # Events have their own.
+        by, array = found.producer, bytes(found.events)
+        head = body.replace(array, b"[]", 1)  # The events are checked by themselves.
+        if len(head) > HEAD_BYTES_MAX:
+            raise _make_malformed_batch(f"beside its events it has at most {HEAD_BYTES_MAX} bytes, not {len(head)}")
+        refuse_duplicate_keys(head, line=1)
     except msgspec.ValidationError as error:
         raise _make_malformed_batch(f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _make_malformed_batch(f"the body is not valid JSON: {explain_malformed(body, error)}") from None
     except MalformedEvent as error:
         raise _make_malformed_batch(f"the body: {error.reason}") from None
-    if len(found.events) > EVENTS_MAX:
-        raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
-    by = found.producer
+    if not array.startswith(b"["):
+        raise _make_malformed_batch("its events are an array: they begin with [")
+    try:
+        events = parse_batch(array)
+    except MalformedRequest as error:
+        raise _make_malformed_batch(error.reason) from None
     stamp = ProducerStamp(_check_number(by.epoch, EPOCH), _check_number(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _check_number(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
-    return ProducerHeaders(check_group(by.group, GROUP, _HEADERS), stamp, by.overlap == "trim", deadline_ms), list(
-        map(NewEvent, found.events)
-    )
+    return ProducerHeaders(check_group(by.group, GROUP, _HEADERS), stamp, by.overlap == "trim", deadline_ms), events
 
 
 def _make_malformed_batch(reason: str) -> MalformedRequest:

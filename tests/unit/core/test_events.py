@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.events.event import (
+    DECODED_BYTES_MAX,
     EVENT_BYTES_MAX,
     HEADERS_BYTES_MAX,
+    PIECE_BYTES,
     check_event,
     check_events,
     check_headers,
@@ -116,6 +118,25 @@ def test_first_event_that_is_too_large_is_named_with_its_size() -> None:
     with pytest.raises(EventTooLarge) as refused:
         check_sizes([b"{}", fits + b" ", fits + b"  "], [1, 2, 3])
     assert refused.value.fields == {"line": 2, "size": EVENT_BYTES_MAX + 1, "limit": EVENT_BYTES_MAX}
+
+
+def test_events_are_decoded_in_pieces_with_their_own_lines() -> None:
+    small, large = [b'{"a": %d}' % number for number in range(10)], b'{"a":"' + b"x" * PIECE_BYTES + b'"}'
+    events = [*small, large, *small, b'{"b":[1,2]}']
+
+    assert check_events(events) == [*map(decode, events)]
+    for bad in (b'{"a":1,"a":1}', b"{", b"[]", b'{"a":9223372036854775808}'):
+        with pytest.raises(MalformedEvent) as refused:
+            check_events([*events, bad, *events, bad], range(100, 200))
+        assert refused.value.line == 100 + len(events)
+
+
+def test_event_of_more_than_a_mebibyte_is_refused_before_it_is_decoded() -> None:
+    large = b"[" * (DECODED_BYTES_MAX + 1)
+    with pytest.raises(EventTooLarge, match=f"line 2: the event has {len(large)} bytes"):
+        check_events([b"{}", large, b"{"])
+    with pytest.raises(MalformedEvent, match="line 1"):
+        check_events([b"{", large])
 
 
 def test_integer_of_more_than_64_bits_is_named() -> None:

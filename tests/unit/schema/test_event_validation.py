@@ -124,14 +124,14 @@ def count_parts(schema: Schema, raws: list[bytes]) -> list[int]:
 def test_parts_of_a_batch_have_bounded_work() -> None:
     """The fourth and the fifth event are validated alone, but the small ones beside each other."""
     sizes = [1, LARGE, LARGE, LARGE, 9 * LARGE, 1, 1, 1]
-    wide = NUMBERS | {"additionalProperties": {"anyOf": [{"type": "null"}] * 5_000}}
+    wide = NUMBERS | {"additionalProperties": {"anyOf": [{"type": "null"}] * 500}}
 
     assert count_parts(wide, [b"x" * size for size in sizes]) == [3, 3]
 
 
 @pytest.mark.parametrize(("number", "parts"), [("1.25", [4]), ("1e300", [2, 2]), ("25E-301", [2, 2])])
 def test_parts_of_extreme_numbers_are_smaller(number: str, parts: list[int]) -> None:
-    raw = f'{{"a":[{",".join([number] * (EXTREMES_MAX // 2 - 2_000))}]}}'.encode()
+    raw = f'{{"a":[{",".join([number] * (EXTREMES_MAX // 25))}]}}'.encode()
 
     assert count_parts(PRICES, [raw] * 4) == parts
 

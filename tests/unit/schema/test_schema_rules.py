@@ -61,7 +61,7 @@ UNREADABLE: dict[str, tuple[str, str]] = {
     "one level too many, of lists": ('{"default": ' + "[" * 256 + "]" * 256 + "}", "257 levels, 256 are allowed"),
     "ten thousand levels": ('{"not": ' * 10_000 + "{}" + "}" * 10_000, "nested too deeply"),
     "ten thousand lists": ("[" * 10_000, "nested too deeply"),
-    "a character too many": ('{"title": "%s"}' % ("x" * (SCHEMA_CHARS_MAX - 12)), "1048577 characters, more than the"),
+    "a character too many": ('{"title": "%s"}' % ("x" * (SCHEMA_CHARS_MAX - 12)), "524289 characters, more than the"),
     "a list": ("[]", "must be a JSON object"),
     "a text": ('"{}"', "must be a JSON object"),
     "null": ("null", "must be a JSON object"),

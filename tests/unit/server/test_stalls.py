@@ -1,28 +1,46 @@
-"""The watch of the event loop, with processor time that is moved by hand."""
+"""The watch of the event loop: with clocks that are moved by hand, and with real ones."""
 
 import asyncio
+import json
+import time
+
+import pytest
 
 from penstock.server import metrics
-from penstock.server.metrics import StallWatch
+from penstock.server.metrics import Clocks, StallWatch
 
 
-class ThreadTime:
-    """Processor time of a thread."""
+class HandClocks:
+    """Clocks that are moved by hand, and at each reading by what a tick takes."""
 
     def __init__(self) -> None:
-        self.seconds = 5.0
+        self.now = Clocks(5.0, 2.0, 1.0)
 
-    def __call__(self) -> float:
-        return self.seconds
+    def __call__(self) -> Clocks:
+        self.pass_time(elapsed=metrics.TICK_SECONDS)
+        return self.now
+
+    def pass_time(self, *, elapsed: float = 0.0, used: float = 0.0, waited: float = 0.0) -> None:
+        self.now = Clocks(self.now.elapsed + elapsed, self.now.used + used, self.now.waited + waited)
 
 
-def test_watch_measures_what_a_callback_takes_and_stops_without_requests() -> None:
-    time = ThreadTime()
-    watch = StallWatch(time)
+@pytest.mark.parametrize(
+    ("passed", "stall"),
+    [
+        ({"elapsed": 0.07, "used": 0.08}, 0.08),
+        ({"elapsed": 0.07, "used": 0.07, "waited": 0.05}, 0.03),
+        ({"elapsed": 0.07, "used": 0.02}, 0.02),
+        ({"elapsed": 0.07, "used": 0.3, "waited": 0.0}, 0.08),
+    ],
+    ids=["in this process", "waiting for a processor", "another program", "several threads"],
+)
+def test_watch_measures_what_this_process_keeps_the_loop_waiting(passed: dict[str, float], stall: float) -> None:
+    clocks = HandClocks()
+    watch = StallWatch(clocks)
 
     async def main() -> None:
         watch.notice()
-        asyncio.get_running_loop().call_soon(lambda: setattr(time, "seconds", time.seconds + 0.07))
+        asyncio.get_running_loop().call_soon(lambda: clocks.pass_time(**passed))
         await asyncio.sleep(3 * metrics.TICK_SECONDS)
         watch.notice()
         await asyncio.sleep(3 * metrics.TICK_SECONDS)
@@ -30,7 +48,23 @@ def test_watch_measures_what_a_callback_takes_and_stops_without_requests() -> No
     asyncio.run(main())
     asyncio.run(main())  # An application may be served again, by another loop.
 
-    assert round(watch.seconds_max, 3) == 0.07
+    assert round(watch.seconds_max, 3) == stall
+
+
+def test_watch_sees_a_worker_thread_that_holds_the_interpreters_lock() -> None:
+    watch = StallWatch()
+    text = "[" + "{}," * 1_000_000 + "{}]"
+
+    async def main() -> None:
+        watch.notice()
+        await asyncio.to_thread(json.loads, text)
+        await asyncio.sleep(3 * metrics.TICK_SECONDS)
+
+    started = time.process_time()
+    asyncio.run(main())
+    used = time.process_time() - started
+
+    assert used / 4 < watch.seconds_max <= used
 
 
 def test_watch_of_a_hub_that_waits_has_no_timer() -> None:

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.core.events.event import EVENTS_MAX
+from penstock.core.events.event import EVENTS_MAX, PIECE_BYTES
 from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
 from penstock.errors import (
     BadCursor,
     BadParameter,
     BadPartitionCount,
+    EventTooLarge,
     Invalid,
     InvalidEvent,
     PenstockError,
@@ -24,6 +25,7 @@ from penstock.errors import (
 from penstock.wire.groups import ConsumerGroup, parse_after, parse_commit, parse_kind, parse_reset
 from penstock.wire.log import feedapi
 from penstock.wire.log.zeroeventhub import (
+    LINE_BYTES_MAX,
     PAGE_SIZE_MAX,
     checkpoint_line,
     event_line,
@@ -414,3 +416,25 @@ def test_group_is_shown_without_unknown_members() -> None:
     assert msgspec.to_builtins(group) == members
     assert "consumer_group" in msgspec.to_builtins(msgspec.structs.replace(group, consumer_group="default"))
     assert msgspec.json.decode(json.dumps(members | {"mood": "good"}), type=ConsumerGroup) == group
+
+
+@pytest.mark.parametrize("form", [b'{"data":{"n":%d}}\n', b'{ "data" : {"n":%d} }\n'], ids=["plain", "spaced"])
+def test_large_body_is_parsed_in_pieces_with_the_numbers_of_its_lines(form: bytes) -> None:
+    count = 3 * PIECE_BYTES // len(form)
+    large = b'{"data":{"text":"%b"}}\n' % (b"x" * PIECE_BYTES)
+    lines = [form % number for number in range(count)]
+    lines[count // 2] = large
+
+    events, numbers = parse_lines(b"".join(lines) + b"\n" + lines[0].rstrip())
+
+    assert [*numbers] == [*range(1, count + 1), count + 2]
+    assert bytes(events[count - 1].data) == b'{"n":%d}' % (count - 1)
+    with pytest.raises(InvalidEvent) as refused:
+        parse_lines(b"".join([*lines, b"{}\n", *lines]))
+    assert refused.value.line == count + 1
+
+
+def test_line_of_more_than_two_mebibytes_is_refused_unread() -> None:
+    for line in (b"[" * (LINE_BYTES_MAX + 1), b'{"data":{"a":"' + b"x" * LINE_BYTES_MAX + b'"}}'):
+        with pytest.raises(EventTooLarge, match=f"line 2: the event has {len(line)} bytes"):
+            parse_lines(b'{"data":{}}\n' + line + b'\n{"data":{}}\n')

@@ -1,12 +1,13 @@
 """Nakadi's offsets, cursors, partitions and arrays of events: their texts, meaning and refusals."""
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.events.event import EVENTS_MAX
+from penstock.core.events.event import DECODED_BYTES_MAX, EVENTS_MAX, PIECE_BYTES
 from penstock.errors import BadCursor, BadParameter, MalformedRequest, RequestTooLarge, UnusablePosition
 from penstock.wire.log.nakadi import (
     OFFSET_MAX,
@@ -325,12 +326,65 @@ def test_body_other_than_an_array_is_refused_without_an_event(body: bytes, reaso
 MOST = b",".join([b"{}"] * EVENTS_MAX)
 
 
+BETWEEN = (b",", b" , ", b"\n,\n")
+ELEMENTS = {
+    "flat events": b'{"id":1,"name":"x"}',
+    "nested events": b'{"a":[{},{},{}],"b":[[1,2],{"c":[{}]}]}',
+    "texts with marks": b'{"a":"},{[]\\"},{\\\\","b":"]"}',
+    "many levels": b"{" + b'"a":[{' * 50 + b"}]" * 50 + b"}",
+    "numbers": b"1",
+    "texts": b'"},{"',
+    "arrays": b"[[],[{}]]",
+    "a large event": b'{"a":"' + b"x" * 900_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN, ids=repr)
+@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+def test_large_array_is_split_between_its_elements(element: bytes, between: bytes) -> None:
+    count = 3 * PIECE_BYTES // (len(element) + len(between)) + 2
+    count = min(count, EVENTS_MAX)
+
+    events = parse_batch(b" [ " + between.join([element] * count) + b" ] ")
+
+    assert [bytes(event.data) for event in events] == [element] * count
+
+
+@pytest.mark.parametrize("end", [b"]", b'{"a":]', b"{}{}]", b'{"a":1}', b",{}]"], ids=repr)
+def test_error_of_a_large_array_names_the_byte_of_the_whole_body(end: bytes) -> None:
+    event = b'{"a":[{},{}]},'
+    few, many = b"[" + event, b"[" + event * (2 * PIECE_BYTES // len(event))
+
+    def refuse(body: bytes) -> str:
+        with pytest.raises(MalformedRequest, check=has_code("malformed-batch")) as refused:
+            parse_batch(body)
+        return str(refused.value)
+
+    assert refuse(many + end) == re.sub(
+        r"(?<=byte )\d+", lambda number: str(int(number[0]) + len(many) - len(few)), refuse(few + end)
+    )
+
+
+def test_array_that_ends_with_a_comma_behind_a_large_event_is_refused() -> None:
+    event = ELEMENTS["a large event"]
+    with pytest.raises(MalformedRequest, match=rf"an event is missing \(byte {len(event) + 3}\)"):
+        parse_batch(b"[" + event + b",]")
+
+
+def test_event_that_is_far_too_large_is_cut_off_and_the_last() -> None:
+    small = b'{"a":1}'
+    for large in (b'{"a":"' + b"x" * 5_000_000 + b'"}', b"[" * 5_000_000, b'{"a":[' + b"{}," * 2_000_000 + b"{}]}"):
+        events = parse_batch(b"[" + small + b"," + large + b"," + small + b"]")
+
+        assert bytes(events[0].data) == small
+        assert [len(bytes(event.data)) for event in events[1:]] == [DECODED_BYTES_MAX + 1]
+
+
 def test_array_has_a_limited_number_of_events_whatever_braces_they_hold() -> None:
     assert len(parse_batch(b"[" + MOST + b" ]")) == EVENTS_MAX
     assert len(parse_batch(b" [ " + b" ,\n".join([b'{"a":"{","b":[{},{},{}]}'] * 100_000) + b"]")) == 100_000
-    for end in (b"]", b",", b""):
-        with pytest.raises(RequestTooLarge, check=has_code("too-many-events"), match="250000"):
-            parse_batch(b"[" + MOST + b",{}" + end)
+    with pytest.raises(RequestTooLarge, check=has_code("too-many-events"), match="250000"):
+        parse_batch(b"[" + MOST + b",{}]")
     for body in (b"[{}{}", b"[{},[", b"[{},{]"):
         with pytest.raises(MalformedRequest, check=has_code("malformed-batch")):
             parse_batch(body + b"{" * (EVENTS_MAX + 1))

@@ -221,7 +221,7 @@ BAD_ENVELOPES: dict[str, tuple[bytes, str]] = {
     "a fraction": (envelope(BY | {"epoch": 3.0}), "Expected `int`, got `float` - at `$.producer.epoch`"),
     "true": (envelope(BY | {"epoch": True}), "Expected `int`, got `bool` - at `$.producer.epoch`"),
     "another overlap": (envelope(BY | {"overlap": "x"}), "Invalid enum value 'x' - at `$.producer.overlap`"),
-    "events that are no array": (envelope(events="{}"), "Expected `array`, got `object` - at `$.events`"),
+    "events that are no array": (envelope(events="{}"), "its events are an array: they begin with ["),
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ Events of one feed that share a key form a stream, the unit of order; `stream_na
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -59,6 +59,10 @@ def derive_headers(event: dict[str, Any], *, event_type: str, kind: str | None, 
 
 
 EVENT_BYTES_MAX: Final = 999_000
+DECODED_BYTES_MAX: Final = 1 << 20
+"""Larger events are refused without decoding them: they are too large even if a hub has written their metadata."""
+PIECE_BYTES: Final = 512 << 10
+"""Events are decoded in pieces of this size: no other thread runs while one is decoded."""
 EVENTS_MAX: Final = 250_000
 """Upper bound of the events in one request: they are written in one transaction, and all other writers wait for it."""
 KEY_CHARS_MAX: Final = 1_024
@@ -112,17 +116,41 @@ def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> lis
     """Decode each event, or raise for the first that is not a valid event.
 
     An event is one JSON object in UTF-8. It has no duplicate keys: RFC 8259 leaves them open, and consumers read them
-    differently. Its integers fit into signed 64 bits, as in Nakadi. `check_size` checks its size.
+    differently. Its integers fit into signed 64 bits, as in Nakadi. `check_size` checks its size; only events that
+    are too large to be decoded are refused here.
 
     Raises:
         MalformedEvent: names the number of the line, from *lines*, by default counted from 1.
+        EventTooLarge: an event has more than 1 MiB.
 
     >>> check_events([b'{"a":1}', b'{"b":[true]}'])
     [{'a': 1}, {'b': [True]}]
     """
     lines = lines or range(1, len(events) + 1)
+    if sum(map(len, events)) <= PIECE_BYTES:
+        return _check_piece(events, lines)
+    decoded: list[dict[str, Any]] = []
+    for start, stop in _cut_pieces(events):
+        if len(events[start]) > DECODED_BYTES_MAX:
+            check_size(events[start], lines[start])
+        decoded += _check_piece(events[start:stop], lines[start:stop])
+    return decoded
+
+
+def _cut_pieces(events: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield the first index of each piece of *events*, and the one behind its last; a large event is one alone."""
+    start = size = 0
+    for at, raw in enumerate(events):
+        if at > start and size + len(raw) > PIECE_BYTES:
+            yield start, at
+            start, size = at, 0
+        size += len(raw)
+    yield start, len(events)
+
+
+def _check_piece(events: list[bytes], lines: Sequence[int]) -> list[dict[str, Any]]:
     # An event that encodes to the bytes it was decoded from, spaces aside, has not lost a duplicate key on the way.
-    # Most events do, and one comparison shows it for the whole batch. Events with other spellings (escapes, other
+    # Most events do, and one comparison shows it for the whole piece. Events with other spellings (escapes, other
     # forms of numbers) need the slow check.
     joined = b"\n".join(events) + b"\n"
     try:
@@ -169,8 +197,8 @@ def check_size(raw: bytes, line: int = 1) -> None:
 
 
 def _own_size(raw: bytes) -> int:
-    """Return the size of *raw*, beyond the limit without the metadata that a hub has written."""
-    return len(raw) if len(raw) <= EVENT_BYTES_MAX else len(raw) - count_written_bytes(raw)
+    """Return the size of *raw*, near the limit without the metadata that a hub has written."""
+    return len(raw) - count_written_bytes(raw) if EVENT_BYTES_MAX < len(raw) <= DECODED_BYTES_MAX else len(raw)
 
 
 def lower_kind(kind: str) -> str:

@@ -231,6 +231,11 @@ class ParsedBatch(NamedTuple):
         lines = lines or range(1, len(raws) + 1)
         return cls(events, raws, check_events(raws, lines), lines)
 
+    def release(self) -> None:
+        """Free the decoded events one by one: no other thread runs while one is freed."""
+        while self.decoded:
+            self.decoded.pop()
+
 
 class AcceptedEvents(NamedTuple):
     """The partitions, keys, kinds and headers of a batch; one item for each event."""

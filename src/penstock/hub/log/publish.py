@@ -141,6 +141,13 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
         fields = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
         raise PartitionNotFound(**fields)
     batch = ParsedBatch.parse(handed.events, handed.lines)
+    try:
+        return _prepare(feed, handed, batch, now, explains=explains)
+    finally:
+        batch.release()
+
+
+def _prepare(feed: StoredFeed, handed: NewEvents, batch: ParsedBatch, now: int, *, explains: bool) -> Prepared:
     partitioner = Partitioner(
         feed.event_type, accepts_keys=not handed.strict, partition=handed.partition, partition_count=handed.among
     )

@@ -5,16 +5,16 @@ A Nakadi cursor names the last consumed event; a position in Penstock's code is 
 Source: Nakadi's manual, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md where it is silent.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.core.events.event import EVENTS_MAX, NewEvent
+from penstock.core.events.event import DECODED_BYTES_MAX, EVENTS_MAX, PIECE_BYTES, NewEvent
 from penstock.core.log.batching import FeedBatch
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import BadCursor, BadParameter, MalformedRequest, RequestTooLarge, UnusablePosition
@@ -25,7 +25,12 @@ SCHEMAS_MAX: Final = 1_000
 """Maximum number of schema versions in one response."""
 _OFFSET: Final = re.compile(r"001-([0-9a-f]{4,8})-(-1|\d{1,18})", re.ASCII)
 _split: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_SPACES: Final = b" \t\r\n"
+_SPACE: Final = re.compile(rb"[ \t\r\n]*+")
+_EVENT_END: Final = re.compile(rb"\}[ \t\r\n]*+(?=,)")
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
+"""A string, whole or cut off, or a mark of JSON's structure."""
+GUESSES: Final = 8
+"""After so many guesses where an event ends its structure is read."""
 
 
 def event_type_object(
@@ -87,7 +92,7 @@ def schema_pages(count: int, *, limit: int, offset: int, more: bool) -> dict[str
 
 
 def parse_batch(body: bytes) -> list[NewEvent]:
-    """Return the events of a JSON array, without decoding them.
+    """Return the events of a JSON array, without decoding them; one that is far too large is cut off, and the last.
 
     Raises:
         RequestTooLarge: There are more than `EVENTS_MAX` events.
@@ -96,31 +101,79 @@ def parse_batch(body: bytes) -> list[NewEvent]:
     >>> [bytes(event.data) for event in parse_batch(b'[{"a":1}, {"a":2}]')]
     [b'{"a":1}', b'{"a":2}']
     """
-    if not body.strip(_SPACES).startswith((b"[", BOM)):
+    start = _SPACE.match(body).end()  # type: ignore[union-attr]  # It always matches.
+    if not body.startswith((b"[", BOM), start):
         raise _make_malformed_batch("the body is an array of events: it begins with [")
-    if body.count(b"{") > EVENTS_MAX:
-        _check_count(body)
+    if len(body) <= PIECE_BYTES or body.startswith(BOM, start):
+        return list(map(NewEvent, _split_array(body, 0)))
+    events: list[NewEvent] = []
+    for elements in _split_pieces(body, start + 1):
+        events += map(NewEvent, elements)
+        if len(events) > EVENTS_MAX:
+            raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
+    return events
+
+
+def _split_array(array: bytes, start: int) -> list[msgspec.Raw]:
+    """Return the elements of *array*, which begins at byte *start* of the body."""
     try:
-        return [NewEvent(raw) for raw in _split(body)]
+        return _split(array)
     except RecursionError:
         raise _make_malformed_batch("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _make_malformed_batch(f"the body is not valid JSON: {explain_malformed(body, error)}") from None
+        reason = explain_malformed(array, error, start=start)
+        raise _make_malformed_batch(f"the body is not valid JSON: {reason}") from None
 
 
-def _check_count(body: bytes) -> None:
-    """Raise RequestTooLarge if the array has too many events, before loading them all into memory."""
-    text = body.decode(errors="replace")
-    at = text.find("[") + 1
-    with suppress(ValueError, RecursionError):  # Malformed JSON is reported by the complete parser.
-        for _ in range(EVENTS_MAX):
-            _, at = _decode_one(text, _BETWEEN.match(text, at).end())  # type: ignore[union-attr]  # It always matches.
-        if not text.startswith("]", _BETWEEN.match(text, at).end()):  # type: ignore[union-attr]
-            raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
+def _split_pieces(body: bytes, start: int) -> Iterator[list[msgspec.Raw]]:
+    """Yield the elements of an array in pieces, from the byte after its bracket on: no other thread runs meanwhile."""
+    at, is_first = start, True
+    while True:
+        at = _SPACE.match(body, at).end()  # type: ignore[union-attr]
+        elements, stop = _split_piece(body, at)
+        if not elements and not (is_first and stop == len(body)):
+            raise _make_malformed_batch(f"the body is not valid JSON: an event is missing (byte {at + 1})")
+        yield elements
+        if stop == len(body):
+            return
+        at, is_first = stop + 1, False
 
 
-_BETWEEN: Final = re.compile(r"[\s,]*")
-_decode_one: Final = json.JSONDecoder().raw_decode
+def _split_piece(body: bytes, at: int) -> tuple[list[msgspec.Raw], int]:
+    """Return the elements from *at* on, and the index of the comma behind them, or the length of *body*."""
+    if len(body) - at <= PIECE_BYTES:
+        return _split_array(b"[" + body[at:], at - 1), len(body)
+    for end in islice(_EVENT_END.finditer(body, at + PIECE_BYTES // 2, at + PIECE_BYTES), GUESSES):
+        # The guess is right if the part is a whole array once brackets enclose it.
+        with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return _split(b"[" + body[at : end.end()] + b"]"), end.end()
+    comma = _find_comma(body, at)
+    if comma is None:
+        return [msgspec.Raw(body[at : at + DECODED_BYTES_MAX + 1])], len(body)
+    if comma == len(body):
+        return _split_array(b"[" + body[at:], at - 1), comma
+    return _split_array(b"[" + body[at:comma] + b"]", at - 1), comma
+
+
+def _find_comma(body: bytes, at: int) -> int | None:
+    """Return the index of a comma behind elements from *at* on; the length of *body* if the array ends before it.
+
+    None: the first element is larger than an event can be.
+    """
+    comma, depth = None, 0
+    for token in _TOKEN.finditer(body, at, at + DECODED_BYTES_MAX + 1):
+        text = token[0]
+        if text in (b"{", b"["):
+            depth += 1
+        elif text in (b"}", b"]"):
+            depth -= 1
+            if depth < 0:
+                return len(body)
+        elif text == b"," and not depth:
+            comma = token.start()
+            if comma - at > PIECE_BYTES:
+                break
+    return comma
 
 
 def _make_malformed_batch(reason: str) -> MalformedRequest:

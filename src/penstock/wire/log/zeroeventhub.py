@@ -4,15 +4,15 @@ Source: https://github.com/vippsas/zeroeventhub, and docs/decisions/feed-extensi
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import sub
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent
+from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, PIECE_BYTES, NewEvent
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
-from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, RequestTooLarge
+from penstock.errors import BadParameter, BadPartitionCount, EventTooLarge, InvalidEvent, RequestTooLarge
 from penstock.schema.json_text import explain_malformed, refuse_duplicate_keys
 from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, make_printable, parse_headers, parse_kinds
 
@@ -22,6 +22,8 @@ PAGE_SIZE_MAX: Final = 100_000
 WAIT_SECONDS_MAX: Final = 60.0
 CHUNK_EVENTS_MAX: Final = 100_000
 CURSORSET_CHARS_MAX: Final = 50
+LINE_BYTES_MAX: Final = 2 << 20
+"""A line with the largest event, key and headers is shorter, however they are spelled."""
 
 _CURSOR_NAME: Final = re.compile(r"cursor(0|[1-9]\d{0,4})", re.ASCII)
 _UNTIL_NAME: Final = re.compile(r"until(0|[1-9]\d{0,4})", re.ASCII)
@@ -122,24 +124,52 @@ def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
     Raises:
         RequestTooLarge: There are more lines than `EVENTS_MAX`.
         InvalidEvent: A line is not an event, or repeats a member. The error has the number of the first one.
+        EventTooLarge: A line has more than `LINE_BYTES_MAX` bytes.
     """
-    if (ends := body.count(b"\n")) > EVENTS_MAX:
+    if body.count(b"\n") > EVENTS_MAX:
         raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
-    if (events := _plain_lines(body, ends)) is not None:
-        return events, range(1, len(events) + 1)
+    if len(body) <= PIECE_BYTES:
+        return _parse_piece(body, 1)
+    events: list[NewEvent] = []
+    numbers: list[int] = []
+    first = 1
+    for piece in _cut_lines(body):
+        if len(piece) > LINE_BYTES_MAX:
+            raise EventTooLarge(line=first, size=len(piece.rstrip(b"\n")), limit=EVENT_BYTES_MAX)
+        more, lines = _parse_piece(piece, first)
+        events += more
+        numbers += lines
+        first += piece.count(b"\n")
+    return events, numbers
+
+
+def _cut_lines(body: bytes) -> Iterator[bytes]:
+    """Yield the lines of *body* in pieces; a longer line is one alone."""
+    at = 0
+    while at < len(body):
+        stop = len(body) if len(body) - at <= PIECE_BYTES else body.rfind(b"\n", at, at + PIECE_BYTES) + 1
+        stop = stop or body.find(b"\n", at + PIECE_BYTES) + 1 or len(body)
+        yield body[at:stop]
+        at = stop
+
+
+def _parse_piece(body: bytes, first: int) -> tuple[Sequence[NewEvent], Sequence[int]]:
+    """Parse lines, of which the first one has the number *first*."""
+    if (events := _plain_lines(body, body.count(b"\n"))) is not None:
+        return events, range(first, first + len(events))
     lines = body.split(b"\n")
     if not lines[-1]:
         lines.pop()
     try:
         events = [_decode_line(line) for line in lines]
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return _parse_one_by_one(lines)
+        return _parse_one_by_one(lines, first)
     if not all(event.data for event in events):
-        return _parse_one_by_one(lines)
+        return _parse_one_by_one(lines, first)
     spare = map(sub, map(len, lines), [len(_encode(event)) for event in events])
     if max(spare, default=0) >= _HEADER_BYTES_MIN:
-        return _parse_one_by_one(lines)
-    return events, range(1, len(events) + 1)
+        return _parse_one_by_one(lines, first)
+    return events, range(first, first + len(events))
 
 
 def _plain_lines(body: bytes, ends: int) -> list[NewEvent] | None:
@@ -155,9 +185,9 @@ def _plain_lines(body: bytes, ends: int) -> list[NewEvent] | None:
     return events if is_same and is_line_each and all(event.data for event in events) else None
 
 
-def _parse_one_by_one(lines: list[bytes]) -> tuple[list[NewEvent], list[int]]:
+def _parse_one_by_one(lines: list[bytes], first: int) -> tuple[list[NewEvent], list[int]]:
     events, numbers = [], []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, first):
         if not line.strip():
             continue
         event = parse_line(line, number)
@@ -184,8 +214,6 @@ def parse_line(line: bytes, number: int) -> NewEvent:
     except RecursionError:
         raise InvalidEvent(line=number, reason="the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if len(line) > 4 * EVENT_BYTES_MAX:
-            raise InvalidEvent(line=number, reason=f"{len(line)} bytes that are not valid JSON") from None
         why = explain_malformed(line, error, "it ends in the middle; an event stands on one line")
         raise InvalidEvent(line=number, reason=f"not a feed line: {why}") from None
 
