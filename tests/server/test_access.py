@@ -29,7 +29,11 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import problem_of, until
 
 WAIT = 50
-"""Seconds that readers wait for events: who ends earlier was ended."""
+"""Seconds that readers wait for events: who ends earlier was ended.
+
+The promise is 5 seconds. tests/unit/hub/log/test_revocation_is_noticed.py holds the poller to it by a simulated clock:
+here a loaded machine may take longer, so this shows only that the reader has not ended by itself.
+"""
 
 
 def a_list(*names: str) -> list[dict[str, str]]:
