@@ -1,7 +1,6 @@
 """Definitions of event types: defaults, the rule of each field, and all violations reported together."""
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.registry import EventTypeOptions
-from penstock.core.fields import DefinitionReader
 from penstock.core.registry.definition import (
     AUDIENCES,
     MEMBERS,
@@ -293,51 +291,6 @@ def test_producers_of_undefined_events_choose_no_partitions_in_strict_mode() -> 
 def test_partition_count_follows_from_parallelism(members: dict[str, Any], partitions: int, nakadis: int) -> None:
     assert partition_count_of(complete_definition(define(**members))) == partitions
     assert partition_count_of(complete_definition(define(**members), NAKADI), NAKADI) == nakadis
-
-
-# Readers of a field.
-
-READ: list[tuple[Callable[[DefinitionReader], Any], Any, Any, str | None]] = [
-    (lambda f: f.read_string("x"), "é", "é", None),
-    (lambda f: f.read_string("x"), None, "", None),
-    (lambda f: f.read_string("x", required=True), None, "", "invalid-event-type"),
-    (lambda f: f.read_string("x", required=True), "", "", None),
-    (lambda f: f.read_string("x"), 1, "", "malformed-event-type"),
-    (lambda f: f.read_strings("x"), ["a", "b"], ["a", "b"], None),
-    (lambda f: f.read_strings("x"), None, [], None),
-    (lambda f: f.read_strings("x"), ["a", ""], ["a", ""], "invalid-event-type"),
-    *((lambda f: f.read_strings("x"), value, [], "malformed-event-type") for value in ("ab", ["a", 1])),
-    (lambda f: f.read_choice("x", ("a", "b")), "B", "b", None),
-    (lambda f: f.read_choice("x", ("a", "b"), "b"), None, "b", None),
-    (lambda f: f.read_choice("x", ("a", "b")), None, "a", "invalid-event-type"),
-    (lambda f: f.read_choice("x", ("a", "b"), "b"), "c", "b", "malformed-event-type"),
-    (lambda f: f.read_choice("x", ("a", "b")), ["a"], "a", "malformed-event-type"),
-    (lambda f: f.read_object("x"), {"a": 1}, {"a": 1}, None),
-    (lambda f: f.read_object("x"), None, {}, None),
-    (lambda f: f.read_object("x"), [], {}, "malformed-event-type"),
-    (lambda f: f.check_integer("x", f.members["x"], 2, 4), 4, 4, None),
-    *((lambda f: f.check_integer("x", f.members["x"], 2, 4), value, 2, "invalid-event-type") for value in (1, 5, None)),
-    *(
-        (lambda f: f.check_integer("x", f.members["x"], 2, 4), value, 2, "malformed-event-type")
-        for value in (True, 3.0, "3")
-    ),
-]
-
-
-def test_reader_of_a_wrong_field_returns_a_value_of_its_type_and_notes_the_violation() -> None:
-    for read, value, found, wrong in READ:
-        fields = DefinitionReader({"x": value})
-
-        assert read(fields) == found
-        if wrong is None:
-            fields.raise_violations(InvalidEventType, "malformed-event-type")
-        else:
-            with pytest.raises(InvalidEventType, check=has_code(wrong)) as refused:
-                fields.raise_violations(InvalidEventType, "malformed-event-type")
-            assert [each["field"] for each in refused.value.violations] == ["x"]
-
-
-# Event types.
 
 
 def test_event_type_has_the_fields_of_its_definition() -> None:
