@@ -13,7 +13,6 @@ class ListReader:
 
     def __init__(self, partition_count: int) -> None:
         self.partitions: list[list[dict[str, Any]]] = [[] for _ in range(partition_count)]
-        self.gives_cursors = True
         self.requests = 0
 
     def add(self, partition: int, *events: dict[str, Any]) -> None:
@@ -33,8 +32,7 @@ class ListReader:
             for event in page:
                 line = {"partition": asked.partition_id, "data": event}
                 yield line | ({"headers": {"ce_id": str(event.get("id"))}} if headers else {})
-            if self.gives_cursors:
-                yield {"partition": asked.partition_id, "cursor": str(begin + len(page))}
+            yield {"partition": asked.partition_id, "cursor": str(begin + len(page))}
 
 
 def reference_app(reader: ListReader) -> FastAPI:

@@ -10,7 +10,7 @@ import pytest
 from penstock.client import Client, RetryPolicy
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.client.consuming import EVENTS, Running, Seen, create_filled, put, subscribe, unconsumed
-from tests.unit.client.kinds import Kind, first, opened, result
+from tests.unit.client.kinds import Kind
 
 pytestmark = pytest.mark.usefixtures("short_lease")
 SOON = RetryPolicy(max_delay_seconds=0.2)
@@ -75,27 +75,4 @@ def test_handlers_continue_while_the_hub_is_restarted(hub: LiveHub, kind: Kind) 
         assert sorted(times) == list(range(EVENTS + 20)), "none is lost"
         assert [number for number in before if times[number] != 1] == [], "committed events do not come again"
         assert handler.overlaps == 0
-        assert unconsumed(client, wanted) == 0
-
-
-@pytest.mark.anyio
-async def test_iteration_continues_after_the_last_commit_when_the_hub_is_restarted(hub: LiveHub, kind: Kind) -> None:
-    seen = Seen()
-    options: Any = {"batch_limit": 10, "max_uncommitted_events": 10, "retry": SOON}
-    with Client(hub.url) as client:
-        wanted = subscribe(client, create_filled(client, partitions=1))
-        async with (
-            opened(kind.client(hub.url)) as consuming,
-            opened(consuming.subscription(wanted, **options)) as stream,
-        ):
-            while len(seen.numbers) < EVENTS:
-                batch = await first(stream)
-                seen(batch)
-                await result(batch.commit())
-                if len(seen.numbers) == 60:
-                    hub.kill()
-                    hub.start()
-
-            assert "connection was lost" in (stream.reason or "")
-        assert seen.numbers == list(range(EVENTS))
         assert unconsumed(client, wanted) == 0

@@ -20,7 +20,6 @@ from tests.client.consuming import (
     Seen,
     create_filled,
     definition,
-    put,
     subscribe,
     unconsumed,
     until,
@@ -29,7 +28,6 @@ from tests.exhaustive import exhaustive
 from tests.unit.client.kinds import SYNC, Kind, opened, result
 
 SOON = RetryPolicy(max_delay_seconds=0.2)
-UNKNOWN = "0f6b7a2c-7f0e-4c1e-9a37-0b1c2d3e4f50"
 ON_ONE_DATABASE = pytest.mark.parametrize("hub", ["sqlite", exhaustive("postgres")], indirect=True)
 
 
@@ -78,29 +76,6 @@ def test_workers_handle_several_partitions_at_a_time_but_one_batch_of_each(clien
     assert consumer.run().failures == 0
     assert set(overlaps) == {0}
     assert seen.is_in_order
-
-
-def test_consumers_share_the_partitions_and_take_over_from_one_that_stops(client: Client, kind: Kind) -> None:
-    name = create_filled(client)
-    wanted = subscribe(client, name)
-    first, second = Seen(), Seen()
-    with Running(kind, client, wanted, first, batch_limit=10) as one:
-        first.wait_for(EVENTS)
-        with Running(kind, client, wanted, second, batch_limit=10) as other:
-            until(lambda: len({each.stream_id for each in client.subscriptions.stats(wanted)}) == 2)
-            put(client, name, range(EVENTS, 2 * EVENTS))
-            until(lambda: len(first.numbers) + len(second.numbers) == 2 * EVENTS)
-            assert second.numbers
-            one.end()
-            put(client, name, range(2 * EVENTS, 3 * EVENTS))
-            until(lambda: len(first.numbers) + len(second.numbers) == 3 * EVENTS)
-            until(lambda: unconsumed(client, wanted) == 0)
-
-    assert sorted(first.numbers + second.numbers) == list(range(3 * EVENTS))
-    assert first.is_in_order
-    assert second.is_in_order
-    assert set(second.numbers) >= set(range(2 * EVENTS, 3 * EVENTS))
-    assert (one.consumed.reason, other.consumed.too_late) == ("stopped", 0)
 
 
 def test_handler_slower_than_the_commit_timeout_loses_nothing(client: Client, kind: Kind) -> None:
@@ -155,6 +130,23 @@ def test_poison_key_is_parked_while_others_are_handled_and_handled_when_it_is_re
     assert unconsumed(client, wanted) == 0
 
 
+def test_handler_that_recovers_continues_where_it_failed(client: Client, kind: Kind) -> None:
+    wanted = subscribe(client, create_filled(client, partitions=2))
+    seen, left = Seen(), [3]
+
+    def handle(batch: Any) -> None:
+        if batch.partition == 1 and left[0]:
+            left[0] -= 1
+            raise ValueError("not yet")
+        seen(batch)
+
+    with Running(kind, client, wanted, handle, batch_limit=10, retry=SOON) as running:
+        seen.wait_for(EVENTS)
+
+    assert seen.is_in_order
+    assert (running.consumed.failures, running.consumed.too_late) == (3, 0)
+
+
 def test_consumer_that_stops_commits_handled_batches_and_leaves_the_rest_at_once(client: Client, kind: Kind) -> None:
     wanted = subscribe(client, create_filled(client))
     seen, remaining, stopped = Seen(), Seen(), threading.Event()
@@ -196,7 +188,7 @@ def test_error_of_on_error_ends_the_consumer(client: Client, kind: Kind) -> None
 
 def test_unknown_or_deleted_subscription_ends_the_consumer(client: Client, kind: Kind) -> None:
     wanted = subscribe(client, create_filled(client))
-    for subscription in (UNKNOWN, wanted):
+    for subscription in ("0f6b7a2c-7f0e-4c1e-9a37-0b1c2d3e4f50", wanted):
         with pytest.raises(SubscriptionNotFound):
             Running(kind, client, subscription, lambda _: client.subscriptions.delete(wanted), retry=SOON).run()
 

@@ -10,15 +10,12 @@ import pytest
 from penstock.client import LAST, Client, Feed, NewPosition, Page, PositionReset
 from penstock.core.events.event import NewEvent
 from penstock.errors import (
-    BadCursor,
-    BadPartitionCount,
     EventTypeExists,
     EventTypeNotFound,
     GroupNotFound,
     PositionMoved,
 )
 from penstock.testing.live_hub import LiveHub
-from tests.failing import has_code
 from tests.unit.client.kinds import Kind, first, opened, result
 
 
@@ -89,22 +86,6 @@ def test_events_are_read_once_and_in_order_of_their_key_with_every_partition_cou
         for key in range(17):
             of_key = [n for n in numbers(pages) if n % 17 == key]
             assert of_key == sorted(of_key)
-
-
-def test_error_of_a_read_is_raised_as_its_class(client: Client) -> None:
-    client.create_event_type("a", partition_count=4)
-    client.create_event_type("b")
-    client.publish("b", {})
-    foreign = client.feed("b").read({0: "_first"}).cursors
-
-    with pytest.raises(BadPartitionCount, match="4 partitions"):
-        client.feed("a", partition_count=3).read({0: "_first"})
-    with pytest.raises(BadCursor):
-        client.feed("a").read(foreign)
-    with pytest.raises(GroupNotFound, check=has_code("cursor-set-not-found")):
-        client.feed("a").resume("nobody")
-    with pytest.raises(EventTypeNotFound):
-        client.feed("c").read({0: "_first"})
 
 
 def test_cursor_set_keeps_the_cursors_of_a_consumer(client: Client) -> None:

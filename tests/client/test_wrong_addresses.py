@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import Client, Feed
+from penstock.client import Client
 from penstock.errors import WrongAddress
 from penstock.spark.connection import RemoteHub
 from penstock.testing.live_hub import live_hub
@@ -69,13 +69,6 @@ async def test_client_without_a_hub_names_the_address(elsewhere: str, kind: Kind
             with pytest.raises(WrongAddress) as refused:
                 await result(read())
             check(refused.value, f"{elsewhere}/feeds/order.placed", "feed")
-
-
-def test_reader_without_a_feed_names_the_address(elsewhere: str) -> None:
-    for known in ({}, {"partition_count": 2}, {"partition_count": 2, "version": 1}, {"version": 2}):
-        with Feed(f"{elsewhere}/feed", **known) as feed, pytest.raises(WrongAddress) as refused:
-            feed.read({0: "_first"})
-        check(refused.value, f"{elsewhere}/feed", "feed")
 
 
 def test_spark_without_a_hub_names_the_address(elsewhere: str) -> None:

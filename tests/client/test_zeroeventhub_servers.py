@@ -3,7 +3,6 @@
 import pytest
 
 from penstock.client import ALL_HEADERS, Feed, Page
-from penstock.errors import BadParameter, MalformedAnswer, ServerError
 from tests.client.conftest import Reference
 from tests.unit.client.kinds import Kind, first, opened, result
 
@@ -53,18 +52,3 @@ async def test_feed_is_followed_as_it_grows(reference: Reference, kind: Kind) ->
             found.extend(numbers([await first(pages)]))
 
     assert found == [*((0, n) for n in range(10)), (1, 10)]
-
-
-def test_events_without_cursors_are_refused(reference: Reference) -> None:
-    reference.reader.gives_cursors = False
-    reference.reader.add(0, {"n": 1})
-
-    with Feed(reference.url, partition_count=2) as feed, pytest.raises(MalformedAnswer, match="no cursor"):
-        feed.read({0: "_first"})
-
-
-def test_missing_or_wrong_partition_count_is_refused(reference: Reference) -> None:
-    with Feed(reference.url) as feed, pytest.raises(BadParameter, match="partition_count"):
-        feed.discover()
-    with Feed(reference.url, partition_count=3) as feed, pytest.raises(ServerError, match="Partition count"):
-        feed.read({0: "_first"})

@@ -15,10 +15,11 @@ from penstock.client.log.publishing import Published
 from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
 from penstock.client.subscriptions.subscriptions import Subscriptions
 from penstock.core.events.event import NewEvent
-from penstock.errors import BadParameter, EventTypeExists
+from penstock.errors import BadParameter, EventTypeExists, SubscriptionNotFound
 from penstock.wire.groups import NewPosition, PositionReset
+from tests.unit.client.batches import text
 from tests.unit.client.handler import Handlers, json, lines
-from tests.unit.client.kinds import ASYNC, Kind, opened, result
+from tests.unit.client.kinds import ASYNC, Kind, close, first, opened, result
 from tests.unit.client.test_subscription import SHOWN
 from tests.unit.client.test_subscription_protocol import PARKED
 
@@ -209,13 +210,41 @@ async def test_feed_of_a_client_is_read_with_its_own_or_a_given_partition_count(
     ]
 
 
+async def test_stream_of_a_subscription_brings_batches_to_commit_and_ends_with_the_reason(kind: Kind) -> None:
+    lines_sent = text(last=1, count=2) + text(count=0, debug="Stream timeout reached")
+    began = httpx2.Response(200, headers={"x-nakadi-streamid": "s1"}, content=lines_sent)
+    hub, handlers = client(kind, lambda _: began, json({}, 204))
+
+    async with opened(hub.subscription("5", reconnect=False)) as stream:
+        batch = await first(stream)
+        await result(batch.commit())
+        await result(stream.commit([batch]))
+        await result(stream.extend_lease())
+        with pytest.raises((StopAsyncIteration, RuntimeError)):
+            await first(stream)
+
+    await close(stream)
+    assert [event.data for event in batch.events] == [{"n": 0}, {"n": 1}]
+    assert (stream.id, stream.stream_id, stream.reason) == ("5", "s1", "Stream timeout reached")
+    paths = ["events", "cursors", "cursors", "streams/s1/lease", "streams/s1/release"]
+    assert handlers.urls == [f"http://s/subscriptions/5/{path}" for path in paths]
+
+
+def refusing(status: int, code: str, **fields: Any) -> Any:
+    """Return a handler that answers with a problem."""
+    body = {"type": f"urn:penstock:problem:{code}", "detail": code, **fields}
+    return lambda _: httpx2.Response(status, json=body, headers={"content-type": "application/problem+json"})
+
+
 async def test_problem_of_the_hub_is_raised_as_the_error_that_it_names(kind: Kind) -> None:
-    body = {"type": "urn:penstock:problem:event-type-exists", "detail": "there is one", "event_type": "a"}
-    problem = httpx2.Response(409, json=body, headers={"content-type": "application/problem+json"})
-    hub, _ = client(kind, lambda _: problem)
+    exists, gone = refusing(409, "event-type-exists", event_type="a"), refusing(404, "subscription-not-found")
+    hub, _ = client(kind, exists, gone)
 
     with pytest.raises(EventTypeExists) as caught:
         await result(hub.create_event_type("a"))
+    async with opened(hub.subscription("5")) as stream:
+        with pytest.raises(SubscriptionNotFound):
+            await first(stream)
 
     assert caught.value.fields == {"event_type": "a"}
 

@@ -124,25 +124,6 @@ def test_answer_without_a_discovery_is_raised_as_its_error(reply: Reply, kind: t
 # Queries.
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"page_size_hint": -1},
-        {"wait_seconds": -1},
-        {"wait_seconds": float("inf")},
-        {"wait_seconds": float("nan")},
-        {"event_types": ["a"], "skip_event_types": ["b"]},
-        {"cursor_set": ""},
-        {"cursor_set": "x" * 51},
-        {"cursor_set": "søster"},
-        {"cursor_set": "a\nb"},
-    ],
-)
-def test_option_that_no_server_can_grant_is_refused_by_name(options: dict[str, Any]) -> None:
-    with pytest.raises(BadParameter, match=list(options)[-1]):
-        ReadParameters(**options)
-
-
 @pytest.mark.parametrize(("option", "hint"), [("pagesizehint", "did you mean 'page_size_hint'?"), ("x", "which has ")])
 def test_unknown_option_is_named_with_the_one_that_was_meant(option: str, hint: str) -> None:
     with pytest.raises(TypeError, match=f"'{option}' is no option of a read") as refused:
@@ -456,12 +437,8 @@ def test_hub_keeps_the_cursor_of_a_single_partition() -> None:
     assert script.urls[-1] == "/feed?n=2&cursor1=a&cursorset=me"
 
 
-def test_contradictory_protocol_options_are_refused_before_a_request() -> None:
-    for options in [{"version": 3}, {"version": 1}, {"version": 1, "partition_count": 0}]:
-        with pytest.raises(BadParameter):
-            protocol(Script(), **options)
-
-
-def test_read_without_cursors_is_refused() -> None:
+def test_version_without_a_partition_count_and_read_without_cursors_are_refused() -> None:
+    with pytest.raises(BadParameter, match="needs partition_count"):
+        protocol(Script(), version=1)
     with pytest.raises(BadParameter, match="cursors"):
         Script().play(protocol(Script()).read({}, ReadParameters()))
