@@ -1,9 +1,8 @@
 """`penstock checkpoint`, over a database of the user's and over a hub."""
 
-import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,26 +13,24 @@ import pytest
 from penstock.client import Client, NewPosition
 from penstock.processing import (
     Advance,
-    Backoff,
     DatabaseCheckpoints,
     FeedSource,
     HubCheckpoints,
     Inline,
-    Local,
     Move,
     Parked,
-    Rules,
 )
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command, Result
-from tests.promises.scene import until
+from tests.exhaustive import exhaustive
 
+Checkpoint = Callable[..., Result]
 A, B = "order.placed/0", "order.placed/1"
 BAD = Parked("order.placed-7", A, 3, 9, 4, 5, "ValueError", "no such customer", "1:3")
 WORSE = Parked("order.placed-8", B, 0, 1, 1, 2, "timeout", "the handler was not done after 1 s", "1:0")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", exhaustive("postgres")])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of the database in which `mailer` and `ledger` keep their positions."""
     url = f"sqlite:///{tmp_path}/shop.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
@@ -44,6 +41,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(url)
 
 
+@pytest.fixture
+def checkpoint(penstock: Command, database: str) -> Checkpoint:
+    """The command `penstock checkpoint` for that database."""
+    return lambda *words, **how: penstock("checkpoint", *words, "--database", database, **how)
+
+
 def positions(database: str, processor: str = "mailer") -> dict[str, Any]:
     return dict(DatabaseCheckpoints(database, processor).positions())
 
@@ -52,141 +55,131 @@ def words(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
-def test_processors_are_listed_and_shown(penstock: Command, database: str) -> None:
-    listed = penstock("checkpoint", "list", "--database", database)
+def test_processors_are_listed_and_shown(checkpoint: Checkpoint, database: str) -> None:
+    listed = checkpoint("list")
     assert [line[:6] for line in words(listed.out)[2:]] == [
         ["ledger", "files", "1", "-", "-", "0"], ["mailer", "order.placed", "2", "-", "-", "2"],
     ]  # fmt: skip
-    found = penstock("checkpoint", "list", "--database", database, "-o", "json").json
+    found = checkpoint("list", "-o", "json").json
     assert [(each["processor"], each["reads"], each["gap"], each["parked"]) for each in found] == [
         ("ledger", ["files"], None, 0), ("mailer", ["order.placed"], None, 2),
     ]  # fmt: skip
 
-    shown = penstock("checkpoint", "show", "mailer", "--database", database)
+    shown = checkpoint("show", "mailer")
     assert [line[:5] for line in words(shown.out)[2:]] == [[A, "1:30", "-", "-", "1"], [B, "1:12", "-", "-", "1"]]
-    [first, _] = penstock("checkpoint", "show", "mailer", "--database", database, "-o", "json").json
+    [first, _] = checkpoint("show", "mailer", "-o", "json").json
     assert (first["tranche"], first["position"], first["parked"]) == (A, "1:30", 1)
     assert datetime.fromisoformat(first["updated_at"]) <= datetime.now(UTC)
 
 
-def test_set_asks_first_and_is_kept_in_the_history(penstock: Command, database: str) -> None:
-    command = ("checkpoint", "set", "mailer", "--tranche", A, "--position", "10", "--database", database)
+def test_set_asks_first_and_is_kept_in_the_history(checkpoint: Checkpoint, database: str) -> None:
+    command = ("set", "mailer", "--tranche", A, "--position", "10")
 
-    tried = penstock(*command, "--dry-run")
+    tried = checkpoint(*command, "--dry-run")
     assert tried.out.startswith("would move mailer: 1 position, 20 events again\n")
-    refused = penstock(*command, stdin="n\n")
+    refused = checkpoint(*command, stdin="n\n")
     assert "Move mailer: 1 position, 20 events again, order.placed/0 to 1:10? [y/N]" in refused.err
     assert (refused.status, positions(database)[A]) == (1, "1:30")
 
-    moved = penstock(*command, "--reason", "mails were lost", "-o", "json", stdin="y\n").json
+    moved = checkpoint(*command, "--reason", "mails were lost", "-o", "json", stdin="y\n").json
     assert moved == {
         "processor": "mailer",
         "items": [{"tranche": A, "came_from": "1:30", "went_to": "1:10", "streams_again": 0}],
         "dry_run": False,
     }
     assert positions(database) == {A: "1:10", B: "1:12"}
-    assert penstock(*command, "-y").out == "mailer is there already.\n"
-    assert "mails were lost" in penstock("checkpoint", "history", "mailer", "--database", database).out
-    [moved] = penstock("checkpoint", "history", "mailer", "--database", database, "-o", "json").json
+    assert checkpoint(*command, "-y").out == "mailer is there already.\n"
+    assert "mails were lost" in checkpoint("history", "mailer").out
+    [moved] = checkpoint("history", "mailer", "-o", "json").json
     assert (moved["tranche"], moved["came_from"], moved["went_to"], moved["reason"]) == (
         A, "1:30", "1:10", "mails were lost",
     )  # fmt: skip
-    assert penstock("checkpoint", "history", "ledger", "--database", database).out == "Nobody has moved ledger.\n"
+    assert checkpoint("history", "ledger").out == "Nobody has moved ledger.\n"
 
 
-def test_unchanged_position_rewinds_streams_that_are_ahead_of_it(penstock: Command, database: str) -> None:
+def test_unchanged_position_rewinds_streams_that_are_ahead_of_it(checkpoint: Checkpoint, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     checkpoints.commit(Advance({}, ahead={("order.placed-1", A): 41, ("order.placed-2", A): 50}))
-    command = ("checkpoint", "set", "mailer", "--tranche", A, "--position", "1:30", "--database", database)
+    command = ("set", "mailer", "--tranche", A, "--position", "1:30")
 
-    tried = penstock(*command, "--dry-run")
+    tried = checkpoint(*command, "--dry-run")
     assert tried.out.startswith("would move mailer: 1 position, 2 streams again that had done more\n")
     assert checkpoints.take_over([A], "me")[A], "it was only tried"
-    moved = penstock(*command, "-y", "--reason", "rows were lost", "-o", "json").json
+    moved = checkpoint(*command, "-y", "--reason", "rows were lost", "-o", "json").json
     assert moved["items"] == [{"tranche": A, "came_from": "1:30", "went_to": "1:30", "streams_again": 2}]
     assert checkpoints.take_over([A], "me") == {A: {}}
     assert [each.reason for each in checkpoints.history()] == ["rows were lost"]
-    assert penstock(*command, "-y").out == "mailer is there already.\n"
+    assert checkpoint(*command, "-y").out == "mailer is there already.\n"
 
 
-def test_position_before_a_parked_event_parks_its_stream_from_there(penstock: Command, database: str) -> None:
+def test_position_before_a_parked_event_parks_its_stream_from_there(checkpoint: Checkpoint, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     far = Parked("order.placed-9", A, 25, 29, 3, 1, "ValueError", "no such customer", "1:20")
     checkpoints.commit(Advance({A: Move("1:30", "1:31")}, {far.place: far}))
-    command = ("checkpoint", "set", "mailer", "--tranche", A, "--database", database, "-y", "--position")
+    command = ("set", "mailer", "--tranche", A, "-y", "--position")
 
     def waits() -> dict[str, tuple[int, object]]:
         return {each.stream: (each.index, each.since) for each in checkpoints.parked() if each.tranche == A}
 
-    assert "had done more" not in penstock(*command, "1:28").out
+    assert "had done more" not in checkpoint(*command, "1:28").out
     assert waits() == {"order.placed-7": (3, "1:3"), "order.placed-9": (25, "1:20")}
-    assert "1 stream again that had done more" in penstock(*command, "1:22").out
+    assert "1 stream again that had done more" in checkpoint(*command, "1:22").out
     assert waits() == {"order.placed-7": (3, "1:3"), "order.placed-9": (22, "1:20")}
-    assert "2 streams again that had done more" in penstock(*command, "1:2").out
+    assert "2 streams again that had done more" in checkpoint(*command, "1:2").out
     assert waits() == {"order.placed-7": (0, "1:2"), "order.placed-9": (0, "1:2")}
-    assert penstock(*command, "1:2").out == "mailer is there already.\n"
+    assert checkpoint(*command, "1:2").out == "mailer is there already.\n"
 
 
-def test_unknown_tranche_is_refused(penstock: Command, database: str) -> None:
-    refused = penstock(
-        "checkpoint", "set", "mailer", "--tranche", "typo/0", "--position", 3, "--database", database, "-y"
-    )
+def test_unknown_tranche_and_position_of_another_kind_are_refused(checkpoint: Checkpoint, database: str) -> None:
+    unknown = checkpoint("set", "mailer", "--tranche", "typo/0", "--position", 3, "-y")
+    feed = checkpoint("set", "mailer", "--tranche", A, "--position", "last", "-y")
+    number = checkpoint("set", "ledger", "--tranche", "files", "--position", "x")
 
-    assert refused.status == 2
-    assert f"mailer has no tranche 'typo/0'\n  Name one that it has: {A}, {B}." in refused.err
-    assert "typo/0" not in positions(database)
-
-
-def test_position_of_another_kind_is_refused(penstock: Command, database: str) -> None:
-    feed = penstock("checkpoint", "set", "mailer", "--tranche", A, "--position", "last", "--database", database, "-y")
-    number = penstock("checkpoint", "set", "ledger", "--tranche", "files", "--position", "x", "--database", database)
-
-    assert (feed.status, number.status) == (2, 2)
+    assert (unknown.status, feed.status, number.status) == (2, 2, 2)
+    assert f"mailer has no tranche 'typo/0'\n  Name one that it has: {A}, {B}." in unknown.err
     assert "'last' is not EPOCH:OFFSET" in feed.err
     assert "'x' is no whole number" in number.err
-    assert penstock("checkpoint", "set", "ledger", "--tranche", "files", "--position", 3, "--database", database, "-y")
+    assert positions(database) == {A: "1:30", B: "1:12"}
+    assert checkpoint("set", "ledger", "--tranche", "files", "--position", 3, "-y").status == 0
     assert positions(database, "ledger") == {"files": 3}
 
 
-def test_a_new_processor_begins_where_another_one_is(penstock: Command, database: str) -> None:
-    command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database)
-    DatabaseCheckpoints(database, "mailer").commit(Advance({}, {BAD.place: None, WORSE.place: None}))
+def test_new_processor_begins_where_one_without_parked_streams_is(checkpoint: Checkpoint, database: str) -> None:
+    command = ("rewind", "mailer2", "--like", "mailer")
+    mailer = DatabaseCheckpoints(database, "mailer")
 
-    asked = penstock(*command, stdin="n\n")
-    assert "Move mailer2, of which nothing is kept yet: 2 positions?" in asked.err
-    assert penstock(*command, "-y").status == 0
-    assert positions(database, "mailer2") == positions(database, "mailer")
-    assert "there is no tranche 'x'" in penstock(*command, "--tranche", "x", "-y").err
-
-
-def test_rewind_like_a_processor_with_parked_streams_is_refused(penstock: Command, database: str) -> None:
-    command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database, "-y")
-
-    refused = penstock(*command)
+    refused = checkpoint(*command, "-y")
     assert (refused.status, positions(database, "mailer2")) == (1, {})
     assert refused.err.startswith("penstock: mailer has parked 2 streams there: order.placed-7, order.placed-8\n")
     assert "retry or drop them first" in refused.err
-    DatabaseCheckpoints(database, "mailer").commit(Advance({}, {BAD.place: None}))
-    assert "mailer has parked 1 stream there: order.placed-8\n" in penstock(*command).err
-    assert penstock(*command, "--tranche", A).status == 0
+    mailer.commit(Advance({}, {BAD.place: None}))
+    assert "mailer has parked 1 stream there: order.placed-8\n" in checkpoint(*command, "-y").err
+    assert checkpoint(*command, "--tranche", A, "-y").status == 0
     assert positions(database, "mailer2") == {A: "1:30"}
 
+    mailer.commit(Advance({}, {WORSE.place: None}))
+    like = ("rewind", "mailer3", "--like", "mailer")
+    assert "Move mailer3, of which nothing is kept yet: 2 positions?" in checkpoint(*like, stdin="n\n").err
+    assert checkpoint(*like, "-y").status == 0
+    assert positions(database, "mailer3") == positions(database)
+    assert "there is no tranche 'x'" in checkpoint(*like, "--tranche", "x", "-y").err
 
-def test_parked_streams_are_shown_retried_and_dropped(penstock: Command, database: str) -> None:
+
+def test_parked_streams_are_shown_retried_and_dropped(checkpoint: Checkpoint, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
-    shown = penstock("checkpoint", "parked", "mailer", "--database", database)
+    shown = checkpoint("parked", "mailer")
     assert "ValueError: no such customer" in shown.out
-    [first, second] = penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json
+    [first, second] = checkpoint("parked", "mailer", "-o", "json").json
     assert (first["stream"], first["index"], first["events"], first["since"], first["request"]) == (
         "order.placed-7", 3, 4, "1:3", None,
     )  # fmt: skip
     assert second["detail"] == "the handler was not done after 1 s"
 
-    retried = penstock("checkpoint", "retry", "mailer", "order.placed-7", "--database", database)
+    retried = checkpoint("retry", "mailer", "order.placed-7")
     assert retried.out == "1 stream of mailer will be tried again\n"
     assert {stream: wanted for (stream, _), wanted in checkpoints.requests().items()} == {"order.placed-7": "retry"}
 
-    asked = penstock("checkpoint", "drop", "mailer", "order.placed-8", "--database", database)
+    asked = checkpoint("drop", "mailer", "order.placed-8")
     assert (asked.status, asked.err.splitlines()) == (
         1,
         [
@@ -195,34 +188,34 @@ def test_parked_streams_are_shown_retried_and_dropped(penstock: Command, databas
             "  --yes drops without asking.",
         ],
     )
-    drop = ["checkpoint", "drop", "mailer", "order.placed-8", "--database", database]
-    dropped = penstock(*drop, "--yes", "--reason", "a test order", "-o", "json")
+    drop = ["drop", "mailer", "order.placed-8"]
+    dropped = checkpoint(*drop, "--yes", "--reason", "a test order", "-o", "json")
     assert dropped.json == {"processor": "mailer", "stream": "order.placed-8", "dropped_events": 1}
     assert sorted(checkpoints.requests().values()) == ["drop", "retry"]
     assert str(checkpoints.history()[0].reason).endswith(": a test order")
-    assert "order.placed-8 is dropped from" in penstock("checkpoint", "history", "mailer", "--database", database).out
-    assert penstock("checkpoint", "retry", "mailer", "--all", "--database", database, "-o", "json").json["retried"] == [
+    assert "order.placed-8 is dropped from" in checkpoint("history", "mailer").out
+    assert checkpoint("retry", "mailer", "--all", "-o", "json").json["retried"] == [
         "order.placed-7", "order.placed-8",
     ]  # fmt: skip
-    unknown = penstock("checkpoint", "drop", "mailer", "nobody", "--database", database, "-y")
+    unknown = checkpoint("drop", "mailer", "nobody", "-y")
     assert (unknown.status, "processor 'mailer' has no parked stream 'nobody'" in unknown.err) == (1, True)
     for command in (("retry", "mailer", "PLACED"), ("drop", "mailer", "PLACED", "-y")):
-        shown = penstock("checkpoint", *command, "--database", database)
+        shown = checkpoint(*command)
         asks = "has no parked stream 'PLACED'; did you mean 'order.placed-7' or 'order.placed-8'?"
         assert (shown.status, asks in " ".join(shown.err.split())) == (1, True)
-    assert penstock("checkpoint", "parked", "ledger", "--database", database).out == "ledger has parked nothing.\n"
-    assert penstock("checkpoint", "retry", "mailer", "--database", database).status == 2
+    assert checkpoint("parked", "ledger").out == "ledger has parked nothing.\n"
+    assert checkpoint("retry", "mailer").status == 2
 
 
-def test_forget_asks_first(penstock: Command, database: str) -> None:
-    refused = penstock("checkpoint", "forget", "mailer", "--database", database, stdin="n\n")
+def test_forget_asks_first(checkpoint: Checkpoint, database: str) -> None:
+    refused = checkpoint("forget", "mailer", stdin="n\n")
     assert "Forget mailer, which has 2 positions, for ever?" in refused.err
     assert positions(database)
 
-    forgotten = penstock("checkpoint", "forget", "mailer", "--database", database, "--yes", "-o", "json")
+    forgotten = checkpoint("forget", "mailer", "--yes", "-o", "json")
     assert forgotten.json == {"processor": "mailer", "deleted_positions": 2}
     assert positions(database) == {}
-    gone = penstock("checkpoint", "show", "mailer", "--database", database)
+    gone = checkpoint("show", "mailer")
     assert (gone.status, gone.err.splitlines()[0]) == (1, "penstock: no position is stored for processor 'mailer'")
 
 
@@ -330,34 +323,6 @@ def test_processor_is_rewound_to_a_time_the_begin_and_the_end(
     history = penstock("checkpoint", "history", name, *options, "-o", "json").json
     assert [each["reason"] for each in history] == [None] * 5 + ["mails were lost"] * 2
     assert len(penstock("checkpoint", "history", name, *options, "--limit", 1, "-o", "json").json) == 1
-
-
-def test_events_before_a_parked_one_are_redelivered_after_a_rewind(
-    penstock: Command, hub: LiveHub, feed: str, tmp_path: Path
-) -> None:
-    checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/shop.db", "mailer")
-    tranche, failing, seen = f"{feed}/0", {3}, []
-
-    def handle(stream: str, events: Sequence[Any]) -> None:
-        for event in events:
-            if event.tranche == tranche and event.data["n"] in failing:
-                raise ValueError("no such customer")
-        seen.extend(event.data["n"] for event in events if event.tranche == tranche)
-
-    def run() -> list[int]:
-        seen.clear()
-        rules = Rules(attempts_max=1, exhausted="park", events_per_call=1)
-        with FeedSource(hub.url, feed) as source:
-            Inline(handle, source, checkpoints=checkpoints, rules=rules).drain()
-        return seen
-
-    assert run() == [0, 1, 2]
-    options = ("--tranche", tranche, "--position", 1, "--database", f"sqlite:///{tmp_path}/shop.db", "-y")
-    assert penstock("checkpoint", "set", "mailer", *options).status == 0
-    failing.clear()
-    checkpoints.ask(checkpoints.parked()[0].stream, "retry")
-    assert run() == [1, 2, 3, 4]
-    assert (checkpoints.parked(), checkpoints.positions()[tranche]) == ([], "1:5")
 
 
 def test_position_is_set_by_its_offset_in_a_database_and_a_hub(
@@ -494,28 +459,3 @@ def test_positions_are_shown_without_gap_if_the_hub_is_unreachable(penstock: Com
     assert len(shown.err.splitlines()) == 1, "it is said once"
     assert "gap and lag are not known: http://127.0.0.1:1/" in shown.err
     assert "cannot be reached" in shown.err
-
-
-def test_running_processor_retries_a_parked_stream_on_request(
-    penstock: Command, hub: LiveHub, feed: str, tmp_path: Path
-) -> None:
-    database = f"sqlite:///{tmp_path}/shop.db"
-    checkpoints = DatabaseCheckpoints(database, "mailer")
-    broken, seen = [True], []
-
-    def handle(stream: str, events: Sequence[Any]) -> None:
-        if broken[0] and events[0].tranche.endswith("/0"):
-            raise ValueError("no such customer")
-        seen.extend(event.data["n"] for event in events)
-
-    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=0.001))
-    options: Any = {"checkpoints": checkpoints, "rules": rules, "commit_interval": 0.1}
-    with Local(handle, FeedSource(hub.url, feed), **options) as running:
-        running.wait_until_caught_up(300)
-        [parked] = penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json
-        assert (parked["events"], parked["tag"], len(seen)) == (5, "ValueError", 5)
-        broken[0] = False
-        assert penstock("checkpoint", "retry", "mailer", parked["stream"], "--database", database).status == 0
-        until(lambda: not checkpoints.parked(), "the stream is handled")
-    assert sorted(seen) == sorted([*range(5)] * 2)
-    assert json.dumps(positions(database)) == json.dumps({f"{feed}/0": "1:5", f"{feed}/1": "1:5"})

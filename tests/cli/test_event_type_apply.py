@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import uuid4
 
@@ -13,8 +12,8 @@ import pytest
 from penstock.client import Client
 from penstock.errors import EventTypeNotFound
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.answering import answering
 from tests.cli.command import Command, Result
+from tests.faults.proxy import Line, Visit, passed
 
 ORDERS = """\
 name: sales.orders
@@ -103,7 +102,7 @@ def test_apply_prints_json_on_request(at_hub: Command, clicks: str) -> None:
     assert event_type["schema_version"] == {"before": "1.0.0", "after": "1.1.0"}
 
 
-def test_dry_run_shows_the_difference_and_changes_nothing(at_hub: Command, hub: LiveHub, clicks: str) -> None:
+def test_dry_run_tells_the_steps_and_changes_nothing(at_hub: Command, hub: LiveHub, clicks: str) -> None:
     name = name_in(clicks)
     nothing_yet = apply(at_hub, clicks, "--dry-run")
     assert (nothing_yet.status, nothing_yet.out) == (0, f"{name} would be created\n")
@@ -113,21 +112,14 @@ def test_dry_run_shows_the_difference_and_changes_nothing(at_hub: Command, hub: 
     changed = clicks.replace(name, f"{name}\npartition_count: 2").replace("{n: {type: integer}}", "{m: {}}")
     done = apply(at_hub, changed, "--dry-run")
 
-    assert done.status == 1
-    assert done.out.splitlines() == [
-        f"{name} would be replaced",
-        f"{name} would be given more partitions: 1 -> 2",
-        "  the hub would refuse it: Invalid schema: #/properties/n: properties cannot be removed",
-        "   {",
-        '     "type": "object",',
-        '     "properties": {',
-        '  -    "n": {',
-        '  -      "type": "integer"',
-        "  -    }",
-        '  +    "m": {}',
-        "     }",
-        "   }",
-    ]
+    assert (done.status, done.out.splitlines()[:3]) == (
+        1,
+        [
+            f"{name} would be replaced",
+            f"{name} would be given more partitions: 1 -> 2",
+            "  the hub would refuse it: Invalid schema: #/properties/n: properties cannot be removed",
+        ],
+    )
     assert shown(hub, name) == before
 
 
@@ -200,27 +192,15 @@ def test_nothing_is_written_if_a_definition_is_wrong(at_hub: Command, hub: LiveH
         shown(hub, name)
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (("type: integer", "type: string"), "Invalid schema: #/properties/n: types must be the same"),
-        (("undefined", "data"), "category can change from undefined to business alone, not from undefined to data"),
-        (("count: 4", "count: 3"), "it has 4 partitions, and cannot have fewer: not 3"),
-    ],
-    ids=["schema", "category", "partitions"],
-)
-def test_nothing_is_written_if_one_change_would_be_refused(
-    at_hub: Command, hub: LiveHub, clicks: str, change: tuple[str, str], why: str
-) -> None:
-    registered = f"{clicks}partition_count: 4\n"
-    apply(at_hub, registered)
+def test_nothing_is_written_if_one_change_would_be_refused(at_hub: Command, hub: LiveHub, clicks: str) -> None:
+    apply(at_hub, clicks)
     new = clicks.replace("clicks", "more")
 
-    done = apply(at_hub, f"{new}---\n{registered.replace(*change)}")
+    done = apply(at_hub, f"{new}---\n{clicks.replace('type: integer', 'type: string')}")
 
     assert (done.status, done.out) == (1, "")
     assert "penstock: nothing was changed, since the hub would refuse it\n" in done.err
-    assert f"  {name_in(clicks)}: {why}\n" in done.err
+    assert f"  {name_in(clicks)}: Invalid schema: #/properties/n: types must be the same\n" in done.err
     with pytest.raises(EventTypeNotFound):
         shown(hub, name_in(new))
 
@@ -283,26 +263,18 @@ def switch_creation(hub: LiveHub, *, is_off: bool) -> None:
 
 @contextmanager
 def racing(hub: LiveHub, name: str, first: Callable[[bytes], None]) -> Iterator[str]:
-    """Yield the URL of a proxy before *hub* that calls *first* just before it passes on the creation of *name*."""
+    """Yield the URL of a proxy before *hub* that calls *first* just before it passes on a creation of *name*."""
 
-    class Proxy(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            if (self.command, self.path) == ("POST", "/event-types") and name.encode() in body:
-                first(body)
-            answer = httpx2.request(self.command, hub.url + self.path, content=body)
-            self.send_response(answer.status_code)
-            self.send_header("content-type", answer.headers.get("content-type", "text/plain"))
-            self.send_header("content-length", str(len(answer.content)))
-            self.end_headers()
-            self.wfile.write(answer.content)
+    def creates(visit: Visit) -> bool:
+        return (visit.method, visit.path) == ("POST", "/event-types") and name.encode() in visit.body()
 
-        do_POST = do_PUT = do_GET  # noqa: N815
+    def pass_on_later(visit: Visit) -> None:
+        first(visit.body())
+        passed(visit)
 
-        def log_message(self, *_: Any) -> None: ...
-
-    with answering(Proxy) as url:
-        yield url
+    with Line(hub.port) as line:
+        line.does(pass_on_later, pass_on_later, to=creates)
+        yield line.url
 
 
 def test_refusal_in_the_middle_names_the_finished_and_the_untried_event_types(

@@ -3,7 +3,6 @@
 import getpass
 import json
 import re
-import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
@@ -188,14 +187,3 @@ def test_ambiguous_choice_of_rows_is_refused(penstock: Command, database: Databa
         for options in ((), ("1", "--all"), ("--event-type", "a", "--all"), ("first",), ("0",), (str(2**63),)):
             assert penstock("rejected", command, *options).status == 2, (command, options)
     assert len(rejected(penstock)) == 1
-
-
-@pytest.mark.parametrize("command", [("list",), ("retry", "--all"), ("delete", "--all", "--yes")])
-def test_file_without_tables_is_reported(penstock: Command, command: tuple[str, ...]) -> None:
-    with closing(sqlite3.connect(penstock.directory / "other.db")) as connection:
-        connection.execute("CREATE TABLE other (n integer)")
-
-    failed = penstock("rejected", *command, "--database", "sqlite:///other.db")
-
-    assert failed.status == 1
-    assert failed.err.splitlines()[1] == "  Run `penstock migrate` with the same --database."

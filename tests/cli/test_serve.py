@@ -5,7 +5,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import threading
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -120,28 +119,6 @@ def test_log_of_level_error_is_empty(penstock: Command) -> None:
 
         assert serving.wait(300) == 0
         assert serving.stderr.read() == b""
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_ends_a_waiting_read_with_a_whole_page(penstock: Command, database_url: str, number: int) -> None:
-    with penstock.start("serve", "--port", 0, "--database", database_url) as serving:
-        url = announced(serving)
-        assert penstock("event-type", "create", "waited.for", "--url", url).status == 0
-        pages: list[bytes] = []
-        waiter = threading.Thread(target=lambda: pages.append(get(f"{url}/feeds/waited.for?n=1&cursor0=_last&wait=60")))
-        waiter.start()
-        while b"penstock_waiters 1.0" not in get(f"{url}/metrics"):
-            assert waiter.is_alive()
-
-        serving.send_signal(number)
-        status = serving.wait(300)
-        waiter.join(300)
-
-    assert status == 0
-    (page,) = pages
-    (line,) = page.splitlines()
-    assert json.loads(line)["partition"] == 0
-    assert json.loads(line)["cursor"]
 
 
 def test_request_in_progress_is_answered_after_sigterm(penstock: Command) -> None:

@@ -13,7 +13,6 @@ from penstock.cli.definition.document import FileLine
 from penstock.cli.event_type.checked import Check, Fault, checked
 from penstock.cli.event_type.report import as_object
 from penstock.cli.event_type.sarif import sarif
-from penstock.client.registry import fill_definition
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -60,17 +59,6 @@ def test_any_definition_can_be_reported(
     assert all(each["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 for each in results)
 
 
-def test_errors_have_the_line_of_their_field(tmp_path: Path) -> None:
-    text = "name: a\noptions:\n  retention_time: -1\nannotations:\n  a b: c\npartition_count: 0\n"
-    [found] = checked(read(tmp_path, f"{text}owning_application: null\n"))
-
-    lines = {fault.reason.partition(" ")[0]: fault.place.line for fault in found.faults}
-    assert lines["options.retention_time"] == 3
-    assert lines["annotations[a"] == 5
-    assert lines["partition_count"] == 6
-    assert lines["owning_application"] == 7
-
-
 def test_avro_schema_is_an_error(tmp_path: Path) -> None:
     [found] = checked(read(tmp_path, "name: a\nschema: {type: avro_schema, schema: '{}'}\n"))
 
@@ -99,20 +87,6 @@ def test_two_definitions_of_a_name_on_one_line_are_an_error(tmp_path: Path) -> N
     _, other = checked(read(tmp_path, '[{"name": "a"}, {"name": "a"}]'))
 
     assert [fault.reason for fault in other.faults] == [f"'a' is defined twice, first at {tmp_path / '0.yaml'}:1"]
-
-
-def test_counts_exclude_waived_findings(tmp_path: Path) -> None:
-    waived = "name: a\nannotations: {penstock.waiver/ownership: x, penstock.waiver/category: x}\n"
-    check = Check(tuple(checked(read(tmp_path, "name: b", waived))), ())
-
-    musts = check.count("MUST")
-    assert (check.waived_count, check.error_count, check.is_good) == (2, 0, False)
-    assert musts == sum(each["level"] == "MUST" and each["waived"] is None for each in _findings(check))
-    assert fill_definition({"name": "b"})["category"] == "undefined"
-
-
-def _findings(check: Check) -> list[Any]:
-    return [finding for each in as_object(check)["event_types"] for finding in each["findings"]]
 
 
 def test_null_as_dialect_is_an_error(tmp_path: Path) -> None:
