@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cli.definition.document import Unreadable
+from penstock.cli.definition.document import Document, FileLine, Unreadable
 from penstock.cli.definition.json_text import LEVELS_MAX, json_document
 
 VALUES = st.recursive(
@@ -67,3 +67,15 @@ def test_invalid_json_is_refused_with_its_line(text: str, line: int, says: str) 
 
     assert refused.value.place == ("f.json", line)
     assert says in refused.value.reason
+
+
+def test_place_of_a_missing_member_is_that_of_its_parent() -> None:
+    document = Document("a.yaml", {}, {(): 3, ("b",): 5, ("b", "c"): 7})
+
+    assert document.place(("b", "c")) == FileLine("a.yaml", 7)
+    assert document.place(("b", "d", "e")) == FileLine("a.yaml", 5)
+    assert document.place(("d",)) == FileLine("a.yaml", 3)
+
+
+def test_unreadable_names_file_and_line() -> None:
+    assert str(Unreadable(FileLine("a/b.yaml", 12), "it is empty")) == "a/b.yaml:12: it is empty"

@@ -59,37 +59,21 @@ def test_any_definition_can_be_reported(
     assert all(each["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 for each in results)
 
 
-def test_avro_schema_is_an_error(tmp_path: Path) -> None:
-    [found] = checked(read(tmp_path, "name: a\nschema: {type: avro_schema, schema: '{}'}\n"))
+def test_schema_of_another_language_or_dialect_is_an_error(tmp_path: Path) -> None:
+    [avro] = checked(read(tmp_path, "name: a\nschema: {type: avro_schema, schema: '{}'}\n"))
+    [null] = checked(read(tmp_path, "name: a\nschema: {type: object, $schema: null}\n"))
 
-    assert [(fault.place.line, "Avro" in fault.reason) for fault in found.faults] == [(2, True)]
+    assert [(fault.place.line, "Avro" in fault.reason) for fault in avro.faults] == [(2, True)]
+    assert ["$schema that is not known here, null" in fault.reason for fault in null.faults] == [True]
 
 
-def test_second_definition_of_a_name_is_an_error(tmp_path: Path) -> None:
+def test_second_definition_of_a_name_and_second_reading_of_a_file_are_errors(tmp_path: Path) -> None:
     one, other, third = checked(read(tmp_path, "name: a", "\nname: a", "name: b"))
+    first, second = tmp_path / "0.yaml", tmp_path / "1.yaml"
+    _, again = checked(definitions([first, first])[0])
+    _, beside = checked(read(tmp_path, '[{"name": "a"}, {"name": "a"}]'))
 
     assert (one.faults, third.faults) == ((), ())
-    first = tmp_path / "0.yaml"
-    assert other.faults == (Fault(FileLine(str(tmp_path / "1.yaml"), 2), f"'a' is defined twice, first at {first}:1"),)
-
-
-def test_file_given_twice_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text("\nname: a")
-
-    one, again = checked(definitions([file, file])[0])
-
-    assert one.faults == ()
-    assert again.faults == (Fault(FileLine(str(file), 2), "'a' is given twice: name its file once"),)
-
-
-def test_two_definitions_of_a_name_on_one_line_are_an_error(tmp_path: Path) -> None:
-    _, other = checked(read(tmp_path, '[{"name": "a"}, {"name": "a"}]'))
-
-    assert [fault.reason for fault in other.faults] == [f"'a' is defined twice, first at {tmp_path / '0.yaml'}:1"]
-
-
-def test_null_as_dialect_is_an_error(tmp_path: Path) -> None:
-    [found] = checked(read(tmp_path, "name: a\nschema: {type: object, $schema: null}\n"))
-
-    assert ["$schema that is not known here, null" in fault.reason for fault in found.faults] == [True]
+    assert other.faults == (Fault(FileLine(str(second), 2), f"'a' is defined twice, first at {first}:1"),)
+    assert again.faults == (Fault(FileLine(str(first), 1), "'a' is given twice: name its file once"),)
+    assert [fault.reason for fault in beside.faults] == [f"'a' is defined twice, first at {first}:1"]

@@ -1,7 +1,20 @@
+"""Addresses of hubs and of databases on the command line: those that are taken, and what is said of others."""
+
 import pytest
+import typer
 
 from penstock.cli.database_url import checked_database
 from penstock.cli.failures import CommandFailure
+from penstock.cli.options import checked_url
+
+
+def test_address_requires_a_scheme_a_host_and_a_valid_port() -> None:
+    assert checked_url("https://hub.example/penstock") == "https://hub.example/penstock"
+    with pytest.raises(typer.BadParameter, match="begins with http:// or https://, such as http://localhost:8080"):
+        checked_url("localhost:8080")
+    for url in ("http://", "http://localhost:port", "http://a b"):
+        with pytest.raises(typer.BadParameter, match=f"'{url}' is not an address"):
+            checked_url(url)
 
 
 @pytest.mark.parametrize(
