@@ -1,30 +1,21 @@
 """Consumer groups as a client lists, commits, resets and forgets them."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from penstock.client.groups import ConsumerGroups
-from penstock.errors import (
-    ConnectionLost,
-    GroupNotFound,
-)
 from penstock.wire.groups import CommittedPosition, ConsumerGroup, NewPosition, PositionReset, ResetPosition
 from penstock.wire.http import Exchange
 from tests.unit.client.answers import answer, body_of
-from tests.unit.wire.script import Script, problem
+from tests.unit.wire.script import Script
 
 STORED = {"event_type": "a", "slice": "", "partition": 0, "epoch": 1, "offset": 7}
 RESET = STORED | {"came_from": None, "head": 9, "gap": 2}
 DONE = {"id": 3, "at": "now", "kind": "reset", "event_type": "a", "slice": "", "partition": 0, "epoch": 1}
 DONE |= {"came_from": 7, "went_to": 0, "reason": "why"}
 AT = NewPosition("a", 0, 7)
-EXPECTING = NewPosition("a", 0, 7, expected=3)
-LOST = ConnectionLost(url="http://s", reason="it broke")
-AWAY = problem(503, "database-unavailable", reason="away", retry_after=1)
-Ask = Callable[[ConsumerGroups], Exchange[Any]]
 
 
 def groups(script: Script, retry_timeout: float = 30.0) -> ConsumerGroups:
@@ -56,17 +47,6 @@ def test_list_asks_for_all_pages() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."], ids=repr)
-def test_name_that_would_be_another_path_is_not_found_without_a_request(name: str) -> None:
-    script = Script()
-    known = groups(script)
-
-    for ask in (known.show(name), known.commit(name, [AT], None), known.history(name, None), known.forget(name)):
-        with pytest.raises(GroupNotFound):
-            script.play(ask)
-    assert script.requests == []
-
-
 def test_commit_sends_only_the_members_that_are_given() -> None:
     script = Script(answer({"items": [STORED]}), answer({"items": []}))
     known = groups(script)
@@ -82,28 +62,6 @@ def test_commit_sends_only_the_members_that_are_given() -> None:
     }
     script.play(known.commit("g", iter([AT]), "processor"))
     assert body_of(script) == {"items": [{"event_type": "a", "partition": 0, "offset": 7}], "kind": "processor"}
-
-
-@pytest.mark.parametrize(
-    ("ask", "failure", "requests"),
-    [
-        (lambda known: known.commit("g", [AT], None), LOST, 2),
-        (lambda known: known.commit("g", [EXPECTING], None), LOST, 1),
-        (lambda known: known.commit("g", [EXPECTING], None), AWAY, 2),
-        (lambda known: reset(known, to="end", dry_run=True), LOST, 2),
-        (lambda known: reset(known, to="end"), LOST, 1),
-    ],
-    ids=["blind commit", "compared commit, lost", "compared commit, refused", "dry run", "reset"],
-)
-def test_change_is_repeated_only_where_that_does_no_harm(ask: Ask, failure: Any, requests: int) -> None:
-    script = Script(failure, answer({"items": [], "dry_run": True}))
-
-    if requests == 1:
-        with pytest.raises(ConnectionLost):
-            script.play(ask(groups(script)))
-    else:
-        assert script.play(ask(groups(script))) == []
-    assert len(script.requests) == requests
 
 
 @pytest.mark.parametrize("at", [datetime(2026, 11, 20, 10, tzinfo=UTC), "2026-11-20T10:00:00+00:00"], ids=type)

@@ -1,23 +1,17 @@
 """Event types as a client defines, changes and shows them: the requests, the repetitions and the refusals."""
 
 import logging
-import re
 from typing import Any
 
 import pytest
 
 from penstock.client.registry import EventTypeProtocol, PartitionOffsets, make_definition
 from penstock.errors import (
-    EventTypeNotFound,
     InvalidEventType,
-    ServerError,
-    Unreachable,
 )
-from penstock.wire.http import Exchange
 from tests.unit.client.answers import answer
 from tests.unit.wire.script import Reply, Script
 
-AWAY = Unreachable(url="u", reason="refused")
 EMPTY_SCHEMA = {"type": "json_schema", "schema": "{}"}
 DEFAULTS = {
     "name": "x",
@@ -111,32 +105,6 @@ def test_partitions_show_their_offsets_in_numeric_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "replies", "error"),
-    [
-        (lambda known: known.all(), [Reply(502), answer([])], None),
-        (lambda known: known.check({"name": "a"}), [Reply(503), Reply(204)], None),
-        (lambda known: known.grow("a", 8), [Reply(502), Reply(204)], None),
-        (lambda known: known.create({"name": "a"}), [AWAY, Reply(201)], None),
-        (lambda known: known.replace({"name": "a"}), [AWAY, Reply(502)], ServerError),
-        (lambda known: known.delete("a"), [Reply(502)], ServerError),
-    ],
-    ids=["list", "check", "grow", "create unsent", "replace perhaps done", "delete perhaps done"],
-)
-def test_request_is_repeated_where_that_does_no_harm(
-    ask: Any, replies: list[Any], error: type[Exception] | None
-) -> None:
-    script = Script(*replies)
-
-    if error:
-        with pytest.raises(error):
-            script.play(ask(event_types(script)))
-    else:
-        script.play(ask(event_types(script)))
-    assert len({(each.method, each.url, each.body) for each in script.requests}) == 1
-    assert len(script.requests) == len(replies)
-
-
-@pytest.mark.parametrize(
     ("given", "reason"),
     [
         ({}, "is missing"),
@@ -154,18 +122,6 @@ def test_definition_without_a_usable_name_is_not_sent(given: dict[str, Any], rea
         script.play(getattr(event_types(script), method)(given))
 
     assert (refused.value.field, script.requests) == ("name", [])
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "a?c", "..", "a b"])
-def test_name_that_would_be_another_path_is_not_found_without_a_request(name: str) -> None:
-    script = Script()
-    known = event_types(script)
-    asking: list[Exchange[Any]] = [known.show(name), known.grow(name, 2), known.delete(name), known.partitions(name)]
-
-    for ask in (*asking, known.check_compatibility(name, "{}", "latest")):
-        with pytest.raises(EventTypeNotFound, match=re.escape(repr(name))):
-            script.play(ask)
-    assert script.requests == []
 
 
 def test_category_is_asked_for_again_after_a_replacement() -> None:

@@ -9,7 +9,7 @@ import pytest
 from penstock.client.registry import EventTypeProtocol
 from penstock.client.subscriptions.model import SubscriptionCursor
 from penstock.client.subscriptions.protocol import RESET_TIMEOUT, SubscriptionProtocol
-from penstock.errors import ConnectionLost, MalformedAnswer, ParkedNotFound, SubscriptionNotFound
+from penstock.errors import MalformedAnswer
 from penstock.wire.groups import PositionReset, ResetPosition
 from penstock.wire.http import Exchange
 from tests.failing import has_code
@@ -17,7 +17,6 @@ from tests.unit.client.answers import answer, body_of, requests
 from tests.unit.client.test_subscription import SHOWN
 from tests.unit.wire.script import Reply, Script, problem
 
-LOST = ConnectionLost(url="http://s", reason="it broke")
 PARKED = {"id": "7", "event_type": "a", "partition": "0", "key": "k", "attempts": 3, "parked_at": "then"}
 PARKED |= {"state": "parked", "events": 1, "first_offset": "4", "last_offset": "4"}
 Way = Callable[[SubscriptionProtocol], Exchange[Any]]
@@ -159,27 +158,6 @@ def test_parked_keys_are_retried_and_skipped() -> None:
     assert body_of(script) == {"reason": "obsolete"}
 
 
-@pytest.mark.parametrize(
-    ("way", "count"),
-    [
-        (lambda known: known.create(["a"], (), {"owning_application": "shop"}), 2),
-        (lambda known: known.show("5"), 2),
-        (lambda known: known.extend_lease("5", "s"), 2),
-        (lambda known: known.delete("5"), 1),
-        (lambda known: known.retry_parked("5", "7"), 1),
-        (lambda known: known.retry_parked("5", None), 1),
-        (lambda known: known.skip_parked("5", "7", "why"), 1),
-    ],
-    ids=["create", "show", "extend a lease", "delete", "retry", "retry all", "skip"],
-)
-def test_request_with_a_lost_answer_is_repeated_only_if_harmless(way: Way, count: int) -> None:
-    script = Script(LOST, problem(404, "subscription-not-found", subscription="5"))
-
-    with pytest.raises((ConnectionLost, SubscriptionNotFound)):
-        script.play(way(subscriptions(script)))
-    assert len(script.requests) == count
-
-
 def test_reset_is_retried_while_streams_are_in_the_way() -> None:
     stuck = problem(503, "streams-in-the-way", subscription="5", streams=1, retry_after=1)
     script = Script(answer(SHOWN | {"event_types": ["a"]}), ends(0, 4), answer({"items": []}), stuck, Reply(204))
@@ -188,26 +166,6 @@ def test_reset_is_retried_while_streams_are_in_the_way() -> None:
 
     assert [request.method for request in script.requests][-2:] == ["PATCH", "PATCH"]
     assert has_code("streams-in-the-way")(script.pauses[0].because)
-
-
-@pytest.mark.parametrize("id", ["", ".", ".."], ids=repr)
-def test_id_that_would_be_another_path_is_not_found_without_a_request(id: str) -> None:
-    script = Script()
-    known = subscriptions(script)
-
-    for way in (known.show(id), known.delete(id), known.stats(id, lag=True), known.parked(id)):
-        with pytest.raises(SubscriptionNotFound):
-            script.play(way)
-    assert script.requests == []
-
-
-@pytest.mark.parametrize("parked_id", ["", "..", "7/x", "²"], ids=repr)
-def test_parked_id_that_is_no_number_is_not_found_without_a_request(parked_id: str) -> None:
-    script = Script()
-
-    with pytest.raises(ParkedNotFound):
-        script.play(subscriptions(script).skip_parked("5", parked_id, "why"))
-    assert script.requests == []
 
 
 @pytest.mark.parametrize(
