@@ -127,21 +127,6 @@ def test_refusal_of_the_hub_is_printed_in_one_or_two_lines(at_hub: Command, orde
     assert keyless.status == 1
 
 
-def test_wrong_usage_exits_with_2(at_hub: Command) -> None:
-    (at_hub.directory / "broken.json").write_text("{")
-
-    for arguments in (
-        "create",
-        "create x --category nonsense",
-        "create x --partitions 0",
-        "create --file broken.json",
-        "create --file missing.json",
-        "list --url localhost:8080",
-        "nonsense",
-    ):
-        assert at_hub("event-type", *arguments.split()).status == 2, arguments
-
-
 def test_unreachable_hub_is_named(penstock: Command) -> None:
     failed = penstock("event-type", "list", "--url", "http://127.0.0.1:9")
 

@@ -84,17 +84,6 @@ def test_unreadable_part_fails_the_check_and_the_rest_is_checked(penstock: Comma
     assert [each["name"] for each in more.json["event_types"]] == ["a"]
 
 
-def test_missing_file_and_unusable_address_are_wrong_usage(penstock: Command) -> None:
-    missing, directory = (penstock("event-type", "check", name, COLUMNS="200") for name in ("none.yaml", "."))
-    nothing, nowhere = penstock("event-type", "check"), penstock("event-type", "check", "x", "--against", "localhost:1")
-
-    assert missing.status == directory.status == nothing.status == nowhere.status == 2
-    assert "none.yaml cannot be read: No such file or directory" in missing.err
-    assert ". cannot be read: Is a directory" in directory.err
-    assert "Missing argument 'FILE" in nothing.err
-    assert "Invalid value for '--against'" in nowhere.err
-
-
 def test_check_prints_findings_as_json(penstock: Command) -> None:
     done = check(penstock, UNOWNED + "    phone: {type: string}\n", "--output", "json").json
 

@@ -90,9 +90,6 @@ def test_unusable_target_of_a_reset_is_refused(at_hub: Command, client: Client, 
     client.create_event_type(f"{orders}.more")
     client.commit_positions(group, [NewPosition(f"{orders}.more", 0, 0)])
     cases = {
-        "": (2, "say where to, by --to or by --offset"),
-        "--to end --offset 7": (2, "say where to, by --to or by --offset"),
-        "--offset 7": (2, "an offset is one of a partition: say which"),
         "--to yesterday": (2, "neither begin, nor end"),
         f"--event-type {orders} --partition 0 --offset 99": (1, "99 is beyond its end"),
         "--partition 0 --to end": (2, "say which event type"),

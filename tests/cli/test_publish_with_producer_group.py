@@ -203,12 +203,3 @@ def test_group_claimed_or_deleted_by_another_is_not_continued(
     says = "partition 1: another producer has claimed epoch" if claim else "the producer group was deleted on request"
     assert (refused.status, says in refused.err) == (1, True)
     assert by_order(stored(at_hub, orders)) == by_order(EVENTS[:500])
-
-
-def test_from_line_and_unusable_group_names_are_refused(at_hub: Command, orders: str) -> None:
-    line = at_hub("publish", orders, "--from-line", 3, *GROUP, stdin="{}")
-    name = at_hub("publish", orders, "--producer-group", "two words", stdin="{}")
-
-    assert (line.status, "--from-line" in line.err) == (2, True)
-    assert name.status != 0
-    assert "'two words' is not 1 to" in name.err

@@ -178,12 +178,3 @@ def test_audit_log_has_what_became_of_rejected_rows(penstock: Command, database:
     assert events[0]["new_object"] == {"rows": 1, "ids": ids[:1], "state": "waiting"}
     assert "new_object" not in events[1]
     assert {(each["user"], each["user_type"], each["address"]) for each in events} == {(getpass.getuser(), "user", "")}
-
-
-def test_ambiguous_choice_of_rows_is_refused(penstock: Command, database: Database) -> None:
-    reject(database, ("a", "0", "no"))
-
-    for command in ("retry", "delete"):
-        for options in ((), ("1", "--all"), ("--event-type", "a", "--all"), ("first",), ("0",), (str(2**63),)):
-            assert penstock("rejected", command, *options).status == 2, (command, options)
-    assert len(rejected(penstock)) == 1

@@ -102,12 +102,3 @@ def test_unknown_parked_key_is_named(at_hub: Command, made: Subscription) -> Non
         f"  `penstock subscription parked list {made.id}` has those that there are.",
     ]
     assert ask(at_hub, "parked", "retry", made.id, "--all") == {"retried": 0}
-    for words in (("retry", made.id), ("retry", made.id, "7", "--all"), ("show", made.id)):
-        assert at_hub("subscription", "parked", *words).status == 2, words
-
-
-def test_skip_requires_a_reason(penstock: Command) -> None:
-    for words in ((), ("--reason", ""), ("--reason", "  ")):
-        refused = penstock("subscription", "parked", "skip", "5f0c", 7, *words, COLUMNS="300")
-        assert refused.status == 2
-        assert "say why these events are not wanted, such as --reason 'a test order'; it is kept" in refused.err
