@@ -45,16 +45,19 @@ class Play:
         assert found is not None
         return found
 
+    def begins(self, first: SubscriptionBatch[Any], *others: SubscriptionBatch[Any]) -> None:
+        """Have these arrive, and the handling of the first begin."""
+        self.arrived(first, *others)
+        assert self.next() is first
+
     def handled(self, *batches: SubscriptionBatch[Any]) -> None:
         """Have these arrive and handled, one after the other."""
         for each in batches:
-            self.arrived(each)
-            assert self.next() is each
+            self.begins(each)
             self.consuming.finish_batch(each)
 
     def fails(self, failing: SubscriptionBatch[Any]) -> None:
-        self.arrived(failing)
-        assert self.next() is failing
+        self.begins(failing)
         self.consuming.fail_batch(failing)
 
     def does(self, expected: object) -> None:
@@ -63,10 +66,14 @@ class Play:
         assert step == expected
         self.consuming.complete_step(step)
 
-    def ends_stream(self, keep: set[Any], failed: set[Any]) -> None:
-        """The stream is ended, and given back but for the partitions in *keep*."""
+    def ends(self) -> None:
+        """The stream is ended."""
         self.does(EndStream("s1"))
         self.consuming.end_stream("s1")
+
+    def ends_stream(self, keep: set[Any], failed: set[Any]) -> None:
+        """The stream is ended, and given back but for the partitions in *keep*."""
+        self.ends()
         self.does(ReleaseStream("s1", keep, failed))
 
     def fails_to(self, expected: object, error: Any) -> None:
@@ -139,8 +146,7 @@ def test_failed_batch_ends_the_stream_after_the_commit_of_handled_ones(play: Pla
 
 def test_batches_behind_a_failed_one_are_not_handled(play: Play) -> None:
     failing, behind, later = batch(last=1), batch(last=2), batch(last=3)
-    play.arrived(failing, behind)
-    play.next()
+    play.begins(failing, behind)
     play.consuming.fail_batch(failing)
     play.arrived(later)
 
@@ -149,12 +155,10 @@ def test_batches_behind_a_failed_one_are_not_handled(play: Play) -> None:
 
 def test_other_partitions_continue_after_a_failure_ended_their_stream(play: Play) -> None:
     failing, other, behind = batch(last=1), batch(partition=1, last=1), batch(partition=1, last=2)
-    play.arrived(failing, other, behind)
-    play.next()
+    play.begins(failing, other, behind)
     play.next()
     play.consuming.fail_batch(failing)
-    play.does(EndStream("s1"))
-    play.consuming.end_stream("s1")
+    play.ends()
     play.consuming.begin_stream("s2")
     play.does(ReleaseStream("s1", {P0, P1}, {P0}))
     play.now += 0.1
@@ -192,8 +196,7 @@ def test_pause_after_failures_doubles_until_a_success(play: Play) -> None:
 
 def test_failed_parked_batch_holds_up_no_ordinary_one(play: Play) -> None:
     parked, ordinary = batch(token="parked-1-0-x"), batch(last=5)
-    play.arrived(parked, ordinary)
-    play.next()
+    play.begins(parked, ordinary)
     play.consuming.fail_batch(parked)
 
     assert play.next() is ordinary
@@ -208,8 +211,7 @@ def test_parked_batch_is_committed_beside_others_of_its_partition(play: Play) ->
 
 @pytest.mark.parametrize("has_ended", [False, True], ids=["its stream lasts", "its stream has ended"])
 def test_lease_is_extended_while_a_handler_runs(play: Play, has_ended: bool) -> None:
-    play.arrived(batch())
-    play.next()
+    play.begins(batch())
     if has_ended:
         play.consuming.end_stream("s1")
         play.does(ReleaseStream("s1", {P0}, set()))
@@ -242,8 +244,7 @@ def test_lease_extension_is_retried_soon_after_a_failure(play: Play) -> None:
 
 def test_new_streams_batch_waits_for_the_old_streams_handler_of_its_partition(play: Play) -> None:
     old, behind, again = batch(last=1), batch(last=2), batch("s2", last=1)
-    play.arrived(old, behind)
-    play.next()
+    play.begins(old, behind)
     play.consuming.end_stream("s1")
     play.consuming.begin_stream("s2")
     play.arrived(again)
@@ -261,16 +262,14 @@ def test_new_streams_batch_waits_for_the_old_streams_handler_of_its_partition(pl
 def test_batches_of_a_lost_stream_are_not_handled(play: Play) -> None:
     done, running, waiting = batch(partition=1), batch(last=1), batch(last=2)
     play.handled(done)
-    play.arrived(running, waiting)
-    play.next()
+    play.begins(running, waiting)
     play.fails_to(CommitBatches("s1", (done,)), StreamNotFound(stream="s1"))
 
     play.consuming.finish_batch(running)
     assert play.consuming.next() is None
     play.arrived(batch(last=3))
     assert play.consuming.next() is None
-    play.does(EndStream("s1"))
-    play.consuming.end_stream("s1")
+    play.ends()
     assert play.waits() is None
     assert play.consumed == Consumed(too_late=2)
 
@@ -318,8 +317,7 @@ def test_permanent_error_of_a_commit_ends_the_consumer(play: Play, error: Any) -
 def test_stopping_waits_for_handlers_commits_and_gives_the_rest_back(play: Play) -> None:
     done, running, waiting = batch(partition=1), batch(last=1), batch(last=2)
     play.handled(done)
-    play.arrived(running, waiting)
-    play.next()
+    play.begins(running, waiting)
     play.consuming.stop("stopped")
 
     assert play.consuming.next() is None
@@ -334,8 +332,7 @@ def test_stopping_waits_for_handlers_commits_and_gives_the_rest_back(play: Play)
 
 
 def test_handler_that_outlasts_the_grace_keeps_its_partition(play: Play) -> None:
-    play.arrived(batch(), batch(partition=1))
-    play.next()
+    play.begins(batch(), batch(partition=1))
     play.consuming.stop("cancelled")
     play.ends_stream({P0}, set())
     play.now += 10.0
@@ -345,8 +342,7 @@ def test_handler_that_outlasts_the_grace_keeps_its_partition(play: Play) -> None
 
 def test_batch_that_fails_while_stopping_is_given_back_at_once(play: Play) -> None:
     failing = batch()
-    play.arrived(failing)
-    play.next()
+    play.begins(failing)
     play.consuming.stop("stopped")
     play.ends_stream({P0}, set())
     play.consuming.fail_batch(failing)
@@ -370,8 +366,7 @@ def test_stopping_without_commits_waits_5_seconds_for_an_absent_hub(play: Play) 
 
 
 def test_patience_starts_with_the_last_handlers_end_and_anew_with_each_success(play: Play) -> None:
-    play.arrived(slow := batch())
-    play.next()
+    play.begins(slow := batch())
     play.consuming.stop("stopped")
     play.ends_stream({P0}, set())
     play.now += 9.0
@@ -400,8 +395,7 @@ def stop_while_the_hub_is_away(play: Play) -> set[ConsumerStep]:
 
 def test_hub_without_release_is_asked_once_a_stream(play: Play) -> None:
     play.fails(batch())
-    play.does(EndStream("s1"))
-    play.consuming.end_stream("s1")
+    play.ends()
     play.fails_to(ReleaseStream("s1", {P0}, {P0}), ServerError(status=404, body="", url="u"))
     play.now += 0.1
     play.fails_to(ReleaseStream("s1", set(), {P0}), ServerError(status=404, body="", url="u"))
@@ -412,11 +406,9 @@ def test_hub_without_release_is_asked_once_a_stream(play: Play) -> None:
 @pytest.mark.parametrize("is_first", [True, False], ids=["at first", "later"])
 def test_lost_stream_is_not_given_back_again(play: Play, is_first: bool) -> None:
     running, failing = batch(), batch(partition=1)
-    play.arrived(running)
-    assert play.next() is running
+    play.begins(running)
     play.fails(failing)
-    play.does(EndStream("s1"))
-    play.consuming.end_stream("s1")
+    play.ends()
     if not is_first:
         play.does(ReleaseStream("s1", {P0, P1}, {P1}))
         play.now += 0.1
@@ -432,12 +424,10 @@ def test_lost_stream_is_not_given_back_again(play: Play, is_first: bool) -> None
 
 def test_lost_stream_keeps_no_consumer_beyond_its_grace(play: Play) -> None:
     running, done = batch(), batch(partition=1)
-    play.arrived(running)
-    assert play.next() is running
+    play.begins(running)
     play.handled(done)
     play.fails_to(CommitBatches("s1", (done,)), StreamNotFound(stream="s1"))
-    play.does(EndStream("s1"))
-    play.consuming.end_stream("s1")
+    play.ends()
     play.consuming.stop("stopped")
     assert play.waits() == 10.0
 
