@@ -256,7 +256,7 @@ def test_file_of_another_application_stays_unchanged(penstock: Command, tmp_path
     execute(f"sqlite:///{file}", "CREATE TABLE theirs (n INTEGER)")
     before = file.read_bytes()
 
-    for command in (["doctor"], ["rejected", "list"], ["restored"]):
-        assert penstock(*command, "--database", f"sqlite:///{file}").status == 1
+    for command in ("doctor", "rejected list", "rejected retry --all", "rejected delete --all --yes", "restored"):
+        assert penstock(*command.split(), "--database", f"sqlite:///{file}").status == 1
 
     assert file.read_bytes() == before

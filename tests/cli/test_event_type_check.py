@@ -249,12 +249,13 @@ def test_refused_change_fails_the_check_and_no_change_passes(penstock: Command, 
     gone, change = against(penstock, hub, registered.replace("    step: {type: integer}\n", "    step: {}\n"))
     data = registered.replace("business", "data").replace("[step]", "[data.step]")
     shown = check(penstock, data, "--against", hub.url)
+    other = check(penstock, registered.replace("shop", "till"), "--against", hub.url)
     log = check(penstock, registered.replace("integer", "string"), "--against", hub.url, "-o", "sarif").json
 
     assert (status, unchanged["registered"], unchanged["steps"], unchanged["consumer_groups"]) == (0, True, [], [])
     assert (gone, change["refused"]) == (1, ["Invalid schema: #/properties/step: types must be the same"])
     assert change["schema"]["changes"][0]["instead"]
-    assert shown.status == 1
+    assert (shown.status, other.status, "it would be changed" in other.out) == (1, 0, True)
     assert "refused: category can change from undefined to business alone, not from business to data" in shown.out
     assert [each["ruleId"] for each in log["runs"][0]["results"]] == ["refused-change"]
 

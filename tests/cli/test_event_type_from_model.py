@@ -89,20 +89,6 @@ def test_definition_is_printed_in_the_shape_of_nakadi(shop: Command) -> None:
     assert made.err == "This module talks.\n"
 
 
-def test_name_category_and_mode_come_from_the_class_unless_given(shop: Command) -> None:
-    of_class = shop("event-type", "from-model", "shop.events:CustomerChange").json
-    given = shop("event-type", "from-model", "shop.events:Customer", "--name", "crm.customers").json
-
-    assert (of_class["name"], of_class["category"], of_class["compatibility_mode"]) == (
-        "customer",
-        "data",
-        "compatible",
-    )
-    assert (given["name"], given["category"]) == ("crm.customers", "undefined")
-    assert of_class["schema"] == given["schema"]
-    assert json.loads(given["schema"]["schema"])["required"] == ["customerId"]
-
-
 @pytest.mark.parametrize(
     ("model", "category", "event"),
     [

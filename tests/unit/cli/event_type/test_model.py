@@ -96,3 +96,15 @@ def test_class_unfit_for_an_event_type_is_named_with_the_reason(named: str, trai
 
     assert named in str(caught.value)
     assert told in str(caught.value)
+
+
+def test_event_type_has_name_and_category_of_the_class_unless_given() -> None:
+    order, change = imported("shop_of_test.events:Order"), imported("shop_of_test.events:Change")
+
+    made, schema = defined("m:Order", order, {})
+    changed, _ = defined("m:Change", change, {"name": "shop.orders"})
+
+    assert (made["name"], made["category"]) == ("order", "undefined")
+    assert (changed["name"], changed["category"]) == ("shop.orders", "data")
+    assert made["schema"] == changed["schema"]
+    assert schema["required"] == ["order_id"]
