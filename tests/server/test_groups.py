@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -239,19 +238,6 @@ def test_reset_moves_all_positions_of_the_group_and_is_in_its_history(five: Serv
     assert {(each["event_type"], each["partition"], each["came_from"], each["went_to"]) for each in history} == {
         (*place, came_from, offset) for place, (came_from, offset, _) in moved.items()
     }
-
-
-def test_reset_to_a_time_moves_to_the_first_event_received_since(feed4: Served) -> None:
-    http, name = feed4.http, new_name()
-    feed4.publish_ids(range(3), partition=0)
-    commit(http, name, at(feed4, 0, 1))
-    since = datetime.fromisoformat(show(http, name)["positions"][0]["updated_at"])
-
-    early, late = (since + timedelta(days=days) for days in (-1, 1))
-    for time, offset in ((early, 0), (late, 3)):
-        item = {"event_type": feed4.name, "partition": 0, "at": time.isoformat()}
-        [moved] = reset(http, name, items=[item]).json()["items"]
-        assert moved["offset"] == offset
 
 
 def test_reset_to_an_unknown_position_is_refused_whole(five: Served) -> None:

@@ -21,8 +21,8 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("path", LOOKS)
-def test_every_page_of_operations_has_a_head(either_http: httpx2.Client, path: str) -> None:
-    got, head = either_http.get(path), either_http.head(path)
+def test_every_page_of_operations_has_a_head(http: httpx2.Client, path: str) -> None:
+    got, head = http.get(path), http.head(path)
     assert (got.status_code, head.status_code) == (200, 200)
     assert got.headers["content-type"] == head.headers["content-type"] == LOOKS[path]
     assert got.content

@@ -113,7 +113,7 @@ REQUESTS: list[tuple[str, bytes, dict[str, str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "body", "headers"), REQUESTS)
+@pytest.mark.parametrize(("name", "body", "headers"), REQUESTS, ids=lambda value: str(value)[:50])
 async def test_short_way_answers_as_the_long_way(here: Here, name: str, body: bytes, headers: dict[str, str]) -> None:
     short, long = await publish_both_ways(here, name, body, headers)
     assert shown(short) == shown(long)

@@ -47,6 +47,8 @@ CHOSEN: dict[tuple[str, ...], dict[str | None, str | None]] = {
         f"{ARROW};q=0, {NDJSON}": NDJSON,
         f"{ARROW};q=0.1, {NDJSON};q=0.9": NDJSON,
         f"{JSON}, {ARROW};q=0.5": NDJSON,
+        f"application/jsonl;q=0.2, {JSON}, {ARROW};q=0.5": NDJSON,
+        "*/*;q=0, application/*": NDJSON,
         **dict.fromkeys(("text/html", "text/event-stream", "*/*;q=0", f"{NDJSON};q=0, {ARROW};q=0", "q"), None),
     },
     (JSON,): {

@@ -16,11 +16,15 @@ def test_description_is_json_with_version_and_server() -> None:
     assert describe(ROUTES, "1")["servers"] == [{"url": "/"}]
 
 
-def test_every_operation_has_a_summary_and_responses() -> None:
-    for methods in DOCUMENT["paths"].values():
-        for operation in methods.values():
-            assert operation["summary"][0].isupper()
-            assert {"default"} < set(operation["responses"])
+def test_every_route_is_described_once_with_a_summary_and_responses() -> None:
+    described = {
+        (method.upper(), path): each for path, methods in DOCUMENT["paths"].items() for method, each in methods.items()
+    }
+    assert described.keys() == {(each.method, each.path) for each in ROUTES}
+    for operation in described.values():
+        assert operation["summary"][0].isupper()
+        assert {"default"} < set(operation["responses"])
+    assert len({each["operationId"] for each in described.values()}) == len(described)
 
 
 def test_every_path_parameter_is_described() -> None:
