@@ -6,6 +6,7 @@ import pytest
 
 from penstock.errors import BadParameter, EventsLost, MalformedAnswer, Unavailable
 from penstock.spark.columns import QueryColumn
+from penstock.spark.nakadi import intake as intaking
 from penstock.spark.nakadi import pages
 from penstock.spark.nakadi.cursors import NakadiPartition
 from penstock.spark.nakadi.intake import SubscriptionIntake
@@ -197,9 +198,21 @@ def test_keep_alive_line_advances_the_cursor_to_the_end(
     assert intake.advance(intake.begin(), 100).cursors == {A: offset(5)}
 
 
-def test_query_fails_with_the_missing_cursor_when_no_batch_arrives(
-    nakadi: Serving, run: Callable[..., SubscriptionIntake]
+def test_keep_alive_lines_alone_end_no_micro_batch(
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(intaking, "WAIT_SECONDS", 0.5)
+    nakadi.streams = [[line(5)]]
+    intake = run()
+    start = intake.begin()
+
+    assert intake.advance(start, 100) == start
+
+
+def test_query_fails_with_the_missing_cursor_when_no_batch_arrives(
+    nakadi: Serving, run: Callable[..., SubscriptionIntake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intaking, "WAIT_SECONDS", 0.1)
     nakadi.ends = {"0": offset(5)}
     intake = run()
     intake.aim()
