@@ -1,5 +1,7 @@
 """Whoever is killed, whenever: all is handled in order, the checkpoint is honest, and tables equal the fold of the log.
 
+At each moment they do as far as their own checkpoint says, which is committed with the rows.
+
 The driver, its Java, or all of its processes are killed while it processes a feed and projects it, and so are executors
 and the hub.
 """
@@ -9,20 +11,22 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, TypeAlias, get_args
 
 import pytest
 
 from penstock.client import Client
 from penstock.processing import DatabaseCheckpoints
+from penstock.processing.sources.feed_position import FeedPosition
 from penstock.testing.live_hub import LiveHub
-from tests.processing.balances import folded
+from tests.processing.balances import BALANCES, folded
 from tests.spark.drivers import START_SECONDS_MAX, LocalDriver, Part
-from tests.spark.journal import Journal, Kept, Sample, check_checkpoints, check_order, kept_in, log_of
+from tests.spark.journal import Journal, Kept, Log, Sample, check_checkpoints, check_order, kept_in, log_of
 from tests.spark.tables import table
 
+Balances: TypeAlias = dict[str, tuple[int, int, int]]
 ACCOUNTS = 12
 FEED = "booked"
 BACKLOG = 150
@@ -43,6 +47,9 @@ class Run:
         self.checkpoints = DatabaseCheckpoints(f"sqlite:///{folder}/checkpoints.db", FEED)
         self.beginnings: list[Kept] = []
         self.samples: list[Sample] = []
+        self.folds = {url: DatabaseCheckpoints(url, BALANCES.processor) for url in targets if "://" in url}
+        self.rows: list[tuple[str, Mapping[str, Any], Balances]] = []
+        """What was in a database at a moment: its URL, the checkpoint, and the rows."""
         self.published = 0
         self.drivers: list[LocalDriver] = []
         client.create_event_type(FEED, partition_count=3, partition_strategy="hash", partition_key_fields=["account"])
@@ -84,7 +91,16 @@ class Run:
         kept = kept_in(self.checkpoints)
         self.samples.append(Sample(kept, self.journal.done()))
 
-    def survive(self, kills: int) -> dict[str, tuple[int, int, int]]:
+    def look_at_rows(self) -> None:
+        """Note what is in each database, with a checkpoint that is the same before and after."""
+        for url, checkpoints in self.folds.items():
+            while positions := checkpoints.positions():
+                rows = table(url)
+                if checkpoints.positions() == positions:
+                    self.rows.append((url, positions, rows))
+                    break
+
+    def survive(self, kills: int) -> Balances:
         """Have executors, the hub and drivers killed at random moments; return the rows in files of the last driver."""
         driver = self.start(goes_on=True)
         parts: list[Part] = [*get_args(Part)]
@@ -99,19 +115,27 @@ class Run:
                 self.hub.start()
                 self.go_on(self.chance.uniform(0.0, 1.0))
             assert driver.is_running, driver.output[-6000:]
+            self.look_at_rows()
             driver.kill(parts[number % len(parts)])
             self.look()
+            self.look_at_rows()
             driver = self.start(goes_on=number < kills - 1)
         rows = driver.result()
         self.look()
         return {key: (total, events, last) for key, (total, events, last) in rows.items()}
 
-    def check(self, tables: list[dict[str, tuple[int, int, int]]]) -> None:
+    def check(self, tables: list[Balances]) -> None:
         """Hold all that is there against the feed."""
         log = log_of(self.client, FEED, "account")
         assert len(log.numbers) == self.published
         for found in tables:
             assert found == folded(sorted(log.numbers), ACCOUNTS)
+        before: dict[tuple[str, str], int] = {}
+        for url, positions, rows in self.rows:
+            offsets = {name: FeedPosition.decode(str(at)).offset for name, at in positions.items()}
+            assert rows == folded(numbers_before(log, offsets), ACCOUNTS), f"{url} at {offsets}"
+            assert all(at >= before.get((url, name), 0) for name, at in offsets.items()), f"from {before} to {offsets}"
+            before |= {(url, name): at for name, at in offsets.items()}
         calls = self.journal.calls()
         check_order(calls, log, self.beginnings, is_rerun=True)
         assert {call.life for each in calls.values() for call in each} == {*range(len(self.beginnings))}
@@ -119,6 +143,15 @@ class Run:
         ends = {each.partition: each.head for each in self.client.partitions(FEED)}
         assert self.checkpoints.positions() == {f"{FEED}/{at}": f"1:{head}" for at, head in ends.items()}
         assert all(driver.is_gone() for driver in self.drivers)
+
+
+def numbers_before(log: Log, offsets: Mapping[str, int]) -> list[int]:
+    """Return the numbers that are in a log before *offsets* of its partitions; those of an account are in its order."""
+    found = []
+    for (stream, tranche), places in log.offsets.items():
+        numbers = [n for n in log.numbers if f"{FEED}-{n % ACCOUNTS}" == stream]
+        found += [n for n, at in zip(numbers, places, strict=True) if at < offsets.get(tranche, 0)]
+    return sorted(found)
 
 
 @pytest.fixture
