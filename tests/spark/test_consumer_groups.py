@@ -15,6 +15,7 @@ from penstock.spark.options import parse_options
 from penstock.spark.stream import FeedStreamReader
 from tests.exhaustive import exhaustive
 from tests.spark.queries import Query
+from tests.spark.recording import wait_for
 
 Publish = Callable[[range], None]
 _numbers = itertools.count()
@@ -126,10 +127,3 @@ def test_group_of_another_kind_of_consumer_is_refused(
 
     with pytest.raises(StreamingQueryException, match=group):
         query.run()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.05)

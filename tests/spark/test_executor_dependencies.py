@@ -24,19 +24,6 @@ runpy.run_module("tests.spark.executed", run_name="__main__")
 """
 
 
-LOOKUP = """
-import sys
-import pyspark.sql.datasource, pyspark_penstock
-print(*(name for name in ("pyarrow", "numpy", "pandas") if name in sys.modules))
-"""
-
-
-def test_source_lookup_does_not_import_arrow() -> None:
-    done = subprocess.run([sys.executable, "-c", LOOKUP], capture_output=True, text=True, check=True)
-
-    assert done.stdout.split() == []
-
-
 def test_executors_import_pyspark_pyarrow_and_this_package_alone() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     loaded, ours = (json.loads(line) for line in done.stdout.splitlines())

@@ -163,22 +163,6 @@ def test_stream_fails_at_events_removed_by_retention_unless_loss_is_allowed(
     ]
 
 
-@pytest.mark.exhaustive
-def test_micro_batch_of_removed_events_is_not_run_again_unless_loss_is_allowed(
-    query: Query, hub: LiveHub, event_type: str, publish: Publish
-) -> None:
-    publish(range(20))
-    query.run()
-    query.forget_commit(0)
-    remove_before(hub, event_type, 3)
-
-    with pytest.raises(StreamingQueryException, match=r"3 events of .*, partition 0, can no longer be read: retention"):
-        query.run()
-    query.run(failOnDataLoss="false")
-
-    assert [len(places) for _, places in query.batches] == [20, 17]
-
-
 def test_stream_fails_at_a_feed_created_again_unless_loss_is_allowed(
     query: Query, publish: Publish, recreate: Callable[[], None]
 ) -> None:

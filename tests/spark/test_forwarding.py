@@ -86,20 +86,6 @@ def test_forwarded_feed_has_each_event_once_with_key_headers_and_origin(
 
 
 @pytest.mark.exhaustive
-def test_forwarded_event_has_the_newest_origin_alone(
-    forwarding: Forward, client: Client, event_type: str, there: HubFeed
-) -> None:
-    headers = {"ce_id": "105a76d8", "penstock-feed": "older", "penstock-offset": "77"}
-    client.publish(event_type, [NewEvent(b"{}", key="k", partition=0, headers=headers)])
-
-    forwarding(there, eventType=event_type)
-
-    [event] = events_in(client, there.event_type)
-    assert event.headers["penstock-id"] == "105a76d8"
-    assert (event.headers["penstock-feed"], event.headers["penstock-offset"]) == (event_type, "0")
-
-
-@pytest.mark.exhaustive
 def test_forwarded_events_keep_their_partition_where_producers_choose_it(
     forwarding: Forward, client: Client, hub: LiveHub, event_type: str, publish: Any
 ) -> None:
@@ -129,17 +115,6 @@ def test_forwarded_spans_are_imported_as_the_events_they_were_made_of(
     assert sorted(event.raw for event in found) == sorted(EVENTS)
     assert {event.headers["ce_id"] for event in found} == {f"i{n}" for n in range(60)}
     assert {event.headers["file-name"] for event in found} == {"spans.json"}
-
-
-@pytest.mark.exhaustive
-def test_forwarded_summary_has_the_newest_event_of_each_stream(
-    forwarding: Forward, client: Client, there: HubFeed
-) -> None:
-    forwarding(there, layout="summary", index="n")
-
-    found = {event.data["s"]: event.data for event in events_in(client, there.event_type)}
-    assert sorted(summary["i"] for summary in found.values()) == [55, 56, 57, 58, 59]
-    assert all(summary["u"][0]["d"]["n"] == summary["i"] for summary in found.values())
 
 
 @pytest.fixture

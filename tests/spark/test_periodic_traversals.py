@@ -1,5 +1,4 @@
 import itertools
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,13 +46,6 @@ class Traversals:
         finally:
             query.stop()
 
-    def pretend_last_start(self, start: int) -> None:
-        """Have the checkpoint say that its only traversal has started at another time."""
-        log = self.checkpoint / "offsets" / "0"
-        lines = log.read_text().splitlines()
-        log.write_text("\n".join([*lines[:-1], json.dumps({"start": start})]))
-        (log.parent / ".0.crc").unlink(missing_ok=True)
-
 
 @pytest.fixture
 def traversals(spark: SparkSession, tmp_path: Path) -> Traversals:
@@ -69,18 +61,6 @@ def test_rows_of_a_traversal_have_dense_positions_from_its_start(traversals: Tra
     assert first % SECOND == 0
     assert sorted(numbers) == list(range(first, first + 100))
     assert sorted(numbers.values()) == list(range(100))
-
-
-@pytest.mark.exhaustive
-def test_available_now_is_one_traversal_if_it_is_due(traversals: Traversals) -> None:
-    traversals.run()
-    traversals.run()
-    assert len(traversals.written) == 1
-    traversals.pretend_last_start(int(time.time()) - 3_601)
-
-    traversals.run()
-
-    assert len(traversals.written) == 2
 
 
 @pytest.mark.exhaustive
@@ -116,17 +96,6 @@ def test_failed_traversal_is_repeated_from_its_first_row(traversals: Traversals)
     assert half.items() <= whole.items(), "the same rows have the same positions"
     traversals.run()
     assert len(traversals.written) == 2
-
-
-@pytest.mark.exhaustive
-def test_positions_grow_though_the_clock_goes_back(traversals: Traversals) -> None:
-    traversals.run()
-    future = int(time.time()) + 1_000_000
-    traversals.pretend_last_start(future)
-
-    traversals.run()
-
-    assert traversals.written[-1][0] == (future + 1) * SECOND
 
 
 @pytest.mark.parametrize(

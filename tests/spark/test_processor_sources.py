@@ -1,10 +1,8 @@
 """Processors and projections on Spark read tables, Kafka and MessageDB as they read feeds."""
 
 import json
-import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from penstock.processing import (
     DatabaseCheckpoints,
     Inline,
     IterableSource,
-    MemorySource,
     Projection,
     Rules,
     StreamEvent,
@@ -36,6 +33,7 @@ from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
 from tests.spark.categories import Categories
 from tests.spark.recording import RecordingHandler
+from tests.spark.tables import rows_of
 
 RULES = Rules(backoff=Backoff(first_seconds=0.05, max_seconds=0.2))
 
@@ -138,32 +136,6 @@ def test_read_ahead_is_limited_by_events_though_indices_have_gaps(
         rounds += 1
     assert rounds >= 3
     assert handler.numbers() == {f"{k % 2}_c{k}": [n for n in range(120) if n % 10 == k] for k in range(10)}
-
-
-@pytest.mark.exhaustive
-def test_failing_stream_of_a_table_holds_its_own_tranche_and_is_read_again_after_a_restart(
-    spark: SparkSession, numbers: Numbers, handler: RecordingHandler, checkpoints: DatabaseCheckpoints
-) -> None:
-    numbers.append(range(60))
-    broken = handler.break_stream("1_c3")
-    processor = SparkProcessor(spark, handler, numbers.source(), checkpoints=checkpoints, rules=RULES)
-    processor.step()
-    numbers.append(range(60, 100))
-    while processor.engine.busy.figures(time.monotonic())["failing"].attempts < 2 or processor.engine.handled < 90:
-        processor.step()
-    processor._progress.commit()
-    processor.close()
-    others = {f"{k % 2}_c{k}": [n for n in range(100) if n % 10 == k] for k in range(10) if k != 3}
-    assert handler.numbers() == others
-    assert checkpoints.positions() == {"0": 50, "1": 0}
-
-    broken.unlink()
-    run(spark, handler, numbers.source(), checkpoints=checkpoints)
-    found = handler.numbers()
-    assert found.pop("1_c3") == [n for n in range(100) if n % 10 == 3]
-    for stream, wanted in others.items():
-        assert found[stream] == (wanted if stream.startswith("0") else wanted * 2), "the other tranche's tail alone"
-    assert checkpoints.positions() == {"0": 50, "1": 50}
 
 
 def test_rows_removed_before_they_were_handled_hold_the_position(
@@ -291,20 +263,6 @@ def test_unusable_tables_and_arguments_are_refused(
         wrong(lambda spark: spark.read.parquet(numbers.path), headers="partition")
     with pytest.raises(Exception, match="parameter index is '0, of two events in c0'; allowed: an index of one event"):
         wrong(lambda spark: spark.read.parquet(numbers.path), stream="'c0'")
-    with pytest.raises(BadParameter, match="event_types is"):
-        SparkProcessor(spark, handler, numbers.source(), "order.placed")
-    with pytest.raises(BadParameter, match=r"handler is '<lambda>\(_\)'; allowed: .* takes \(stream, events\)"):
-        SparkProcessor(spark, lambda _: None, numbers.source())  # type: ignore[arg-type, misc]
-    with pytest.raises(BadParameter, match=r"source is .*; allowed: the hub's address, or a source that Spark reads"):
-        SparkProcessor(spark, handler, MemorySource())  # type: ignore[arg-type]
-    with pytest.raises(BadParameter, match=r"event_types is .*\['order.placed'\].*; allowed: the names of event types"):
-        SparkProcessor(spark, handler, "http://localhost:8080", ["order.placed"])  # type: ignore[arg-type]
-    source = numbers.source()
-    with pytest.raises(BadParameter, match=r"checkpoints is .*; allowed: DatabaseCheckpoints"):
-        SparkProcessor(spark, handler, source, checkpoints="sqlite:///shop.db")  # type: ignore[arg-type]
-    SparkProcessor(spark, handler, source)
-    with pytest.raises(BadParameter, match="one for each processor"):
-        SparkProcessor(spark, handler, source)
 
 
 class Sum(msgspec.Struct):
@@ -343,8 +301,7 @@ def test_projection_of_a_table_has_each_event_once_over_rounds(
         numbers.append(many)
         done = project(spark, DatabaseTarget(SUMS, sqlite_url), numbers.source(), events_per_round=40)
         assert (done.events, done.rounds) == (len(many), -(-len(many) // 40))
-    with closing(sqlite3.connect(sqlite_url[10:])) as connection:
-        found = connection.execute(f"SELECT * FROM {SUMS.table.name} ORDER BY 1").fetchall()
+    found = rows_of(sqlite_url, f"SELECT * FROM {SUMS.table.name} ORDER BY 1")
     streams = json.dumps(sorted(f"{k % 2}_c{k}" for k in range(10)), separators=(",", ":"))
     assert [(key, total, json.dumps(json.loads(each), separators=(",", ":"))) for key, total, each, *_ in found] == [
         (key, sum(n for n in range(120) if n % 3 == key), streams) for key in range(3)

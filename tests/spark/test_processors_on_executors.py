@@ -124,98 +124,50 @@ class Poisoned:
         return done_to(part[-1].next)
 
 
-class Poison:
-    """Five streams of one partition in batches of ten, one of which is poisoned from its eighth event on; and a clock.
-
-    A round every hundred seconds reads ten events more.
-    """
-
-    def __init__(self, spark: SparkSession, feed: CustomerFeed, **rules: Any) -> None:
-        self.feed = feed.create("poison", partitions=1, customers=5)
-        self.stream = self.feed.stream(1)
-        self.file = feed.folder / "poison"
-        self.file.touch()
-        self.now = 0.0
-        self.checkpoints = MemoryCheckpoints()
-        self.processor = SparkProcessor(
-            spark, Poisoned(feed.handler, self.stream, 36, self.file), feed.url, self.feed.name, commit_interval=0.0,
-            checkpoints=self.checkpoints, clock=lambda: self.now,
-            rules=Rules(batches_ahead=4, backoff=Backoff(first_seconds=1.0, max_seconds=60.0, jitter=0.0), **rules),
-        )  # fmt: skip
-
-    def close(self) -> None:
-        self.processor.close()
-
-    def step(self) -> bool:
-        self.now += 100.0
-        return self.processor.step()
-
-    def run_to_end(self) -> None:
-        while self.step():
-            pass
-
-    def publish_and_step(self, numbers: range) -> None:
-        for start in numbers[::10]:
-            self.feed.publish(range(start, start + 10))
-            self.step()
-
-    def position(self) -> int:
-        (position,) = self.checkpoints.positions().values()
-        return FeedPosition.decode(str(position)).offset
-
-    def counts(self) -> list[int]:
-        """Return how many events of each stream are handled."""
-        return [len(numbers) for _, numbers in sorted(self.feed.handler.numbers().items())]
-
-    def check_all(self, total: int) -> None:
-        assert self.feed.handler.numbers() == self.feed.expected(range(total))
-        assert self.position() == total
-        assert self.processor.snapshot.busy["failing"] == NONE
-
-
 def test_poison_event_holds_its_batch_and_others_go_on_within_the_read_ahead(
     spark: SparkSession, feed: CustomerFeed
 ) -> None:
-    with closing(Poison(spark, feed)) as poison:
-        poison.publish_and_step(range(100))
+    """Five streams in batches of ten: a round every hundred seconds reads one, until four are ahead of the position."""
+    file, now, checkpoints = feed.folder / "poison", [0.0], MemoryCheckpoints()
+    file.touch()
+    feed = feed.create("poison", partitions=1, customers=5)
+    processor = SparkProcessor(
+        spark, Poisoned(feed.handler, feed.stream(1), 36, file), feed.url, feed.name, commit_interval=0.0,
+        checkpoints=checkpoints, clock=lambda: now[0],
+        rules=Rules(batches_ahead=4, backoff=Backoff(first_seconds=1.0, max_seconds=60.0, jitter=0.0)),
+    )  # fmt: skip
+
+    def step() -> bool:
+        now[0] += 100.0
+        return processor.step()
+
+    def position() -> int:
+        (found,) = checkpoints.positions().values()
+        return FeedPosition.decode(str(found)).offset
+
+    with closing(processor):
+        for start in range(0, 100, 10):
+            feed.publish(range(start, start + 10))
+            step()
         for attempts in (6, 7):  # The first in the round behind that which has read it.
-            snapshot = poison.processor.snapshot
+            snapshot = processor.snapshot
             [tranche], failing = snapshot.tranches, snapshot.busy["failing"]
-            assert poison.position() == 30
+            assert position() == 30
             assert FeedPosition.decode(str(tranche.read)).offset == 70
             assert (tranche.pages_ahead, tranche.events_ahead) == (4, 40)
-            assert poison.counts() == [14, 7, 14, 14, 14]
+            assert [len(numbers) for _, numbers in sorted(feed.handler.numbers().items())] == [14, 7, 14, 14, 14]
             assert (failing.streams, failing.attempts, failing.oldest_seconds) == (1, attempts, (attempts - 1) * 100.0)
             [trouble] = [each for each in snapshot.longest if each.state == "failing"]
             assert (trouble.stream, trouble.index, trouble.tag, trouble.detail) == (
-                poison.stream, 36, "ValueError", "poison",
+                feed.stream(1), 36, "ValueError", "poison",
             )  # fmt: skip
-            poison.step()
-        poison.file.unlink()
-        poison.run_to_end()
-        poison.check_all(100)
-
-
-def test_parked_poison_event_holds_nothing_and_is_handled_when_it_is_retried(
-    spark: SparkSession, feed: CustomerFeed
-) -> None:
-    with closing(Poison(spark, feed, attempts_max=1, exhausted="park")) as poison:
-        poison.publish_and_step(range(60))
-        poison.run_to_end()
-        assert poison.position() == 60
-        assert poison.counts() == [12, 7, 12, 12, 12]
-        [parked] = poison.checkpoints.parked()
-        assert (parked.stream, parked.index, parked.next, parked.events) == (poison.stream, 36, 57, 5)
-        assert (parked.attempts, parked.tag, parked.detail) == (1, "ValueError", "poison")
-        assert poison.processor.snapshot.busy["failing"] == NONE
-        for attempts in (2, 0):
-            poison.checkpoints.ask(poison.stream, "retry")
-            poison.run_to_end()
-            assert [each.attempts for each in poison.checkpoints.parked()] == [attempts][: attempts // 2]
-            poison.file.unlink(missing_ok=True)
-        poison.publish_and_step(range(60, 70))
-        poison.run_to_end()
-        poison.check_all(70)
+            step()
+        file.unlink()
+        while step():
+            pass
+        assert feed.handler.numbers() == feed.expected(range(100))
+        assert position() == 100
+        assert processor.snapshot.busy["failing"] == NONE
 
 
 def test_call_that_times_out_or_ends_its_process_fails_alone(spark: SparkSession, feed: CustomerFeed) -> None:

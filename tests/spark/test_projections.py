@@ -2,9 +2,7 @@
 
 import datetime as dt
 import shutil
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +34,7 @@ from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
 from tests.failing import has_code
 from tests.spark.recording import CustomerFeed
+from tests.spark.tables import rows_of
 
 
 class Sum(msgspec.Struct):
@@ -104,9 +103,7 @@ DAYS = Projection("days", Sum, added, key=by_day)
 
 
 def rows(url: str, table: str) -> list[tuple[Any, ...]]:
-    opened: Any = sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
-    with closing(opened) as connection:
-        return sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=str)
+    return sorted(rows_of(url, f"SELECT * FROM {table}"), key=str)
 
 
 def locally(projection: Projection[Any], hub: LiveHub, feed: CustomerFeed, database_url: str) -> None:
@@ -478,8 +475,7 @@ def test_projection_with_parked_events_is_refused_until_they_are_handled(
     with mended.local(FeedSource(hub.url, name), sqlite_url, rules=rules) as processor:
         processor.wait_until_caught_up(300)
     assert project(spark, DatabaseTarget(mended, sqlite_url), hub.url, name).events == 0
-    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as connection:
-        assert connection.execute("SELECT total FROM customers").fetchall() == [(676,)]
+    assert rows_of(sqlite_url, "SELECT total FROM customers") == [(676,)]
 
 
 @pytest.mark.parametrize("kept_in", ["a database", exhaustive("files")])

@@ -11,21 +11,18 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 import zeroeventhub
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from starlette.responses import PlainTextResponse
 
 from penstock.errors import EventsLost
 from penstock.spark.landing import Landing, new_landing
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
-from tests.client.splitting_server import SplittingFeed, splitting_app
 from tests.exhaustive import exhaustive
 from tests.failing import has_code
 from tests.s3 import s3_server
 from tests.spark.drivers import ModuleDriver
 from tests.spark.landing import land_remote_feed
-from tests.spark.remote_feeds import RemoteQuery, Steps
+from tests.spark.remote_feeds import RemoteQuery
 
 BATCH = pa.RecordBatch.from_pydict({"data": ["a", "b"]})
 
@@ -76,21 +73,6 @@ def test_stream_has_each_event_once_over_runs_and_replays_a_micro_batch(
 
     assert query.batches[-2] == before, "the batch that is run again, though its events are gone"
     assert query.batches[-1][1] == [(0, 30, '{"n": 1000}')], "and then it goes on"
-
-
-@pytest.mark.exhaustive
-def test_first_micro_batch_is_run_again_with_the_same_rows(
-    spark: SparkSession, reference: str, lists: ListReader, add: Callable[[range], None], tmp_path: Path
-) -> None:
-    query = RemoteQuery(spark, reference, tmp_path, partitionCount="2")
-    add(range(10))
-    query.run()
-    query.forget_commit(0)
-    lists.partitions = [[], []]
-    query.run()
-
-    assert [places for _, places in query.batches] == [query.batches[0][1]] * 2
-    assert len(query.batches[0][1]) == 10
 
 
 @pytest.fixture(scope="module")
@@ -150,36 +132,6 @@ def test_landed_pages_are_read_again_and_deleted_on_an_object_store(bucket: str)
     assert Landing(bucket, "other").lanes() == set()
 
 
-def test_pages_of_earlier_runs_are_deleted_on_an_object_store(
-    bucket: str, options: dict[str, str], publish: Callable[[range], None], tmp_path: Path
-) -> None:
-    steps = Steps(f"{options['url']}/feeds/{options['eventType']}", tmp_path, landingLocation=bucket)
-    start: Any = None
-    for numbers in (range(10), range(10, 16)):
-        publish(numbers)
-        start, [rows] = steps.run(start)
-        assert sorted(json.loads(data)["n"] for _, _, data in rows) == [*numbers]
-
-    assert Landing(bucket, start["landing"]).lanes() == {start["run"]}
-
-
-@pytest.mark.exhaustive
-def test_table_has_partitions_that_start_after_others(spark: SparkSession, tmp_path: Path) -> None:
-    feed = SplittingFeed(0, 7)
-    feed.add(0, *({"n": number} for number in range(5)))
-    feed.add(7, {"n": 5})
-    feed.continue_in(0, 1, 2)
-    feed.add(2, {"n": 6})
-    feed.failures.append(lambda _: PlainTextResponse("later", 503))
-    with served(splitting_app(feed)) as url:
-        table = spark.read.format("zeroeventhub").options(url=f"{url}/feed", pageSizeHint="2").load()
-        rows = table.select("partition", "number", "data").collect()
-
-    assert sorted(map(tuple, rows)) == [
-        *((0, number, json.dumps({"n": number})) for number in range(5)), (2, 0, '{"n": 6}'), (7, 0, '{"n": 5}'),
-    ]  # fmt: skip
-
-
 def test_stream_waits_for_a_server_that_restarts(
     spark: SparkSession, lists: ListReader, add: Callable[[range], None], tmp_path: Path
 ) -> None:
@@ -232,8 +184,3 @@ def test_killed_driver_goes_on_with_its_landed_pages(spark: SparkSession, tmp_pa
     rows = spark.read.parquet(str(tmp_path / "rows")).orderBy("partition", "number").collect()
     assert [(row["partition"], row["number"]) for row in rows] == [(p, n) for p in (0, 1) for n in range(200)]
     assert [(row["partition"], row["data"]) for row in rows] == expected(range(400))
-
-
-def test_missing_partition_count_is_refused(spark: SparkSession, reference: str) -> None:
-    with pytest.raises(PySparkException, match="option partitionCount is missing; allowed: the number of partitions"):
-        spark.read.format("zeroeventhub").options(url=reference).load().count()

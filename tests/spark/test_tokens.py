@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.client import Client, TokenFile
@@ -162,12 +162,6 @@ def test_running_stream_says_what_to_do_when_its_token_is_revoked(
         assert token.secret not in str(failed.value)
     finally:
         query.stop()
-
-
-def test_batch_without_a_token_fails_with_advice(spark: SparkSession, closed_hub: LiveHub, shop: Client) -> None:
-    shop.create_event_type("unread", partition_count=1)
-    with pytest.raises(PySparkException, match="name a file with one in the option tokenFile"):
-        spark.read.format("penstock").options(url=closed_hub.url, eventType="unread").load().count()
 
 
 def test_running_stream_fails_at_once_when_its_caller_loses_the_right_to_read(

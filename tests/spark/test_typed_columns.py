@@ -9,7 +9,6 @@ import httpx2
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.functions import from_json
 
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
@@ -84,18 +83,6 @@ def test_members_are_columns_of_their_types_beside_the_json(
     assert {*second} == {8, None, '{"order_id": 8, "due": null}'}
 
 
-def test_columns_have_the_values_that_from_json_reads(
-    spark: SparkSession, client: Client, options: dict[str, str], event_type: str
-) -> None:
-    publish(client, event_type, *[ORDER | {"order_id": number, "gift": number % 3 == 0} for number in range(500)])
-
-    both = table(spark, options, payload="both")
-    read = both.select(from_json("json", both.schema["data"].dataType).alias("theirs"), "data")
-
-    members = [name for name in both.schema["data"].dataType.names if name != "tags"]
-    assert read.where(" AND ".join(f"theirs.{name} <=> data.{name}" for name in members)).count() == 500
-
-
 def test_values_without_a_fitting_column_are_rescued(
     spark: SparkSession, client: Client, options: dict[str, str], event_type: str
 ) -> None:
@@ -109,23 +96,6 @@ def test_values_without_a_fitting_column_are_rescued(
     assert [row["data"] for row in read] == [Row(order_id=number, total=None) for number in range(301)]
     assert json.loads(read[300]["rescued_data"]) == {"total": "12.50", "note": "ring twice", "more": {"n": [1]}}
     assert json.loads(read[7]["rescued_data"]) == {name: value for name, value in ORDER.items() if name != "order_id"}
-
-
-def test_several_event_types_are_one_table_of_all_their_members(
-    spark: SparkSession, client: Client, options: dict[str, str], event_type: str
-) -> None:
-    other = f"{event_type}.cancelled"
-    schema = {"properties": {"order_id": {"type": "number"}, "why": {"type": "string"}}}
-    client.create_event_type(other, partition_strategy="user_defined", schema=schema)
-    publish(client, event_type, ORDER)
-    publish(client, other, {"order_id": 7.5, "why": "late"})
-
-    orders = table(spark, options, eventType=f"{event_type},{other}")
-    read = {row["event_type"]: row for row in orders.select("event_type", "data.order_id", "data.why").collect()}
-
-    assert orders.select("data.order_id").dtypes == [("order_id", "double")]
-    assert (read[event_type]["order_id"], read[event_type]["why"]) == (7.0, None)
-    assert (read[other]["order_id"], read[other]["why"]) == (7.5, "late")
 
 
 @pytest.mark.parametrize("category", ["business", "data"])
@@ -188,16 +158,6 @@ def test_micro_batch_that_is_run_again_keeps_its_columns(
 
     assert len(query.batches) == number + 2
     assert set(query.columns) == {TYPED}
-
-
-def test_schema_without_members_is_refused(
-    spark: SparkSession, client: Client, options: dict[str, str], event_type: str
-) -> None:
-    client.create_event_type(f"{event_type}.any", schema={})
-
-    with pytest.raises(Exception, match="names no members") as refused:
-        table(spark, options, eventType=f"{event_type}.any")
-    assert "payload" in str(refused.value)
 
 
 def test_times_are_offsets_to_begin_and_end_at(

@@ -34,7 +34,7 @@ SOURCES: Final[dict[str, tuple[type[DataSource], dict[str, str]]]] = {
 READS_BATCHES: Final = ("penstock", "messagedb", "zeroeventhub")
 LOOKUP: Final = """
 import sys
-import pyspark.sql.datasource, pyspark_messagedb, pyspark_nakadi, pyspark_zeroeventhub
+import pyspark.sql.datasource, pyspark_messagedb, pyspark_nakadi, pyspark_penstock, pyspark_zeroeventhub
 print(*(name for name in ("pyarrow", "psycopg", "numpy", "pandas") if name in sys.modules))
 """
 EXECUTOR: Final = """

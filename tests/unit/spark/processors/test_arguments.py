@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from penstock.errors import BadParameter
+from penstock.processing import MemorySource
 from penstock.spark.pipelines.kafka import Kafka
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sendable import check_sendable
@@ -88,6 +89,30 @@ def test_processor_and_projection_refuse_a_session_of_another_kind(value: Any) -
         SparkProcessor(value, handle, HUB, "order.placed")
     with pytest.raises(BadParameter, match=message):
         project(value, value, HUB, "order.placed")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((handle, table_source(), "order.placed"), "event_types is"),
+        ((lambda _: None, table_source()), r"handler is '<lambda>\(_\)'; allowed: .* takes \(stream, events\)"),
+        ((handle, MemorySource()), r"source is .*; allowed: the hub's address, or a source that Spark reads"),
+        ((handle, HUB, ["order.placed"]), r"event_types is .*\['order.placed'\].*; allowed: the names of event types"),
+    ],
+    ids=["event types beside a source", "handler of one argument", "another source", "a list of event types"],
+)
+def test_processor_refuses_arguments_of_another_kind(given: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(BadParameter, match=message):
+        SparkProcessor(SESSION, *given)
+
+
+def test_processor_refuses_other_checkpoints_and_a_source_that_another_one_has() -> None:
+    source = table_source()
+    with pytest.raises(BadParameter, match=r"checkpoints is .*; allowed: DatabaseCheckpoints"):
+        SparkProcessor(SESSION, handle, source, checkpoints="sqlite:///shop.db")  # type: ignore[arg-type]
+    SparkProcessor(SESSION, handle, source)
+    with pytest.raises(BadParameter, match="one for each processor"):
+        SparkProcessor(SESSION, handle, source)
 
 
 class Locked:
