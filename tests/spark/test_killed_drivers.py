@@ -122,6 +122,7 @@ class Run:
             driver = self.start(goes_on=number < kills - 1)
         rows = driver.result()
         self.look()
+        self.look_at_rows()
         return {key: (total, events, last) for key, (total, events, last) in rows.items()}
 
     def check(self, tables: list[Balances]) -> None:
