@@ -30,6 +30,7 @@ class Way(NamedTuple):
 HUB: Final = "http://localhost:8080"
 FEED: Final = {"url": HUB, "eventType": "order.placed"}
 DATABASE: Final = "postgresql://reader:geheim@localhost:1/events"
+TIME: Final = "2026-11-21T10:00:00+01:00"
 SHOP: Final = "http://shop.example/feed?tenant=7"
 WAYS: Final = {
     "penstock": Way(parse_options, NAMES, FEED, SourceOptions(url=HUB, event_types=("order.placed",))),
@@ -68,166 +69,126 @@ def test_least_options_are_enough_and_each_of_them_is_missed(way: str) -> None:
             parse({key: text for key, text in least.items() if key != name})
 
 
-OPTIONS: Final[list[tuple[str, dict[str, str], dict[str, Any]]]] = [
-    (
-        "penstock",
-        {
-            "startingOffsets": '{"order.placed": {"epoch": 2, "0": 17, "1": -2, "3": -1, "from": {"0": 1}}}',
-            "endingOffsets": '{"order.placed": {"0": 20}}',
-            "maxEventsPerTrigger": "1000",
-            "minPartitions": "8",
-            "failOnDataLoss": "false",
-            "includeHeaders": "TRUE",
-            "retryTimeout": "1.5 seconds",
-        },
-        {
-            "starting_offsets": {"order.placed": AskedOffsets(2, {0: 17, 1: EARLIEST, 3: LATEST})},
-            "ending_offsets": {"order.placed": AskedOffsets(None, {0: 20})},
-            "max_events_per_trigger": 1000,
-            "min_partitions": 8,
-            "fail_on_data_loss": False,
-            "include_headers": True,
-            "retry_timeout": 1.5,
-        },
-    ),
-    ("penstock", {"url": "https://host/events/"}, {"url": "https://host/events"}),
-    ("penstock", {"eventType": "a, b,a"}, {"event_types": ("a", "b")}),
-    (
-        "penstock",
-        {
-            "startingOffsets": "2026-11-20T10:00:00Z",
-            "endingOffsets": '{"order.placed": "2026-11-21T10:00:00+01:00"}',
-        },
-        {
-            "starting_offsets": AskedTime("2026-11-20T10:00:00Z"),
-            "ending_offsets": {"order.placed": AskedTime("2026-11-21T10:00:00+01:00")},
-        },
-    ),
-    (  # As it stands in a checkpoint.
-        "penstock",
-        {
-            "startingOffsets": '{"order.placed": {"epoch": 1, "0": 5, "schema": "1.0.0", "reset": 2,'
-            ' "from": {"epoch": 1, "0": 0}}}'
-        },
-        {"starting_offsets": {"order.placed": AskedOffsets(1, {0: 5})}},
-    ),
-    ("penstock", {}, {"payload": "json"}),
-    (
-        "penstock",
-        {"payload": "Typed", "schemaEvolution": "latest", "schemaVersion": "1.2.0", "eventType": "a,b"},
-        {"payload": "typed", "schema_evolution": "latest", "schema_versions": {"a": "1.2.0", "b": "1.2.0"}},
-    ),
-    (
-        "penstock",
-        {"payload": "both", "schemaVersion": '{"a": "1.2.0", "b": "latest"}', "eventType": "a,b"},
-        {"schema_versions": {"a": "1.2.0"}},
-    ),
-    (
-        "sink",
-        {
-            "producerGroup": "nightly",
-            "batchId": str(NUMBER_MAX),
-            "onInvalid": "Reject",
-            "retryTimeout": "1.5 seconds",
-            "checkpointLocation": "/x",
-            "queryName": "q",
-        },
-        {"producer_group": "nightly", "batch_id": NUMBER_MAX, "on_invalid": "reject", "retry_timeout": 1.5},
-    ),
-    (
-        "messagedb",
-        {
-            "url": DATABASE.replace("postgresql://", "postgresql+psycopg://") + "\n",
-            "category": "account, payment,account",
-            "startingOffsets": '{"account": {"from": 3, "next": 17}, "payment": -2}',
-            "endingOffsets": '{"account": 20, "payment": -1}',
-            "maxEventsPerTrigger": "1000",
-            "minPartitions": "8",
-            "schema": "events",
-            "retryTimeout": "1.5 seconds",
-        },
-        {
-            "url": DATABASE,
-            "categories": ("account", "payment"),
-            "starting_offsets": {"account": 17, "payment": EARLIEST},
-            "ending_offsets": {"account": 20, "payment": LATEST},
-            "max_events_per_trigger": 1000,
-            "min_partitions": 8,
-            "schema": "events",
-            "retry_timeout": 1.5,
-        },
-    ),
-    (
-        "zeroeventhub",
-        {
-            "partitionCount": "4",
-            "version": "1",
-            "startingCursors": '{"0": "a7", "3": "_last"}',
-            "landingLocation": "/var/landing",
-            "maxEventsPerTrigger": "1000",
-            "pageSizeHint": "50",
-            "eventTypes": "placed, paid",
-            "includeHeaders": "true",
-            "headers": "ce_id,ce_time",
-            "tokenFile": "/run/token",
-            "failOnDataLoss": "false",
-            "retryTimeout": "1.5 seconds",
-        },
-        {
-            "partition_count": 4,
-            "version": 1,
-            "starting_cursors": {0: "a7", 3: "_last"},
-            "landing_location": "/var/landing",
-            "max_events_per_trigger": 1000,
-            "page_size_hint": 50,
-            "event_types": ("placed", "paid"),
-            "include_headers": True,
-            "headers": ("ce_id", "ce_time"),
-            "authorization_file": "/run/token",
-            "fail_on_data_loss": False,
-            "retry_timeout": 1.5,
-        },
-    ),
-    ("zeroeventhub", {"includeHeaders": "true"}, {"headers": (ALL_HEADERS,)}),
-    ("zeroeventhub", {"includeHeaders": "false"}, {"headers": (), "include_headers": False}),
-    (
-        "zeroeventhub",
-        {"startingCursors": '{"0": {"page": 3, "number": 7, "cursor": "a7"}}'},
-        {"starting_cursors": {0: "a7"}},
-    ),
-    ("zeroeventhub", {"startingCursors": "_last"}, {"starting_cursors": "_last"}),
-    ("zeroeventhub", {"startingCursors": " _first "}, {"starting_cursors": "_first"}),
-    (
-        "nakadi",
-        {
-            "maxEventsPerTrigger": "1000",
-            "batchLimit": "50",
-            "commitTimeout": "30 seconds",
-            "tokenFile": "/run/token",
-            "failOnDataLoss": "false",
-            "retryTimeout": "1.5 seconds",
-        },
-        {
-            "max_events_per_trigger": 1000,
-            "batch_limit": 50,
-            "commit_timeout": 30,
-            "authorization_file": "/run/token",
-            "fail_on_data_loss": False,
-            "retry_timeout": 1.5,
-        },
-    ),
-    ("nakadi", {"landingLocation": "file:/var/landing"}, {"landing_location": "file:/var/landing"}),
-    ("nakadi", {"landingLocation": "s3a://lake/landing"}, {"landing_location": "s3a://lake/landing"}),
-]
+class Shared(NamedTuple):
+    """An option that means the same wherever there is one of its name."""
+
+    attribute: str
+    text: str
+    value: Any
+    wrong: str
+    allowed: str
 
 
-@pytest.mark.parametrize(("way", "given", "attributes"), OPTIONS)
-def test_options_are_read_under_names_in_any_case(way: str, given: dict[str, str], attributes: dict[str, Any]) -> None:
+WHOLE: Final = "a whole number, 1 or more"
+SHARED: Final = {
+    "maxEventsPerTrigger": Shared("max_events_per_trigger", "1000", 1000, "0", WHOLE),
+    "minEventsPerTrigger": Shared("min_events_per_trigger", "10", 10, "many", WHOLE),
+    "maxTriggerDelay": Shared("max_trigger_delay", "5m", 300.0, "nan", "a duration such as"),
+    "minPartitions": Shared("min_partitions", "8", 8, "-1", WHOLE),
+    "splitPartitions": Shared("split_partitions", "false", False, "1", "true or false"),
+    "partitionCount": Shared("partition_count", "4", 4, "0", WHOLE),
+    "pageSizeHint": Shared("page_size_hint", "50", 50, "many", WHOLE),
+    "batchLimit": Shared("batch_limit", "50", 50, "many", WHOLE),
+    "failOnDataLoss": Shared("fail_on_data_loss", "FALSE", False, "no", "true or false"),
+    "includeHeaders": Shared("include_headers", "true", True, "all", "true or false"),
+    "commitTimeout": Shared("commit_timeout", "30 seconds", 30, "0", "whole seconds, 1 or more"),
+    "retryTimeout": Shared("retry_timeout", "1.5 seconds", 1.5, "-1", "a duration such as"),
+}
+shared_options: Final = pytest.mark.parametrize(
+    ("way", "name"), [(way, name) for way, (_, names, *_) in WAYS.items() for name in names if name in SHARED]
+)
+TYPED: Final = {"payload": "Typed", "schemaEvolution": "latest", "schemaVersion": "1.2.0", "eventType": "a,b"}
+BOTH: Final = {"payload": "both", "schemaVersion": '{"a": "1.2.0", "b": "latest"}', "eventType": "a,b"}
+BATCH: Final = {"producerGroup": "nightly", "batchId": str(NUMBER_MAX), "onInvalid": "Reject"}
+NAMED: Final = {"includeHeaders": "true", "headers": "ce_id,ce_time"}
+TWO: Final = {"category": "account, payment,account"}
+ASKED: Final = '{"order.placed": {"epoch": 2, "0": 17, "1": -2, "3": -1, "from": {"0": 1}}}'
+KEPT: Final = '{"order.placed": {"epoch": 1, "0": 5, "schema": "1.0.0", "reset": 2, "from": {"epoch": 1, "0": 0}}}'
+
+
+@shared_options
+def test_option_of_several_sources_is_read_and_refused_alike(way: str, name: str) -> None:
+    option = SHARED[name]
+    assert getattr(parse_with(way, **{name: option.text}), option.attribute) == option.value
+    with pytest.raises(BadParameter, match=f"option {name} is '{option.wrong}'; allowed: {option.allowed}"):
+        parse_with(way, **{name: option.wrong})
+
+
+@pytest.mark.parametrize(
+    ("way", "given", "attribute", "value"),
+    [
+        ("penstock", {"url": "https://host/events/"}, "url", "https://host/events"),
+        ("penstock", {"eventType": "a, b,a"}, "event_types", ("a", "b")),
+        (
+            "penstock",
+            {"startingOffsets": ASKED},
+            "starting_offsets",
+            {"order.placed": AskedOffsets(2, {0: 17, 1: EARLIEST, 3: LATEST})},
+        ),
+        ("penstock", {"startingOffsets": KEPT}, "starting_offsets", {"order.placed": AskedOffsets(1, {0: 5})}),
+        ("penstock", {"startingOffsets": TIME}, "starting_offsets", AskedTime(TIME)),
+        (
+            "penstock",
+            {"endingOffsets": '{"order.placed": {"0": 20}}'},
+            "ending_offsets",
+            {"order.placed": AskedOffsets(None, {0: 20})},
+        ),
+        (
+            "penstock",
+            {"endingOffsets": f'{{"order.placed": "{TIME}"}}'},
+            "ending_offsets",
+            {"order.placed": AskedTime(TIME)},
+        ),
+        ("penstock", {}, "payload", "json"),
+        ("penstock", TYPED, "payload", "typed"),
+        ("penstock", TYPED, "schema_evolution", "latest"),
+        ("penstock", TYPED, "schema_versions", {"a": "1.2.0", "b": "1.2.0"}),
+        ("penstock", BOTH, "schema_versions", {"a": "1.2.0"}),
+        ("sink", BATCH, "producer_group", "nightly"),
+        ("sink", BATCH, "batch_id", NUMBER_MAX),
+        ("sink", BATCH, "on_invalid", "reject"),
+        ("sink", {"checkpointLocation": "/x", "queryName": "q"}, "producer_group", None),
+        ("messagedb", {"url": DATABASE.replace("://", "+psycopg://") + "\n"}, "url", DATABASE),
+        ("messagedb", TWO, "categories", ("account", "payment")),
+        (
+            "messagedb",
+            {**TWO, "startingOffsets": '{"account": {"from": 3, "next": 17}, "payment": -2}'},
+            "starting_offsets",
+            {"account": 17, "payment": EARLIEST},
+        ),
+        (
+            "messagedb",
+            {**TWO, "endingOffsets": '{"account": 20, "payment": -1}'},
+            "ending_offsets",
+            {"account": 20, "payment": LATEST},
+        ),
+        ("messagedb", {"schema": "events"}, "schema", "events"),
+        ("zeroeventhub", {"partitionCount": "4", "version": "1"}, "version", 1),
+        ("zeroeventhub", {"startingCursors": '{"0": "a7", "3": "_last"}'}, "starting_cursors", {0: "a7", 3: "_last"}),
+        (
+            "zeroeventhub",
+            {"startingCursors": '{"0": {"page": 3, "number": 7, "cursor": "a7"}}'},
+            "starting_cursors",
+            {0: "a7"},
+        ),
+        ("zeroeventhub", {"startingCursors": "_last"}, "starting_cursors", "_last"),
+        ("zeroeventhub", {"startingCursors": " _first "}, "starting_cursors", "_first"),
+        ("zeroeventhub", {"landingLocation": "/var/landing"}, "landing_location", "/var/landing"),
+        ("zeroeventhub", {"eventTypes": "placed, paid"}, "event_types", ("placed", "paid")),
+        ("zeroeventhub", NAMED, "headers", ("ce_id", "ce_time")),
+        ("zeroeventhub", {"includeHeaders": "true"}, "headers", (ALL_HEADERS,)),
+        ("zeroeventhub", {"includeHeaders": "false"}, "headers", ()),
+        ("zeroeventhub", {"tokenFile": "/run/token"}, "authorization_file", "/run/token"),
+        ("nakadi", {"tokenFile": "/run/token"}, "authorization_file", "/run/token"),
+        ("nakadi", {"landingLocation": "file:/var/landing"}, "landing_location", "file:/var/landing"),
+        ("nakadi", {"landingLocation": "s3a://lake/landing"}, "landing_location", "s3a://lake/landing"),
+    ],
+)
+def test_option_is_read_under_its_name_in_any_case(way: str, given: dict[str, str], attribute: str, value: Any) -> None:
     options = parse_with(way, **given)
 
-    assert {name: getattr(options, name) for name in attributes} == attributes
-    in_capitals = {name.upper(): value for name, value in (WAYS[way].least | given).items()}
-    assert WAYS[way].parse(in_capitals) == options
+    assert getattr(options, attribute) == value
+    assert WAYS[way].parse({name.upper(): text for name, text in (WAYS[way].least | given).items()}) == options
     assert pickle.loads(pickle.dumps(options)) == options
 
 
@@ -237,23 +198,8 @@ def test_options_of_spark_itself_are_ignored(way: str, name: str) -> None:
     assert parse_with(way, **{name: "x"}) == WAYS[way].value
 
 
-SHARED: Final = {
-    "maxEventsPerTrigger": ("0", "a whole number, 1 or more"),
-    "minEventsPerTrigger": ("many", "a whole number, 1 or more"),
-    "minPartitions": ("-1", "a whole number, 1 or more"),
-    "partitionCount": ("0", "a whole number, 1 or more"),
-    "pageSizeHint": ("many", "a whole number, 1 or more"),
-    "batchLimit": ("many", "a whole number, 1 or more"),
-    "splitPartitions": ("1", "true or false"),
-    "failOnDataLoss": ("no", "true or false"),
-    "includeHeaders": ("all", "true or false"),
-    "maxTriggerDelay": ("nan", "a duration such as"),
-    "retryTimeout": ("-1", "a duration such as"),
-    "tokenFile": ("", "a file that can be read, with a token"),
-}
-"""What is wrong for an option wherever there is one of the name, and what it may be."""
 WRONG: Final = [
-    *((way, name, *SHARED[name]) for way, (_, names, *_) in WAYS.items() for name in names if name in SHARED),
+    *((way, "tokenFile", "", "a file that can be read, with a token") for way in WAYS if way != "messagedb"),
     *(
         ("penstock", name, value, allowed)
         for name, allowed, values in [
@@ -329,7 +275,6 @@ WRONG: Final = [
     ("nakadi", "eventType", "a.b", "without subscription"),
     ("nakadi", "landingLocation", "", "a directory that the driver and all"),
     ("nakadi", "landingLocation", "landing", "or a whole path on this machine"),
-    ("nakadi", "commitTimeout", "0", "whole seconds, 1 or more"),
 ]
 
 
