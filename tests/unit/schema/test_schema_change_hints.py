@@ -3,9 +3,9 @@
 from typing import Any
 
 from penstock.core.registry.definition import Mode
-from penstock.schema.comparison import AROUND, BESIDE, NOWHERE, SchemaPlace
+from penstock.schema.comparison import AROUND, BESIDE, NOWHERE
 from penstock.schema.evolution import judge
-from penstock.schema.traversal import format_pointer, steps
+from penstock.schema.traversal import steps
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft
 from tests.unit.schema.nodes import within as described
 
@@ -114,12 +114,3 @@ def with_another(schema: Any, holder: tuple[str, ...]) -> Any:
     if isinstance(schema, list):
         return [with_another(each, tuple(rest)) if str(n) == name else each for n, each in enumerate(schema)]
     return schema | {name: with_another(schema[name], tuple(rest))}
-
-
-def test_place_is_shown_by_its_pointer() -> None:
-    root = SchemaPlace("#")
-    inner = root.member("properties", "a/b", beside=True).within("items", unique=True)
-
-    assert inner == SchemaPlace("#/properties/a~1b/items", unique=True, beside=True)
-    assert inner.member("properties", "c", beside=False).around
-    assert format_pointer(steps(inner.pointer)) == inner.pointer
