@@ -182,12 +182,6 @@ def test_limits_hold_for_a_change() -> None:
         replace_definition(event_type(), defined(options={"retention_time": 1}), admin=True, limits=NAKADI)
 
 
-def test_definition_other_than_an_object_is_malformed() -> None:
-    for value in [None, [], "x", 5]:
-        with pytest.raises(InvalidEventType, check=has_code("malformed-event-type")):
-            replace_definition(event_type(), value, admin=True)
-
-
 # Changes of the schema.
 
 

@@ -293,19 +293,6 @@ def test_partition_count_follows_from_parallelism(members: dict[str, Any], parti
     assert partition_count_of(complete_definition(define(**members), NAKADI), NAKADI) == nakadis
 
 
-def test_event_type_has_the_fields_of_its_definition() -> None:
-    definition = an_event_type()
-    del definition["partition_count"]
-    found = EventType.parse(definition)
-
-    assert (found.partition_strategy, found.partition_count, found.partition_key_fields) == ("random", 1, ())
-    assert (found.compatibility_mode, found.cleanup_policy, found.schema_version) == ("forward", "delete", "1.0.0")
-    assert not found.is_exactly_once
-    assert not found.is_compacted
-    wide = {"read_parallelism": 3, "write_parallelism": 257}
-    assert EventType.parse(definition | {"default_statistic": STATISTIC | wide}, NAKADI).partition_count == 8
-
-
 def test_categories_may_be_written_in_any_case() -> None:
     categories = ("undefined", "business", "data", "BUSINESS", "Data")
     found = [EventType.parse(an_event_type(category=category)).category for category in categories]
@@ -398,13 +385,6 @@ def test_other_keys_are_refused_with_the_reason() -> None:
     for key, reason in BAD_KEYS.items():
         for found in (list(find_wrong_annotations({key: "x"})), list(find_wrong_labels({key: "x"}))):
             assert any(wrong[0] == key and reason in wrong[1] for wrong in found)
-
-
-def test_empty_key_breaks_two_rules() -> None:
-    first, second = find_wrong_labels({"": "x"})
-
-    assert first == ("", "Key cannot be empty")
-    assert second[1].startswith("Key name should start and end with a letter or a digit")
 
 
 def test_values_of_labels_are_names_and_those_of_annotations_short_texts() -> None:
