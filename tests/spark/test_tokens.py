@@ -1,6 +1,7 @@
 """Queries send tokens to a hub that asks for them, follow a token file, and show no token."""
 
 import io
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -8,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.client import Client, TokenFile
 from penstock.core.access import Caller
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, Unauthenticated
 from penstock.hub.admin.tokens import NewToken
 from penstock.hub.hub import Hub
 from penstock.spark.processors.processor import SparkProcessor
@@ -73,6 +74,41 @@ def event_log(spark: SparkSession, folder: Path) -> Iterator[None]:
         log.stop()
 
 
+class Output:
+    """What the driver and the executors of a session write to stderr from here on, at level INFO."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        process: Any = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+        self._file = Path(f"/proc/{process.pid}/fd/2")
+        """The file in which pytest captures it: executors on this machine are children of the driver's JVM."""
+        assert self._file.is_file(), "pytest has to capture output, so do not run this with -s"
+        self._begin = self._file.stat().st_size
+
+    def read(self) -> bytes:
+        with self._file.open("rb") as file:
+            file.seek(self._begin)
+            return file.read()
+
+    def read_all(self) -> bytes:
+        """Return all of it, once something that an executor writes now is there."""
+        mark = f"written by an executor after {len(self.read())} bytes"
+        self._spark.sparkContext.parallelize([mark], 1).foreach(lambda text: sys.stderr.write(text + "\n"))
+        until(lambda: mark.encode() in self.read())
+        return self.read()
+
+
+@contextmanager
+def verbose(spark: SparkSession) -> Iterator[None]:
+    """Have Spark log at level INFO meanwhile."""
+    for level in ("WARN", "INFO"):  # PySpark begins with INFO and a filter, which only a change of the level removes.
+        spark.sparkContext.setLogLevel(level)
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLogLevel("WARN")
+
+
 def explained(rows: Any) -> str:
     out = io.StringIO()
     with redirect_stdout(out):
@@ -92,17 +128,28 @@ def read_all(client: Client, event_type: str) -> list[Any]:
         return [event.data["n"] for event in feed.read(feed.cursors()).events]
 
 
-def test_token_of_a_query_is_in_no_plan_event_log_or_checkpoint(
-    spark: SparkSession, closed_hub: LiveHub, shop: Client, token: NewToken, tmp_path: Path
+def is_refused(hub: LiveHub, token: NewToken) -> bool:
+    with Client(hub.url, auth=token.secret) as client:
+        try:
+            client.event_types()
+        except Unauthenticated:
+            return True
+    return False
+
+
+def test_token_of_a_query_is_in_no_plan_event_log_checkpoint_or_output(
+    spark: SparkSession, closed_hub: LiveHub, direct: Hub, shop: Client, tmp_path: Path
 ) -> None:
+    token = direct.admin.tokens.create(SHOP)
     for name in ("taken", "copied"):
         shop.create_event_type(name, partition_count=1)
     shop.publish("taken", [{"n": 1}, {"n": 2}])
     asked = {"url": closed_hub.url, "token": token.secret}
     log = tmp_path / "log"
     log.mkdir()
+    output = Output(spark)
 
-    with event_log(spark, log):
+    with event_log(spark, log), verbose(spark):
         rows = spark.read.format("penstock").options(eventType="taken", **asked).load()
         assert rows.count() == 2
         rows.select("data").write.format("penstock").mode("append").options(eventType="copied", **asked).save()
@@ -110,6 +157,10 @@ def test_token_of_a_query_is_in_no_plan_event_log_or_checkpoint(
         query.processAllAvailable()
         progress = query.lastProgress.json
         query.stop()
+        direct.admin.tokens.revoke(token.token.id)
+        until(lambda: is_refused(closed_hub, token))
+        with pytest.raises(PySparkException):
+            rows.count()
 
     assert sorted(read_all(shop, "copied")) == [1, 1, 2, 2]
     places = [*log.rglob("*"), *(tmp_path / "checkpoint").rglob("*")]
@@ -118,6 +169,9 @@ def test_token_of_a_query_is_in_no_plan_event_log_or_checkpoint(
     assert b"SparkListenerSQLExecutionStart" in b"".join(written)
     assert token.secret.encode() not in b"".join(written)
     assert token.secret not in explained(rows) + progress
+    told = output.read_all()
+    assert b"INFO" in told
+    assert token.secret.encode() not in told
 
 
 def test_running_stream_survives_a_rotated_token(
