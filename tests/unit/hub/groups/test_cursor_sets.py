@@ -9,7 +9,7 @@ from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_curs
 from penstock.errors import BadPartitionCount, EventTypeNotFound, GroupKindDiffers, GroupNotFound
 from penstock.hub.groups import Groups
 from penstock.storage import Store
-from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
+from penstock.storage.groups import GroupFilter, Position
 from penstock.storage.statements import SqlRunner
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.failing import has_code
@@ -52,11 +52,13 @@ def test_cursor_that_was_not_stored_is_not_found(
     assert refused.value.fields == {"event_type": NAME, "cursorset": name, "n": n, "partition": missing}
 
 
-def test_resume_of_an_unknown_event_type_or_count_is_refused(store: Store, groups: Groups) -> None:
+def test_unknown_event_type_or_count_is_refused(store: Store, groups: Groups) -> None:
     create_feed(store, partition_count=4)
 
     with pytest.raises(EventTypeNotFound):
         groups.resume("unheard.of", "mine", 1, [0])
+    with pytest.raises(EventTypeNotFound):
+        groups.list(GroupFilter("unheard.of"), 9)
     with pytest.raises(BadPartitionCount):
         groups.resume(NAME, "mine", 3, [0])
 
@@ -84,22 +86,6 @@ def test_merged_cursor_begins_at_the_beginning_of_partitions_that_were_not_store
     groups.store_cursors(create_feed(store, partition_count=2), "mine", [(FeedView(1, 0, 2), {1: 8})])
 
     assert groups.resume(NAME, "mine", 1, [0]) == {0: a_cursor(FeedView(1, 0, 2), 0, 8)}
-
-
-def test_groups_are_listed_with_the_event_types_that_they_read(store: Store, groups: Groups) -> None:
-    first, second = create_feed(store), create_feed(store, "order.sent")
-    for feed, group in ((first, "mine"), (second, "mine"), (second, "yours")):
-        groups.store_cursors(feed, group, [(FeedView(1, 0, 1), {0: 7})])
-    mine, yours = (
-        GroupSummary("mine", "cursorset", (NAME, "order.sent")),
-        GroupSummary("yours", "cursorset", ("order.sent",)),
-    )
-
-    assert groups.list(GroupFilter(), 9) == groups.list(GroupFilter("order.sent"), 9) == [mine, yours]
-    assert groups.list(GroupFilter(NAME), 9) == [mine]
-    assert groups.find("mine") == mine
-    with pytest.raises(EventTypeNotFound):
-        groups.list(GroupFilter("unheard.of"), 9)
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "gr\u00fcn", "\x00"], ids=repr)
@@ -155,20 +141,15 @@ def test_cursors_are_not_stored_under_the_name_of_a_group_of_another_kind(store:
         assert tx.groups.find_positions("projection", NAME, "1/0") == {}
 
 
-def test_deleted_group_loses_its_history_and_a_subscription_is_not_deleted_as_a_group(
-    store: Store, groups: Groups
-) -> None:
+def test_cursor_set_is_deleted_as_a_group_and_a_subscription_is_not(store: Store, groups: Groups) -> None:
     feed = create_feed(store)
     groups.store_cursors(feed, "mine", [(FeedView(1, 0, 1), {0: 7})])
     insert_subscription(store, "s1", feed.id)
-    done = PositionChange(NAME, "1/0", 0, "reset", 1, 7, 0, None, START_AT)
-    with store.write() as tx:
-        tx.groups.put("mine", [], START_AT, [done])
-    assert [each._replace(id=0) for each in groups.list_interventions("mine", before=None, limit=9)] == [done]
+    assert groups.list_interventions("mine", before=None, limit=9) == []
 
     groups.delete("mine")
     with pytest.raises(GroupKindDiffers) as refused:
         groups.delete("s1")
 
     assert refused.value.reason == "DELETE /subscriptions/s1 deletes it"
-    assert [each.name for each in groups.list(GroupFilter(), 9)] == ["s1"]
+    assert groups.list(GroupFilter(), 9) == [groups.find("s1")]

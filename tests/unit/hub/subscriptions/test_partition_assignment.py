@@ -16,7 +16,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import LEASE_SECONDS, Sessions
-from penstock.hub.subscriptions.slots import add_partitions, get_subscription
+from penstock.hub.subscriptions.slots import add_partitions
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
@@ -469,16 +469,3 @@ def test_only_the_owner_sets_events_ahead_of_the_position_aside(store: Store, su
 
     with store.read() as tx:
         assert tx.subscriptions.list_parked_offsets(parked.id, after=-1, limit=9) == [3, 6]
-
-
-def test_no_stream_begins_during_a_reset(store: Store, sub: str, sessions: Sessions) -> None:
-    with store.write() as tx:
-        subscription = get_subscription(tx, sub, lock=True)
-        tx.subscriptions.update(subscription._replace(resetting_until=1 << 60))
-    with pytest.raises(SubscriptionBusy, check=has_code("reset-under-way")):
-        begin(sessions, sub)
-
-    with store.write() as tx:
-        subscription = get_subscription(tx, sub, lock=True)
-        tx.subscriptions.update(subscription._replace(resetting_until=1))
-    begin(sessions, sub)

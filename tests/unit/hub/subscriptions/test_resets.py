@@ -217,7 +217,7 @@ def test_reset_partition_loses_its_failures_and_parked_keys(hub: Hub, store: Sto
     assert [(each.place, each.last) for each in hub.subscriptions.sessions.snapshot(sub).parked] == [(Q, 6)]
 
 
-def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) -> None:
+def test_reset_fails_if_streams_do_not_end_in_time_and_delays_no_stream_then(hub: Hub, store: Store, sub: str) -> None:
     begin(hub, sub)
     hub.subscriptions.resets.begin(sub, {P: 2})
     database_at(store.url).run("UPDATE penstock_subscription SET resetting_until = 1")
@@ -227,6 +227,7 @@ def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) 
 
     assert refused.value.streams == 1
     assert read_offsets(store, sub) == [0, 0]
+    begin(hub, sub)
 
 
 def test_streams_and_resets_begin_at_once_after_an_abandoned_reset(hub: Hub, store: Store, sub: str) -> None:
