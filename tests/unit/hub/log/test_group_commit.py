@@ -1,6 +1,7 @@
 """The committer appends all queued requests in one transaction, and each publisher has its own result."""
 
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 import pytest
@@ -21,7 +22,7 @@ from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.failing import has_code
 from tests.unit.hub.committing import Log, read_next_offsets
-from tests.unit.hub.feeds import create_feed, find_feed, prepare_events, raise_epochs, recreate_feed
+from tests.unit.hub.feeds import NAME, create_feed, find_feed, prepare_events, raise_epochs, recreate_feed
 from tests.unit.hub.forwarding import Gate
 from tests.unit.hub.numbering import a_batch, a_publish
 
@@ -133,11 +134,21 @@ def test_request_inside_the_callers_transaction_is_refused_alone(log: Log) -> No
 # Event types that change while a request is queued
 
 
-def test_request_is_prepared_again_after_its_event_type_has_changed(log: Log, store: Store) -> None:
-    answers = log.queue(a_publish(log.feed, "ab"), at_write=lambda number: raise_epochs(store) if number == 1 else None)
+def grow(store: Store) -> None:
+    """Give the event type another partition."""
+    definition = an_event_type(NAME, partition_count=2, partition_strategy="user_defined")
+    with store.write() as tx:
+        tx.registry.update(find_feed(store), EventType.parse(definition), START_AT)
+
+
+@pytest.mark.parametrize("change", [raise_epochs, grow], ids=["restored", "grown"])
+def test_request_is_prepared_again_after_its_event_type_has_changed(
+    log: Log, store: Store, change: Callable[[Store], None]
+) -> None:
+    answers = log.queue(a_publish(log.feed, "ab"), at_write=lambda number: change(store) if number == 1 else None)
 
     assert read_next_offsets(answers) == [{0: 2}]
-    assert (published := answers[0].result()) and published.feed.epoch > log.feed.epoch
+    assert (published := answers[0].result()) and published.feed == find_feed(store) != log.feed
 
 
 def test_request_that_no_longer_fits_is_refused_by_line_and_the_others_are_stored(log: Log, store: Store) -> None:
@@ -154,19 +165,6 @@ def test_request_that_no_longer_fits_is_refused_by_line_and_the_others_are_store
     assert read_next_offsets([kept]) == [{0: 1}]
     error = refused.exception(300)
     assert isinstance(error, InvalidEvent) and (error.code, error.line) == ("partition-refused", 8)
-
-
-def test_request_is_prepared_again_after_one_of_its_partitions_was_changed(log: Log, store: Store) -> None:
-    feed = create_feed(store, "another", partition_count=1)
-
-    def grow(number: int) -> None:
-        if number == 1:
-            with store.write() as tx:
-                tx.registry.update(feed, EventType.parse(an_event_type("another", partition_count=2)), START_AT)
-
-    [published] = [each.result(300) for each in log.queue(a_publish(feed, "a"), at_write=grow)]
-
-    assert published and published.feed.partition_count == 2
 
 
 def test_request_for_an_event_type_that_keeps_changing_is_unavailable(log: Log, store: Store) -> None:

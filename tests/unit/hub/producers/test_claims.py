@@ -194,31 +194,23 @@ def test_claim_after_the_last_epoch_is_refused(producers: Producers) -> None:
     assert refused.value.fields == {"producer_group": "g", "partition": 0} | state
 
 
-def test_claim_of_a_new_producer_beyond_the_limit_is_refused(
+def test_claim_of_a_new_or_expired_producer_beyond_the_limit_is_refused(
     producers: Producers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
 
     with pytest.raises(LimitReached, check=has_code("too-many-producers")) as refused:
         producers.claim(H, EpochClaim())
-
     assert refused.value.fields == {"event_type": NAME, "partition": 0, "limit": 1}
     assert producers.claim(G, EpochClaim()).producer.state.epoch == 4
     assert producers.claim(ProducerName(NAME, 1, "h"), EpochClaim()).producer.state.epoch == 0
 
-
-def test_claim_of_an_expired_producer_counts_toward_the_limit(
-    producers: Producers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
     producers.forget(G)
     assert producers.claim(H, EpochClaim()).producer.state.epoch == 0
-
     with pytest.raises(LimitReached, check=has_code("too-many-producers")):
         producers.claim(G, EpochClaim())
-
     producers.forget(H)
-    assert producers.claim(G, EpochClaim()).producer.state.epoch == 4
+    assert producers.claim(G, EpochClaim()).producer.state.epoch == 5
 
 
 def test_sequence_numbers_of_a_claim_are_those_of_the_wire(store: Store, clock: VirtualClock, feed: StoredFeed) -> None:

@@ -100,11 +100,16 @@ def scene(store: Store) -> Iterator[Scene]:
 # Streams hear of changes
 
 
-def test_change_by_another_hub_is_found_once(scene: Scene) -> None:
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["changed", "deleted"])
+def test_change_or_deletion_by_another_hub_is_found_once(scene: Scene, *, is_deleted: bool) -> None:
     stream = scene.join()
     assert not scene.look()
 
-    scene.revise()
+    if is_deleted:
+        with scene.store.write() as tx:
+            tx.groups.delete(scene.sub)
+    else:
+        scene.revise()
 
     assert scene.look()
     assert not scene.look()
@@ -180,16 +185,6 @@ def test_stream_that_joins_after_a_change_since_its_begin_hears_of_it(scene: Sce
     assert late.heard == ["look"]
 
 
-def test_streams_of_a_deleted_subscription_look_once(scene: Scene) -> None:
-    stream = scene.join()
-    with scene.store.write() as tx:
-        tx.groups.delete(scene.sub)
-
-    assert scene.look()
-    assert not scene.look()
-    assert stream.heard == ["look"]
-
-
 def test_stream_that_has_left_hears_nothing_and_causes_no_query(scene: Scene) -> None:
     first, second = scene.join("first"), scene.join("second")
     assert len(scene.streams) == 2
@@ -231,31 +226,21 @@ def test_positions_sent_to_streams_of_this_hub_are_known(scene: Scene) -> None:
 # The lease
 
 
-def test_lease_holds_for_less_long_than_other_hubs_assume(scene: Scene) -> None:
+def test_lease_holds_less_long_than_other_hubs_assume_and_lasts_if_it_holds_until_its_renewal(scene: Scene) -> None:
     assert not scene.lease.is_valid
-    scene.lease.renew()
-
-    for after, is_held in (
-        (0.0, True),
-        (LEASE_SECONDS - MARGIN_SECONDS - 0.001, True),
-        (LEASE_SECONDS - MARGIN_SECONDS, False),
-    ):
-        scene.now = 1_000.0 + after
-        assert scene.lease.is_valid is is_held
-
-
-def test_lease_lasts_if_it_holds_until_its_next_renewal(scene: Scene) -> None:
     assert not scene.lease.outlasts_renewal
     scene.lease.renew()
 
-    for after, lasts in (
-        (0.0, True),
-        (RENEW_INTERVAL + 0.1, True),
-        (LEASE_SECONDS - MARGIN_SECONDS - RENEW_INTERVAL, False),
+    end = LEASE_SECONDS - MARGIN_SECONDS
+    for after, is_held, lasts in (
+        (0.0, True, True),
+        (RENEW_INTERVAL + 0.1, True, True),
+        (end - RENEW_INTERVAL, True, False),
+        (end - 0.001, True, False),
+        (end, False, False),
     ):
         scene.now = 1_000.0 + after
-        assert scene.lease.is_valid
-        assert scene.lease.outlasts_renewal is lasts
+        assert (scene.lease.is_valid, scene.lease.outlasts_renewal) == (is_held, lasts)
 
 
 def test_lease_begins_before_the_database_is_asked(scene: Scene) -> None:
@@ -390,11 +375,12 @@ def test_lease_is_renewed_while_there_are_streams(scene: Scene) -> None:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("how", ["hangs", "fails"])
-def test_lease_is_renewed_while_sweeping_hangs_or_fails(scene: Scene, how: str) -> None:
+def test_lease_is_renewed_while_the_sweep_of_its_subscriptions_hangs_or_fails(scene: Scene, how: str) -> None:
     """Sweeping waits for a hub that has locked the subscription."""
-    swept, freed = Calls(), threading.Event()
+    swept, freed, found = Calls(), threading.Event(), list[Collection[str]]()
 
-    def sweep(_: Collection[str]) -> None:
+    def sweep(subs: Collection[str]) -> None:
+        found.append(subs)
         swept()
         if how == "fails":
             raise ZeroDivisionError
@@ -411,6 +397,7 @@ def test_lease_is_renewed_while_sweeping_hangs_or_fails(scene: Scene, how: str) 
         swept.await_more(1)
     freed.set()
     assert lease.stop(300)
+    assert found[0] == [scene.sub]
 
 
 @pytest.mark.usefixtures("quick")
@@ -426,25 +413,6 @@ def test_failed_renewal_is_repeated(scene: Scene) -> None:
     scene.lease.renew()
 
     await_renewals(scene, scene.lease, renewals)
-
-
-@pytest.mark.usefixtures("quick")
-def test_subscriptions_of_the_streams_are_swept(scene: Scene) -> None:
-    swept: list[Collection[str]] = []
-    calls = Calls()
-
-    def sweep(subs: Collection[str]) -> None:
-        swept.append(subs)
-        calls()
-
-    lease = scene.make_lease(sweep)
-    scene.streams.add(Noting(scene.sub), 0)
-    lease.renew()
-
-    calls.await_number(2)
-
-    assert swept[0] == [scene.sub]
-    assert lease.stop(300)
 
 
 @pytest.mark.usefixtures("quick")
