@@ -1,6 +1,7 @@
 """Permissions: blocks, lists, owners, and how changes reach every hub."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, get_args
 from unittest.mock import Mock
 
@@ -75,31 +76,31 @@ def test_every_caller_may_do_everything_where_nobody_is_asked(hub: Hub) -> None:
     assert find_allowed(hub, UNAUTHENTICATED) == find_allowed(hub, STRANGER, HUB) == set(get_args(Permission))
 
 
-@pytest.mark.parametrize(("kind", "permission"), [("CONSUMER_ET", "read"), ("PRODUCER_ET", "write")])
-def test_blocked_event_type_refuses_one_operation_to_every_caller(hub: Hub, kind: str, permission: str) -> None:
-    everything = find_allowed(hub, UNAUTHENTICATED)
-    hub.admin.settings.block(kind, NAME)
-
-    assert find_allowed(hub, UNAUTHENTICATED) == find_allowed(hub, READER) == everything - {permission}
-    assert find_allowed(hub, READER, OTHER) == find_allowed(hub, READER, HUB) == everything
-    hub.admin.settings.unblock(kind, NAME)
-    assert find_allowed(hub, READER) == everything
-
-
-@pytest.mark.parametrize(("kind", "permission"), [("CONSUMER_APP", "read"), ("PRODUCER_APP", "write")])
-def test_blocked_application_is_refused_one_operation_on_every_event_type(hub: Hub, kind: str, permission: str) -> None:
-    everything = find_allowed(hub, UNAUTHENTICATED)
-    hub.admin.settings.block(kind, "reader")
-
-    assert find_allowed(hub, READER) == find_allowed(hub, READER, OTHER) == everything - {permission}
-    assert find_allowed(hub, UNAUTHENTICATED) == everything
+OF_ALL, OF_ONE = {(UNAUTHENTICATED, EVENT_TYPE), (READER, EVENT_TYPE)}, {(READER, EVENT_TYPE), (READER, OTHER)}
+BLOCKS: dict[str, tuple[str, str, str, set[tuple[Caller, Resource]]]] = {
+    "readers of an event type": ("CONSUMER_ET", NAME, "read", OF_ALL),
+    "writers of an event type": ("PRODUCER_ET", NAME, "write", OF_ALL),
+    "a reading application": ("CONSUMER_APP", "reader", "read", OF_ONE),
+    "a writing application": ("PRODUCER_APP", "reader", "write", OF_ONE),
+    "an application with the name of an event type": ("CONSUMER_APP", NAME, "read", set()),
+    "an event type with the name of an application": ("CONSUMER_ET", "reader", "read", set()),
+}
 
 
-def test_names_of_applications_and_event_types_are_not_mixed_up(hub: Hub) -> None:
-    hub.admin.settings.block("CONSUMER_APP", NAME)
-    hub.admin.settings.block("CONSUMER_ET", "reader")
+@pytest.mark.parametrize(("kind", "name", "permission", "refused"), BLOCKS.values(), ids=BLOCKS)
+def test_block_refuses_one_operation_of_its_event_type_or_application_until_it_is_lifted(
+    hub: Hub, kind: str, name: str, permission: str, refused: set[tuple[Caller, Resource]]
+) -> None:
+    everything, pairs = find_allowed(hub, UNAUTHENTICATED), [*product((UNAUTHENTICATED, READER), (EVENT_TYPE, OTHER))]
+    hub.admin.settings.block(kind, name)
 
-    assert "read" in find_allowed(hub, READER)
+    for who in pairs:
+        assert find_allowed(hub, *who) == (everything - {permission} if who in refused else everything), who
+    if refused is not OF_ONE:
+        assert find_allowed(hub, READER, HUB) == everything
+
+    hub.admin.settings.unblock(kind, name)
+    assert [find_allowed(hub, *who) for who in pairs] == [everything] * 4
 
 
 def test_blocked_caller_is_refused_in_the_words_of_nakadi(hub: Hub) -> None:
