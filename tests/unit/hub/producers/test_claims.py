@@ -29,23 +29,15 @@ from penstock.storage.sqlite.log.events import SqliteLog
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.failing import has_code
 from tests.store_contract.database import together
-from tests.unit.hub.feeds import NAME, create_feed
+from tests.unit.hub.feeds import NAME
 from tests.unit.hub.forwarding import ForwardingStore
-from tests.unit.hub.numbering import a_batch, change, fill_log, find_producer, settle
+from tests.unit.hub.numbering import a_batch, change, find_producer, settle
 
 G, H = ProducerName(NAME, 0, "g"), ProducerName(NAME, 0, "h")
 IDLE_SECONDS = 1000
 EXPIRES_AT = START_AT + IDLE_SECONDS * 1_000_000
 AT_5 = START_AT + 5_000_000
 """The time of the clock of `producers`."""
-
-
-@pytest.fixture
-def feed(store: Store) -> StoredFeed:
-    """An event type of two partitions; the first has a log, see `fill_log`."""
-    feed = create_feed(store, partition_count=2)
-    fill_log(store, feed)
-    return feed
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from tests.unit.hub.numbering import (
     a_publish,
     change,
     expire,
-    fill_log,
     find_producer,
     forget_batches,
     make_events,
@@ -34,14 +33,6 @@ AT_5 = ProducerState(epoch=3, begin=0, next=5, last_offset=8, previous=EpochEnd(
 TRIMS = {"trims": True}
 Given = tuple[int, int, str, dict[str, Any]]
 """Epoch, sequence number, events; and others, as `a_batch` takes them."""
-
-
-@pytest.fixture
-def feed(store: Store) -> StoredFeed:
-    """An event type whose first partition has a log, see `fill_log`."""
-    feed = create_feed(store, partition_count=2)
-    fill_log(store, feed)
-    return feed
 
 
 def read_letters(store: Store, feed: StoredFeed, partition: int = 0) -> str:

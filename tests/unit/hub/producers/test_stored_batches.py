@@ -15,20 +15,11 @@ from tests.unit.hub.numbering import (
     a_batch,
     change,
     expire,
-    fill_log,
     find_producer,
     forget_batches,
     make_events,
     settle,
 )
-
-
-@pytest.fixture
-def feed(store: Store) -> StoredFeed:
-    """An event type with a log, see `fill_log`: epoch 2 is at 1 and 2, epoch 3 at 3 to 5 and 7 to 8."""
-    feed = create_feed(store)
-    fill_log(store, feed)
-    return feed
 
 
 def ask(

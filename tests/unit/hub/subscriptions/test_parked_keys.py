@@ -1,7 +1,5 @@
 """Events of parked keys wait in their order, and those of other keys flow; operators retry and skip them."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
@@ -19,7 +17,7 @@ from penstock.testing.clock import START_AT, VirtualClock
 from tests.promises.scene import until
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
-from tests.unit.hub.forwarding import ForwardingStore, fail, fail_at
+from tests.unit.hub.forwarding import fail, fail_at
 from tests.unit.hub.subscribing import (
     P,
     Played,
@@ -38,13 +36,6 @@ from tests.unit.hub.subscribing import (
 )
 
 DONE = "Stream timeout reached"
-
-
-@pytest.fixture
-def hub(forwarding: ForwardingStore) -> Iterator[Played]:
-    played = Played(forwarding)
-    yield played
-    played.stop()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Poison events are searched for, and skipped, kept as dead letters or parked: see docs/decisions/parked-keys.md."""
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -40,13 +39,6 @@ SKIP, KEEP, PARK = (
     {PARK_AFTER: "2"},
 )
 IN_VAIN = "it was sent 2 times one by one, and never committed"
-
-
-@pytest.fixture
-def hub(forwarding: ForwardingStore) -> Iterator[Played]:
-    played = Played(forwarding)
-    yield played
-    played.stop()
 
 
 def read_letters(store: Store) -> list[dict[str, Any]]:

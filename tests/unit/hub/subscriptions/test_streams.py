@@ -26,7 +26,7 @@ from penstock.hub.subscriptions.slots import get_subscription, put_slots
 from penstock.storage import Store
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
-from tests.unit.hub.forwarding import ForwardingStore, fail, fail_at
+from tests.unit.hub.forwarding import fail, fail_at
 from tests.unit.hub.subscribing import (
     P,
     Played,
@@ -40,13 +40,6 @@ from tests.unit.hub.subscribing import (
     subscribe,
     subscribed,
 )
-
-
-@pytest.fixture
-def hub(forwarding: ForwardingStore) -> Iterator[Played]:
-    played = Played(forwarding)
-    yield played
-    played.stop()
 
 
 @pytest.fixture
