@@ -16,7 +16,7 @@ from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission
 from penstock.errors import AccessDenied, Conflict, Unauthenticated
 from penstock.server.authentication.authentication import CALLER, Authentication, address_of
 from penstock.server.http.requests import CHECK_AGAIN
-from penstock.server.limits import USAGE, RequestUsage
+from penstock.server.limits import CURRENT_USAGE, USAGE, RequestUsage
 from penstock.server.state import STATE, State, state_of
 from penstock.server.telemetry import access_in
 
@@ -64,7 +64,8 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
             scope[CHECK_AGAIN] = partial(_check, scope, permission, resources)
             access_in(scope).caller = caller
     if state.limiter.has_rates and USAGE not in scope:
-        scope[USAGE] = state.limiter.begin(_user_of(scope))
+        usage = scope[USAGE] = state.limiter.begin(_user_of(scope))
+        CURRENT_USAGE.set(usage)
     for resource in resources:
         if not permissions.is_allowed_again(caller, permission, resource):
             break

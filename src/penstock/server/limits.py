@@ -3,8 +3,9 @@
 A caller that has used up a limit is refused with 429; if the hub has used up one of its own, everybody is, with 503.
 Both answers say when to repeat the request. Answers and bodies under way are slowed down instead.
 
-While several callers are busy, each has only a few requests in work at a time, and its others wait for their turn. So a
-caller with a thousand connections leaves others their share.
+While several callers are busy, each has only a few requests in work at a time, of large ones a single one, and its
+others wait for their turn; and its requests may use half of the time of one processor. So neither a caller with a
+thousand connections nor one with large batches or pages keeps others from their share.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from contextvars import ContextVar
 from functools import lru_cache
 from ipaddress import IPv6Address
 from itertools import islice
@@ -28,9 +30,19 @@ BUSY_SECONDS: Final = 5
 PAUSE_SECONDS_MAX: Final = 5.0
 """A piece of an answer waits no longer: consumers are given up after ten seconds."""
 TURNS: Final = 8
-"""While several callers are busy, so many requests of each are in work at a time."""
+"""While several callers are busy, so many requests of each are in work at a time, or one with a large body."""
+LARGE_BYTES: Final = 64 << 10
+"""A body from this size on is large."""
 SHARED_SECONDS: Final = 0.25
-"""Several callers are busy if the caller of a request was another one than that of the request before so lately."""
+"""A caller is busy while it has requests in work, or waiting for their turn, and so long after the last one came."""
+WORK_SHARE: Final = 0.4
+"""While several callers are busy, worker threads use so much processor time per second for each."""
+WORK_BURST_SECONDS: Final = 0.05
+"""A caller that has paused may use at once what its share allows in this time."""
+STORING: Final = 2
+"""To read a large body takes about half of the time that it takes to read it and to store its events."""
+SEND_SECONDS: Final = 1e-9
+"""It takes so long to send one byte."""
 CALLERS_MAX: Final = 10_000
 """The use of so many callers is remembered; more only while they use something."""
 _LOOKED_AT: Final = 64
@@ -111,16 +123,17 @@ def _parse(text: str) -> tuple[str, float]:
 
 
 class TokenBucket:
-    """A rate, of which what is not used can be used within `BURST_SECONDS`.
+    """A rate, of which what is not used can be used later, up to that of some seconds.
 
     It can be overdrawn, since the size of a body is known once it was sent; then it has to fill up again.
     """
 
-    __slots__ = ("_seconds_each", "full_at")
+    __slots__ = ("_burst_seconds", "_seconds_each", "full_at")
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate: float, burst_seconds: float = BURST_SECONDS) -> None:
         """Allow *rate* a second."""
         self._seconds_each = 1 / rate
+        self._burst_seconds = burst_seconds
         self.full_at = -math.inf
         """When it is full again."""
 
@@ -137,20 +150,26 @@ class TokenBucket:
         >>> bucket.seconds_left(now=100.0), bucket.seconds_left(now=103.0)
         (3.0, 0.0)
         """
-        return self.full_at - now - BURST_SECONDS
+        return self.full_at - now - self._burst_seconds
 
 
 class Usage:
     """What one caller uses, or all together."""
 
-    __slots__ = ("bytes_in", "bytes_out", "requests", "streams", "turns", "waiting")
+    __slots__ = ("bytes_in", "bytes_out", "is_busy", "requests", "streams", "timer", "turns", "waiting", "work")
 
     def __init__(self, quota: Quota) -> None:
         self.streams = 0
         self.turns = 0
         """Requests in work."""
-        self.waiting: deque[asyncio.Future[None]] = deque()
-        """Requests that wait until others are done."""
+        self.waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        """Requests that wait until others are done, and how many turns each takes."""
+        self.is_busy = False
+        """Whether requests are in work, or wait for their turn."""
+        self.timer: asyncio.TimerHandle | None = None
+        """Begins those that wait, if no other request of the caller is in work."""
+        self.work = TokenBucket(WORK_SHARE, WORK_BURST_SECONDS)
+        """Processor time that was used while several callers were busy, in seconds."""
         self.requests = TokenBucket(quota.requests)
         self.bytes_in = TokenBucket(quota.bytes_in)
         self.bytes_out = TokenBucket(quota.bytes_out)
@@ -166,6 +185,16 @@ class Usage:
             (self.bytes_out.seconds_left(now), "bytes-out"),
         )
         return name, seconds
+
+
+_LOOK_SECONDS_MIN: Final = 0.001
+
+
+class _Seen(NamedTuple):
+    """A caller, and when its last request came."""
+
+    caller: Usage | None
+    at: float
 
 
 USAGE: Final = "penstock.usage"
@@ -186,7 +215,8 @@ class Limiter:
         """Hold to *limits*; addresses in *proxies* are those of many callers, and have none of their own."""
         self._limits = limits
         self._is_proxy = proxies if callable(proxies) else proxies.__contains__
-        self._monotonic = monotonic
+        self.monotonic = monotonic
+        """The clock, in seconds."""
         self._total = Usage(limits.total)
         self._usages: dict[CallerKey, Usage] = {}
         self._connections: dict[str, int] = {}
@@ -195,9 +225,10 @@ class Limiter:
         self._has_total_rates = limits.total.has_rates
         self.has_rates = limits.caller.has_rates or self._has_total_rates
         """Whether a request has to `begin`, and to take turns with those of other callers."""
-        self._last: Usage | None = None
-        """The caller of the last request."""
-        self._shared_until = -math.inf
+        self._last = self._other = _Seen(None, -math.inf)
+        """The caller of the last request, and the last other caller."""
+        self._busy = 0
+        """The number of callers that have requests in work, or waiting for their turn."""
 
     # Connections.
 
@@ -230,7 +261,7 @@ class Limiter:
             TooManyRequests: the caller has used up a limit.
             HubUnavailable: the hub has.
         """
-        use, now = self.find(caller), self._monotonic()
+        use, now = self.find(caller), self.monotonic()
         if (used_up := use.caller.find_used_up(now)) is not None:
             raise self._refuse(*used_up)
         if self._has_total_rates:
@@ -277,26 +308,67 @@ class Limiter:
 
     # Turns.
 
-    def begin_turn(self, caller: Usage) -> asyncio.Future[None] | None:
-        """Count a request of *caller* as in work; return what it has to await first if it has to wait for its turn."""
-        if caller is not self._last:
-            self._last = caller
-            self._shared_until = self._monotonic() + SHARED_SECONDS
-        if caller.turns < TURNS or self._shared_until < self._monotonic():
-            caller.turns += 1
+    def begin_turn(self, caller: Usage, turns: int) -> asyncio.Future[None] | None:
+        """Count a request of *caller* as in work; return what it has to await first if it has to wait for its turn.
+
+        A request with a large body takes as many *turns* as there are.
+        """
+        now = self.monotonic()
+        if self._last.caller is not caller:
+            self._other = self._last
+        self._last = _Seen(caller, now)
+        if not caller.is_busy:
+            caller.is_busy = True
+            self._busy += 1
+        if not caller.waiting and self._may_begin(caller, turns, now):
+            caller.turns += turns
             return None
         turn = asyncio.get_running_loop().create_future()
-        caller.waiting.append(turn)
+        caller.waiting.append((turn, turns))
+        self._begin_waiting(caller)
         return turn
 
-    def end_turn(self, caller: Usage) -> None:
+    def end_turn(self, caller: Usage, turns: int) -> None:
         """Count a request of *caller* as in work no longer, and begin those whose turn it is."""
-        caller.turns -= 1
-        while caller.waiting and (caller.turns < TURNS or self._shared_until < self._monotonic()):
-            turn = caller.waiting.popleft()
+        caller.turns -= turns
+        self._begin_waiting(caller)
+
+    def is_shared(self, caller: Usage, now: float) -> bool:
+        """Return whether another caller than *caller* is busy, too."""
+        other = self._other if self._last.caller is caller else self._last
+        return self._busy > caller.is_busy or now - other.at < SHARED_SECONDS
+
+    def _may_begin(self, caller: Usage, turns: int, now: float) -> bool:
+        has_turn = not caller.turns or caller.turns + turns <= TURNS
+        return (has_turn and caller.work.full_at <= now + WORK_BURST_SECONDS) or not self.is_shared(caller, now)
+
+    def _begin_waiting(self, caller: Usage) -> None:
+        """Begin the requests of *caller* whose turn it is; if others wait for time alone, look again later."""
+        now = self.monotonic() if caller.waiting else 0.0
+        while caller.waiting and self._may_begin(caller, caller.waiting[0][1], now):
+            turn, turns = caller.waiting.popleft()
             if not turn.done():
-                caller.turns += 1
+                caller.turns += turns
                 turn.set_result(None)
+        if caller.turns:
+            return
+        if not caller.waiting:
+            if caller.is_busy:
+                caller.is_busy = False
+                self._busy -= 1
+        elif caller.timer is None:
+            seconds = min(max(caller.work.seconds_left(now), _LOOK_SECONDS_MIN), SHARED_SECONDS)
+            caller.timer = asyncio.get_running_loop().call_later(seconds, self._look_again, caller)
+
+    def _look_again(self, caller: Usage) -> None:
+        caller.timer = None
+        self._begin_waiting(caller)
+
+    def note_work(self, caller: Usage, seconds: float) -> None:
+        """Count processor time of *caller*, if several callers are busy."""
+        now = self.monotonic()
+        if self.is_shared(caller, now):
+            caller.work.take(seconds, now)
 
     # Bytes.
 
@@ -306,10 +378,15 @@ class Limiter:
 
     def send(self, caller: Usage, size: int) -> float:
         """Count *size* bytes of an answer; return how many seconds the rest of it has to wait."""
-        return self._take(caller.bytes_out, self._total.bytes_out, size)
+        seconds = self._take(caller.bytes_out, self._total.bytes_out, size)
+        now = self.monotonic()
+        if not self.is_shared(caller, now):
+            return seconds
+        caller.work.take(size * SEND_SECONDS, now)
+        return max(seconds, min(caller.work.seconds_left(now), SHARED_SECONDS))
 
     def _take(self, one: TokenBucket, total: TokenBucket, size: int) -> float:
-        now = self._monotonic()
+        now = self.monotonic()
         one.take(size, now)
         seconds = one.seconds_left(now)
         if self._has_total_rates:
@@ -326,38 +403,59 @@ class Limiter:
         return HubUnavailable.of("hub-busy", limit=TOTAL + name, allowed=allowed, retry_after=math.ceil(seconds))
 
 
+CURRENT_USAGE: Final[ContextVar["RequestUsage | None"]] = ContextVar("penstock.usage", default=None)
+"""The use of the request that the running task answers; None: nothing limits it."""
+
+
 class RequestUsage:
     """What one request uses of its caller's limits."""
 
-    __slots__ = ("_is_proxy", "_is_stream", "_limiter", "caller", "has_turn")
+    __slots__ = ("_is_proxy", "_is_stream", "_limiter", "_turns", "caller")
 
     def __init__(self, limiter: Limiter, caller: Usage, *, is_proxy: bool = False) -> None:
         self._limiter = limiter
         self.caller = caller
         self._is_proxy = is_proxy
         self._is_stream = False
-        self.has_turn = False
-        """Whether it is in work, and waits neither for its turn, nor for its client, nor for events."""
+        self._turns = 0
 
-    async def take_turn(self) -> None:
-        """Wait until the request may be worked on; a stream, and a request that has its turn, need not."""
-        if self.has_turn or self._is_stream:
+    @property
+    def has_turn(self) -> bool:
+        """Whether it is in work, and waits neither for its turn, nor for its client, nor for events."""
+        return self._turns > 0
+
+    async def take_turn(self, size: int = 0) -> None:
+        """Wait until the request may be worked on; a stream, and a request that has its turn, need not.
+
+        *size* is that of its body.
+        """
+        if self._turns or self._is_stream:
             return
-        turn = self._limiter.begin_turn(self.caller)
+        turns = 1 if size < LARGE_BYTES else TURNS
+        turn = self._limiter.begin_turn(self.caller, turns)
         if turn is not None:
             try:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
-                    self._limiter.end_turn(self.caller)
+                    self._limiter.end_turn(self.caller, turns)
                 raise
-        self.has_turn = True
+        self._turns = turns
 
     def end_turn(self) -> None:
         """Let another request be worked on, while this one waits for its client or for events, or has ended."""
-        if self.has_turn:
-            self.has_turn = False
-            self._limiter.end_turn(self.caller)
+        if self._turns:
+            turns, self._turns = self._turns, 0
+            self._limiter.end_turn(self.caller, turns)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the time that is used for the request counts: several callers are busy."""
+        return self._limiter.is_shared(self.caller, self._limiter.monotonic())
+
+    def note_work(self, seconds: float) -> None:
+        """Count processor time that a worker thread has used for the request."""
+        self._limiter.note_work(self.caller, seconds * (STORING if self._turns > 1 else 1))
 
     def open_stream(self) -> None:
         """Count the request as a stream until it ends; once, though it be called again.

@@ -8,6 +8,7 @@ before they run.
 import asyncio
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +28,7 @@ from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
 from penstock.hub.log.read import UnsettledError
 from penstock.server.authentication.authentication import Authentication
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
-from penstock.server.limits import Limiter
+from penstock.server.limits import CURRENT_USAGE, Limiter, RequestUsage
 from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.refreshed import Refreshed
 from penstock.wire.query import make_printable
@@ -175,8 +176,11 @@ class State:
         return self._hub
 
     def run(self, function: Callable[[], Result], /) -> Awaitable[Result]:
-        """Run *function* in a worker thread."""
-        return asyncio.get_running_loop().run_in_executor(self._workers, function)
+        """Run *function* in a worker thread, and count the time that it uses for the request that is being answered."""
+        loop, usage = asyncio.get_running_loop(), CURRENT_USAGE.get()
+        if usage is not None and usage.is_measured:
+            return loop.run_in_executor(self._workers, partial(_measure, function, loop, usage))
+        return loop.run_in_executor(self._workers, function)
 
     def wait(self, future: "Future[Result]") -> "asyncio.Future[Result]":
         """Return a future of the running event loop with the result of *future*: see `Results`."""
@@ -302,6 +306,16 @@ class State:
         if self._workers is not None:
             workers, self._workers = self._workers, None
             await asyncio.to_thread(workers.shutdown)
+
+
+def _measure(function: Callable[[], Result], loop: asyncio.AbstractEventLoop, usage: RequestUsage) -> Result:
+    """Return the result of *function*, and note in *usage* what processor time the calling thread has used for it."""
+    started = time.thread_time()
+    try:
+        return function()
+    finally:
+        with suppress(RuntimeError):  # The loop has been closed.
+            loop.call_soon_threadsafe(usage.note_work, time.thread_time() - started)
 
 
 def event_type_of(request: Request) -> str:

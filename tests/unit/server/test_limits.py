@@ -10,9 +10,11 @@ from penstock.errors import HubUnavailable, PenstockError, TooManyRequests
 from penstock.server import limits
 from penstock.server.limits import (
     BURST_SECONDS,
+    LARGE_BYTES,
     PAUSE_SECONDS_MAX,
     SHARED_SECONDS,
     TURNS,
+    WORK_SHARE,
     Limiter,
     Quota,
     UsageLimits,
@@ -199,16 +201,17 @@ def test_default_limits_can_be_lifted() -> None:
 class Crowd:
     """Requests of one caller, each of which is in work until it is told to end."""
 
-    def __init__(self, limited: Limiter, caller: Caller, size: int) -> None:
+    def __init__(self, limited: Limiter, caller: Caller, size: int, body: int = 0) -> None:
         self._requests = [limited.begin(caller) for _ in range(size)]
-        self._turns = [asyncio.ensure_future(each.take_turn()) for each in self._requests]
+        self._turns = [asyncio.ensure_future(each.take_turn(body)) for each in self._requests]
 
     @property
     def in_work(self) -> int:
         return sum(each.has_turn for each in self._requests)
 
-    def end(self, count: int) -> None:
+    def end(self, count: int, worked: float = 0.0) -> None:
         for each in [each for each in self._requests if each.has_turn][:count]:
+            each.note_work(worked)
             each.end()
 
     async def cancel(self) -> None:
@@ -220,7 +223,9 @@ class Crowd:
 @pytest.mark.anyio
 async def test_caller_that_is_alone_waits_for_no_turn(clock: Clock) -> None:
     limited = limiter(clock)
-    Crowd(limited, MODEST, 1).end(1)
+    modest = Crowd(limited, MODEST, 1)
+    await asyncio.sleep(0)
+    modest.end(1)
     clock.now += 2 * SHARED_SECONDS
     first = Crowd(limited, GREEDY, 1)
     await asyncio.sleep(0)
@@ -234,7 +239,7 @@ async def test_caller_that_is_alone_waits_for_no_turn(clock: Clock) -> None:
 @pytest.mark.anyio
 async def test_each_of_two_busy_callers_has_few_requests_in_work(clock: Clock) -> None:
     limited = limiter(clock)
-    greedy, modest = Crowd(limited, GREEDY, 1_000), Crowd(limited, MODEST, 1)
+    modest, greedy = Crowd(limited, MODEST, 1), Crowd(limited, GREEDY, 1_000)
     await asyncio.sleep(0)
     assert (greedy.in_work, modest.in_work) == (TURNS, 1)
 
@@ -246,7 +251,7 @@ async def test_each_of_two_busy_callers_has_few_requests_in_work(clock: Clock) -
 @pytest.mark.anyio
 async def test_all_requests_begin_once_nobody_else_is_busy(clock: Clock) -> None:
     limited = limiter(clock)
-    greedy, modest = Crowd(limited, GREEDY, 1_000), Crowd(limited, MODEST, 1)
+    modest, greedy = Crowd(limited, MODEST, 1), Crowd(limited, GREEDY, 1_000)
     await asyncio.sleep(0)
     modest.end(1)
 
@@ -260,7 +265,7 @@ async def test_all_requests_begin_once_nobody_else_is_busy(clock: Clock) -> None
 @pytest.mark.anyio
 async def test_requests_that_are_cancelled_while_they_wait_keep_no_turn(clock: Clock) -> None:
     limited = limiter(clock)
-    greedy, modest = Crowd(limited, GREEDY, 100), Crowd(limited, MODEST, 1)
+    modest, greedy = Crowd(limited, MODEST, 1), Crowd(limited, GREEDY, 100)
     await asyncio.sleep(0)
 
     greedy.end(2)  # Two others have their turn, and are cancelled before they know.
@@ -271,6 +276,71 @@ async def test_requests_that_are_cancelled_while_they_wait_keep_no_turn(clock: C
     await asyncio.sleep(0)
 
     assert (modest.in_work, later.in_work) == (1, TURNS)
+
+
+@pytest.mark.anyio
+async def test_one_of_two_busy_callers_has_one_large_body_in_work(clock: Clock) -> None:
+    limited = limiter(clock)
+    modest, greedy = Crowd(limited, MODEST, 1), Crowd(limited, GREEDY, 3, LARGE_BYTES)
+    await asyncio.sleep(0)
+    small = Crowd(limited, GREEDY, 10)
+    await asyncio.sleep(0)
+    assert (modest.in_work, greedy.in_work, small.in_work) == (1, 1, 0)
+
+    for left in (1, 1, 0):
+        greedy.end(1)
+        await asyncio.sleep(0)
+        assert greedy.in_work == left
+    assert small.in_work == TURNS
+
+
+@pytest.mark.anyio
+async def test_caller_waits_while_it_has_used_more_than_its_share_of_the_time(clock: Clock) -> None:
+    limited = limiter(clock)
+    modest, greedy = Crowd(limited, MODEST, 1), Crowd(limited, GREEDY, 10)
+    await asyncio.sleep(0)
+
+    clock.now += 10 * SHARED_SECONDS  # The modest caller's request is still in work.
+    greedy.end(1, worked=WORK_SHARE)  # As much as its share of a second.
+    greedy.end(TURNS - 1)
+    await asyncio.sleep(0)
+    assert (modest.in_work, greedy.in_work) == (1, 0)
+
+    clock.now += 0.9
+    await asyncio.sleep(2 * SHARED_SECONDS)
+    assert greedy.in_work == 0
+
+    clock.now += 0.1
+    await asyncio.sleep(2 * SHARED_SECONDS)
+    assert greedy.in_work == 2
+
+
+@pytest.mark.anyio
+async def test_work_of_a_caller_that_is_alone_does_not_count(clock: Clock) -> None:
+    limited = limiter(clock)
+    alone = Crowd(limited, GREEDY, 1)
+    await asyncio.sleep(0)
+    alone.end(1, worked=100.0)
+
+    modest, greedy = Crowd(limited, MODEST, 1), Crowd(limited, GREEDY, TURNS)
+    await asyncio.sleep(0)
+
+    assert (modest.in_work, greedy.in_work) == (1, TURNS)
+
+
+@pytest.mark.anyio
+async def test_answer_waits_while_its_caller_has_used_more_than_its_share(clock: Clock) -> None:
+    limited = limiter(clock)
+    Crowd(limited, MODEST, 1)
+    await asyncio.sleep(0)
+    page = limited.begin(GREEDY)
+    await page.take_turn()
+    page.end_turn()
+
+    assert page.send(1_000) == 0.0
+    page.note_work(WORK_SHARE)
+
+    assert page.send(1_000) == SHARED_SECONDS
 
 
 @pytest.mark.anyio

@@ -198,7 +198,7 @@ async def _receive(request: Request, bytes_max: int) -> list[bytes]:
     except ClientDisconnect:
         raise BadParameter("the body broke off: the connection was lost in its middle", parameter="body") from None
     if usage is not None:
-        await usage.take_turn()
+        await usage.take_turn(size)
     return pieces
 
 
