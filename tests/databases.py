@@ -1,6 +1,7 @@
 """PostgreSQL databases that tests use one after the other: to empty one takes a tenth of what it takes to make one."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing
 from typing import Final
@@ -61,11 +62,8 @@ LARGE: Final = 512 * 1024
 """Of a table, in bytes: who looks at pages does not want to find more of them than that, with rows that are gone."""
 
 
-class Databases:
-    """Lends databases of a cluster, each as a hub has migrated it, and empties them when they come back.
-
-    One that has come to be of another shape meanwhile is dropped.
-    """
+class _LentDatabases(ABC):
+    """Lends databases of a cluster, and empties them when they come back; one that cannot be emptied is dropped."""
 
     def __init__(self, cluster: PostgresCluster) -> None:
         self._cluster = cluster
@@ -77,59 +75,79 @@ class Databases:
         if self._idle:
             return self._idle.pop()
         url = self._cluster.create_database()
-        with closing(open_store(url)) as store:
-            store.migrate()
-        with psycopg.connect(url, autocommit=True) as connection:
-            self._shapes[url] = _shape(connection)
+        self._fill(url)
         return url
 
     def take_back(self, url: str) -> None:
         """Empty the database, or drop it."""
-        shape = self._shapes[url]
-        if self._emptied(url, shape):
-            self._idle.append(url)
-        else:
-            del self._shapes[url]
-            self._cluster.drop_database(url)
-
-    def _emptied(self, url: str, shape: str) -> bool:
         try:
             with psycopg.connect(url, autocommit=True) as connection:
                 _cut_off(connection)
-                if _shape(connection) != shape:
-                    return False
-                return _has_emptied(connection)
-        except psycopg.Error:  # Its tables are not there any more, or it is not.
-            return False
-
-
-class EmptyDatabases:
-    """Lends empty databases of a cluster, and empties them when they come back.
-
-    `CREATE DATABASE` and `DROP DATABASE` take ten times as long. A database in which more than the schema `public`
-    has changed is dropped.
-    """
-
-    def __init__(self, cluster: PostgresCluster) -> None:
-        self._cluster = cluster
-        self._idle: list[str] = []
-
-    def lend(self) -> str:
-        """Return the URL of a database."""
-        return self._idle.pop() if self._idle else self._cluster.create_database()
-
-    def take_back(self, url: str) -> None:
-        """Empty the database, or drop it."""
-        if _has_new_public_schema(url):
+                is_empty = self._has_emptied(url, connection)
+        except psycopg.Error:  # Its tables are not there any more, or it is not, or it is in use.
+            is_empty = False
+        if is_empty:
             self._idle.append(url)
         else:
+            self._shapes.pop(url, None)
             self._cluster.drop_database(url)
 
+    @abstractmethod
+    def _fill(self, url: str) -> None:
+        """Make a new database what tests want."""
 
-class MessageDatabases:
-    """Lends databases with an empty MessageDB, and empties them when they come back.
+    @abstractmethod
+    def _has_emptied(self, url: str, connection: psycopg.Connection) -> bool:
+        """Make a database what it was when it was new; return whether that is so."""
 
-    One whose tables have changed or moved is dropped.
+
+class Databases(_LentDatabases):
+    """Databases as a hub has migrated them. One that has come to be of another shape meanwhile is dropped."""
+
+    def _fill(self, url: str) -> None:
+        with closing(open_store(url)) as store:
+            store.migrate()
+        with psycopg.connect(url, autocommit=True) as connection:
+            self._shapes[url] = _found(connection, SHAPE)
+
+    def _has_emptied(self, url: str, connection: psycopg.Connection) -> bool:
+        """Empty it, unless it has become large; TRUNCATE takes longer, for it writes anew all that refers to it."""
+        if _found(connection, SHAPE) != self._shapes[url]:
+            return False
+        written: dict[str, int] = dict(connection.execute(WRITTEN).fetchall())
+        if max(written.values(), default=0) > LARGE:
+            return False
+        counted = [name for (name,) in connection.execute(COUNTED)]
+        emptying = [f"DELETE FROM {name}" for name in written] + [f"ALTER SEQUENCE {name} RESTART" for name in counted]
+        with connection.transaction():
+            connection.execute("SET LOCAL session_replication_role = replica")  # So the order does not matter.
+            connection.execute("; ".join([*emptying, "INSERT INTO penstock_epoch VALUES ('', 0)"]))  # As the migration.
+        return True
+
+
+class EmptyDatabases(_LentDatabases):
+    """Empty databases. One in which more than the schema `public` has changed is dropped.
+
+    `CREATE DATABASE` and `DROP DATABASE` take ten times as long.
+    """
+
+    def _fill(self, url: str) -> None:
+        pass
+
+    def _has_emptied(self, url: str, connection: psycopg.Connection) -> bool:  # noqa: ARG002 - It has one shape.
+        found = connection.execute(PUBLIC).fetchone()
+        if found is None or connection.execute(SPECIAL).fetchone() is not None:
+            return False
+        owner, grants = found
+        with connection.transaction():
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute(f"CREATE SCHEMA public AUTHORIZATION {owner}")
+            connection.execute("GRANT USAGE ON SCHEMA public TO PUBLIC")
+            return connection.execute(PUBLIC).fetchone() == (owner, grants)
+
+
+class MessageDatabases(_LentDatabases):
+    """Databases with an empty MessageDB. One whose tables have changed or moved is dropped.
 
     Args:
         cluster: Where they are.
@@ -137,55 +155,19 @@ class MessageDatabases:
     """
 
     def __init__(self, cluster: PostgresCluster, install: Callable[[str], None]) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._install = install
-        self._idle: list[str] = []
-        self._shapes: dict[str, str] = {}
 
-    def lend(self) -> str:
-        """Return the URL of a database."""
-        if self._idle:
-            return self._idle.pop()
-        url = self._cluster.create_database()
+    def _fill(self, url: str) -> None:
         self._install(url)
         with psycopg.connect(url) as connection:
             self._shapes[url] = _found(connection, MESSAGE_SHAPE)
-        return url
 
-    def take_back(self, url: str) -> None:
-        """Empty the database, or drop it."""
-        if self._has_emptied(url):
-            self._idle.append(url)
-        else:
-            self._cluster.drop_database(url)
-
-    def _has_emptied(self, url: str) -> bool:
-        try:
-            with psycopg.connect(url, autocommit=True) as connection:
-                _cut_off(connection)
-                if _found(connection, MESSAGE_SHAPE) != self._shapes[url]:
-                    return False
-                connection.execute("TRUNCATE message_store.messages RESTART IDENTITY")
-                return True
-        except psycopg.Error:
+    def _has_emptied(self, url: str, connection: psycopg.Connection) -> bool:
+        if _found(connection, MESSAGE_SHAPE) != self._shapes[url]:
             return False
-
-
-def _has_new_public_schema(url: str) -> bool:
-    try:
-        with psycopg.connect(url, autocommit=True) as connection:
-            _cut_off(connection)
-            found = connection.execute(PUBLIC).fetchone()
-            if found is None or connection.execute(SPECIAL).fetchone() is not None:
-                return False
-            owner, grants = found
-            with connection.transaction():
-                connection.execute("DROP SCHEMA public CASCADE")
-                connection.execute(f"CREATE SCHEMA public AUTHORIZATION {owner}")
-                connection.execute("GRANT USAGE ON SCHEMA public TO PUBLIC")
-                return connection.execute(PUBLIC).fetchone() == (owner, grants)
-    except psycopg.Error:  # It is not there any more, or in use.
-        return False
+        connection.execute("TRUNCATE message_store.messages RESTART IDENTITY")
+        return True
 
 
 def _cut_off(connection: psycopg.Connection) -> None:
@@ -195,23 +177,6 @@ def _cut_off(connection: psycopg.Connection) -> None:
         time.sleep(0.002)
 
 
-def _shape(connection: psycopg.Connection) -> str:
-    return _found(connection, SHAPE)
-
-
 def _found(connection: psycopg.Connection, query: str) -> str:
     ((found,),) = connection.execute(query)
     return str(found)
-
-
-def _has_emptied(connection: psycopg.Connection) -> bool:
-    """Empty it, unless it has become large; TRUNCATE takes longer, for it writes anew all that refers to it."""
-    written: dict[str, int] = dict(connection.execute(WRITTEN).fetchall())
-    if max(written.values(), default=0) > LARGE:
-        return False
-    counted = [name for (name,) in connection.execute(COUNTED)]
-    emptying = [f"DELETE FROM {name}" for name in written] + [f"ALTER SEQUENCE {name} RESTART" for name in counted]
-    with connection.transaction():
-        connection.execute("SET LOCAL session_replication_role = replica")  # So the order does not matter.
-        connection.execute("; ".join([*emptying, "INSERT INTO penstock_epoch VALUES ('', 0)"]))  # As the migration.
-    return True
