@@ -14,6 +14,7 @@ from penstock.core.access import Caller, Sender
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, PenstockError
 from penstock.storage import Store, open_store
 
+DENIED: Final = "Name a role in --database that may do this, or grant it the right."
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
 
 
@@ -45,8 +46,11 @@ def opened(url: str, *, create: bool = False) -> Iterator[Store]:
 
 
 @contextmanager
-def explained(url: str, *, create: bool = False) -> Iterator[None]:
-    """Say in one sentence, as `opened` does, what prevents the block from opening and using the database at *url*."""
+def explained(url: str, *, create: bool = False, denied: str = DENIED) -> Iterator[None]:
+    """Say in one sentence, as `opened` does, what prevents the block from opening and using the database at *url*.
+
+    *denied* is what to do if the role may not do it.
+    """
     if (file := file_of(url)) is not None:
         _check_file(file, create=create)
     with _attempts() as attempts:
@@ -60,7 +64,7 @@ def explained(url: str, *, create: bool = False) -> Iterator[None]:
             if type(cause).__name__ == "PoolTimeout":  # It says only that it gave up.
                 reason = attempts.reason or reason
             detail = DatabaseUnavailable(reason=f"{shown(url)}: {_one_line(reason)}").detail
-            raise CommandFailure(detail, _advice(cause)) from error
+            raise CommandFailure(detail, _advice(cause, denied)) from error
         except DatabaseUnsuitable as error:
             migrate = "Run `penstock migrate` with the same --database."
             raise CommandFailure(error.detail, migrate if error.code == "schema-missing" else error.hint) from error
@@ -69,7 +73,9 @@ def explained(url: str, *, create: bool = False) -> Iterator[None]:
         except Exception as error:
             if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _DRIVERS:
                 raise
-            raise CommandFailure(f"{shown(url)} cannot be used: {_one_line(str(error))}", _advice(error)) from error
+            raise CommandFailure(
+                f"{shown(url)} cannot be used: {_one_line(str(error))}", _advice(error, denied)
+            ) from error
 
 
 def is_new(url: str) -> bool:
@@ -110,7 +116,7 @@ def _is_missing(file: Path) -> bool:
     return False
 
 
-def _advice(cause: BaseException) -> str:
+def _advice(cause: BaseException, denied: str) -> str:
     """Return what to do about *cause*: the driver's own error."""
     name = getattr(cause, "sqlite_errorname", None) or ""
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -120,7 +126,7 @@ def _advice(cause: BaseException) -> str:
     if name == "SQLITE_NOTADB":
         return "Correct --database; if the file was a database, put a backup back."
     if type(cause).__name__ == "InsufficientPrivilege":
-        return "Name a role in --database that may do this, or grant it the right."
+        return denied
     return "Check --database, and that the database runs."
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 SWITCH_SECONDS: Final = 0.0005
 """A thread that waits for the interpreter gets it after this time. The committer waits for it a dozen times a
 transaction, while the event loop is busy with the next requests; Python's 5 ms would add up."""
+MIGRATE_BEFORE: Final = (
+    "Run `penstock migrate` as a role that owns the tables, then serve with --no-migrate. Or name such a role "
+    "in --database."
+)
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "text", "json"]
 AccessLog = Annotated[
@@ -265,12 +269,12 @@ def start(database: str, *, migrate: bool, limits: "Limits", producer_ttl: float
     Raises:
         CommandFailure: see `penstock.cli.database.opened`.
     """
-    from penstock.cli.database import explained
+    from penstock.cli.database import DENIED, explained
     from penstock.hub.hub import Hub
     from penstock.hub.producers.producers import Expiry
     from penstock.storage import open_store
 
-    with explained(database, create=migrate):
+    with explained(database, create=migrate, denied=MIGRATE_BEFORE if migrate else DENIED):
         hub = Hub(open_store(database), limits=limits, expiry=Expiry(round(producer_ttl)))
         try:
             if migrate:
