@@ -258,6 +258,7 @@ CURSORS: list[tuple[Any, int, str]] = [
     ([{"partition": "0", "offset": "x"}], 412, ""),
     ([{"partition": "0", "offset": offset(2)}], 412, ""),
     ([{"partition": "0", "offset": "001-0002-000000000000000000"}], 412, ""),
+    ([{"partition": "0", "offset": "BEGIN"}] * 2, 412, "has more than one cursor"),
 ]
 
 

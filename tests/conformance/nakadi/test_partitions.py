@@ -77,8 +77,9 @@ def test_unknown_partition_is_answered_404_and_422_with_an_offset(created: Event
     for partition in ("2", "-1", "00", "x", "99999"):
         problem(created.get(f"/partitions/{partition}"), 404)
         problem(created.get(f"/partitions/{partition}", consumed_offset=BEGIN), 422)
-    for path in ("/partitions", "/partitions/0"):
-        problem(EventType(created.http, "nowhere").get(path), 404)
+    for name in ("nowhere", "a b"):
+        for path in ("/partitions", "/partitions/0"):
+            problem(EventType(created.http, name).get(path), 404)
 
 
 def test_partitions_with_a_cursor_are_listed_after_the_others(nakadi: Nakadi) -> None:
