@@ -11,8 +11,7 @@ import pytest
 
 from penstock.client import AsyncFeed, Feed
 from penstock.core.log.cursor import LAST
-from penstock.errors import BadParameter, EventUnusable, ServerError
-from tests.failing import has_code
+from penstock.errors import BadParameter, ServerError
 from tests.unit.client.handler import Body, Handlers, json, lines, streamed
 from tests.unit.client.kinds import Kind, close, first, opened, rest, result
 
@@ -69,21 +68,6 @@ async def test_feed_with_a_type_decodes_events_in_every_way_to_read(kind: Kind) 
     pages.append(await result(feed(kind, Handlers(DISCOVERY, lines(*EVENT)), type=Numbered).read({0: "_first"})))
 
     assert [event.data for page in pages for event in page.events] == [Numbered(1)] * 4
-
-
-async def test_event_that_does_not_fit_the_type_raises_only_where_it_is_used(kind: Kind) -> None:
-    wrong = '{"partition":0,"data":{"n":"one"}}'
-    async with opened(feed(kind, Handlers(lines(wrong, *EVENT)), type=Numbered, **V1).follow()) as pages:
-        page = await first(pages)
-        with pytest.raises(
-            EventUnusable,
-            check=has_code("event-unfit"),
-            match="event 1 after cursor '_first' in partition 0 of http://s/feed is no Num",
-        ):
-            page.events[0].data  # noqa: B018 - it is decoded now
-        assert page.events[1].data == Numbered(1)
-        assert page.cursors == {0: "a"}
-        assert (await first(pages)).since == {0: "a"}
 
 
 async def test_following_waits_ten_seconds_a_request_by_default(kind: Kind) -> None:
