@@ -31,17 +31,13 @@ def test_help_imports_no_heavy_library() -> None:
     assert not imported & {"starlette", "uvicorn", "pyarrow", "httpx2", "psycopg", "pyspark", "rich"}
 
 
-def test_version_is_printed(penstock: Command) -> None:
+def test_version_is_printed_and_no_command_prints_usage(penstock: Command) -> None:
+    nothing = penstock()
+
     assert penstock("version").out.startswith("penstock ")
     assert penstock("--version").out == penstock("version").out
     assert penstock("version", "-o", "json").json.keys() == {"penstock", "python", "sqlite"}
-
-
-def test_no_command_prints_usage(penstock: Command) -> None:
-    shown = penstock()
-
-    assert shown.status == 2
-    assert "Usage" in shown.out + shown.err
+    assert (nothing.status, "Usage" in nothing.out + nothing.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -50,19 +50,14 @@ def test_tail_prints_the_events_that_the_options_select(
     assert numbers(at_hub, events, *options.split()) == expected
 
 
-def test_tail_ends_after_count_and_reads_one_partition(at_hub: Command, events: str) -> None:
+def test_tail_ends_after_count_and_prints_one_partition_key_and_event_for_people(at_hub: Command, events: str) -> None:
     first = ("--from", "first", "--no-follow")
     by_partition = [numbers(at_hub, events, *first, "--partition", number) for number in range(4)]
+    shown = at_hub("tail", events, "--from", "first", "--key", "a", "--count", 1)
 
     assert len(numbers(at_hub, events, "--from", "first", "--count", 3)) == 3
     assert sorted(filter(None, by_partition)) == [EVEN, ODD]
-
-
-def test_tail_prints_partition_key_and_event_for_people(at_hub: Command, events: str) -> None:
-    shown = at_hub("tail", events, "--from", "first", "--key", "a", "--count", 1)
-
-    assert shown.status == 0
-    assert shown.out == '  1  a  {"n": 0}\n'
+    assert (shown.status, shown.out) == (0, '  1  a  {"n": 0}\n')
     assert "ce_source" in at_hub("tail", events, "--from", "first", "--count", 1, "--headers").out
 
 

@@ -14,7 +14,7 @@ from penstock.errors import BadParameter, ProducerStateExpired
 from tests.unit.client.play import shown_producer
 
 
-def test_stream_asks_for_a_window_of_ten_batches_by_default() -> None:
+def test_stream_asks_for_a_window_of_ten_batches_or_for_the_options_that_are_given() -> None:
     assert StreamParameters().members() == {
         "batch_limit": 100,
         "batch_flush_timeout": 1,
@@ -22,8 +22,6 @@ def test_stream_asks_for_a_window_of_ten_batches_by_default() -> None:
         "commit_timeout": 60,
     }
 
-
-def test_stream_asks_for_the_options_that_are_given() -> None:
     given: Any = {
         "batch_limit": 5,
         "batch_flush_timeout": 2,
@@ -86,13 +84,11 @@ def test_consumer_with_a_wrong_argument_is_refused_before_it_reads(name: str, va
         AsyncClient("http://localhost:1").consumer(**{"subscription": "s", "handler": handle, name: other_kind})
 
 
-def test_producer_state_is_shown_as_properties() -> None:
+def test_producer_state_is_shown_as_properties_until_it_expires() -> None:
     state = shown_producer(partition=2, epoch=5, last_published_sequence=6, next_sequence=7, last_offset=99)
 
     assert properties_of(state) == PublishingProperties(2, "g", 5, 6, 7, 99)
 
-
-def test_expired_producer_state_has_no_properties() -> None:
     with pytest.raises(ProducerStateExpired) as refused:
         properties_of(shown_producer(partition=2, epoch=5, next_sequence=None, expired=True))
 

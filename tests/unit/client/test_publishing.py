@@ -166,15 +166,13 @@ def test_batch_that_may_be_stored_is_not_repeated(failure: Reply | PenstockError
     assert script.pauses == []
 
 
-def test_publishing_gives_up_when_patience_ends() -> None:
+def test_publishing_gives_up_when_patience_ends_or_a_pause_would_outlast_it() -> None:
     script = Script(category(), *[AWAY] * 1000)
 
     with pytest.raises(Unreachable):
         publish(script, {}, publishing=publisher(script, retry_timeout=5))
     assert sum(script.seconds) <= 5
 
-
-def test_retry_after_beyond_patience_is_not_waited_for() -> None:
     script = Script(category(), problem(503, "unavailable", retry_after=3600))
 
     with pytest.raises(Unavailable):
@@ -292,14 +290,12 @@ def test_progress_is_called_after_each_batch() -> None:
     assert calls[-1] == done
 
 
-def test_publishing_no_events_sends_no_batch() -> None:
+def test_publishing_no_events_sends_no_batch_and_an_unknown_event_type_is_raised() -> None:
     script = Script(category())
 
     assert publish(script, []) == Published()
     assert len(script.requests) == 1
 
-
-def test_unknown_event_type_is_raised() -> None:
     with pytest.raises(EventTypeNotFound):
         publish(Script(problem(404, "event-type-not-found", event_type="order.placed")), {})
 

@@ -201,7 +201,7 @@ def test_unwanted_stream_hands_on_nothing_more(lost: PenstockError | None) -> No
     assert next(exchange).method == "POST", "without a pause"
 
 
-def test_batches_are_committed_by_stream() -> None:
+def test_batches_are_committed_by_stream_and_again_while_patience_lasts() -> None:
     script = Script(Reply(204), Reply(200, b'{"items":[]}'))
 
     script.play(streaming_of(script).commit([batch(last=1), batch(last=2), batch("s2", 1)]))
@@ -213,8 +213,6 @@ def test_batches_are_committed_by_stream() -> None:
         ["0"],
     ]
 
-
-def test_commit_is_retried_while_patience_lasts() -> None:
     script = Script(LOST, Reply(503), Reply(204))
     script.play(streaming_of(script, retry_timeout=5.0).commit([batch()]))
     assert len(script.requests) == 3

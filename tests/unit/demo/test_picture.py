@@ -8,12 +8,10 @@ LATE = Delay("BB", "Late Lines", 1, flights=4, cancelled=1, departure_delay=30.0
 GONE = Delay("CC", "Gone", 12, flights=3, cancelled=3, departure_delay=None, late_share=None)
 
 
-def test_mean_is_weighted_by_departed_flights() -> None:
+def test_carriers_are_ordered_by_mean_delay_weighted_by_departed_flights() -> None:
     assert mean([EARLY, LATE]) == (10 * -2.0 + 3 * 30.0) / 13
     assert mean([GONE]) == 0.0
 
-
-def test_carriers_are_ordered_by_mean_delay() -> None:
     assert [carrier for carrier, _ in by_lateness([EARLY, GONE, LATE])] == ["BB", "CC", "AA"]
 
 

@@ -42,12 +42,6 @@ def test_invalid_event_is_refused(event: Any, reason: str) -> None:
         check([event])
 
 
-def test_time_with_seconds_in_its_zone_offset_goes_into_the_outbox_in_utc() -> None:
-    at = dt.datetime(1930, 1, 1, 12, tzinfo=dt.timezone(dt.timedelta(minutes=19, seconds=32)))
-
-    assert datas(check([{"at": at}]).events) == ['{"at":"1930-01-01T11:40:28Z"}']
-
-
 def test_invalid_event_of_many_is_named_by_its_index() -> None:
     with pytest.raises(InvalidEvent, match=r"^event 1: not valid JSON") as caught:
         check([b"{}", b"{", b"["])
@@ -56,11 +50,15 @@ def test_invalid_event_of_many_is_named_by_its_index() -> None:
     assert "line" not in caught.value.fields
 
 
-def test_event_is_stored_in_one_line() -> None:
+def test_event_is_stored_in_one_line_and_times_in_utc() -> None:
     assert datas(check([b'{\r\n  "a": 1\n}\n']).events) == ['{  "a": 1}']
 
+    at = dt.datetime(1930, 1, 1, 12, tzinfo=dt.timezone(dt.timedelta(minutes=19, seconds=32)))
 
-def test_event_of_the_largest_size_is_taken_and_a_larger_one_is_refused() -> None:
+    assert datas(check([{"at": at}]).events) == ['{"at":"1930-01-01T11:40:28Z"}']
+
+
+def test_largest_event_is_taken_and_a_larger_one_is_refused_also_with_its_metadata() -> None:
     largest = b'{"a":"' + b"x" * (EVENT_BYTES_MAX - 8) + b'"}'
 
     check([largest])
@@ -69,8 +67,6 @@ def test_event_of_the_largest_size_is_taken_and_a_larger_one_is_refused() -> Non
 
     assert caught.value.fields == {"index": 0, "size": 999_001, "limit": 999_000}
 
-
-def test_event_that_is_too_large_with_metadata_is_refused() -> None:
     entries = check([b'{"a":"' + b"x" * (EVENT_BYTES_MAX - 8) + b'"}'])
 
     assert prepare_rows(known(), entries) == entries.events
@@ -78,15 +74,13 @@ def test_event_that_is_too_large_with_metadata_is_refused() -> None:
         prepare_rows(known(category="business"), entries)
 
 
-def test_metadata_is_checked_by_category() -> None:
+def test_metadata_is_checked_by_category_and_left_alone_where_it_is_whole() -> None:
     entries = check([b"{}", b'{"metadata":7}'])
 
     assert prepare_rows(known(), entries) == entries.events
     with pytest.raises(InvalidEvent, match="event 1: its metadata is not an object"):
         prepare_rows(known(category="business"), entries)
 
-
-def test_event_with_all_metadata_is_unchanged() -> None:
     metadata = '{"eid": "4ae5011e-eb01-11e5-8b4a-1c6f65464fc6", "occurred_at": "2026-11-20T10:00:00Z"}'
     entries = check([f'{{ "metadata": {metadata} }}'])
 

@@ -155,12 +155,17 @@ def test_request_of_zeroeventhub_has_defaults() -> None:
     assert read("n=4&cursorset=a&resume=3,0,3").resume == (0, 3)
 
 
-def test_page_size_hint_is_limited() -> None:
+def test_partition_count_and_page_size_hint_are_limited() -> None:
     rows: list[tuple[str, int]] = [
         ("0", 0), ("1", 1), ("100000", 100_000), ("100001", PAGE_SIZE_MAX), ("9" * 18, PAGE_SIZE_MAX),
     ]  # fmt: skip
     for hint, size in rows:
         assert page_size(query(f"pagesizehint={hint}")) == size
+
+    for n in [0, 32_769, 10**18 - 1]:
+        with pytest.raises(BadPartitionCount) as refused:
+            read(f"n={n}")
+        assert refused.value.n == n
 
 
 @pytest.mark.parametrize(
@@ -180,13 +185,6 @@ def test_partition_count_that_is_no_number_is_named_with_its_value(text: str, n:
     with pytest.raises(BadParameter) as refused:
         read(text)
     assert (refused.value.parameter, refused.value.value) == ("n", n)
-
-
-def test_impossible_partition_count_is_refused_before_anything_else() -> None:
-    for n in [0, 32_769, 10**18 - 1]:
-        with pytest.raises(BadPartitionCount) as refused:
-            read(f"n={n}")
-        assert refused.value.n == n
 
 
 @pytest.mark.parametrize(
@@ -400,7 +398,7 @@ def test_wrong_reset_is_refused_with_the_members_allowed() -> None:
         assert "dry_run" in refused.value.allowed
 
 
-def test_groups_are_listed_by_kind_and_from_a_name_on() -> None:
+def test_groups_are_listed_by_kind_and_from_a_name_on_and_shown_without_unknown_members() -> None:
     assert (parse_kind(query("")), parse_after(query(""))) == (None, "")
     assert (parse_kind(query("kind=spark")), parse_after(query("after=a%2Fb"))) == ("spark", "a/b")
     with pytest.raises(BadParameter, match="cursorset, subscription, processor, spark"):
@@ -408,8 +406,6 @@ def test_groups_are_listed_by_kind_and_from_a_name_on() -> None:
     with pytest.raises(BadParameter):
         parse_after(query("after=gr%C3%BCn"))
 
-
-def test_group_is_shown_without_unknown_members() -> None:
     members = {"name": "a", "kind": "b", "event_types": ["c"], "gap": 7, "lag_seconds": 1}
     group = ConsumerGroup(name="a", kind="b", event_types=["c"], gap=7, lag_seconds=1)
 

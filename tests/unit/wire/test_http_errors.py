@@ -261,15 +261,18 @@ def test_problem_of_penstock_becomes_its_error() -> None:
     assert isinstance(other, ServerError)
 
 
-def test_other_answer_shows_its_status_address_and_beginning() -> None:
+def test_other_answer_and_that_of_a_proxy_show_their_status_address_and_beginning() -> None:
     error = error_of(answer(502, b"Bad Gateway" + b"!" * 9999))
 
     assert isinstance(error, ServerError)
     assert str(error).startswith("http://s/feed answered 502: Bad Gateway!")
     assert len(str(error)) < 600
 
+    for status in [400, 401, 403, 407, 413, 429, 500, 502, 503]:
+        assert type(error_of(answer(status, b"<html>"))) is ServerError
 
-def test_answer_that_no_hub_gives_is_a_wrong_address() -> None:
+
+def test_answer_that_no_hub_gives_is_a_wrong_address_of_a_hub_or_feed_or_a_redirect() -> None:
     for status in [200, 204, 301, 404, 405, 501]:
         error = error_of(answer(status, b"<html>welcome</html>", content_type="text/html"))
 
@@ -279,15 +282,8 @@ def test_answer_that_no_hub_gives_is_a_wrong_address() -> None:
         )
         assert "scheme, host, port and path" in str(error)
 
-
-def test_wrong_address_names_the_feed_or_the_target_of_a_redirect() -> None:
     assert error_of(answer(404, b""), FEED).detail.startswith("no feed answers at http://s/feed")
     assert "go to https://hub" in str(error_of(answer(307, b"", location="https://hub")))
-
-
-def test_answer_of_a_proxy_is_no_wrong_address() -> None:
-    for status in [400, 401, 403, 407, 413, 429, 500, 502, 503]:
-        assert type(error_of(answer(status, b"<html>"))) is ServerError
 
 
 # Trying again.
@@ -334,7 +330,7 @@ def test_request_is_repeated_if_it_can_pass_and_a_write_only_if_nothing_was_done
 LONGEST_SECONDS = 30.0
 
 
-def test_delays_double_up_to_a_maximum_and_are_shortened_by_chance() -> None:
+def test_delays_double_up_to_a_maximum_are_shortened_by_chance_and_no_shorter_than_asked_for() -> None:
     backoff = RetryBackoff(LONGEST_SECONDS, chance=lambda: 0.0)
 
     delays = [backoff.delay(BUSY) for _ in range(12)]
@@ -347,8 +343,6 @@ def test_delays_double_up_to_a_maximum_and_are_shortened_by_chance() -> None:
     assert backoff.delay(BUSY) == 0.1
     assert RetryBackoff(LONGEST_SECONDS, chance=lambda: 1.0).delay(BUSY) == 0.05
 
-
-def test_delay_is_longer_than_the_time_that_a_server_asks_for() -> None:
     backoff = RetryBackoff(LONGEST_SECONDS, chance=lambda: 1.0)
 
     delays = [backoff.delay(Unavailable(reason="busy", retry_after=60)) for _ in range(10)]
@@ -369,15 +363,13 @@ def attempt(script: Script, *errors: PenstockError, timeout: float = 30, **how: 
     return script.play(retry_until(exchange, lambda error: error.retryable, timeout, script.clock, **how))
 
 
-def test_exchange_is_repeated_until_it_passes() -> None:
+def test_exchange_is_repeated_until_it_passes_the_retry_timeout_or_the_last_attempt() -> None:
     script = Script()
 
     assert attempt(script, BUSY, BUSY) == "done"
     assert len(script.pauses) == 2
     assert script.pauses[0].because is BUSY
 
-
-def test_exchange_is_repeated_until_the_retry_timeout_or_the_last_attempt() -> None:
     script, limited = Script(), Script()
 
     with pytest.raises(Unavailable):

@@ -156,7 +156,7 @@ NO_LISTS = ["", "x", "{", "[", "{}", "7", "null", '"x"', "[1]", '[{"partition":{
 NO_LISTS += ['[{"partition":"\\ud800"}]', '[{"partition":true}]', "[] []", "[" * 9999]
 
 
-def test_header_is_a_list_of_cursors_with_any_other_members() -> None:
+def test_header_is_a_list_of_cursors_with_any_other_members_and_nothing_else() -> None:
     found = parse_header('[{"partition":"0","offset":"BEGIN","x":1}, {"partition":1,"offset":7}]')
     assert [(each.partition, each.offset) for each in found] == [("0", "BEGIN"), (1, 7)]
     assert parse_header(" [] ") == []
@@ -164,8 +164,6 @@ def test_header_is_a_list_of_cursors_with_any_other_members() -> None:
         parse_header('[{"partition":"0","offset":"BEGIN"},null]')
     assert refused.value.detail == 'Field "[1]" may not be null'
 
-
-def test_header_other_than_a_list_of_cursors_is_refused() -> None:
     for text in NO_LISTS:
         with pytest.raises(BadParameter) as refused:
             parse_header(text)
@@ -241,13 +239,11 @@ SHIFTS: list[tuple[str, int | None, int]] = [
 ]  # fmt: skip
 
 
-def test_cursor_is_shifted_within_all_possible_offsets() -> None:
+def test_cursor_is_shifted_only_to_possible_offsets() -> None:
     for offset, shift, found in SHIFTS:
         given = GivenShift("0", offset, shift)
         assert shift_cursor(given, EXTENTS, "[0]") == {"partition": "0", "offset": offset_text(1, found)}
 
-
-def test_shift_to_an_impossible_offset_is_refused() -> None:
     rows: list[tuple[str, int]] = [("-1", -1), ("7", -9), ("1", OFFSET_MAX), ("0", -(2**63)), ("0", 2**63 - 1)]
     for offset, shift in rows:
         with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
@@ -255,7 +251,7 @@ def test_shift_to_an_impossible_offset_is_refused() -> None:
         assert refused.value.reason == f"{shift} events from it there is no offset"
 
 
-def test_time_with_a_zone_is_parsed() -> None:
+def test_time_is_parsed_only_with_a_zone() -> None:
     rows: list[tuple[str, int]] = [
         ("1970-01-01T00:00:00Z", 0), ("1970-01-01T00:00:01.000001Z", 1_000_001), ("1970-01-01T01:00:00%2B01:00", 0),
         ("1969-12-31T23:59:59.5Z", -500_000), ("2026-11-20T10:00:00-05:30", 1_795_188_600_000_000),
@@ -265,8 +261,6 @@ def test_time_with_a_zone_is_parsed() -> None:
     for text, at in rows:
         assert parse_at(Query(f"at={text}".encode())) == at
 
-
-def test_other_text_is_no_time() -> None:
     rows: list[str] = [
         "", "at=", "at=7", "at=2026-11-20", "at=2026-11-20T10:00:00", "at=2026-11-20T10:00:00+01:00", "at=%FF", "at=x",
     ]  # fmt: skip
@@ -279,7 +273,7 @@ def test_other_text_is_no_time() -> None:
 # Partitions and event types.
 
 
-def test_partition_shows_its_first_and_last_offset_and_the_unconsumed_events() -> None:
+def test_partition_and_event_type_are_shown_with_the_members_of_the_store() -> None:
     available = {"oldest_available_offset": OLDEST, "newest_available_offset": NEWEST}
     assert partition_extent_object(EXTENTS[0], 0) == {"partition": "0"} | available
     assert partition_extent_object(EXTENTS[0], 0, 40)["unconsumed_events"] == 2
@@ -287,8 +281,6 @@ def test_partition_shows_its_first_and_last_offset_and_the_unconsumed_events() -
     assert partition_object(1, 7, 5, 42).items() >= ({"partition": "7"} | available).items()
     assert partition_object(1, 7, 0, 0)["newest_available_offset"] == "001-0001--1"
 
-
-def test_event_type_is_shown_as_defined_with_the_members_of_the_store() -> None:
     given = {"name": "n", "x": 1, "labels": {"a": "b"}}
 
     shown = event_type_object(given, partition_count=4, created_at="then", updated_at="now")

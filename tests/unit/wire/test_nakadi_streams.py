@@ -140,12 +140,10 @@ def test_query_and_body_have_the_same_parameters() -> None:
     assert (rules.timespan_seconds, rules.timeout, rules.keep_alive_limit, rules.commit_timeout) == (5, 4, 3, 2)
 
 
-def test_body_may_be_empty() -> None:
+def test_body_may_be_empty_and_has_numbers_that_can_be_read() -> None:
     for body in (b"", b" \n", b"{}", b'{"partitions":[]}', b'{"partitions":null,"x":1}'):
         assert check_stream_parameters(parse_stream_body(body), PENSTOCK).wants == ()
 
-
-def test_number_that_cannot_be_read_is_refused() -> None:
     for text in NO_NUMBERS:
         with pytest.raises(BadParameter) as refused:
             parse_stream_query(Query(b"batch_limit=" + text.encode()))
@@ -192,7 +190,7 @@ def test_stream_timeout_is_random_unless_it_is_in_range() -> None:
         assert check_stream_parameters(RawStreamParameters(stream_timeout=4_200), PENSTOCK).rules.timeout == 4_200
 
 
-def test_partitions_are_requested_by_number_or_text() -> None:
+def test_partitions_are_requested_by_number_or_text_each_once() -> None:
     one, other = b'{"event_type":"a","partition":"1"}', b'{"event_type":"b","partition":0}'
 
     for first, second, wants in ((one, other, (("a", 1), ("b", 0))), (other, one, (("b", 0), ("a", 1)))):
@@ -200,6 +198,10 @@ def test_partitions_are_requested_by_number_or_text() -> None:
             check_stream_parameters(parse_stream_body(b'{"partitions":[%b,%b]}' % (first, second)), PENSTOCK).wants
             == wants
         )
+
+    for partitions in NO_PARTITIONS.values():
+        with pytest.raises(BadParameter, check=has_code("bad-stream-parameter")):
+            check_stream_parameters(parse_stream_body(json.dumps({"partitions": partitions}).encode()), PENSTOCK)
 
 
 def of_a(partition: Any) -> dict[str, Any]:
@@ -210,12 +212,6 @@ NO_PARTITIONS = {
     "nothing": [{}], "no partition": [{"event_type": "a"}], "no event type": [{"partition": "1"}],
     "no number": [of_a("x")], "below zero": [of_a(-1)], "too long": [of_a("1" * 10)], "twice": [of_a("1"), of_a(1)],
 }  # fmt: skip
-
-
-def test_request_for_wrong_partitions_is_refused() -> None:
-    for partitions in NO_PARTITIONS.values():
-        with pytest.raises(BadParameter, check=has_code("bad-stream-parameter")):
-            check_stream_parameters(parse_stream_body(json.dumps({"partitions": partitions}).encode()), PENSTOCK)
 
 
 # Cursors of a subscription.
@@ -430,13 +426,11 @@ def test_keep_alive_has_no_events_and_a_reason_beside_it() -> None:
     assert (both["events"], both["info"]) == ([{}], {"debug": reason})
 
 
-def test_events_that_are_not_consecutive_have_their_offsets_beside_them() -> None:
+def test_offsets_and_parked_events_of_a_batch_are_told_beside_it() -> None:
     [batch] = lines(DeliveryBatch((NAME, 0), 8, [b"1", b"2"], offsets=[3, 7]))
 
     assert (batch["cursor"]["offset"], batch["info"]) == ("001-0002-000000000000000007", {"offsets": [3, 7]})
 
-
-def test_parked_events_have_a_token_of_their_own() -> None:
     span = ParkedSpan(3, 17)
 
     [batch] = lines(DeliveryBatch((NAME, 0), 8, [b"{}"], "Parked events", span, [17]))

@@ -181,7 +181,7 @@ def envelope(producer: Any = BY, events: str = '[{"a":1}]', more: str = "") -> b
     return f'{{"producer":{json.dumps(producer)},"events":{events}{more}}}'.encode()
 
 
-def test_envelope_has_a_producer_and_events_byte_for_byte() -> None:
+def test_envelope_has_a_producer_and_unchecked_events_byte_for_byte_in_any_spaces_and_order() -> None:
     by, events = parse_envelope(envelope(events='[{"a": 1.50} , {"b":"]"}]'))
     assert by == ProducerHeaders("g", AT)
     assert [bytes(each.data) for each in events] == [b'{"a": 1.50}', b'{"b":"]"}']
@@ -189,15 +189,11 @@ def test_envelope_has_a_producer_and_events_byte_for_byte() -> None:
     assert parse_envelope(envelope(more))[0] == ProducerHeaders("g", AT, trims=True, deadline_ms=5)
     assert parse_envelope(envelope(BY | {"deadline_ms": None, "overlap": "reject"}))[0] == ProducerHeaders("g", AT)
 
-
-def test_events_of_an_envelope_are_not_checked() -> None:
     """The publishing checks them, as events of any other body."""
     events = parse_envelope(envelope(events='[1,{"a":1,"a":2}]'))[1]
     assert [bytes(each.data) for each in events] == [b"1", b'{"a":1,"a":2}']
     assert parse_envelope(envelope(events="[]"))[1] == []
 
-
-def test_envelope_has_any_spaces_and_order() -> None:
     for spaces in ["", " ", "\n\t"]:
         text = spaces.join(["{", '"events"', ":", '[{"a":1}]', ',"producer":', json.dumps(BY, indent=2), "}"])
         by, events = parse_envelope(text.encode())
@@ -291,7 +287,7 @@ def test_claim_is_parsed() -> None:
         assert parse_claim(body) == claim
 
 
-def test_number_of_a_claim_out_of_range_is_named() -> None:
+def test_number_or_id_of_a_claim_out_of_range_is_named() -> None:
     rows: list[tuple[str, int]] = [
         ("epoch", -1), ("epoch", 2**53), ("starting_sequence", -1), ("if_epoch", 2**53),
     ]  # fmt: skip
@@ -301,8 +297,6 @@ def test_number_of_a_claim_out_of_range_is_named() -> None:
         allowed = "a whole number from 0 to 9007199254740991"
         assert refused.value.fields == {"parameter": parameter, "value": value, "allowed": allowed}
 
-
-def test_wrong_id_of_a_claim_is_named() -> None:
     for text in ["", "a b", "x" * 129, "ü"]:
         with pytest.raises(BadParameter) as refused:
             parse_claim(json.dumps({"claim_id": text}).encode())

@@ -75,11 +75,9 @@ def test_schema_may_be_an_object_a_text_or_a_reference(schema: Any) -> None:
     }
 
 
-def test_schema_as_text_keeps_its_spaces() -> None:
+def test_schema_as_text_keeps_its_spaces_and_missing_members_get_defaults() -> None:
     assert one("a.yaml", "schema: ' { }'").value["schema"] == {"type": "json_schema", "schema": " { }"}
-
-
-def test_required_members_get_defaults() -> None:
+    assert one("a.yaml", "category: data").name == "(without a name)"
     assert one("a.yaml", "{name: a, category: data}").value == {
         "name": "a",
         "category": "data",
@@ -87,10 +85,6 @@ def test_required_members_get_defaults() -> None:
         "enrichment_strategies": ["metadata_enrichment"],
         "schema": {"type": "json_schema", "schema": "{}"},
     }
-
-
-def test_definition_without_a_name_is_labelled_so() -> None:
-    assert one("a.yaml", "category: data").name == "(without a name)"
 
 
 def finding(within: Any, pointer: str) -> GuidelineFinding:
@@ -113,18 +107,14 @@ def test_findings_and_errors_have_their_lines() -> None:
     assert found.field_at("") == FileLine("a.yaml", 1)
 
 
-def test_findings_in_a_schema_as_text_have_its_first_line() -> None:
-    found = one("a.yaml", "name: a\nschema:\n  type: json_schema\n  schema: |\n    {}\n")
-
-    assert found.found_at(finding("schema", "#/properties/a")) == FileLine("a.yaml", 4)
-
-
-def test_findings_in_a_referenced_file_have_its_lines() -> None:
+def test_findings_in_a_schema_as_text_or_in_another_file_have_lines_there() -> None:
     Path("sub").mkdir()
     Path("sub/schemas.yaml").write_text("\nOrder:\n  properties:\n    a: {}\n")
-    found = one("a.yaml", "name: a\nschema: sub/schemas.yaml#/Order\n")
+    as_text = one("a.yaml", "name: a\nschema:\n  type: json_schema\n  schema: |\n    {}\n")
+    elsewhere = one("a.yaml", "name: a\nschema: sub/schemas.yaml#/Order\n")
 
-    assert found.found_at(finding("schema", "#/properties/a")) == FileLine("sub/schemas.yaml", 4)
+    assert as_text.found_at(finding("schema", "#/properties/a")) == FileLine("a.yaml", 4)
+    assert elsewhere.found_at(finding("schema", "#/properties/a")) == FileLine("sub/schemas.yaml", 4)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +168,7 @@ def test_whole_openapi_document_is_refused_as_a_schema(schema: Any, says: str) -
     assert "this one has none" in says or wrong.endswith("components/schemas/Order; it has Order, Cart")
 
 
-def test_valid_definitions_are_read_beside_invalid_ones() -> None:
+def test_valid_definitions_are_read_beside_invalid_ones_and_missing_files_raise() -> None:
     Path("b.yaml").write_bytes(b"a: 1\nb: \xff")
     found, wrong = read("a.yaml", "- name: a\n- 7\n- name: b\n")
     more, more_wrong = definitions([Path("a.yaml"), Path("b.yaml")])
@@ -186,8 +176,5 @@ def test_valid_definitions_are_read_beside_invalid_ones() -> None:
     assert [each.name for each in found] == [each.name for each in more] == ["a", "b"]
     assert len(wrong) == 1
     assert str(more_wrong[1]) == "b.yaml:2: not UTF-8: byte FF"
-
-
-def test_missing_file_raises_file_not_found() -> None:
     with pytest.raises(FileNotFoundError):
         definitions([Path("none.yaml")])

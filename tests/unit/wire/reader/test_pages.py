@@ -40,20 +40,16 @@ def test_lines_are_the_same_however_the_network_cuts_them(text: bytes, cuts: lis
     assert shown(lines) == [(0, data.encode(), None), (1, json.dumps(text.hex()).encode(), None), (None, b"", "7")]
 
 
-def test_data_of_a_line_is_kept_byte_for_byte() -> None:
+def test_data_is_kept_byte_for_byte_and_what_is_around_it_is_ignored() -> None:
     [line] = read_lines(b'{"data": {"n": 1.50, "\\u0061": [ ] } }\n')
 
     assert bytes(line.data) == b'{"n": 1.50, "\\u0061": [ ] }'
 
-
-def test_lines_of_unknown_kinds_are_ignored() -> None:
     lines = read_lines(b'{"heartbeat":1}\n{"partition":["x"],"headers":3}\n{}\n{"cursor":null}\n')
 
     assert len(lines) == 4
     assert not any(bytes(line.data) or line.cursor for line in lines)
 
-
-def test_carriage_returns_and_a_byte_order_mark_are_no_part_of_a_line() -> None:
     lines = read_lines(b'\xef\xbb\xbf{"cursor":"1"}\r\n{"cursor":"2"}\r\n')
 
     assert shown(lines) == [(None, b"", "1"), (None, b"", "2")]
@@ -217,14 +213,12 @@ def test_unfit_event_leaves_the_others_and_the_cursors_usable() -> None:
     assert page.cursors == {0: "b"}
 
 
-def test_unfit_event_without_a_cursor_before_it_has_its_place_in_the_page() -> None:
+def test_unfit_event_in_a_page_without_cursors_or_in_a_text_has_its_place_in_the_page() -> None:
     [only] = read('{"partition":0,"data":{}}\n' + cursor(0, "b"), {}, Numbered, asked=[0]).events
 
     with pytest.raises(EventUnusable, check=has_code("event-unfit"), match="event 1 of its page in partition 0"):
         only.data  # noqa: B018
 
-
-def test_text_fits_no_type() -> None:
     [only] = read('{"data":"AAEC"}\n{"cursor":"a"}\n', FIRST, Numbered, partition=0).events
 
     with pytest.raises(EventUnusable, check=has_code("event-unfit"), match="expected `object`, got `str`"):

@@ -41,12 +41,25 @@ def test_worker_that_does_not_exist_has_no_share(workers: int, worker: int) -> N
         share(4, workers, worker)
 
 
-def test_whole_feed_begins_at_the_requested_start() -> None:
-    assert open_course({}, Partition(0), Partition(1), start=LAST).cursors == {0: LAST, 1: LAST}
+CLOSED, CHILD, HEIR = Partition(1, closed=True), Partition(4, starts_after=3), Partition(3, cursor_from=(1,))
+BEGINNINGS: dict[str, tuple[dict[int, str], tuple[Partition, ...], set[int] | None, dict[int, str]]] = {
+    "a whole feed at the requested start": ({}, (Partition(0), Partition(1)), None, {0: LAST, 1: LAST}),
+    "a new partition at its beginning": ({0: "x"}, (Partition(0), Partition(1)), None, {0: "x", 1: FIRST}),
+    "a share with its own partitions and their heirs": (
+        {0: "x", 1: "y", 2: "z"}, (Partition(0), CLOSED, CHILD, HEIR), {1}, {1: "y", 4: FIRST, 3: "y"}),
+    "an heir at the cursor of its nearest ancestor": (
+        {0: "old", 1: "parent", 2: "own"}, (Partition(3, cursor_from=(1, 0)), Partition(2, cursor_from=(0,))), None,
+        {3: "parent", 2: "own"}),
+    "an heir in a share without cursors of others": (
+        {0: "theirs", 1: "mine"}, (Partition(5, cursor_from=(0, 1)),), {1}, {5: "mine"}),
+}  # fmt: skip
 
 
-def test_partition_added_between_two_reads_is_read_from_its_beginning() -> None:
-    assert open_course({0: "x"}, Partition(0), Partition(1), start=LAST).cursors == {0: "x", 1: FIRST}
+@pytest.mark.parametrize(("given_", "partitions", "chosen", "cursors"), BEGINNINGS.values(), ids=BEGINNINGS)
+def test_read_begins(
+    given_: dict[int, str], partitions: tuple[Partition, ...], chosen: set[int] | None, cursors: dict[int, str]
+) -> None:
+    assert open_course(given_, *partitions, chosen=chosen, start=LAST).cursors == cursors
 
 
 def test_partition_added_during_a_read_is_read_from_its_beginning() -> None:
@@ -55,28 +68,6 @@ def test_partition_added_during_a_read_is_read_from_its_beginning() -> None:
     state.update_partitions(found(Partition(0), Partition(1)))
 
     assert state.cursors == {0: LAST, 1: FIRST}
-
-
-def test_share_keeps_to_its_own_partitions_and_their_heirs() -> None:
-    partitions = Partition(0), Partition(1, closed=True), Partition(4, starts_after=3), Partition(3, cursor_from=(1,))
-
-    state = open_course({0: "x", 1: "y", 2: "z"}, *partitions, chosen={1})
-
-    assert state.cursors == {1: "y", 4: FIRST, 3: "y"}
-
-
-def test_heir_takes_over_the_cursor_of_its_nearest_ancestor() -> None:
-    state = open_course(
-        {0: "old", 1: "parent", 2: "own"}, Partition(3, cursor_from=(1, 0)), Partition(2, cursor_from=(0,))
-    )
-
-    assert state.cursors == {3: "parent", 2: "own"}
-
-
-def test_share_takes_over_no_cursors_of_others() -> None:
-    state = open_course({0: "theirs", 1: "mine"}, Partition(5, cursor_from=(0, 1)), chosen={1})
-
-    assert state.cursors == {5: "mine"}
 
 
 def test_children_wait_until_their_parent_has_been_read_to_its_end() -> None:
@@ -92,14 +83,6 @@ def test_children_wait_until_their_parent_has_been_read_to_its_end() -> None:
     assert state.list_readable() == [1]
     end(state, 1)
     assert state.list_readable() == [2]
-
-
-def test_open_partition_never_ends() -> None:
-    state = open_course({}, Partition(0))
-
-    end(state, 0)
-
-    assert state.list_readable() == [0]
 
 
 def test_readers_of_one_feed_share_the_ends_of_partitions() -> None:
@@ -118,10 +101,13 @@ def test_readers_of_one_feed_share_the_ends_of_partitions() -> None:
     assert third.list_readable() == [0]
 
 
-def test_child_does_not_wait_for_a_parent_outside_of_its_share() -> None:
-    state = open_course({1: "x"}, Partition(0, closed=True), Partition(1, starts_after=0), chosen={1})
+def test_open_partition_never_ends_and_child_waits_for_no_parent_outside_of_its_share() -> None:
+    state = open_course({}, Partition(0))
+    end(state, 0)
 
-    assert state.list_readable() == [1]
+    assert state.list_readable() == [0]
+    partitions = Partition(0, closed=True), Partition(1, starts_after=0)
+    assert open_course({1: "x"}, *partitions, chosen={1}).list_readable() == [1]
 
 
 def test_missing_partitions_are_named() -> None:

@@ -68,7 +68,7 @@ def test_partition_count_is_required_for_zeroeventhub_and_in_range() -> None:
             zeroeventhub_discovery(count)
 
 
-def test_partitions_of_feedapi_are_discovered() -> None:
+def test_partitions_of_feedapi_are_discovered_with_the_members_of_its_text_and_of_its_examples() -> None:
     partitions = [
         {"id": "0", "closed": True, "unknown": 1},
         {"id": "16000", "startsAfterPartition": "0"},
@@ -81,8 +81,6 @@ def test_partitions_of_feedapi_are_discovered() -> None:
     assert not found.is_static
     assert find({"token": "1-2", "partitions": [{"id": "0"}, {"id": "1"}]}).is_static
 
-
-def test_members_of_the_examples_of_feedapi_are_recognized() -> None:
     partitions = [{"id": "1", "startsAfterParent": "0"}, {"id": "2", "splitFromAncestors": ["24001"]}]
     found = find({"token": "t", "partitions": partitions})
 
@@ -295,11 +293,16 @@ def test_readers_of_one_feed_keep_to_the_partitions_that_each_has_met() -> None:
     assert script.urls[-1] == "/feed/events?token=old&partition=0&cursor=x"
 
 
-def test_conflict_other_than_a_stale_token_is_raised() -> None:
+def test_conflict_other_than_a_stale_token_and_wrong_partition_count_of_the_caller_are_raised() -> None:
     script = Script(discovery("t", "0"), problem(409, "stale-split", n=4))
 
     with pytest.raises(StaleSplit):
         script.play(protocol(script).read({0: "x"}, ReadParameters()))
+
+    script = Script(problem(400, "bad-partition-count", n=4))
+
+    with pytest.raises(BadPartitionCount):
+        script.play(protocol(script, **V1).read({0: "x"}, ReadParameters()))
 
 
 def test_merged_read_after_a_change_of_the_partition_count_discovers_again() -> None:
@@ -313,13 +316,6 @@ def test_merged_read_after_a_change_of_the_partition_count_discovers_again() -> 
     script.play(protocol(script, merged=True).read({0: "x", 1: "y"}, ReadParameters()))
 
     assert script.urls[-1] == "/feed?n=3&cursor0=x&cursor1=y"
-
-
-def test_wrong_partition_count_of_the_caller_is_raised() -> None:
-    script = Script(problem(400, "bad-partition-count", n=4))
-
-    with pytest.raises(BadPartitionCount):
-        script.play(protocol(script, **V1).read({0: "x"}, ReadParameters()))
 
 
 A, B, C = ({"partition": 0, "data": {"n": number}} for number in range(3))
@@ -419,7 +415,7 @@ def test_resumed_page_without_a_cursor_for_a_partition_is_refused() -> None:
         script.play(protocol(script, version=1, partition_count=2).resume(ReadParameters(cursor_set="me"), None))
 
 
-def test_feedapi_alone_keeps_no_cursors() -> None:
+def test_cursors_of_a_set_are_kept_by_zeroeventhub_and_by_hubs_alone() -> None:
     script = Script(discovery("t", "0"))
     feed = protocol(script)
 
@@ -428,8 +424,6 @@ def test_feedapi_alone_keeps_no_cursors() -> None:
     with pytest.raises(BadParameter, match="cursor_set"):
         script.play(feed.read({0: "x"}, ReadParameters(cursor_set="me")))
 
-
-def test_hub_keeps_the_cursor_of_a_single_partition() -> None:
     script = Script(discovery("1-2", "0", "1"), page({"partition": 1, "cursor": "b"}))
 
     script.play(protocol(script, merged=True).read({1: "a"}, ReadParameters(cursor_set="me")))
