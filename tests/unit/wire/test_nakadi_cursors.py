@@ -261,10 +261,9 @@ def test_time_is_parsed_only_with_a_zone() -> None:
     for text, at in rows:
         assert parse_at(Query(f"at={text}".encode())) == at
 
-    rows: list[str] = [
+    for query in (
         "", "at=", "at=7", "at=2026-11-20", "at=2026-11-20T10:00:00", "at=2026-11-20T10:00:00+01:00", "at=%FF", "at=x",
-    ]  # fmt: skip
-    for query in rows:
+    ):  # fmt: skip
         with pytest.raises(BadParameter) as refused:
             parse_at(Query(query.encode()))
         assert refused.value.parameter == "at"
