@@ -68,7 +68,7 @@ def test_publish_prints_count_and_cursors_as_json(at_hub: Command, orders: str) 
     assert at_hub("publish", orders, "-o", "json", stdin="\n\n").json["count"] == 0
 
 
-def test_feed_lines_keep_key_and_headers(at_hub: Command, orders: str) -> None:
+def test_feed_lines_such_as_those_of_tail_keep_key_and_headers(at_hub: Command, orders: str) -> None:
     given = lines({"data": {"n": 1}, "key": "k", "headers": {"ce_type": "kind"}}, {"partition": 0, "cursor": "x"})
 
     assert at_hub("publish", orders, stdin=given).status == 0
@@ -78,8 +78,6 @@ def test_feed_lines_keep_key_and_headers(at_hub: Command, orders: str) -> None:
     assert line["headers"]["ce_partitionkey"] == "k"
     assert line["headers"]["ce_type"] == "kind"
 
-
-def test_publish_reads_the_output_of_tail(at_hub: Command, orders: str) -> None:
     at_hub("event-type", "create", f"{orders}-copy", "--partitions", 2, "--partition-key-field", "other")
     at_hub("publish", orders, stdin=lines({"order_id": "a"}, {"order_id": "b"}))
     copied = at_hub("tail", orders, "--from", "first", "--no-follow", "--headers", "-o", "json").out

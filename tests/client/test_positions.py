@@ -37,7 +37,7 @@ def page(since: dict[int, str], cursors: dict[int, str]) -> Page:
     return Page([], cursors, since)
 
 
-def test_stored_cursors_are_loaded_by_feed_and_consumer(connection: Any) -> None:
+def test_cursors_are_kept_by_feed_consumer_and_table(connection: Any) -> None:
     table = CursorTable(connection)
 
     assert table.load("orders", "billing") == {}
@@ -48,15 +48,13 @@ def test_stored_cursors_are_loaded_by_feed_and_consumer(connection: Any) -> None
 
     assert table.load("orders", "billing") == {0: "a", 1: "c"}
 
-
-def test_table_can_be_created_again_and_have_another_name(connection: Any) -> None:
     CursorTable(connection).create()
     other = CursorTable(connection, table="read_until")
     other.create()
     other.store("orders", "billing", {0: "a"})
 
     assert other.load("orders", "billing") == {0: "a"}
-    assert CursorTable(connection).load("orders", "billing") == {}
+    assert table.load("orders", "billing") == {0: "a", 1: "c"}
 
 
 def test_cursors_are_rolled_back_with_the_transaction(connect: Any, connection: Any) -> None:

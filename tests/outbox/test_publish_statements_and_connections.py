@@ -78,8 +78,11 @@ def test_publish_outside_a_transaction_is_committed(hub_url: str) -> None:
     assert seen == [(3,)]
 
 
-def test_publish_works_with_any_row_and_text_factory(sqlite_hub: str, postgres_hub: str) -> None:
-    with closing(sqlite3.connect(path_of(sqlite_hub))) as connection, connection:
+def test_publish_works_with_any_subclass_and_row_and_text_factory(sqlite_hub: str, postgres_hub: str) -> None:
+    class Traced(sqlite3.Connection):
+        """As a tracing library makes it."""
+
+    with closing(sqlite3.connect(path_of(sqlite_hub), factory=Traced)) as connection, connection:
         connection.row_factory = lambda _cursor, row: {"row": row}
         connection.text_factory = bytes
         publish(connection, "business", {})
@@ -116,13 +119,3 @@ def test_database_of_another_make_is_refused(sqlite_url: str) -> None:
         connection.dialect.name = "oracle"
         with pytest.raises(TypeError, match=r"SQLite and PostgreSQL.*oracle"):
             publish(connection, "undefined", {})
-
-
-def test_publish_takes_a_subclass_of_a_connection(sqlite_hub: str) -> None:
-    class Traced(sqlite3.Connection):
-        """As a tracing library makes it."""
-
-    with closing(sqlite3.connect(path_of(sqlite_hub), factory=Traced)) as connection, connection:
-        publish(connection, "undefined", {})
-
-    assert fetch(sqlite_hub, "SELECT count(*) FROM penstock_outbox") == [(1,)]

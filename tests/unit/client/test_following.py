@@ -32,7 +32,7 @@ def event(partition: int, number: int) -> Reply:
     )
 
 
-def test_each_page_is_read_from_the_cursors_of_the_last() -> None:
+def test_each_page_is_read_from_the_given_cursors_or_those_of_the_last() -> None:
     script = Script(event(0, 1), event(1, 2), event(0, 3))
 
     follow(script, pages=3, chosen={0, 1}, **V1)
@@ -44,8 +44,6 @@ def test_each_page_is_read_from_the_cursors_of_the_last() -> None:
     assert script.urls[-1] == "/feed?n=4&cursor0=0-1&cursor1=1-2&wait=10"
     assert script.pauses == []
 
-
-def test_following_starts_at_the_given_cursors_of_its_partitions() -> None:
     script = Script(event(2, 1))
 
     follow(script, {2: "x", 3: "y", 0: "of another worker"}, pages=1, chosen={2, 3}, start=LAST, **V1)

@@ -50,8 +50,6 @@ def test_work_before_a_restart_is_reported_apart_from_the_rest() -> None:
     assert "killed with 7 000 flights handled, and 3 flags that were published and not noted down" in text
     assert "it handled the other 3 000. What it had" in text
 
-
-def test_restart_before_any_work_is_reported_so() -> None:
     text = restarts(Stop(before=0, lost=2_000, after=2_000), Kill(before=0, doubtful=1, after=2_000))
 
     assert "stopped before it had any rows: 2 000 flights had been folded and not written" in text
@@ -61,20 +59,13 @@ def test_restart_before_any_work_is_reported_so() -> None:
     assert restarts(None, None) == ""
 
 
-def test_places_name_every_created_file(tmp_path: Path) -> None:
+def test_places_name_every_created_file_and_what_a_secured_hub_asks_for(tmp_path: Path) -> None:
     text = told(lambda console: print_places(console, tmp_path, tmp_path / "delays.png"))
 
     for name in ("penstock.db", "lake/", "checkpoints/", "read_model.db", "flagging.db", "delays.png", "*.log"):
         assert f"  {tmp_path}/{name} " in text
     assert f"penstock checkpoint show flagging --database sqlite:///{tmp_path}/flagging.db" in text
 
-
-def secured(directory: Path) -> Security:
-    tls = (directory / "tls" / name for name in ("authority.pem", "hub.pem", "hub.key"))
-    return Security(*tls, {name: directory / "tokens" / f"{name}.token" for name in CALLERS})
-
-
-def test_places_of_a_secured_hub_name_what_it_asks_for(tmp_path: Path) -> None:
     text = told(lambda console: print_places(console, tmp_path, tmp_path / "delays.png", secured(tmp_path)))
 
     for name in ("tls/", "tokens/"):
@@ -84,6 +75,11 @@ def test_places_of_a_secured_hub_name_what_it_asks_for(tmp_path: Path) -> None:
     assert f"export PENSTOCK_TOKEN_FILE={tmp_path}/tokens/operator.token " in text
     assert f"curl -i --cacert {tmp_path}/tls/authority.pem 'https://127.0.0.1:8080/" in text
     assert "http://" not in text
+
+
+def secured(directory: Path) -> Security:
+    tls = (directory / "tls" / name for name in ("authority.pem", "hub.pem", "hub.key"))
+    return Security(*tls, {name: directory / "tokens" / f"{name}.token" for name in CALLERS})
 
 
 @pytest.mark.parametrize("width", [80, 130])

@@ -110,15 +110,15 @@ def test_each_event_type_of_the_demo_has_its_lists() -> None:
     assert [each["value"] for each in given["authorization"]["admins"]] == [OPERATOR]
 
 
-def test_open_hub_is_asked_without_credentials_and_gets_no_lists() -> None:
+def test_open_hub_is_asked_without_credentials_and_spark_told_the_absolute_file_of_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub = HubAccess("http://h")
 
     assert not hub.is_secured
     assert (hub.find_credential(PIPELINE), hub.make_options(PIPELINE)) == (None, {"url": "http://h"})
     assert hub.protect(DEPARTED, {"category": "business"}) == {"category": "business"}
 
-
-def test_spark_is_told_the_absolute_file_of_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     hub = HubAccess("https://h", {PIPELINE: Path("tokens/pipeline.token")})
 

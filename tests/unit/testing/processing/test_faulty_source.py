@@ -37,7 +37,9 @@ def test_failed_read_reads_nothing(source: MemorySource) -> None:
     assert (batch.end, faulty.failures) == (1, 1)
 
 
-def test_repeated_events_follow_the_original_ones(source: MemorySource) -> None:
+def test_repeated_events_follow_the_original_ones_from_their_batch_alone_if_indices_have_gaps(
+    source: MemorySource,
+) -> None:
     faulty = FaultySource(source, repeats=always, seed=3)
     first, second = (faulty.read({"0": Want(position, 100)}, 0.0)[0] for position in (0, 1))
 
@@ -45,8 +47,6 @@ def test_repeated_events_follow_the_original_ones(source: MemorySource) -> None:
     assert len(first.items) > 2
     assert {item.stream for item in second.items} == {"S0", "S2"}, "those of the batch before are among them"
 
-
-def test_repeats_stay_in_their_batch_if_indices_have_gaps(source: MemorySource) -> None:
     source.is_dense = False
     faulty = FaultySource(source, repeats=always, seed=3)
     _, second = (faulty.read({"0": Want(position, 100)}, 0.0)[0] for position in (0, 1))
@@ -54,7 +54,10 @@ def test_repeats_stay_in_their_batch_if_indices_have_gaps(source: MemorySource) 
     assert {item.stream for item in second.items} == {"S2"}
 
 
-def test_mixed_streams_keep_their_own_order(source: MemorySource) -> None:
+def test_mixed_streams_keep_their_own_order_within_the_limit(source: MemorySource) -> None:
+    [batch] = FaultySource(source, mixes=always).read({"0": Want(0, 2)}, 0.0)
+    assert len(batch.items) == 2
+
     events = [StreamEvent(f"T{number % 5}", number // 5, "event", b"{}") for number in range(50)]
     source = MemorySource()
     source.deliver(events[:30])
@@ -68,12 +71,6 @@ def test_mixed_streams_keep_their_own_order(source: MemorySource) -> None:
     for stream in {event.stream for event in events}:
         indices = [item.index for item in batch.items if item.stream == stream]
         assert indices == sorted(indices)
-
-
-def test_mixed_batch_is_no_larger_than_the_limit(source: MemorySource) -> None:
-    [batch] = FaultySource(source, mixes=always).read({"0": Want(0, 2)}, 0.0)
-
-    assert len(batch.items) == 2
 
 
 @pytest.mark.parametrize("is_dense", [True, False])

@@ -6,7 +6,7 @@ from penstock.testing.clock import VirtualClock
 from penstock.testing.processing import SlowHandler, VirtualInline, Witness, nth
 
 
-def test_slow_calls_take_virtual_time_that_is_measured() -> None:
+def test_slow_calls_of_all_or_named_streams_take_virtual_time_that_is_measured() -> None:
     source = MemorySource()
     for stream in ("S0", "S1", "S2"):
         source.append(stream, [1])
@@ -22,8 +22,6 @@ def test_slow_calls_take_virtual_time_that_is_measured() -> None:
     assert (measured.count, measured.sum) == (3, 5.0)
     witness.assert_handled_all(source)
 
-
-def test_only_named_streams_are_slow() -> None:
     source = MemorySource()
     for stream in ("S0", "S1", "S2"):
         source.append(stream, [1])

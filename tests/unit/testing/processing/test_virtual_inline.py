@@ -40,7 +40,7 @@ def test_drain_advances_the_clock_to_the_next_retry(source: MemorySource) -> Non
     assert 3600.0333 < running.now < 3600.0334
 
 
-def test_transient_failures_of_reads_are_retried(source: MemorySource) -> None:
+def test_transient_failures_of_reads_are_retried_and_persistent_ones_raised(source: MemorySource) -> None:
     witness = Witness()
     running = VirtualInline(witness, FaultySource(source, fails=nth(1, 2, 4)))
     running.drain()
@@ -49,8 +49,6 @@ def test_transient_failures_of_reads_are_retried(source: MemorySource) -> None:
     assert [type(error) for error in running.failures] == [Unavailable] * 3
     assert running.now == pytest.approx(0.3)
 
-
-def test_persistent_failure_of_reads_is_raised(source: MemorySource) -> None:
     running = VirtualInline(Witness(), FaultySource(source, fails=always), failures_max=5)
     with pytest.raises(Unavailable):
         running.drain()

@@ -20,7 +20,7 @@ def event(index: int, stream: str = "S0") -> StreamEvent:
     return StreamEvent(stream, index, "event", b"{}", tranche="0")
 
 
-def test_witness_records_handled_events_by_stream(source: MemorySource) -> None:
+def test_handled_repeated_partial_and_skipped_events_count_once(source: MemorySource) -> None:
     witness = Witness()
     Inline(witness, source).drain()
 
@@ -28,16 +28,19 @@ def test_witness_records_handled_events_by_stream(source: MemorySource) -> None:
     found = {stream: [each.data for each in events] for stream, events in witness.handled.items()}
     assert found == {"S0": [0, 2, 4], "S1": [1, 3, 5]}
 
-
-def test_repeats_and_parts_of_batches_count_once(source: MemorySource) -> None:
     witness = Witness(lambda _, events: done_to(events[0].next))
     Inline(FaultyHandler(witness, lambda number: number < 3, has_effect=True), source).drain(advance=True)
 
     witness.assert_handled_all(source)
     assert witness.calls > 6
 
+    witness = Witness(lambda *_: skip_to(3))
+    Inline(witness, source).drain()
 
-def test_missing_events_are_named(source: MemorySource) -> None:
+    witness.assert_handled_all(source)
+
+
+def test_missing_unordered_and_unknown_events_are_named(source: MemorySource) -> None:
     witness = Witness()
     Inline(FaultyHandler(witness, always, streams=["S1"]), source).drain()
 
@@ -45,8 +48,6 @@ def test_missing_events_are_named(source: MemorySource) -> None:
         witness.assert_handled_all(source)
     witness.assert_handled_all(source, parked=["S1"])
 
-
-def test_event_out_of_order_is_named(source: MemorySource) -> None:
     witness = Witness()
     for index in (0, 2, 1):
         witness("S0", [event(index)])
@@ -54,15 +55,6 @@ def test_event_out_of_order_is_named(source: MemorySource) -> None:
     with pytest.raises(AssertionError, match=r"S0: not handled in their turn are 1\n"):
         witness.assert_handled_all(source)
 
-
-def test_skipped_events_are_not_missing(source: MemorySource) -> None:
-    witness = Witness(lambda *_: skip_to(3))
-    Inline(witness, source).drain()
-
-    witness.assert_handled_all(source)
-
-
-def test_events_that_the_source_lacks_are_named(source: MemorySource) -> None:
     witness = Witness()
     Inline(witness, source).drain()
     witness("S0", [event(77)])
