@@ -125,12 +125,3 @@ def test_refusal_of_the_hub_is_printed_in_one_or_two_lines(at_hub: Command, orde
     ]
     assert "partition_key_fields" in keyless.err
     assert keyless.status == 1
-
-
-def test_unreachable_hub_is_named(penstock: Command) -> None:
-    failed = penstock("event-type", "list", "--url", "http://127.0.0.1:9")
-
-    assert failed.status == 1
-    assert "http://127.0.0.1:9" in failed.err
-    assert "penstock serve" in failed.err
-    assert "Traceback" not in failed.err

@@ -55,20 +55,6 @@ def test_repeatedly_killed_publish_ends_with_each_event_once_and_in_order(
     assert by_order(stored(at_hub, orders)) == by_order(EVENTS)
 
 
-def test_interrupted_publish_ends_and_is_continued(client: Client, at_hub: Command, orders: str) -> None:
-    file = write(at_hub, EVENTS)
-    with at_hub.start("publish", orders, file, "--batch", 50, *GROUP) as process:
-        wait_until_stored(client, orders, 200)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate()
-    assert process.returncode == 130, said
-
-    done = at_hub("publish", orders, file, *GROUP, "-o", "json")
-
-    assert (done.json["skipped"] >= 200, done.json["skipped"] + done.json["count"]) == (True, len(EVENTS))
-    assert by_order(stored(at_hub, orders)) == by_order(EVENTS)
-
-
 def test_publish_waits_for_a_hub_that_is_killed_meanwhile(sqlite_url: str, penstock: Command) -> None:
     events = EVENTS[:2_000]
     with live_hub(sqlite_url) as hub, Client(hub.url) as client:
