@@ -241,7 +241,7 @@ def filled(store: Store, key: BatchKey, name: str, *, chunks: int = 1, at: int =
 
 
 def begun(store: Store, key: BatchKey) -> LedgerBatch:
-    """Begin a batch without chunks, which is published by that, and return it."""
+    """Begin a batch without chunks, which is complete at once, and return it."""
     with store.write() as tx:
         tx.batches.begin(key, FIRST_AT, chunks=0)
     return newest(store, key)

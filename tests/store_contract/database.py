@@ -61,7 +61,7 @@ def database_at(url: str) -> Database:
 
 
 def event_type(name: str = "order.placed", partitions: int = 1, **definition: Any) -> EventType:
-    """Return an event type that is valid whatever a test does not say."""
+    """Return a valid event type; a test gives the members that it is about."""
     return EventType.parse(an_event_type(name, partition_count=partitions, **definition))
 
 
@@ -115,7 +115,7 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 
 
 class Contract:
-    """What the parts of the contract stand on. A subclass gives the fixture `url`: that of a database without events.
+    """The fixtures of the contract. A subclass gives the fixture `url`: that of a database without events.
 
     If a store has made its tables already, it gives the fixture `empty_url`, too: that of one without tables.
     """

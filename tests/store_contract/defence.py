@@ -1,4 +1,4 @@
-"""The contract of what the database itself refuses, whoever asks for it."""
+"""The contract of what the database itself refuses to everybody."""
 
 import pytest
 

@@ -14,7 +14,7 @@ from tests.store_contract.subscriptions import SOURCE, inserted, subscription
 
 
 class FeedsContract(Contract):
-    """Event types come, go and come again; nothing of them is ever mistaken for another."""
+    """Event types are created, changed and deleted, and none is mistaken for a later one of its name."""
 
     def test_event_types_are_found_as_given_and_listed_by_name(self, store: Store) -> None:
         given = event_type("a.z", 256, category="Business", owner="Käthe \\ \"\t'", beyond={"us": [1, None, 2.5]})

@@ -1,4 +1,4 @@
-"""The contract of consumer groups as a whole: `penstock.storage.groups.GroupRepository`."""
+"""The contract of consumer groups: `penstock.storage.groups.GroupRepository`."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ ROUNDS = 20
 
 
 class GroupsContract(Contract):
-    """Who there is, how far behind, and what was done to it."""
+    """Groups have sources, positions, a lag and interventions."""
 
     def test_groups_are_listed_with_their_sources_page_by_page(self, store: Store) -> None:
         created(store, "order.sent")
@@ -235,7 +235,7 @@ class GroupsContract(Contract):
 
 
 class GroupsTogether(Contract):
-    """Who has locked a group has it alone where several write at once, and nobody waits in a circle."""
+    """A lock of a group has one holder where several transactions write at once, and none deadlocks."""
 
     def test_positions_of_a_locked_group_are_stored_after_its_lock(
         self, store: Store, other: Store, blocked: Blocked

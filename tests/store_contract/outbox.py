@@ -109,7 +109,7 @@ class OutboxContract(Contract):
 
 
 class LateCommits(Contract):
-    """Where transactions write at the same time, a lower id can be committed after a higher one was taken."""
+    """Where several transactions write at once, a row can be committed after one with a higher id was taken."""
 
     def test_row_committed_after_a_later_one_was_taken_is_taken(self, store: Store, database: Database) -> None:
         with closing(database.connect()) as late, closing(database.connect()) as early:

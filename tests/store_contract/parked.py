@@ -15,7 +15,7 @@ KEYS = (
 
 
 class ParkedContract(Contract):
-    """What waits is known by subscription, partition and key, in the order in which it was parked."""
+    """Parked events are kept by subscription, partition and key, in the order of parking."""
 
     def test_unknown_parked_keys_are_ignored(self, store: Store) -> None:
         begun(store, "s", SOURCE)
@@ -158,7 +158,7 @@ class ParkedContract(Contract):
 
 
 def park(store: Store, key: str | None, offset: int, name: str = "s", place: FeedPartition = SOURCE) -> int:
-    """Let a key wait, in a transaction of its own; return the id under which it is found then."""
+    """Park an event of a key in a transaction of its own, and return the id of the key."""
     with store.write() as tx:
         tx.subscriptions.park(name, place, key, offset, attempts=2, at=FIRST_AT)
         found = [each.id for each in tx.subscriptions.list_parked(name) if (each.place, each.key) == (place, key)]

@@ -95,7 +95,7 @@ class ProducedContract(Contract):
 
 
 class GoneContract(Contract):
-    """Batches that nobody can ask for any more are forgotten, and those that producers still need are not."""
+    """Batches of removed events are swept, except those that producers still need."""
 
     def test_no_batch_is_unneeded_while_its_events_are_there(self, store: Store) -> None:
         producer_id = inserted(store, (created(store).partition_ids[0], "g"), ProducerState(3, 0, 0))
@@ -206,7 +206,7 @@ class GoneContract(Contract):
 
 
 class ProducedDefenceContract(Contract):
-    """The database itself refuses to give a number twice, and to change what was produced."""
+    """The database itself refuses to give a number twice, and to change a batch."""
 
     @pytest.fixture
     def numbered(self, store: Store) -> int:
@@ -283,7 +283,7 @@ def found(store: Store, producer_id: int, epoch: int, first: int, stop: int) -> 
 
 
 def gone(store: Store, rows: int = 99, kept: int = 16) -> list[BatchRef]:
-    """Return what need not be known, sorted."""
+    """Return the unneeded batches, sorted."""
     with store.read() as tx:
         return sorted(tx.producers.list_unneeded_batches(rows, kept))
 
@@ -299,7 +299,7 @@ def purged(store: Store) -> int:
 
 
 def swept(store: Store) -> int:
-    """Remove some of what belongs to nobody, as the sweeper does, and return how much that was."""
+    """Remove some rows that nobody needs, as the sweeper does, and return how many."""
     with store.write() as tx:
         if batches := tx.producers.list_unneeded_batches(10, 16):
             tx.producers.sweep(batches, 0)

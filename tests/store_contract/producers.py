@@ -18,7 +18,7 @@ FULL = ProducerState(epoch=7, begin=5, next=5, previous=EpochEnd(epoch=3, next=9
 
 
 class ProducersContract(Contract):
-    """A producer is kept by partition and name, goes with its partition, and is what was last said of it."""
+    """A producer is kept by partition and name as last stored, and goes with its partition."""
 
     def test_unknown_producer_is_none_and_one_of_an_unknown_partition_is_left_out(self, store: Store) -> None:
         kept, dropped = created(store, "kept").partition_ids[0], created(store).partition_ids[0]

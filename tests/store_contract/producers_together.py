@@ -28,7 +28,7 @@ Found = dict[ProducerKey, Producer | None]
 
 
 class ProducersTogether(Contract):
-    """Who holds a producer holds it alone, nobody waits in a circle, and nobody is overlooked."""
+    """A lock of a producer has one holder, no transactions deadlock, and no producer is overlooked."""
 
     def test_lock_waits_for_the_holder_and_finds_what_it_has_stored(
         self, store: Store, other: Store, blocked: Blocked
@@ -129,7 +129,7 @@ class ProducersTogether(Contract):
         assert numbers == {key: 2 * ROUNDS * sum(key in subset for subset in subsets) for key in keys}
 
     def test_sweep_does_not_wait_for_locked_producers(self, store: Store, other: Store, blocked: Blocked) -> None:
-        """It would find them as they lie, and who locks them locks them sorted."""
+        """A sweep would lock them unsorted, and other transactions lock them sorted."""
         partition_id = created(store).partition_ids[0]
         first, second = ((partition_id, name) for name in ("a", "b"))
         for key in (second, first):

@@ -1,4 +1,4 @@
-"""The contract of rows that could not be published: `penstock.storage.log.outbox.OutboxRepository`."""
+"""The contract of rejected rows: `penstock.storage.log.outbox.OutboxRepository`."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 class RejectedContract(Contract):
-    """What could not be published is kept as it was, until somebody puts it back or forgets it."""
+    """A rejected row is kept as it was until an operator retries or deletes it."""
 
     def test_rejected_row_is_kept_with_its_reason_and_retried_as_it_was(self, store: Store, database: Database) -> None:
         assert (_listed(store), _found(store), _retried(store), _deleted(store)) == ([], [], 0, 0)
@@ -119,7 +119,7 @@ class RejectedContract(Contract):
 
 
 class LateRetries(Contract):
-    """Where transactions write at the same time, two may ask for the same row, and a retry may be committed late."""
+    """Where several transactions write at once, two may retry the same row, and a retry may be committed late."""
 
     def test_concurrent_retries_retry_each_row_once(self, store: Store, other: Store, database: Database) -> None:
         _reject(store, database, *(("a", str(n)) for n in range(50)))

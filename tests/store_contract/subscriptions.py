@@ -19,7 +19,7 @@ ALL = SubscriptionSearch()
 
 
 class SubscriptionsContract(Contract):
-    """A subscription is what was last said of it, and goes with all that is known of it."""
+    """A subscription is found as last stored, and deleted with all of its rows."""
 
     def test_nothing_is_found_of_an_unknown_subscription(self, store: Store) -> None:
         with store.write() as tx:
@@ -165,7 +165,7 @@ class SubscriptionsContract(Contract):
 
 
 class StreamsContract(Contract):
-    """Where a subscription stands, and who streams it."""
+    """A subscription has slots, positions and sessions."""
 
     def test_slots_are_listed_in_their_order_with_their_positions(self, store: Store) -> None:
         begun(store, "other", SOURCE)

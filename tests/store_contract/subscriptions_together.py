@@ -10,7 +10,7 @@ from tests.store_contract.subscriptions import SOURCE, begun, inserted, slot, su
 
 
 class SubscriptionsTogether(Contract):
-    """Of one identity there is one, and nobody changes what somebody else has locked."""
+    """An identity has one subscription, and only the holder of its lock changes it."""
 
     @pytest.mark.parametrize("wins", [True, False], ids=["the first wins", "the first is undone"])
     def test_one_of_two_concurrent_inserts_of_an_identity_wins(
