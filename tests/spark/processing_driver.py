@@ -172,7 +172,7 @@ def rows_of(spark: SparkSession, targets: list[str]) -> dict[str, list[int]]:
     return {key: values for key, *values in map(tuple, rows)}
 
 
-JOBS = {"process": process, "fold": fold, "survive": survive, "follow": follow}
+JOBS = {"process": process, "fold": fold, "survive": survive}
 
 
 def main(job: str, given: str, file: str) -> None:

@@ -248,20 +248,6 @@ def test_micro_batch_that_is_run_again_has_the_same_rows(
     assert len(query.batches[-1][1]) == (30 if number == 0 else 10)
 
 
-@pytest.mark.exhaustive
-def test_category_with_deleted_events_goes_on_with_later_events(query: CategoryQuery, categories: Categories) -> None:
-    categories.write("account-1", range(3))
-    query.run()
-    with categories.transaction() as connection:
-        connection.execute("DELETE FROM messages")
-    query.run()
-    categories.write("account-1")
-
-    query.run()
-
-    assert query.places == [("account", position) for position in (1, 2, 3, 4)]
-
-
 def test_running_stream_waits_for_a_database_that_restarts(
     query: CategoryQuery, categories: Categories, postgres_cluster: PostgresCluster
 ) -> None:

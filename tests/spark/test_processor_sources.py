@@ -176,21 +176,6 @@ def test_parked_stream_of_a_table_is_read_again(
     assert handler.numbers()["1_c3"] == [3, 13, 23, 33, 43, 53]
 
 
-@pytest.mark.exhaustive
-def test_missing_index_is_waited_for_where_indices_have_no_gaps(
-    spark: SparkSession, numbers: Numbers, handler: RecordingHandler
-) -> None:
-    numbers.append(range(20))
-    numbers.append(range(30, 40))
-    processor = SparkProcessor(spark, handler, numbers.source(has_holes=False, tranche=[], index="payload.n"))
-    processor.step()
-    assert handler.events() == {}
-    numbers.append(range(20, 30))
-    while processor.step():
-        pass
-    assert handler.numbers() == {f"c{k}": [n for n in range(40) if n % 10 == k] for k in range(10)}
-
-
 @pytest.mark.parametrize("more", [exhaustive(range(0)), range(22, 26)], ids=["rows twice", "as many as are missing"])
 def test_repeated_row_neither_fills_a_gap_nor_makes_one(
     spark: SparkSession, numbers: Numbers, handler: RecordingHandler, more: range

@@ -197,27 +197,6 @@ def test_running_stream_survives_a_rotated_token(
         query.stop()
 
 
-@pytest.mark.exhaustive
-def test_running_stream_says_what_to_do_when_its_token_is_revoked(
-    spark: SparkSession, closed_hub: LiveHub, direct: Hub, shop: Client, tmp_path: Path
-) -> None:
-    token = direct.admin.tokens.create(SHOP)
-    for name in ("revoked", "ended"):
-        shop.create_event_type(name, partition_count=1)
-    file = tmp_path / "token"
-    file.write_text(token.secret)
-    asked = {"url": closed_hub.url, "tokenFile": str(file)}
-    query = copy(spark, asked | {"eventType": "revoked"}, asked | {"eventType": "ended"}, tmp_path)
-    try:
-        query.processAllAvailable()
-        direct.admin.tokens.revoke(token.token.id)
-        with pytest.raises(StreamingQueryException, match="write a valid one into the file") as failed:
-            query.awaitTermination(60)
-        assert token.secret not in str(failed.value)
-    finally:
-        query.stop()
-
-
 def test_running_stream_fails_at_once_when_its_caller_loses_the_right_to_read(
     spark: SparkSession, closed_hub: LiveHub, direct: Hub, shop: Client, tmp_path: Path
 ) -> None:
