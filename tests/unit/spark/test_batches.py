@@ -53,7 +53,9 @@ def test_micro_batch_ends_where_its_share_of_the_new_events_does(
     ],
     ids=["partition", "event type"],
 )
-def test_what_is_added_is_read_from_its_first_retained_event(heads: dict[str, Heads], added: Range) -> None:
+def test_added_partition_or_event_type_is_read_from_its_first_retained_event(
+    heads: dict[str, Heads], added: Range
+) -> None:
     start = {"a": FeedPlace(1, (100, 30))}
     end = next_end(start, heads, None, fail_on_loss=True)
 
@@ -61,7 +63,7 @@ def test_what_is_added_is_read_from_its_first_retained_event(heads: dict[str, He
     assert ranges_between(start, end) == [added]
 
 
-def test_offset_at_which_nothing_has_come_has_no_ranges() -> None:
+def test_micro_batch_without_new_events_has_no_ranges() -> None:
     assert ranges_between(FIRST, FIRST) == []
     assert ranges_between(opening({"a": FeedPlace(1, (200, 40))}), opening({"a": FeedPlace(1, (100, 30))})) == []
 
