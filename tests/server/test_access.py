@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
@@ -31,7 +32,7 @@ from tests.served import problem_of, until
 WAIT = 50
 """Seconds that readers wait for events: who ends earlier was ended.
 
-The promise is 5 seconds. tests/unit/hub/log/test_revocation_is_noticed.py holds the poller to it by a simulated clock:
+The promise is a second. tests/unit/hub/log/test_revocation_is_noticed.py holds the poller to it by a simulated clock:
 here a loaded machine may take longer, so this shows only that the reader has not ended by itself.
 """
 
@@ -46,6 +47,8 @@ class Secured(NamedTuple):
     hubs: tuple[LiveHub, LiveHub]
     direct: Hub
     """A third one, without HTTP."""
+    logs: tuple[Path, Path]
+    """The logs of the hubs."""
 
     def create_token(self, name: str) -> NewToken:
         return self.direct.admin.tokens.create(Caller("service", name))
@@ -66,10 +69,11 @@ def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         url = request.getfixturevalue("postgres_cluster").create_database()
     options = ["--auth", "token", "--admin", "service:root"]
     with ExitStack() as stack:
-        hubs = [stack.enter_context(live_hub(url, log=folder / f"{n}.log", options=options)) for n in range(2)]
+        logs = (folder / "0.log", folder / "1.log")
+        hubs = [stack.enter_context(live_hub(url, log=log, options=options)) for log in logs]
         direct = Hub(open_store(url))
         stack.callback(direct.stop)
-        yield Secured((hubs[0], hubs[1]), direct)
+        yield Secured((hubs[0], hubs[1]), direct, logs)
 
 
 @pytest.fixture
@@ -148,6 +152,9 @@ def test_reader_at_another_hub_is_ended_once_it_may_not_read(secured: Secured, r
         end(secured, token, root, name)
         found = {each: result.result(300) for each, result in ended.items()}
 
+    if end is revoke_token:
+        reason = f'"reason":"token revoked","token":"{token.token.id}"'
+        until(lambda: secured.logs[1].read_text(encoding="utf-8").count(reason) == len(READERS))
     status = "401" if end is revoke_token else "403"
     assert found == {"long poll": status, "stream": "ended", "subscription": "ended"}
     with secured.http("other", 1) as other:
