@@ -9,8 +9,12 @@ def datas(events: list[NewEvent]) -> list[bytes]:
     return [bytes(event.data) for event in events]
 
 
-def test_plain_events_keep_their_bytes() -> None:
+def test_plain_events_keep_their_bytes_and_the_form_of_lines_can_be_given() -> None:
     assert datas(list(EventLines([b'{"a": 1.50}\n', b"\r\n", b'{"b":2}'], "auto"))) == [b'{"a": 1.50}', b'{"b":2}']
+
+    assert datas(list(EventLines([b'{"data":{"a":1}}\n'], "events"))) == [b'{"data":{"a":1}}']
+    with pytest.raises(InvalidEvent, match="a feed line is"):
+        list(EventLines([b'{"a":1}\n'], "feed"))
 
 
 def test_first_line_decides_the_form_of_all_lines() -> None:
@@ -21,12 +25,6 @@ def test_first_line_decides_the_form_of_all_lines() -> None:
     assert datas(change)[1] == b'{"data":{"a":1}}'
     page = list(EventLines([b'{"partition":0,"cursor":"x"}\n', b'{"partition":0,"data":{"a":1}}\n'], "auto"))
     assert datas(page) == [b'{"a":1}']
-
-
-def test_form_of_lines_can_be_given() -> None:
-    assert datas(list(EventLines([b'{"data":{"a":1}}\n'], "events"))) == [b'{"data":{"a":1}}']
-    with pytest.raises(InvalidEvent, match="a feed line is"):
-        list(EventLines([b'{"a":1}\n'], "feed"))
 
 
 def test_key_can_be_a_field_of_the_event() -> None:

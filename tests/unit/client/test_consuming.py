@@ -194,19 +194,17 @@ def test_pause_after_failures_doubles_until_a_success(play: Play) -> None:
     assert pauses[7] <= 0.1
 
 
-def test_failed_parked_batch_holds_up_no_ordinary_one(play: Play) -> None:
+def test_parked_batch_is_committed_beside_others_and_holds_up_none_when_it_fails(play: Play) -> None:
+    ordinary, parked = batch(last=5), batch(last=5, token="parked-1-0-x")
+    play.handled(ordinary, parked)
+
+    play.does(CommitBatches("s1", (ordinary, parked)))
+
     parked, ordinary = batch(token="parked-1-0-x"), batch(last=5)
     play.begins(parked, ordinary)
     play.consuming.fail_batch(parked)
 
     assert play.next() is ordinary
-
-
-def test_parked_batch_is_committed_beside_others_of_its_partition(play: Play) -> None:
-    ordinary, parked = batch(last=5), batch(last=5, token="parked-1-0-x")
-    play.handled(ordinary, parked)
-
-    play.does(CommitBatches("s1", (ordinary, parked)))
 
 
 @pytest.mark.parametrize("has_ended", [False, True], ids=["its stream lasts", "its stream has ended"])

@@ -226,13 +226,11 @@ def test_invalid_event_is_refused_before_it_is_sent(event: Any) -> None:
     assert len(script.requests) == 1
 
 
-def test_event_of_a_feed_is_refused_with_advice() -> None:
+def test_event_of_a_feed_and_one_that_is_too_large_are_refused_before_they_are_sent() -> None:
     for events in (a_feed_event(), [{}, a_feed_event()]):
         with pytest.raises(TypeError, match="FeedEvent has no form in JSON: publish its `raw`"):
             publish(Script(category()), events)
 
-
-def test_event_that_is_too_large_is_refused_before_it_is_sent() -> None:
     for event in ({"a": "x" * 999_000}, b'{"a":"%b"}' % (b"x" * 999_000)):
         with pytest.raises(EventTooLarge, match="line 2"):
             publish(Script(category()), [{}, event])

@@ -61,7 +61,7 @@ def test_create_with_cursors_reads_from_them_unless_told_otherwise(read_from: st
     ]
 
 
-def test_list_asks_for_all_pages_and_sorts_the_newest_first() -> None:
+def test_list_asks_for_all_pages_up_to_an_empty_one_and_sorts_the_newest_first() -> None:
     older = SHOWN | {"id": "9", "created_at": "2025-01-01T00:00:00.000Z"}
     script = Script(
         answer({"items": [older], "_links": {"next": {"href": "/elsewhere"}}}), answer({"items": [SHOWN], "_links": {}})
@@ -73,8 +73,6 @@ def test_list_asks_for_all_pages_and_sorts_the_newest_first() -> None:
     wanted = "event_type=a+b&event_type=c&owning_application=shop&reader=service%3Ax&show_status=true&limit=1000"
     assert script.urls == [f"/subscriptions?{wanted}&token=new", f"/subscriptions?{wanted}&token=9"]
 
-
-def test_list_ends_with_an_empty_page() -> None:
     script = Script(answer({"items": [], "_links": {"next": {"href": "/subscriptions"}}}))
 
     assert script.play(subscriptions(script).all(None, [], None, status=False)) == []

@@ -78,7 +78,7 @@ def plan(event_type: EventType, *datas: str, **told: Any) -> Any:
     return plan_publish(event_type.name, entries(*datas), **({"allow_unknown_type": False} | told))
 
 
-def test_rows_are_inserted_in_chunks_of_limited_count() -> None:
+def test_rows_are_inserted_in_chunks_of_limited_count_and_size() -> None:
     numbers = [f'{{"n":{n}}}' for n in range(2 * CHUNK_ROWS + 1)]
     event_type = a_type()
 
@@ -87,8 +87,6 @@ def test_rows_are_inserted_in_chunks_of_limited_count() -> None:
     assert [len(chunk) for chunk in chunks] == [CHUNK_ROWS, CHUNK_ROWS, 1]
     assert [row[0] for chunk in chunks for row in chunk] == numbers
 
-
-def test_large_rows_are_inserted_in_chunks_of_limited_size() -> None:
     largest = f'{{"a":"{"x" * 900_000}"}}'
     event_type = a_type()
 

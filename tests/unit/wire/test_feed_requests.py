@@ -94,18 +94,16 @@ def test_wrong_parameter_is_named(reader: str, kind: type[PenstockError], texts:
             assert refused.value.allowed == "a whole number from 0 to 9"
 
 
-def test_required_number_that_is_missing_and_repeated_parameter_are_named() -> None:
+def test_query_lists_its_names_and_missing_numbers_and_repeated_parameters_are_named() -> None:
+    assert not query("")
+    assert query("a=")
+    assert list(query("a=1&b=2&a=3").list_names()) == ["a", "b", "a"]
+
     with pytest.raises(BadParameter) as refused:
         query("").read_integer("a", None, low=0, high=9)
     assert refused.value.value is None
     with pytest.raises(BadParameter, match="one value"):
         query("%C3%A9=1&%C3%A9=1").find_text("é")
-
-
-def test_query_lists_its_names_and_is_false_when_empty() -> None:
-    assert not query("")
-    assert query("a=")
-    assert list(query("a=1&b=2&a=3").list_names()) == ["a", "b", "a"]
 
 
 @given(st.binary(max_size=60))

@@ -257,7 +257,7 @@ def test_wrong_cursor_is_refused_for_a_commit_and_for_a_reset(given: GivenSubscr
         assert at in str(refused.value)
 
 
-def test_refused_commit_names_no_available_offsets() -> None:
+def test_refused_reset_names_the_available_offsets_and_forms_and_a_refused_commit_none() -> None:
     for offset in ["-5", "END", "001-0007-000000000000000041"]:
         with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             parse_committed(cursor(offset), extents, "items[0]")
@@ -265,8 +265,6 @@ def test_refused_commit_names_no_available_offsets() -> None:
         assert refused.value.fields.keys() == {"partition", "offset", "reason"}
         assert str(refused.value).startswith(f"offset {offset} of partition 0 cannot be used: it is ")
 
-
-def test_refused_reset_names_the_available_offsets_and_forms() -> None:
     for offset in ["-5", "noon", "2026-11-20", "2026-11-20T10:00:00"]:
         with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             parse_reset_target(cursor(offset), extents, no_time, "items[0]")

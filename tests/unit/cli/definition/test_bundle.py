@@ -65,7 +65,7 @@ def bundle(reference: str) -> Bundle:
     return bundled(reference, Document("types/orders.yaml", {}, {(): 1}), HERE, opened)
 
 
-def test_bundle_contains_the_referenced_schemas() -> None:
+def test_bundle_contains_the_referenced_schemas_and_names_what_is_left_out_and_where() -> None:
     found = bundle("openapi.yaml#/components/schemas/Order")
 
     assert found.schema == {
@@ -90,16 +90,10 @@ def test_bundle_contains_the_referenced_schemas() -> None:
         },
     }
 
-
-def test_bundle_lists_the_left_out_keywords() -> None:
-    assert bundle("openapi.yaml#/components/schemas/Order").left_out == (
+    assert found.left_out == (
         "`example` is left out: types/openapi.yaml#/components/schemas/Order/properties/id",
         "`xml` is left out: types/openapi.yaml#/components/schemas/Customer",
     )
-
-
-def test_places_in_a_bundle_are_those_of_the_sources() -> None:
-    found = bundle("openapi.yaml#/components/schemas/Order")
 
     assert found.place(()) == FileLine("types/openapi.yaml", 4)
     assert found.place(("properties", "id")) == FileLine("types/openapi.yaml", 7)
@@ -108,11 +102,9 @@ def test_places_in_a_bundle_are_those_of_the_sources() -> None:
     assert found.place(("definitions", "Money", "properties", "currency")) == FileLine("money.yaml", 4)
 
 
-def test_reference_to_a_reference_is_followed() -> None:
+def test_references_to_references_and_with_escaped_characters_are_followed() -> None:
     assert bundle("openapi.yaml#/components/schemas/Alias") == bundle("openapi.yaml#/components/schemas/Order")
 
-
-def test_names_with_escaped_characters_are_found() -> None:
     found = bundle("openapi.yaml#/components/schemas/a~1b%25c")
 
     assert found.schema["properties"]["d"] == {"$ref": "#/definitions/e"}

@@ -31,8 +31,12 @@ def plan(more: dict[str, Any], given: dict[str, Any] = FILE) -> EventTypePlan:
     return planned(FILE | more, registered(given))
 
 
-def test_missing_event_type_is_created() -> None:
+def test_missing_event_type_is_created_and_a_shown_one_needs_no_step() -> None:
     assert planned(FILE, None) == EventTypePlan("a", ("create",), FILE)
+
+    shown = registered(FILE | {"partition_count": 4, "labels": {"team": "a"}})
+
+    assert planned(shown, shown).steps == ()
 
 
 STEPS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...], list[str]]] = [
@@ -66,20 +70,12 @@ def test_members_that_differ_are_replaced(
         assert (found.schemas, found.refused) == (None, ())
 
 
-def test_shown_definition_needs_no_step() -> None:
-    shown = registered(FILE | {"partition_count": 4, "labels": {"team": "a"}})
-
-    assert planned(shown, shown).steps == ()
-
-
-def test_different_schema_is_replaced() -> None:
+def test_different_schema_is_replaced_and_an_equal_one_keeps_its_text() -> None:
     found = plan({"schema": schema(n={}, m={})})
 
     assert (found.steps, found.differences) == (("replace",), ())
     assert found.schemas == (FILE["schema"]["schema"], schema(n={}, m={})["schema"])
 
-
-def test_equal_schema_keeps_its_text_in_a_replacement() -> None:
     found = plan({"schema": {"type": "json_schema", "schema": '{"properties":{"n":{}}}'}, "labels": {"a": "b"}})
 
     assert found.body["schema"]["schema"] == FILE["schema"]["schema"]

@@ -53,14 +53,12 @@ def find(document: Any, partition_count: int | None = None) -> Discovery:
     return result
 
 
-def test_discovery_is_a_get_without_parameters() -> None:
+def test_discovery_is_a_get_without_parameters_and_zeroeventhub_needs_a_partition_count() -> None:
     script = Script(Reply(400, b"n is missing"))
 
     assert script.play(discover("http://s/feed", 4)) == zeroeventhub_discovery(4)
     assert [(request.method, request.url) for request in script.requests] == [("GET", "http://s/feed")]
 
-
-def test_partition_count_is_required_for_zeroeventhub_and_in_range() -> None:
     with pytest.raises(BadParameter, match="partition_count"):
         Script(Reply(400, b"n is missing")).play(discover("http://s/feed"))
     for count in (0, -1, 32769):
@@ -392,7 +390,7 @@ def test_endless_answer_is_cut_at_a_cursor(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.cursors == {0: str(len(result.events) - 1)}
 
 
-def test_server_keeps_the_cursors_of_a_cursor_set() -> None:
+def test_server_keeps_the_cursors_of_a_cursor_set_which_are_of_all_partitions() -> None:
     script = Script(
         page({"partition": 0, "cursor": "a"}, {"partition": 1, "cursor": "b"}), page({"partition": 0, "cursor": "a"})
     )
@@ -407,8 +405,6 @@ def test_server_keeps_the_cursors_of_a_cursor_set() -> None:
         "/feed?n=2&cursor0=a&cursorset=me&pagesizehint=0&store_cursor=1",
     ]
 
-
-def test_resumed_page_without_a_cursor_for_a_partition_is_refused() -> None:
     script = Script(page({"partition": 0, "cursor": "a"}))
 
     with pytest.raises(MalformedAnswer, match=r"\[1\]"):
