@@ -179,3 +179,12 @@ def _text_of(file: IO[bytes]) -> str:
 def clean_environment() -> dict[str, str]:
     """Return the environment without the variables that change what the command does."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+
+
+def announced(serving: "subprocess.Popen[bytes]") -> str:
+    """Return the URL that a hub with a JSON log says it answers at."""
+    for line in serving.stderr or ():
+        said = json.loads(line)
+        if said["event"] == "serving":
+            return str(said["url"])
+    raise AssertionError("it ended")

@@ -4,7 +4,6 @@ import json
 import signal
 import socket
 import sqlite3
-import subprocess
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -13,16 +12,7 @@ import pytest
 
 from penstock.testing.port import free_port
 from tests.cli.breaking import open_for
-from tests.cli.command import Command
-
-
-def announced(serving: "subprocess.Popen[bytes]") -> str:
-    """Return the URL that a hub with a JSON log says it answers at."""
-    for line in serving.stderr:
-        said = json.loads(line)
-        if said["event"] == "serving":
-            return str(said["url"])
-    raise AssertionError("it ended")
+from tests.cli.command import Command, announced
 
 
 def get(url: str | Request) -> bytes:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,13 @@ import typer
 
 from penstock.cli.authentication import AuthenticationOptions, JwtOptions, ProxyOptions, TlsOptions
 from penstock.client import Client
-from tests.cli.command import Command
+from tests.cli.command import Command, announced
 from tests.server.authentication.authority import DAY, Authority
 from tests.server.authentication.issuer import AUDIENCE, ISSUER, jwk, key_set, rsa_key, sign
 
 JWT = ("--auth", "jwt", "--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE)
 FILE = Path("file.pem")
 PROXY = ("--auth", "proxy", "--proxy-header", "X-Forwarded-User")
-
-
-def url_of(serving: "subprocess.Popen[bytes]") -> str:
-    """Return the URL that a hub with a JSON log says it answers at."""
-    for line in serving.stderr or ():
-        said = json.loads(line)
-        if said["event"] == "serving":
-            return str(said["url"])
-    raise AssertionError("it ended")
 
 
 def list_event_types(url: str, verify: Any = True, **headers: str) -> int:
@@ -44,7 +34,7 @@ def list_event_types(url: str, verify: Any = True, **headers: str) -> int:
 def test_hub_accepts_json_web_tokens_of_its_issuer(penstock: Command, tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_bytes(key_set(jwk(rsa_key(), kid="first")))
     with penstock.start("serve", "--port", 0, "--host", "0.0.0.0", *JWT, "--jwt-keys", "keys.json") as serving:
-        url = url_of(serving).replace("0.0.0.0", "127.0.0.1")
+        url = announced(serving).replace("0.0.0.0", "127.0.0.1")
 
         statuses = [
             list_event_types(url, authorization=f"Bearer {token.decode()}")
@@ -59,7 +49,7 @@ def test_hub_accepts_json_web_tokens_of_its_issuer(penstock: Command, tmp_path: 
 
 def test_hub_starts_while_the_issuer_is_away_and_asks_clients_to_repeat(penstock: Command) -> None:
     with penstock.start("serve", "--port", 0, *JWT, "--jwt-keys", "http://127.0.0.1:1/keys") as serving:
-        url = url_of(serving)
+        url = announced(serving)
         with httpx2.Client(trust_env=False) as client:
             answer = client.get(f"{url}/event-types", headers={"authorization": f"Bearer {sign().decode()}"})
 
@@ -74,7 +64,7 @@ def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_pa
     client_certificate = authority.sign("client", cn=["billing"])
     tls = ("--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", authority.certificate)
     with penstock.start("serve", "--port", 0, *tls, "--auth", "certificate", "--admin", "service:billing") as serving:
-        url = url_of(serving)
+        url = announced(serving)
         trusting = ssl.create_default_context(cafile=str(authority.certificate))
         assert list_event_types(url, trusting) == 401
 
@@ -103,7 +93,7 @@ def test_hub_serves_https_to_clients_with_certificates(penstock: Command, tmp_pa
 def test_hub_with_an_expired_certificate_says_so_when_it_starts(penstock: Command, tmp_path: Path) -> None:
     certificate, key = Authority(tmp_path).sign_for_server(begins=-2 * DAY, ends=-DAY)
     with penstock.start("serve", "--port", 0, "--tls-cert", certificate, "--tls-key", key) as serving:
-        url = url_of(serving)
+        url = announced(serving)
         warning = json.loads(serving.stderr.readline()) if serving.stderr else {}
         asked = penstock("event-type", "list", "--url", url.replace("https://", "http://"))
 
@@ -116,7 +106,7 @@ def test_hub_with_idle_tls_connections_stops_at_once(penstock: Command, tmp_path
     authority = Authority(tmp_path)
     certificate, key = authority.sign_for_server()
     with penstock.start("serve", "--port", 0, "--tls-cert", certificate, "--tls-key", key) as serving:
-        url = httpx2.URL(url_of(serving))
+        url = httpx2.URL(announced(serving))
         context = ssl.create_default_context(cafile=str(authority.certificate))
         with (
             socket.create_connection((url.host, url.port)) as silent,
@@ -139,7 +129,7 @@ def test_slow_reader_over_tls_gets_its_whole_answer_from_a_hub_that_stops(pensto
     certificate, key = authority.sign_for_server()
     context = ssl.create_default_context(cafile=str(authority.certificate))
     with penstock.start("serve", "--port", 0, "--tls-cert", certificate, "--tls-key", key) as serving:
-        url = httpx2.URL(url_of(serving))
+        url = httpx2.URL(announced(serving))
         with httpx2.Client(verify=context, trust_env=False) as http, Client(str(url), http=http) as client:
             client.create_event_type("order.placed")
             client.publish("order.placed", [{"id": number, "note": "x" * 1000} for number in range(6000)])
@@ -166,7 +156,7 @@ def test_connection_without_a_tls_handshake_is_cut_in_time(penstock: Command, tm
     certificate, key = Authority(tmp_path).sign_for_server()
     tls = ("--tls-cert", certificate, "--tls-key", key)
     with penstock.start("serve", "--port", 0, *tls, "--header-timeout", "200ms") as serving:
-        url = httpx2.URL(url_of(serving))
+        url = httpx2.URL(announced(serving))
 
         with socket.create_connection((url.host, url.port), timeout=30) as silent, suppress(ConnectionResetError):
             assert silent.recv(1) == b""
@@ -175,7 +165,7 @@ def test_connection_without_a_tls_handshake_is_cut_in_time(penstock: Command, tm
 @pytest.mark.parametrize(("trusted", "status"), [("127.0.0.1", 200), ("10.0.0.0/8", 401)])
 def test_hub_believes_the_header_of_a_trusted_proxy_alone(penstock: Command, trusted: str, status: int) -> None:
     with penstock.start("serve", "--port", 0, *PROXY, "--trusted-proxy", trusted) as serving:
-        url = url_of(serving)
+        url = announced(serving)
 
         assert list_event_types(url, **{"x-forwarded-user": "jane"}) == status
         assert list_event_types(url, **{"x-forwarded-user": "jane", "x-forwarded-for": "127.0.0.1"}) == status
