@@ -23,7 +23,7 @@ TIMES: Final = 20
 
 
 class SimulatedTime:
-    """A clock that only `sleep` moves. It revokes a token every `PERIOD`, from *revoke*, and notes how long each took.
+    """A clock that only `sleep` moves. It revokes a token every `PERIOD`, and notes when readers are woken.
 
     The poller alone sleeps by it, so that nothing passes between its steps.
     """
