@@ -4,7 +4,7 @@ import pytest
 
 from penstock.client import Event, Resolution
 from penstock.core.producers import OffsetRange
-from penstock.errors import Forbidden
+from penstock.errors import Forbidden, MalformedEvent
 from tests.faults.either import Handle
 from tests.faults.proxy import (
     Fate,
@@ -85,6 +85,9 @@ def test_refused_set_with_a_stored_event_has_an_unknown_outcome(scene: Scene, mi
     for events, outcome in (([known, new], "unknown"), ([new], "not_stored")):
         scene.line.does(FORBIDDEN)
         failure_of(lambda events=events: mine.send(events, partition=0), Forbidden, outcome=outcome)  # type: ignore[misc]
+
+    malformed = {"line": 2, "outcome": "unknown"}  # Of the two that were handed in, one is sent.
+    failure_of(lambda: mine.send([known, "x"], partition=0), MalformedEvent, **malformed)
 
     assert mine.send([known, new], partition=0) == stored(0, (0, 1))
     assert scene.log() == [1, 2]

@@ -83,6 +83,19 @@ def test_copy_stored_before_the_shut_out_is_found() -> None:
     play = in_doubt(event).then(producer_reply(), behind(None), producer_reply(epoch=1, previous=taken), fenced)
 
     assert play.send(event).offsets == (OffsetRange(4, 4),)
+    assert (play.state.epoch, play.state.next) == (1, 0), "it has taken no number of the new epoch"
+
+
+def test_numbers_of_another_epoch_do_not_speak_for_the_batch() -> None:
+    event = Event({"n": 1})
+    refused = problem(412, "claim-refused", current_epoch=1, next_sequence=1, producer_group="g", partition=3)
+    fenced = unsafe(412, "producer-fenced", False, current_epoch=1)
+    play = in_doubt(event).then(producer_reply(epoch=1, next_sequence=1), refused, fenced)
+
+    with pytest.raises(ProducerFenced):
+        play.send(event)
+
+    assert play.asked == [f"GET {PRODUCER}", f"PUT {PRODUCER}", EVENTS]
 
 
 @pytest.mark.parametrize("current", [None, 0])

@@ -284,6 +284,7 @@ def test_time_is_in_utc_only_where_its_offset_cannot_be_written() -> None:
     assert msgspec.json.decode(encode_event(event)) == {
         "orderId": {"born": IN_UTC, "oslo": "2026-07-01T12:00:00+02:00", "naive": "1930-01-01T12:00:00", IN_UTC: None}
     }
+    assert encode_event({"born": {BORN: 1}}) == b'{"born":{"1930-01-01T11:40:28Z":1}}', "a name alone"
 
 
 @pytest.mark.parametrize(
