@@ -272,7 +272,7 @@ def test_other_answer_and_that_of_a_proxy_show_their_status_address_and_beginnin
         assert type(error_of(answer(status, b"<html>"))) is ServerError
 
 
-def test_answer_that_no_hub_gives_is_a_wrong_address_of_a_hub_or_feed_or_a_redirect() -> None:
+def test_answer_that_no_hub_gives_names_a_wrong_address_or_the_target_of_a_redirect() -> None:
     for status in [200, 204, 301, 404, 405, 501]:
         error = error_of(answer(status, b"<html>welcome</html>", content_type="text/html"))
 
@@ -330,7 +330,7 @@ def test_request_is_repeated_if_it_can_pass_and_a_write_only_if_nothing_was_done
 LONGEST_SECONDS = 30.0
 
 
-def test_delays_double_up_to_a_maximum_are_shortened_by_chance_and_no_shorter_than_asked_for() -> None:
+def test_delays_double_up_to_a_maximum_and_are_at_least_what_a_server_asks_for() -> None:
     backoff = RetryBackoff(LONGEST_SECONDS, chance=lambda: 0.0)
 
     delays = [backoff.delay(BUSY) for _ in range(12)]
@@ -363,7 +363,7 @@ def attempt(script: Script, *errors: PenstockError, timeout: float = 30, **how: 
     return script.play(retry_until(exchange, lambda error: error.retryable, timeout, script.clock, **how))
 
 
-def test_exchange_is_repeated_until_it_passes_the_retry_timeout_or_the_last_attempt() -> None:
+def test_exchange_is_repeated_until_it_passes_or_its_time_or_attempts_are_over() -> None:
     script = Script()
 
     assert attempt(script, BUSY, BUSY) == "done"

@@ -140,7 +140,7 @@ def test_query_and_body_have_the_same_parameters() -> None:
     assert (rules.timespan_seconds, rules.timeout, rules.keep_alive_limit, rules.commit_timeout) == (5, 4, 3, 2)
 
 
-def test_body_may_be_empty_and_has_numbers_that_can_be_read() -> None:
+def test_body_may_be_empty_and_unreadable_numbers_are_refused() -> None:
     for body in (b"", b" \n", b"{}", b'{"partitions":[]}', b'{"partitions":null,"x":1}'):
         assert check_stream_parameters(parse_stream_body(body), PENSTOCK).wants == ()
 

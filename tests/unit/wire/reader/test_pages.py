@@ -213,7 +213,7 @@ def test_unfit_event_leaves_the_others_and_the_cursors_usable() -> None:
     assert page.cursors == {0: "b"}
 
 
-def test_unfit_event_in_a_page_without_cursors_or_in_a_text_has_its_place_in_the_page() -> None:
+def test_unfit_event_without_a_cursor_before_it_and_unfit_text_are_refused() -> None:
     [only] = read('{"partition":0,"data":{}}\n' + cursor(0, "b"), {}, Numbered, asked=[0]).events
 
     with pytest.raises(EventUnusable, check=has_code("event-unfit"), match="event 1 of its page in partition 0"):
