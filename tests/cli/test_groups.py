@@ -22,7 +22,9 @@ def offsets(client: Client, group: str) -> dict[int, int]:
     return {each.partition: each.offset for each in client.consumer_group(group).positions}
 
 
-def test_groups_are_listed_with_their_gap(at_hub: Command, client: Client, group: str, orders: str) -> None:
+def test_groups_are_listed_and_shown_by_partition_with_their_gap(
+    at_hub: Command, client: Client, group: str, orders: str
+) -> None:
     gap = client.consumer_group(group).gap
 
     for words in (("groups",), ("groups", "list")):
@@ -34,8 +36,6 @@ def test_groups_are_listed_with_their_gap(at_hub: Command, client: Client, group
         f"Nobody reads {orders} as a spark whose positions the hub keeps.\n"
     )
 
-
-def test_group_is_shown_by_partition(at_hub: Command, client: Client, group: str, orders: str) -> None:
     [partition] = offsets(client, group)
 
     shown = at_hub("groups", "show", group)
