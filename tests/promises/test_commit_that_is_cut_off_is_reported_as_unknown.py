@@ -9,8 +9,6 @@ from typing import Any, get_args
 
 import pytest
 
-import penstock
-from penstock.errors import OutcomeUnknown
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
@@ -20,7 +18,6 @@ from tests.promises.scene import (
     assert_dense,
     assert_outbox_is_empty,
     commit_to_outbox,
-    event,
     until,
     waiting_for_locks,
 )
@@ -76,19 +73,6 @@ def test_publish_is_answered_with_an_unknown_outcome_and_the_next_one_waits_for_
     stored = [1, 2] if STORED_ANYWAY[moment] else []
     assert [each["n"] for each in read_in_the_end(remote)] == [0, *stored, 3]
     assert_dense(url)
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_client_does_not_repeat_a_publish_of_unknown_outcome(
-    remote: Remote, hub: LiveHub, line: CutLine, moment: Moment
-) -> None:
-    line.cut(moment, APPENDING)
-
-    with penstock.Client(hub.url) as client, pytest.raises(OutcomeUnknown):
-        client.publish(remote.name, [event({"n": n}) for n in range(5)])
-
-    stored = list(range(5)) if STORED_ANYWAY[moment] else []
-    assert [each["n"] for each in read_in_the_end(remote)] == stored
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
