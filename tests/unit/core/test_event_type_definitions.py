@@ -34,6 +34,10 @@ SCHEMA = {
     "type": "json_schema",
     "schema": '{"properties": {"id": {}, "customer": {"properties": {"name": {"type": "string"}}}}}',
 }
+REFERRING = SCHEMA | {
+    "schema": '{"definitions": {"o": {"properties": {"n": {}}}}, "properties": {"a": {"$ref": "#/definitions/o"}, '
+    '"b": {"allOf": [{"properties": {"m": {}}}, {"$ref": "#"}]}}}'
+}
 STATISTIC = {"messages_per_minute": 0, "message_size": 1, "read_parallelism": 1, "write_parallelism": 1}
 ADA = {"data_type": "user", "value": "ada"}
 LISTS = {"admins": [ADA], "readers": [ADA], "writers": [ADA]}
@@ -69,6 +73,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "by hash": {"partition_strategy": "hash", "partition_key_fields": ["nowhere"]},
     "by the producer": {"partition_strategy": "user_defined"},
     "ordered": {"ordering_key_fields": ["id"], "ordering_instance_ids": ["customer.name"]},
+    "ordered through references": {"schema": REFERRING, "ordering_key_fields": ["a.n", "b.m", "b.b.b.m", "b.a.n"]},
     "ordered data": DATA | {"ordering_key_fields": ["data.id"], "ordering_instance_ids": ["data.customer.name"]},
     "ordered by a hub's metadata": BUSINESS | {"ordering_key_fields": ["metadata.received_at"]},
     "ordered by a trace": BUSINESS | {"ordering_key_fields": ["metadata.span_ctx.traceparent"]},
