@@ -24,11 +24,12 @@ Import = Callable[..., Report]
 
 @pytest.fixture
 def source(client: Client, hub: LiveHub, event_type: str) -> dict[str, str]:
-    """A feed whose events have keys and headers."""
+    """A feed whose events have keys and headers, also those of an earlier origin."""
     name = f"{event_type}-keyed"
     client.create_event_type(name, partition_count=3, partition_strategy="hash", partition_key_fields=["n"])
+    older = {"penstock-feed": "older", "penstock-offset": "77"}
     client.publish(
-        name, (NewEvent(event, key=f"k{n % 5}", headers={"ce_id": f"i{n}"}) for n, event in enumerate(EVENTS))
+        name, (NewEvent(event, key=f"k{n % 5}", headers={"ce_id": f"i{n}", **older}) for n, event in enumerate(EVENTS))
     )
     return {"url": hub.url, "eventType": name}
 
@@ -220,11 +221,13 @@ def test_spans_and_summaries_go_to_kafka_by_stream_and_back(
     layout: str
 ) -> None:  # fmt: skip
     topic = Kafka(kafka, f"{there.event_type}-{layout}")
-    forwarding(topic, layout=layout)
+    forwarding(topic, layout=layout, index="n")
     importing(topic, layout=layout)
 
     for record in records_in(spark, kafka, str(topic.topic)):
-        assert record.key == json.loads(record.value)["s"]
+        span = json.loads(record.value)
+        assert record.key == span["s"]
+        assert span["i"] == (span.get("e") or span["u"])[0]["d"]["n"], "the member that is the index"
         assert headers_of(record)["penstock-offsets"]
     found = events_in(client, there.event_type)
     assert Counter(event.raw for event in found) == Counter(EVENTS if layout == "stream-span" else EVENTS[-5:])

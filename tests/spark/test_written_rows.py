@@ -170,13 +170,14 @@ def test_typed_rows_are_written_back_to_their_event_type(
     [
         ("data", {"eventType": "no.such"}, "there is no event type 'no.such'"),
         ("data", {"orderBy": "time"}, "option orderBy is 'time'; allowed: columns that have an order: data"),
+        ("data, 1 AS x", {}, "column x int is no part of an event"),
         ("'[]' AS data", {"producerGroup": "g", "batchId": "0"}, "a row is no valid event"),
     ],
 )
 def test_direct_batch_with_wrong_options_or_rows_is_refused(
     options: dict[str, str], numbers: DataFrame, select: str, sink: dict[str, str], message: str
 ) -> None:
-    rows = numbers.selectExpr("to_json(struct(n)) AS data").selectExpr(select)
+    rows = numbers.selectExpr("to_json(struct(n)) AS data").selectExpr(*select.split(", "))
 
     with pytest.raises(Exception, match=re.escape(message)):
         penstock.spark.direct(rows, **(options | sink)).save()
