@@ -107,8 +107,9 @@ def test_lost_events_fail_the_batch() -> None:
         (Heads(2, (0, 0), (5, 6)), [Range("a", 2, 2, 0, 0, 5), Range("a", 2, 2, 1, 0, 6)]),
         (Heads(2, (0,), (5,)), [Range("a", 2, 1, 0, 0, 5)]),
         (Heads(1, (0, 0), (20, 0)), []),
+        (Heads(1, (40, 0, 5), (40, 0, 9)), [Range("a", 1, 3, 2, 5, 9)]),
     ],
-    ids=["retention", "created again", "created again with fewer partitions", "cut short"],
+    ids=["retention", "created again", "created again with fewer partitions", "cut short", "in an added partition"],
 )
 def test_after_a_loss_the_batch_goes_on_and_can_be_planned_again(heads: Heads, ranges: list[Range]) -> None:
     start = {"a": FeedPlace(1, (40, 0))}

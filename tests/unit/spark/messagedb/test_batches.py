@@ -48,12 +48,15 @@ NEW = {"account": CategoryPlace(1), "payment": CategoryPlace(5)}
          {"account": CategoryPlace(20)}),
         ({"account": CategoryPlace(17), "payment": CategoryPlace(9)}, Positions(account=[], payment=[3]), 10, None),
         ({"account": CategoryPlace(9)}, Positions(payment=[4, 7]), None, {"payment": CategoryPlace(8, 1)}),
+        ({"account": CategoryPlace(4)}, Positions(account=[3], payment=[]), None,
+         {"account": CategoryPlace(4), "payment": CategoryPlace(1, 1)}),
         (opening({"account": 4, "payment": 8}), SOME, None, {"account": CategoryPlace(21, 4),
          "payment": CategoryPlace(8, 8)}),
     ],
     ids=[
         "all there is", "one category leaves its share to the other", "as many as it may take", "fewer than there are",
-        "an empty category and lost events", "a category added, another left out", "the first says where it began",
+        "an empty category and lost events", "a category added, another left out", "an empty category added",
+        "the first says where it began",
     ],
 )  # fmt: skip
 def test_micro_batch_ends_at_heads_or_where_its_limit_does(

@@ -104,10 +104,20 @@ def test_micro_batch_that_does_not_end_is_stopped_after_the_limit() -> None:
         ),
         ({"a": {"epoch": 1, "0": 3}}, {"a": {"epoch": 2, "0": 4}}, 4),
         ({"orders": {"0": 3, "1": 7}}, {"orders": {"0": 4, "1": 7}}, 1),
+        ({"orders": {"0": 3}}, None, None),
         ({"logOffset": 1}, None, None),
         (None, None, None),
     ],
-    ids=["behind", "caught up", "partitions and event types not read yet", "created again", "Kafka's", "files", "none"],
+    ids=[
+        "behind",
+        "caught up",
+        "partitions and event types not read yet",
+        "created again",
+        "Kafka's",
+        "no heads",
+        "files",
+        "none",
+    ],
 )
 def test_gap_is_what_the_heads_are_ahead_of_the_end_offset(end: Any, latest: Any, gap: int | None) -> None:
     assert gap_of(progress(0, 1, source={"endOffset": end, "latestOffset": latest})) == gap
