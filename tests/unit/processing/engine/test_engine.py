@@ -213,6 +213,7 @@ def test_dense_stream_is_parked_in_each_of_its_tranches(*, is_given_up: bool) ->
     settle(running, running.take(1, 0.0), BROKEN)
 
     assert running.positions() == {"a": 3, "b": 5}
+    assert running.busy.figures(20.0)["failing"].streams == 0, "it is nobody's trouble until it is tried again"
     spans = [(each.tranche, each.index, each.next, each.events) for each in running.parking.streams["S1"].values()]
     assert spans == [("a", 0, 2, 2), ("b", 2, 3, 1)]
     running.retry("S1")

@@ -53,6 +53,7 @@ def test_outcome_of_a_call_whose_stream_was_dropped_is_ignored(
     running.ingest(batch(2, new), 0.0)
     if is_overdue:
         assert running.overdue(5.0) == [call]
+        assert list_troubles(running) == []
     running.settle(call, result, 6.0, 6.0)
 
     assert not running.parking.streams
@@ -70,6 +71,19 @@ def test_events_skipped_by_a_retry_are_not_handed_out_later() -> None:
 
     assert handle_all(running) == [7]
     assert running.known() == set()
+
+
+def test_retry_goes_on_behind_a_page_without_events_of_its_stream() -> None:
+    running, call = park_and_retry(attempts_max=1)
+    running.ingest(batch(2, things("S1E1")), 0.0)
+    running.settle(call, done(), 0.0, 0.001)
+
+    replay(running, 2, ["S2E0"])
+    assert handle_all(running) == []
+    replay(running, 3, ["S1E1"])
+
+    assert handle_all(running) == [1]
+    assert not running.parking.streams
 
 
 def test_skip_of_events_that_have_come_is_not_remembered() -> None:

@@ -162,15 +162,6 @@ def test_stream_without_progress_for_too_long_ends_the_processor(source: MemoryS
         running.stop()
 
 
-def test_wait_has_a_timeout(source: MemorySource) -> None:
-    let_go = threading.Event()
-    source.append("S0", [1])
-    with Local(lambda *_: let_go.wait(SOON_SECONDS) and None, source) as running:
-        with pytest.raises(Unavailable, match=r"the processor has not caught up within 0.05 s"):
-            running.wait_until_caught_up(0.05)
-        let_go.set()
-
-
 def test_signal_during_a_wait_ends_the_processor_with_a_commit() -> None:
     program = """
 import signal, sys, threading
