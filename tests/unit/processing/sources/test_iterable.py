@@ -54,6 +54,26 @@ def test_slow_value_is_awaited_for_a_limited_time_and_comes_with_a_later_call() 
     assert threading.current_thread() not in calls
 
 
+def test_waiter_is_woken_by_close() -> None:
+    found: list[object] = []
+    blocked, is_called = threading.Event(), threading.Event()
+
+    def pull() -> int:
+        is_called.set()
+        blocked.wait(300)
+        return 1
+
+    pulling = Pulling(pull)
+    waiting = threading.Thread(target=lambda: found.append(pulling.take(0.0)))
+    waiting.start()
+    is_called.wait(300)
+    pulling.close()
+    waiting.join(300)
+    blocked.set()
+    assert found == [None]
+    assert pulling.take(0.0) is None
+
+
 def event(number: int) -> StreamEvent:
     return StreamEvent(f"S{number % 3}", number, "event", b"{}")
 

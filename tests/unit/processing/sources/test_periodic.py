@@ -99,6 +99,15 @@ def test_only_the_end_of_a_traversal_moves_the_position(world: World) -> None:
     assert ends == [(CHUNK, 0, False), (CHUNK, 0, False), (5, 1_000 * TRAVERSED_MAX + 2 * CHUNK + 5, True)]
 
 
+def test_closed_source_hands_on_no_more_of_a_traversal(world: World) -> None:
+    world.items = [(f"S{number}", {}) for number in range(2 * CHUNK)]
+    source = world.source()
+    [batch] = source.read({"0": Want(0, 1)}, 0.0)
+    source.close()
+
+    assert source.read({"0": Want(batch.end, 1)}, 0.0) == []
+
+
 @pytest.mark.parametrize("handed_on", [1, 2])
 def test_restart_within_a_traversal_yields_a_whole_traversal(world: World, handed_on: int) -> None:
     world.items = [(f"S{number}", {}) for number in range(2 * CHUNK + 5)]
