@@ -141,8 +141,8 @@ UsageLimitOptions = Annotated[
         envvar="PENSTOCK_LIMITS",
         metavar="NAME=VALUE",
         parser=_limit,
-        help="How much a caller may use: connections, streams, and per second requests, bytes-in, bytes-out; with "
-        "total- before it all callers together. Repeatable.",
+        help="How much a caller may use: connections, streams, bytes-held, and per second requests, bytes-in, "
+        "bytes-out; with total- before it all callers together. Repeatable.",
     ),
 ]
 

@@ -38,7 +38,8 @@ class TooManyRequests(Unavailable):
     }
 
     limit: str | None
-    """The name of the limit in `too-many-requests`: connections, streams, requests, bytes-in or bytes-out."""
+    """The name of the limit in `too-many-requests`: connections, streams, requests, bytes-in, bytes-out
+    or bytes-held."""
     allowed: int | None
     """The value of that limit; of requests and bytes, per second."""
 

@@ -64,11 +64,13 @@ class Quota(NamedTuple):
     """Of bodies, per second."""
     bytes_out: float = math.inf
     """Of answers, per second."""
+    bytes_held: float = math.inf
+    """Of bodies that have come, whole or in part, and whose requests are not answered yet, at a time."""
 
     @property
     def has_rates(self) -> bool:
-        """Whether something is limited per second."""
-        return min(self.requests, self.bytes_in, self.bytes_out) < math.inf
+        """Whether something is limited for each request."""
+        return min(self.requests, self.bytes_in, self.bytes_out, self.bytes_held) < math.inf
 
 
 NAMES: Final = tuple(each.replace("_", "-") for each in Quota._fields)
@@ -105,7 +107,15 @@ class UsageLimits(NamedTuple):
 OPEN_LIMITS: Final = UsageLimits(total=Quota(connections=10_000, streams=10_000))
 """For a hub on loopback that does not authenticate callers: they all have one address."""
 DEFAULT_LIMITS: Final = UsageLimits(
-    Quota(connections=1_000, streams=1_000, requests=10_000, bytes_in=250 * 10**6, bytes_out=10**9), OPEN_LIMITS.total
+    Quota(
+        connections=1_000,
+        streams=1_000,
+        requests=10_000,
+        bytes_in=250 * 10**6,
+        bytes_out=10**9,
+        bytes_held=500 * 10**6,
+    ),
+    OPEN_LIMITS.total._replace(bytes_held=10**9),
 )
 
 
@@ -156,10 +166,22 @@ class TokenBucket:
 class Usage:
     """What one caller uses, or all together."""
 
-    __slots__ = ("bytes_in", "bytes_out", "is_busy", "requests", "streams", "timer", "turns", "waiting", "work")
+    __slots__ = (
+        "bytes_held",
+        "bytes_in",
+        "bytes_out",
+        "is_busy",
+        "requests",
+        "streams",
+        "timer",
+        "turns",
+        "waiting",
+        "work",
+    )
 
     def __init__(self, quota: Quota) -> None:
         self.streams = 0
+        self.bytes_held = 0
         self.turns = 0
         """Requests in work."""
         self.waiting: deque[tuple[asyncio.Future[None], int]] = deque()
@@ -289,7 +311,7 @@ class Limiter:
             return
         for key in list(islice(self._usages, _LOOKED_AT)):
             usage = self._usages.pop(key)
-            if usage.streams or usage.turns:
+            if usage.streams or usage.is_busy or usage.bytes_held:
                 self._usages[key] = usage
 
     def open_stream(self, caller: Usage, *, is_proxy: bool) -> None:
@@ -376,6 +398,20 @@ class Limiter:
         """Count *size* bytes of a body; return how many seconds the rest of it has to wait."""
         return self._take(caller.bytes_in, self._total.bytes_in, size)
 
+    def hold(self, caller: Usage, size: int, *, is_large: bool) -> None:
+        """Count *size* bytes of a body as held; raise as `begin` does if it *is_large* and there are too many."""
+        if is_large and self._total.bytes_held + size > self._limits.total.bytes_held:
+            raise self._refuse_all("bytes-held", BUSY_SECONDS)
+        if is_large and caller.bytes_held + size > self._limits.caller.bytes_held:
+            raise self._refuse("bytes-held", BUSY_SECONDS)
+        caller.bytes_held += size
+        self._total.bytes_held += size
+
+    def release(self, caller: Usage, size: int) -> None:
+        """Count *size* bytes of a body as held no longer."""
+        caller.bytes_held -= size
+        self._total.bytes_held -= size
+
     def send(self, caller: Usage, size: int) -> float:
         """Count *size* bytes of an answer; return how many seconds the rest of it has to wait."""
         seconds = self._take(caller.bytes_out, self._total.bytes_out, size)
@@ -410,7 +446,7 @@ CURRENT_USAGE: Final[ContextVar["RequestUsage | None"]] = ContextVar("penstock.u
 class RequestUsage:
     """What one request uses of its caller's limits."""
 
-    __slots__ = ("_is_proxy", "_is_stream", "_limiter", "_turns", "caller")
+    __slots__ = ("_held", "_is_proxy", "_is_stream", "_limiter", "_turns", "caller")
 
     def __init__(self, limiter: Limiter, caller: Usage, *, is_proxy: bool = False) -> None:
         self._limiter = limiter
@@ -418,6 +454,7 @@ class RequestUsage:
         self._is_proxy = is_proxy
         self._is_stream = False
         self._turns = 0
+        self._held = 0
 
     @property
     def has_turn(self) -> bool:
@@ -469,8 +506,22 @@ class RequestUsage:
             self.end_turn()
 
     def receive(self, size: int) -> float:
-        """Count *size* bytes of the body; return how many seconds the rest of it has to wait."""
+        """Count *size* bytes of the body, which is held; return how many seconds the rest of it has to wait.
+
+        Raises:
+            TooManyRequests, HubUnavailable: see `hold`.
+        """
+        self.hold(size)
         return self._limiter.receive(self.caller, size)
+
+    def hold(self, size: int) -> None:
+        """Count *size* bytes that the body takes in memory until the request ends.
+
+        Raises:
+            TooManyRequests, HubUnavailable: there is no room for them. A body that is not large always has room.
+        """
+        self._limiter.hold(self.caller, size, is_large=self._held + size >= LARGE_BYTES)
+        self._held += size
 
     def send(self, size: int) -> float:
         """Count *size* bytes of the answer; return how many seconds the rest of it has to wait."""
@@ -479,6 +530,8 @@ class RequestUsage:
     def end(self) -> None:
         """Note that the request has ended."""
         self.end_turn()
+        self._limiter.release(self.caller, self._held)
+        self._held = 0
         if self._is_stream:
             self._limiter.close_stream(self.caller)
             self._is_stream = False

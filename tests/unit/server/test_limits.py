@@ -343,6 +343,24 @@ async def test_answer_waits_while_its_caller_has_used_more_than_its_share(clock:
     assert page.send(1_000) == SHARED_SECONDS
 
 
+def test_large_bodies_are_refused_when_there_is_no_room_and_small_ones_never(clock: Clock) -> None:
+    limited = limiter(clock, "bytes-held=3MB", "total-bytes-held=4MB")
+    first, second, third, other = (limited.begin(each) for each in (GREEDY, GREEDY, GREEDY, MODEST))
+    for body in (first, second, third):
+        body.receive(1_000_000)
+
+    with pytest.raises(TooManyRequests, match="bytes-held=3000000"):
+        first.receive(1)
+    other.receive(900_000)
+    with pytest.raises(HubUnavailable, match="total-bytes-held=4000000"):
+        other.receive(200_000)
+    limited.begin(GREEDY).receive(LARGE_BYTES - 1)
+
+    second.end()
+    first.receive(400_000)
+    other.receive(200_000)
+
+
 @pytest.mark.anyio
 async def test_stream_needs_no_turn(clock: Clock) -> None:
     limited = limiter(clock)

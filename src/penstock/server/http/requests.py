@@ -155,6 +155,7 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
 
     Raises:
         RequestTooLarge: more than *bytes_max*, compressed or not; no more than that is held.
+        TooManyRequests, HubUnavailable: too many bytes of bodies are held.
         BadParameter, UnsupportedFormat: it cannot be decompressed.
         Unauthenticated, AccessDenied: the sender has lost the right to send it while it came.
         BadParameter: it is shorter or longer than its Content-Length; or it did not arrive, since the request offers an
@@ -178,7 +179,10 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("identity", ""):
         return body
-    return await run(lambda: decode_body(body, encoding, bytes_max))
+    decoded = await run(lambda: decode_body(body, encoding, bytes_max))
+    if (usage := request.scope.get(USAGE)) is not None:
+        usage.hold(len(decoded))
+    return decoded
 
 
 async def _receive(request: Request, bytes_max: int) -> list[bytes]:
