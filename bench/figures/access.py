@@ -1,8 +1,16 @@
-"""What it costs that a hub knows its callers: single events and pages, with tokens and without."""
+"""What it costs that a hub knows its callers: single events and pages, with tokens of two kinds and without."""
 
+import json
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
 from bench.events import FEED
 from bench.figure import Row, Scale, Target, figure, rate
@@ -19,12 +27,14 @@ from penstock.testing.live_hub import live_hub
 
 PAGE = 1000
 TARGET = Target(">=", 0.95)
+JWT_TARGET = Target(">=", 0.90)
 _LISTED = [{"data_type": "service", "value": name} for name in ("bench", "other", "another")]
+_ISSUER, _AUDIENCE = "https://login.example", "penstock"
 
 
 @figure("access")
 def access(place: Place, scale: Scale) -> Iterable[Row]:
-    """A hub that asks for tokens, beside one that asks nobody."""
+    """Hubs that ask for tokens, and for JSON Web Tokens, beside one that asks nobody."""
     given: dict[str, Any] = {"feed": FEED, "connections": PUBLISHERS}
     yield from _compare(place, scale, "32 publishers of single events", "bench.load.publish_single", given, events=0)
     given = {"feed": FEED, "form": "v1", "page": PAGE, "events": scale.events, "first": "_first"}
@@ -34,29 +44,48 @@ def access(place: Place, scale: Scale) -> Iterable[Row]:
 def _compare(
     place: Place, scale: Scale, what: str, program: str, given: dict[str, Any], *, events: int
 ) -> Iterable[Row]:
-    urls = [place.sqlite() for _ in range(2)]
-    for url in urls:
+    urls = {side: place.sqlite() for side in ("token", "jwt", "open")}
+    for url in urls.values():
         if events:
             make_log(url, events)
         else:
             make_feed(url)
-    token = _make_token(urls[0])
+    tokens = {"token": _list_callers(urls["token"])}
+    _list_callers(urls["jwt"])
     with ExitStack() as stack:
-        asking = stack.enter_context(live_hub(urls[0], log=place.log, options=["--auth", "token"]))
-        open_to_all = stack.enter_context(place.hub(urls[1]))
-        sides = {
-            "asking": Program(program, port=asking.port, token=token, **given),
-            "open": Program(program, port=open_to_all.port, **given),
+        keys = Path(stack.enter_context(TemporaryDirectory())) / "keys.json"
+        tokens["jwt"] = _sign_token(keys)
+        options = {
+            "token": ["--auth", "token"],
+            "jwt": ["--auth", "jwt", "--jwt-issuer", _ISSUER, "--jwt-audience", _AUDIENCE, "--jwt-keys", str(keys)],
+            "open": [],
         }
-        rates = {name: rate_of(stack.enter_context(side), scale) for name, side in sides.items()}
+        rates = {}
+        for side, url in urls.items():
+            hub = stack.enter_context(live_hub(url, log=place.log, options=options[side]))
+            client = Program(program, port=hub.port, **given, **({"token": tokens[side]} if side in tokens else {}))
+            rates[side] = rate_of(stack.enter_context(client), scale)
         rounds = in_turn(rates, scale.rounds)
-    for url in urls:
+    for url in urls.values():
         place.drop(url)
-    ours, beside = rate(rounds.median("asking")), rate(rounds.median("open"))
-    yield Row(f"{what}: with a token beside without", ours, beside, rounds.ratio("asking", "open"), TARGET)
+    beside = rate(rounds.median("open"))
+    for side, name, target in (("token", "a token", TARGET), ("jwt", "a JSON Web Token", JWT_TARGET)):
+        ours = rate(rounds.median(side))
+        yield Row(f"{what}: with {name} beside without", ours, beside, rounds.ratio(side, "open"), target)
 
 
-def _make_token(url: str) -> str:
+def _sign_token(keys: Path) -> str:
+    """Write the key set of an issuer, and return a token of the caller who is on the feed's lists."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = ECAlgorithm.to_jwk(key.public_key(), as_dict=True) | {"use": "sig", "kid": "bench"}
+    public.pop("key_ops", None)
+    keys.write_text(json.dumps({"keys": [public]}), encoding="utf-8")
+    now = int(time.time())
+    claims = {"iss": _ISSUER, "aud": _AUDIENCE, "sub": "bench", "iat": now, "exp": now + 7 * 24 * 3600}
+    return jwt.encode(claims, key, "ES256", headers={"kid": "bench"})
+
+
+def _list_callers(url: str) -> str:
     """Give the feed lists, and return a token of one who is on them."""
     store = open_store(url)
     try:
