@@ -30,11 +30,20 @@ from penstock.errors import (
     RetriesExhausted,
 )
 from tests.faults.either import Handle
-from tests.faults.proxy import Held, lost, unanswered
+from tests.faults.proxy import Held, lost, refusing, unanswered
 from tests.faults.scene import NOT_STORED, Scene, failure_of, ids, starting, stored
 from tests.promises.scene import until
 
 # Creation
+
+
+def test_idempotent_publishing_is_a_class_that_no_option_switches_on_or_off() -> None:
+    sync, async_ = (
+        inspect.signature(kind.__init__).parameters for kind in (IdempotentProducer, AsyncIdempotentProducer)
+    )
+    assert list(sync) == list(async_)
+    named = [*sync, *inspect.signature(Client.publish).parameters]
+    assert [name for name in named if "idempotent" in name or "enable" in name] == []
 
 
 def test_producer_copies_its_options(scene: Scene) -> None:
@@ -280,6 +289,20 @@ def test_publishing_properties_of_a_partition_that_has_none_are_refused(scene: S
 
 
 # Failures
+
+
+@pytest.mark.parametrize(("status", "code"), [(403, "forbidden"), (413, "body-too-large")])
+def test_permanent_error_fails_the_call_at_once_and_uses_no_number(
+    scene: Scene, mine: Handle, status: int, code: str
+) -> None:
+    scene.line.does(refusing(status, code))
+
+    with pytest.raises(Exception, match=code) as caught:
+        mine.send(ids(1), partition=0)
+
+    assert (caught.value.fields["outcome"], caught.value.fields["partition"]) == ("not_stored", 0)
+    assert len(scene.line.batches) == 1
+    assert mine.send(ids(2), partition=0) == stored(0, (0, 0))
 
 
 def test_malformed_event_is_named_by_its_line(mine: Handle) -> None:

@@ -13,7 +13,7 @@ _log: Final = logging.getLogger("penstock.spark")
 def marked(places: Mapping[str, FeedPlace], versions: Mapping[str, str], reset: int | None) -> dict[str, FeedPlace]:
     """Return *places* as they are kept: with the versions of the schemas in use, and the newest reset heeded.
 
-    >>> marked({"a": Place(1, (7,))}, {"a": "1.0.0"}, None)["a"].schema
+    >>> marked({"a": FeedPlace(1, (7,))}, {"a": "1.0.0"}, None)["a"].schema
     '1.0.0'
     """
     return {name: place._replace(schema=versions.get(name), reset=reset) for name, place in places.items()}
@@ -22,7 +22,7 @@ def marked(places: Mapping[str, FeedPlace], versions: Mapping[str, str], reset: 
 def left_out(places: Mapping[str, FeedPlace], wanted: Collection[str]) -> dict[str, FeedPlace]:
     """Return those of *places* whose event types are not *wanted* now: they stay until they are wanted again.
 
-    >>> left_out({"a": Place(1, (7,), begun=Place(1, (3,))), "b": Place(1, (4,))}, ["b"])["a"].begun is None
+    >>> left_out({"a": FeedPlace(1, (7,), begun=FeedPlace(1, (3,))), "b": FeedPlace(1, (4,))}, ["b"])["a"].begun is None
     True
     """
     return {name: place._replace(begun=None) for name, place in places.items() if name not in wanted}

@@ -18,7 +18,7 @@ def told_of(said: str) -> TaskError | None:
     r"""Return the last error of ours that Spark speaks of: the others are what it came from. None: it speaks of none.
 
     >>> told_of("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.log.EventsLost: 7 are gone\n\tat java")
-    Told(kind='EventsLost', detail='7 are gone')
+    TaskError(kind='EventsLost', detail='7 are gone')
     """
     found = _OURS.findall(said)
     return TaskError(*found[-1]) if found else None

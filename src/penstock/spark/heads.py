@@ -116,7 +116,7 @@ def settle(event_type: str, start: FeedPlace, heads: Heads, *, fail_on_loss: boo
 def raised(heads: Heads, place: FeedPlace | None) -> Heads:
     """Return *heads* as they are at least, since somebody has seen the feed come to *place*.
 
-    >>> raised(Heads(1, (0, 0), (7, 4)), Place(1, (9, 2))).nexts
+    >>> raised(Heads(1, (0, 0), (7, 4)), FeedPlace(1, (9, 2))).nexts
     (9, 4)
     """
     if place is None or place.epoch != heads.epoch:

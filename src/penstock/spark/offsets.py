@@ -42,7 +42,7 @@ class FeedPlace(NamedTuple):
 def encode_places(places: dict[str, FeedPlace]) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
-    >>> encode_places({"order.placed": Place(1, (17, 4), Place(1, (9, 0)))})
+    >>> encode_places({"order.placed": FeedPlace(1, (17, 4), FeedPlace(1, (9, 0)))})
     {'order.placed': {'epoch': 1, '0': 17, '1': 4, 'from': {'epoch': 1, '0': 9, '1': 0}}}
     """
     return {event_type: _encode(place) for event_type, place in places.items()}
@@ -55,7 +55,7 @@ def decode_places(given: dict[str, Any]) -> dict[str, FeedPlace]:
         BadParameter: it is not one of ours.
 
     >>> decode_places({"order.placed": {"epoch": 1, "0": 17, "1": 4}})
-    {'order.placed': Place(epoch=1, offsets=(17, 4), begun=None, schema=None, reset=None)}
+    {'order.placed': FeedPlace(epoch=1, offsets=(17, 4), begun=None, schema=None, reset=None)}
     """
     try:
         return {event_type: _decode(place) for event_type, place in given.items()}

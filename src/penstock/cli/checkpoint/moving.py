@@ -123,9 +123,9 @@ def rewind(
 def summary(steps: Sequence[PositionMove]) -> str:
     """Return in words how many positions are moved, and what that means where that can be told.
 
-    >>> summary([Step("order.placed/0", "1:30", "1:10"), Step("order.placed/1", None, "1:7")])
+    >>> summary([PositionMove("order.placed/0", "1:30", "1:10"), PositionMove("order.placed/1", None, "1:7")])
     '2 positions, 20 events again'
-    >>> summary([Step("order.placed/0", "1:0", "1:0", 3)])
+    >>> summary([PositionMove("order.placed/0", "1:0", "1:0", 3)])
     '1 position, 3 streams again that had done more'
     """
     from penstock.cli.output import counted

@@ -47,10 +47,10 @@ def opening(starts: Mapping[str, int]) -> dict[str, CategoryPlace]:
 def ended(before: CategoryPlace | None, end: int) -> CategoryPlace:
     """Return where a micro-batch ends in a category in which the one *before* has ended; None: it had not the category.
 
-    >>> ended(Place(3, 3), 17)
-    Place(next=17, begun=3)
-    >>> ended(Place(17, 3), 20)
-    Place(next=20, begun=None)
+    >>> ended(CategoryPlace(3, 3), 17)
+    CategoryPlace(next=17, begun=3)
+    >>> ended(CategoryPlace(17, 3), 20)
+    CategoryPlace(next=20, begun=None)
     """
     if before is None:
         return CategoryPlace(end, FIRST)
@@ -71,7 +71,7 @@ def stretches_between(start: Mapping[str, CategoryPlace], end: Mapping[str, Cate
 def encode_places(places: Mapping[str, CategoryPlace]) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
-    >>> encode_places({"account": Place(17, 3), "payment": Place(12)})
+    >>> encode_places({"account": CategoryPlace(17, 3), "payment": CategoryPlace(12)})
     {'account': {'from': 3, 'next': 17}, 'payment': 12}
     """
     return {

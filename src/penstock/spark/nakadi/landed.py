@@ -43,7 +43,8 @@ def pages_between(start: LandedCursors, end: LandedCursors) -> list[PageName]:
 def encode_landed(landed: LandedCursors) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
-    >>> encode_landed(Landed("s", "l", "r", 3, {Place("a.b", "0"): "001-0001-000000000000000042"}))["cursors"]
+    >>> cursors = {NakadiPartition("a.b", "0"): "001-0001-000000000000000042"}
+    >>> encode_landed(LandedCursors("s", "l", "r", 3, cursors))["cursors"]
     {'a.b': {'0': '001-0001-000000000000000042'}}
     """
     cursors: dict[str, dict[str, str]] = {}

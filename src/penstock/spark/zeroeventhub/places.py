@@ -69,7 +69,7 @@ def stretches_between(start: LandedPlaces, end: LandedPlaces) -> list[PageRange]
 def encode_landed(landed: LandedPlaces) -> dict[str, Any]:
     """Return the offset that Spark keeps.
 
-    >>> encode_landed(Landed("6f1c", "a40b", {0: Place(17, 48213, "a7")}))
+    >>> encode_landed(LandedPlaces("6f1c", "a40b", {0: PartitionPlace(17, 48213, "a7")}))
     {'landing': '6f1c', 'run': 'a40b', 'partitions': {'0': {'page': 17, 'number': 48213, 'cursor': 'a7'}}}
     """
     return {

@@ -31,9 +31,8 @@ def plan_micro_batch(options: RemoteOptions, start: LandedPlaces, end: LandedPla
 def cut(stretches: Sequence[PageRange], cores: int) -> list[PageRange]:
     """Cut *stretches* into about as many pieces as there are cores.
 
-    >>> cut([Stretch("r/0", 3, 9), Stretch("r/1", 0, 2)], 4)
-    [Stretch(lane='r/0', start=3, end=5), Stretch(lane='r/0', start=5, end=7), Stretch(lane='r/0', start=7, end=9), \
-Stretch(lane='r/1', start=0, end=2)]
+    >>> [(each.lane, each.start, each.end) for each in cut([PageRange("r/0", 3, 9), PageRange("r/1", 0, 2)], 4)]
+    [('r/0', 3, 5), ('r/0', 5, 7), ('r/0', 7, 9), ('r/1', 0, 2)]
     """
     pages = -(-sum(each.end - each.start for each in stretches) // cores)
     return [

@@ -28,7 +28,7 @@ class IndexHistogram:
         *start* is where a range begins, or where it is counted from on. Where the first range alone has too many, that
         is where it begins, so there are none.
 
-        >>> found = Histogram(0, 30, {0: 4, 10: 5, 20: 2})
+        >>> found = IndexHistogram(0, 30, {0: 4, 10: 5, 20: 2})
         >>> found.cut(0, 9), found.cut(20, 9), found.cut(0, 3)
         ((20, 9), (30, 2), (0, 0))
         """
