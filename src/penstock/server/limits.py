@@ -212,13 +212,6 @@ class Usage:
 _LOOK_SECONDS_MIN: Final = 0.001
 
 
-class _Seen(NamedTuple):
-    """A caller, and when its last request came."""
-
-    caller: Usage | None
-    at: float
-
-
 USAGE: Final = "penstock.usage"
 """The scope's key for the `RequestUsage` of a request; not there if nothing limits it."""
 CallerKey = Caller | str
@@ -247,8 +240,10 @@ class Limiter:
         self._has_total_rates = limits.total.has_rates
         self.has_rates = limits.caller.has_rates or self._has_total_rates
         """Whether a request has to `begin`, and to take turns with those of other callers."""
-        self._last = self._other = _Seen(None, -math.inf)
-        """The caller of the last request, and the last other caller."""
+        self._last: Usage | None = None
+        """The caller of the last request."""
+        self._last_at = self._other_at = -math.inf
+        """When it came, and when the last one of another caller came."""
         self._busy = 0
         """The number of callers that have requests in work, or waiting for their turn."""
 
@@ -336,9 +331,9 @@ class Limiter:
         A request with a large body takes as many *turns* as there are.
         """
         now = self.monotonic()
-        if self._last.caller is not caller:
-            self._other = self._last
-        self._last = _Seen(caller, now)
+        if self._last is not caller:
+            self._last, self._other_at = caller, self._last_at
+        self._last_at = now
         if not caller.is_busy:
             caller.is_busy = True
             self._busy += 1
@@ -357,8 +352,8 @@ class Limiter:
 
     def is_shared(self, caller: Usage, now: float) -> bool:
         """Return whether another caller than *caller* is busy, too."""
-        other = self._other if self._last.caller is caller else self._last
-        return self._busy > caller.is_busy or now - other.at < SHARED_SECONDS
+        other_at = self._other_at if self._last is caller else self._last_at
+        return self._busy > caller.is_busy or now - other_at < SHARED_SECONDS
 
     def _may_begin(self, caller: Usage, turns: int, now: float) -> bool:
         has_turn = not caller.turns or caller.turns + turns <= TURNS
