@@ -34,7 +34,7 @@ _ISSUER, _AUDIENCE = "https://login.example", "penstock"
 
 @figure("access")
 def access(place: Place, scale: Scale) -> Iterable[Row]:
-    """Hubs that ask for tokens, and for JSON Web Tokens, beside one that asks nobody."""
+    """A hub that asks for tokens, beside one that asks nobody."""
     given: dict[str, Any] = {"feed": FEED, "connections": PUBLISHERS}
     yield from _compare(place, scale, "32 publishers of single events", "bench.load.publish_single", given, events=0)
     given = {"feed": FEED, "form": "v1", "page": PAGE, "events": scale.events, "first": "_first"}

@@ -2,7 +2,9 @@
 
 import getpass
 import json
+import os
 import re
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,23 @@ def test_token_is_written_into_a_file_for_its_owner_alone(penstock: Command) -> 
     assert "pst_" not in created.out + created.err
     assert re.fullmatch(r"pst_[\w-]{43}\n", file.read_text(encoding="ascii"))
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_rotation_into_something_else_than_a_file_is_refused_and_keeps_the_token(
+    penstock: Command, tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    penstock("migrate")
+    created = create(penstock, "billing")
+    place = tmp_path / "place"
+    make(place)
+
+    refused = penstock("token", "rotate", created["id"], "--to", str(place))
+
+    assert (refused.status, "is not a file" in refused.err) == (1, True)
+    assert not place.is_file()
+    [kept] = json.loads(penstock("token", "list", "--output", "json").out)["items"]
+    assert (kept["id"], kept["expires_at"]) == (created["id"], None)
 
 
 def test_token_replaces_no_file_unless_it_is_rotated(penstock: Command) -> None:

@@ -4,7 +4,7 @@ import os
 import shlex
 from contextlib import contextmanager
 from pathlib import Path
-from stat import S_IMODE
+from stat import S_IMODE, S_ISREG
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -108,6 +108,8 @@ def _writer(path: Path | None, *, replaces: bool) -> "Iterator[Callable[[str], o
             raise CommandFailure(
                 f"there is a file {path} already", "Name another one, or remove it if nobody needs its token."
             )
+        if before is not None and not S_ISREG(before.st_mode):
+            raise CommandFailure(f"{path} is not a file", "Name a file; nothing was done.")
         handle, partial = mkstemp(prefix=f".{place.name}.", dir=place.parent)
         with os.fdopen(handle, "w", encoding="ascii") as file:
             yield lambda secret: file.write(secret + "\n")

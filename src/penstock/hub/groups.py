@@ -1,5 +1,6 @@
 """Consumer groups: list them, measure their lag, commit and reset their positions, keep cursors of cursor sets."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
@@ -346,6 +347,7 @@ class Groups:
             AccessDenied: other callers have the group of that name, and the one in its place.
             DatabaseUnavailable: they may have been stored; storing them again does no harm.
         """
+        _check_reserved(name, by)
         now = self._clock()
         positions = [
             Position(feed.name, slice_of(view), tranche, feed.epoch, offset)
@@ -449,7 +451,7 @@ class Groups:
         A group without an owner belongs to the caller *by* from here on.
 
         Raises:
-            AccessDenied: the group belongs to another caller than *by*.
+            AccessDenied: the group belongs to another caller than *by*, or its name is that of a cursor set of one.
             BadParameter: the group is new, and its name is not allowed or *kind* is missing.
             GroupKindDiffers: the group is of another kind, or a subscription.
             UnusablePosition: a position does not exist or cannot be used.
@@ -459,6 +461,7 @@ class Groups:
         """
         if not is_path_name(group):
             raise BadParameter(parameter="group", value=group[:80], allowed=PATH_NAME_ALLOWED)
+        _check_reserved(group, by)
         now = self._clock()
         try:
             with self._store.write() as tx:
@@ -563,11 +566,26 @@ def _is_own(group: GroupOwnership | None, by: Claim | None) -> bool:
     return by is None or group is None or by.holds(group.owner)
 
 
+_OWN_NAME: Final = re.compile(r".* of (?P<owner>(?:service|user):.+|[0-9a-f]{32})")
+
+
+def _check_reserved(name: str, by: Claim | None) -> None:
+    """Raise AccessDenied if *name* has the form that `_name_own` gives to another caller's cursor set."""
+    if by is None or (match := _OWN_NAME.fullmatch(name)) is None:
+        return
+    if match["owner"] not in (by.owner, _digest_owner(by.owner)) and not by.overrides:
+        raise AccessDenied.of("not-owner", kind="consumer group", name=name)
+
+
+def _digest_owner(owner: str) -> str:
+    return blake2b(owner.encode(), digest_size=16).hexdigest()
+
+
 def _name_own(name: str, by: Claim | None) -> str:
     """Return the name of a caller's cursor set where another caller has a group of the set's own name."""
     assert by is not None
     own = f"{name} of {by.owner}"
-    return own if is_group_name(own) else f"{name} of {blake2b(by.owner.encode(), digest_size=16).hexdigest()}"
+    return own if is_group_name(own) else f"{name} of {_digest_owner(by.owner)}"
 
 
 def _measure_group(listed: GroupSummary, standings: Sequence[GroupProgress], now: int) -> GroupLag:

@@ -21,7 +21,7 @@ from penstock.server.auth import admit, check_producer, resource_of
 from penstock.server.authentication.authentication import Authentication, Method
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
-from penstock.server.http.requests import TrustedProxies, check_arrival, read_body
+from penstock.server.http.requests import TrustedProxies, check_again, check_arrival, read_body
 from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, UsageLimits
 from penstock.server.log.publish import PlainPublishes
 from penstock.server.openapi.operation import Endpoint, HttpOperation
@@ -227,8 +227,8 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
                 access.feed = resource.name
             await admit(request.scope, operation.needs, resource)
             usage: RequestUsage | None = request.scope.get(USAGE)
-            if usage is not None:
-                await usage.take_turn()
+            if usage is not None and await usage.take_turn():
+                check_again(request.scope)
             if changes_producer and state_of(request).authentication is not None:
                 name, group = resource.name, check_group(request.path_params["group"])
                 await state_of(request).run(lambda: check_producer(request, name, group))

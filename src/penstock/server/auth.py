@@ -226,11 +226,11 @@ def know(request: Request, resources: Iterable[Resource]) -> None:
         permissions.refresh()
 
 
-def sees(request: Request, resource: Resource) -> bool:
-    """Return whether the cached rights let the sender of an admitted *request* see *resource*."""
+def sees(request: Request, resource: Resource, permission: Permission = "view") -> bool:
+    """Return whether the cached rights let the sender of an admitted *request* see *resource*, or have *permission*."""
     state = state_of(request)
     try:
-        state.hub.admin.permissions.check(request.scope.get(CALLER, UNAUTHENTICATED), "view", resource)
+        state.hub.admin.permissions.check(request.scope.get(CALLER, UNAUTHENTICATED), permission, resource)
     except AccessDenied:
         return False
     return True

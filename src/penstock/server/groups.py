@@ -1,18 +1,29 @@
 """The routes of consumer groups: their positions, lag, resets, and history."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
+from penstock.core.access import Resource
+from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
 from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.groups import GroupLag, MovedPosition
-from penstock.server.auth import admit, authorize_now, claim_of, event_type_named, keep_seen, know, sees, sender_of
+from penstock.server.auth import (
+    admit,
+    authorize_now,
+    claim_of,
+    event_type_named,
+    keep_seen,
+    know,
+    sees,
+    sender_of,
+    subscription_with,
+)
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import Pairs, json_response, page_links
 from penstock.server.state import state_of
@@ -150,9 +161,9 @@ def _find_seen(request: Request, name: str) -> GroupSummary:
         AccessDenied: the sender may look at none of its event types.
     """
     group = state_of(request).hub.groups.find(name)
-    know(request, map(event_type_named, group.sources))
-    if not _sees(request, group):
-        authorize_now(request, "view", *map(event_type_named, group.sources))
+    know(request, _resources_of(group))
+    if not sees_group(request, group):
+        authorize_now(request, "view", *_resources_of(group))
     return group
 
 
@@ -161,16 +172,27 @@ def _list_seen(request: Request, which: GroupFilter, limit: int) -> list[GroupSu
     seen: list[GroupSummary] = []
     while len(seen) < limit:
         found = state_of(request).hub.groups.list(which, limit)
-        know(request, [event_type_named(source) for each in found for source in each.sources])
-        seen += [each for each in found if _sees(request, each)]
+        know(request, [resource for each in found for resource in _resources_of(each)])
+        seen += [each for each in found if sees_group(request, each)]
         if len(found) < limit:
             break
         which = which._replace(after=found[-1].name)
     return seen[:limit]
 
 
-def _sees(request: Request, group: GroupSummary) -> bool:
-    return not group.sources or any(sees(request, event_type_named(each)) for each in group.sources)
+def _resources_of(group: GroupSummary) -> Sequence[Resource]:
+    return [subscription_with(group.name)] if group.kind == SUBSCRIPTION else list(map(event_type_named, group.sources))
+
+
+def sees_group(request: Request, group: GroupSummary) -> bool:
+    """Return whether the cached rights let the sender see *group*: one of its event types, or the subscription.
+
+    Who administers one of a subscription's event types sees it, too: they may move and delete it.
+    """
+    if group.kind == SUBSCRIPTION and any(sees(request, event_type_named(each), "admin") for each in group.sources):
+        return True
+    resources = _resources_of(group)
+    return not resources or any(sees(request, each) for each in resources)
 
 
 def _group_of(request: Request) -> str:

@@ -30,7 +30,7 @@ BUSY_SECONDS: Final = 5
 PAUSE_SECONDS_MAX: Final = 5.0
 """A piece of an answer waits no longer: consumers are given up after ten seconds."""
 TURNS: Final = 8
-"""While several callers are busy, so many requests of each are in work at a time, or one with a large body."""
+"""While several callers are busy, so many requests of each are in work at a time, and one with a large body."""
 LARGE_BYTES: Final = 64 << 10
 """A body from this size on is large."""
 SHARED_SECONDS: Final = 0.25
@@ -163,6 +163,19 @@ class TokenBucket:
         return self.full_at - now - self._burst_seconds
 
 
+class Turns:
+    """The requests of a caller that take turns."""
+
+    __slots__ = ("in_work", "most", "waiting")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        """So many are in work at a time, while several callers are busy."""
+        self.in_work = 0
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        """Requests that wait until others are done."""
+
+
 class Usage:
     """What one caller uses, or all together."""
 
@@ -171,21 +184,20 @@ class Usage:
         "bytes_in",
         "bytes_out",
         "is_busy",
+        "large",
         "requests",
+        "small",
         "streams",
         "timer",
-        "turns",
-        "waiting",
         "work",
     )
 
     def __init__(self, quota: Quota) -> None:
         self.streams = 0
         self.bytes_held = 0
-        self.turns = 0
-        """Requests in work."""
-        self.waiting: deque[tuple[asyncio.Future[None], int]] = deque()
-        """Requests that wait until others are done, and how many turns each takes."""
+        self.small = Turns(TURNS)
+        """Those of requests without a large body."""
+        self.large = Turns(1)
         self.is_busy = False
         """Whether requests are in work, or wait for their turn."""
         self.timer: asyncio.TimerHandle | None = None
@@ -325,10 +337,10 @@ class Limiter:
 
     # Turns.
 
-    def begin_turn(self, caller: Usage, turns: int) -> asyncio.Future[None] | None:
+    def begin_turn(self, caller: Usage, turns: Turns) -> asyncio.Future[None] | None:
         """Count a request of *caller* as in work; return what it has to await first if it has to wait for its turn.
 
-        A request with a large body takes as many *turns* as there are.
+        *turns* are those that it takes one of.
         """
         now = self.monotonic()
         if self._last is not caller:
@@ -337,17 +349,17 @@ class Limiter:
         if not caller.is_busy:
             caller.is_busy = True
             self._busy += 1
-        if not caller.waiting and self._may_begin(caller, turns, now):
-            caller.turns += turns
+        if not turns.waiting and self._may_begin(caller, turns, now):
+            turns.in_work += 1
             return None
         turn = asyncio.get_running_loop().create_future()
-        caller.waiting.append((turn, turns))
+        turns.waiting.append(turn)
         self._begin_waiting(caller)
         return turn
 
-    def end_turn(self, caller: Usage, turns: int) -> None:
+    def end_turn(self, caller: Usage, turns: Turns) -> None:
         """Count a request of *caller* as in work no longer, and begin those whose turn it is."""
-        caller.turns -= turns
+        turns.in_work -= 1
         self._begin_waiting(caller)
 
     def is_shared(self, caller: Usage, now: float) -> bool:
@@ -355,21 +367,24 @@ class Limiter:
         other_at = self._other_at if self._last is caller else self._last_at
         return self._busy > caller.is_busy or now - other_at < SHARED_SECONDS
 
-    def _may_begin(self, caller: Usage, turns: int, now: float) -> bool:
-        has_turn = not caller.turns or caller.turns + turns <= TURNS
-        return (has_turn and caller.work.full_at <= now + WORK_BURST_SECONDS) or not self.is_shared(caller, now)
+    def _may_begin(self, caller: Usage, turns: Turns, now: float) -> bool:
+        has_turn = turns.in_work < turns.most and caller.work.full_at <= now + WORK_BURST_SECONDS
+        return has_turn or not self.is_shared(caller, now)
 
     def _begin_waiting(self, caller: Usage) -> None:
         """Begin the requests of *caller* whose turn it is; if others wait for time alone, look again later."""
-        now = self.monotonic() if caller.waiting else 0.0
-        while caller.waiting and self._may_begin(caller, caller.waiting[0][1], now):
-            turn, turns = caller.waiting.popleft()
-            if not turn.done():
-                caller.turns += turns
-                turn.set_result(None)
-        if caller.turns:
+        small, large = caller.small, caller.large
+        if small.waiting or large.waiting:
+            now = self.monotonic()
+            for turns in (small, large):
+                while turns.waiting and self._may_begin(caller, turns, now):
+                    turn = turns.waiting.popleft()
+                    if not turn.done():
+                        turns.in_work += 1
+                        turn.set_result(None)
+        if small.in_work or large.in_work:
             return
-        if not caller.waiting:
+        if not (small.waiting or large.waiting):
             if caller.is_busy:
                 caller.is_busy = False
                 self._busy -= 1
@@ -448,22 +463,22 @@ class RequestUsage:
         self.caller = caller
         self._is_proxy = is_proxy
         self._is_stream = False
-        self._turns = 0
+        self._turns: Turns | None = None
         self._held = 0
 
     @property
     def has_turn(self) -> bool:
         """Whether it is in work, and waits neither for its turn, nor for its client, nor for events."""
-        return self._turns > 0
+        return self._turns is not None
 
-    async def take_turn(self, size: int = 0) -> None:
+    async def take_turn(self, size: int = 0) -> bool:
         """Wait until the request may be worked on; a stream, and a request that has its turn, need not.
 
-        *size* is that of its body.
+        *size* is that of its body. Return whether it has waited: the sender may have lost its rights meanwhile.
         """
-        if self._turns or self._is_stream:
-            return
-        turns = 1 if size < LARGE_BYTES else TURNS
+        if self._turns is not None or self._is_stream:
+            return False
+        turns = self.caller.small if size < LARGE_BYTES else self.caller.large
         turn = self._limiter.begin_turn(self.caller, turns)
         if turn is not None:
             try:
@@ -473,11 +488,12 @@ class RequestUsage:
                     self._limiter.end_turn(self.caller, turns)
                 raise
         self._turns = turns
+        return turn is not None
 
     def end_turn(self) -> None:
         """Let another request be worked on, while this one waits for its client or for events, or has ended."""
-        if self._turns:
-            turns, self._turns = self._turns, 0
+        if self._turns is not None:
+            turns, self._turns = self._turns, None
             self._limiter.end_turn(self.caller, turns)
 
     @property
@@ -487,7 +503,7 @@ class RequestUsage:
 
     def note_work(self, seconds: float) -> None:
         """Count processor time that a worker thread has used for the request."""
-        self._limiter.note_work(self.caller, seconds * (STORING if self._turns > 1 else 1))
+        self._limiter.note_work(self.caller, seconds * (STORING if self._turns is self.caller.large else 1))
 
     def open_stream(self) -> None:
         """Count the request as a stream until it ends; once, though it be called again.

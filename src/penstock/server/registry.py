@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.access import HUB
+from penstock.core.groups import SUBSCRIPTION
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.times import format_time
 from penstock.errors import BadParameter
@@ -21,7 +22,8 @@ from penstock.hub.groups import EventTypeReader
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
-from penstock.server.auth import authorize_now, event_type_named, keep_seen, sender_of
+from penstock.server.auth import authorize_now, event_type_named, keep_seen, know, sender_of, subscription_with
+from penstock.server.groups import sees_group
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, link, page_links, warn, warn_of_no_effect
 from penstock.server.state import event_type_of, state_of
@@ -91,7 +93,10 @@ async def list_event_type_consumers(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
 
     def list_all() -> Response:
-        return json_response({"items": [_consumer_object(each) for each in state.hub.groups.list_consumers(name)]})
+        found = state.hub.groups.list_consumers(name)
+        know(request, [subscription_with(each.group.name) for each in found if each.group.kind == SUBSCRIPTION])
+        seen = [each for each in found if sees_group(request, each.group)]
+        return json_response({"items": list(map(_consumer_object, seen))})
 
     return await state.run(list_all)
 

@@ -314,7 +314,7 @@ def test_metadata_is_found_however_it_is_spelled(raw: str) -> None:
 def test_members_that_a_hub_has_written_are_dropped_except_the_partition() -> None:
     events: list[dict[str, Any]] = [{"metadata": METADATA | HUBS}, {"metadata": 5}, {}]
 
-    drop_server_members(events)
+    drop_server_members(events, [msgspec.json.encode(each) for each in events])
 
     assert events == [{"metadata": METADATA | {"partition": "3"}}, {"metadata": 5}, {}]
 

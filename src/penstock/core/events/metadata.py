@@ -155,12 +155,18 @@ def count_extra_bytes(published_by: str) -> int:
     return max(0, len(_encode(published_by)) - len(PUBLISHER) - 2)
 
 
-def drop_server_members(events: list[dict[str, Any]]) -> None:
-    """Remove from decoded events, in place, the metadata that a hub has written, except for the partition."""
-    for event in events:
+def drop_server_members(events: list[dict[str, Any]], raws: list[bytes]) -> None:
+    """Remove from decoded events and from their bytes, in place, the metadata that a hub has written.
+
+    The partition stays. If it is there, `Enrichment.complete` writes the metadata anew, and the bytes stay as they are.
+    """
+    for number, event in enumerate(events):
         metadata = event.get("metadata")
         if type(metadata) is dict and not _DROPPED.isdisjoint(metadata):
-            event["metadata"] = {name: value for name, value in metadata.items() if name not in _DROPPED}
+            kept = event["metadata"] = {name: value for name, value in metadata.items() if name not in _DROPPED}
+            if "partition" not in kept:
+                before, after = _split_metadata(raws[number])
+                raws[number] = before + _encode(kept) + after
 
 
 def _split_metadata(raw: bytes) -> tuple[bytes, bytes]:

@@ -278,7 +278,7 @@ def accept(
         InvalidEvent: an event has no partition, or no key.
     """
     if not strict and event_type.category != "undefined":
-        drop_server_members(batch.decoded)
+        drop_server_members(batch.decoded, batch.raws)
     if not validated:
         _validate(event_type, batch, explains=explains)
     partitions, keys = assign_partitions(event_type, batch, partitioner)

@@ -63,7 +63,7 @@ def check_arrival(scope: Scope, *, is_local: bool = False) -> Arrival:
         elif name == b"content-encoding":
             encoding = value
         elif name == b"authorization":
-            scope.setdefault(CREDENTIAL, value)
+            scope[CREDENTIAL] = b"" if CREDENTIAL in scope else value  # Of two nobody knows which one counts.
         elif name == b"host":
             host = value
         elif name == b"origin":
@@ -163,8 +163,7 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     """
     declared = _parse_length(request.headers.get("content-length"), bytes_max)
     pieces = await _receive(request, bytes_max)
-    if (check_again := request.scope.get(CHECK_AGAIN)) is not None:
-        check_again()
+    check_again(request.scope)
     size = sum(map(len, pieces))
     if declared is not None and size != declared:
         detail = f"the body has {size} bytes, and its Content-Length says {declared}; nothing was done"
@@ -183,6 +182,16 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     if (usage := request.scope.get(USAGE)) is not None:
         usage.hold(len(decoded))
     return decoded
+
+
+def check_again(scope: Scope) -> None:
+    """Raise if the sender may no longer do what the request was admitted for; call it after a wait.
+
+    Raises:
+        Unauthenticated, AccessDenied, Blocked: see `authorize` of `penstock.server.auth`.
+    """
+    if (check := scope.get(CHECK_AGAIN)) is not None:
+        check()
 
 
 async def _receive(request: Request, bytes_max: int) -> list[bytes]:

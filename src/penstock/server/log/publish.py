@@ -38,7 +38,7 @@ from penstock.errors import (
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, PublishOptions
 from penstock.server.auth import admit, event_type_named, note_publisher, publisher_of
-from penstock.server.http.requests import AVRO, read_body, refuse_foreign_body, route_path
+from penstock.server.http.requests import AVRO, check_again, read_body, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response, warn
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.server.state import State, event_type_of, state_of
@@ -105,6 +105,8 @@ async def publish_lines(request: Request) -> Response:
             stored += part.events
             cursors |= cursors_after(part)
             access.events, access.partitions = stored, ",".join(map(str, sorted(cursors)))
+            if more:
+                await _let_others(request.scope, len(body))
     except PenstockError as error:
         # One code for a wrong line; and a copy, since all whose commit has failed get the same error.
         refusal = InvalidEvent(**error.fields) if type(error) is MalformedEvent else copy(error)
@@ -114,6 +116,15 @@ async def publish_lines(request: Request) -> Response:
     if not stored:
         await state.run(lambda: state.hub.registry.load(name))
     return json_response(zeroeventhub.publish_response(stored, cursors))
+
+
+async def _let_others(scope: Scope, size: int) -> None:
+    """Between two chunks, let other requests of the same caller have a turn, and see whether it may still publish."""
+    usage: RequestUsage | None = scope.get(USAGE)
+    if usage is not None:
+        usage.end_turn()
+        await usage.take_turn(size)
+    check_again(scope)
 
 
 _FEEDS: Final = "/feeds/"
@@ -174,8 +185,8 @@ class PlainPublishes:
             return again
         await admit(scope, "write", event_type_named(name))  # Not before the body is there, which may take long.
         usage: RequestUsage | None = scope.get(USAGE)
-        if usage is not None:
-            await usage.take_turn()
+        if usage is not None and await usage.take_turn():
+            check_again(scope)
         try:
             events, _ = zeroeventhub.parse_lines(body)
         except PenstockError:

@@ -106,6 +106,20 @@ SERVER_MEMBERS = {
 }
 
 
+@pytest.mark.parametrize("metadata", ["metadata", "met\\u0061data"], ids=["plain name", "escaped name"])
+@pytest.mark.parametrize("name", sorted(SERVER_MEMBERS))
+def test_forged_member_of_the_metadata_is_replaced(name: str, metadata: str) -> None:
+    feed = a_feed(1, category="business")
+    raw = json.dumps(a_business_event(metadata={name: "forged"}) | {"after": {name: "kept"}})
+
+    prepared = prepare(feed, NewEvent.of(raw.replace('"metadata"', f'"{metadata}"').encode()))
+
+    stored = prepared.rows[0][0][3]
+    assert b"forged" not in stored
+    assert stored.count(f'"{name}"'.encode()) == 2
+    assert json.loads(stored)["after"] == {name: "kept"}
+
+
 @pytest.mark.parametrize("category", ["business", "data"])
 @pytest.mark.parametrize("written", [{}, SERVER_MEMBERS], ids=["new", "written by a hub"])
 def test_metadata_is_completed_and_members_that_a_hub_has_written_replaced(
