@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -191,6 +192,22 @@ def test_body_whose_end_comes_after_its_sender_has_lost_the_right_is_refused(
     assert len(root.get(f"/feeds/{name}?n=1&cursor0=_first").text.splitlines()) == 2, "one event, and a cursor"
 
 
+@pytest.mark.parametrize("end", [revoke_token, take_right_away])
+def test_publish_by_chunks_ends_once_its_sender_has_lost_the_right(
+    secured: Secured, root: httpx2.Client, end: Any
+) -> None:
+    name = create(root, writers=a_list("writer", "root"))
+    token = secured.create_token("writer")
+    with secured.http("writer", 0, token.secret) as http, ThreadPoolExecutor(1) as threads:
+        sending = threads.submit(http.post, f"/feeds/{name}?chunk=1", content=b"\n".join([LINE] * 20_000))
+        until(lambda: len(root.get(f"/feeds/{name}?n=1&cursor0=_first").text.splitlines()) > 10)
+        end(secured, token, root, name)
+        answer = sending.result(300)
+
+    problem = problem_of(answer, *((401, "unauthenticated") if end is revoke_token else (403, "access-denied")))
+    assert 0 < problem["stored"] < 20_000
+
+
 def test_right_that_was_just_given_holds_at_once_at_another_hub(secured: Secured, root: httpx2.Client) -> None:
     name = create(root)
     with secured.http("reader", 1) as reader:
@@ -289,6 +306,17 @@ def test_existing_subscription_is_shown_to_those_alone_who_may_see_it(secured: S
         assert one.post("/subscriptions", json=given).status_code == 201
         assert one.post("/subscriptions", json=given).status_code == 200
         problem_of(two.post("/subscriptions", json=given), 403, "access-denied")
+        made = one.get(f"/subscriptions?event_type={name}").json()["items"][0]["id"]
+
+        def list_shown(http: httpx2.Client) -> list[set[str]]:
+            groups = http.get(f"/groups?event_type={name}").json()["items"]
+            consumers = http.get(f"/event-types/{name}/consumers").json()["items"]
+            return [{each["name"] for each in groups}, {each["group"] for each in consumers}]
+
+        assert list_shown(one) == list_shown(root) == [{made}, {made}]
+        assert list_shown(two) == [set(), set()]
+        for path in (f"/groups/{made}", f"/groups/{made}/history"):
+            assert (one.get(path).status_code, two.get(path).status_code) == (200, 403)
 
 
 def test_list_at_another_hub_shows_no_event_type_that_was_just_created(secured: Secured, root: httpx2.Client) -> None:
@@ -398,6 +426,10 @@ def test_cursor_sets_of_two_callers_are_apart(secured: Secured, root: httpx2.Cli
 
         assert [line["data"]["id"] for line in read(one, resume=0) if "data" in line] == [3, 4]
         assert [line["data"]["id"] for line in read(two, resume=0) if "data" in line] == [1, 2]
+        for own in ("nightly of service:two", f"nightly of {blake2b(b'service:two', digest_size=16).hexdigest()}"):
+            given = {"n": 1, "cursorset": own, "cursor0": half}
+            problem_of(one.get(f"/feeds/{name}", params=given), 403, "not-owner")
+            problem_of(one.post(f"/groups/{own}/positions", json=committing(name)), 403, "not-owner")
 
 
 def test_producer_group_belongs_to_its_first_user(secured: Secured, root: httpx2.Client) -> None:

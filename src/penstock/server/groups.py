@@ -87,8 +87,12 @@ async def commit_positions(request: Request) -> Response:
         claim = claim_of(request, overrides=False)
         try:
             places = state.hub.groups.commit(name, given.kind, given.commits, claim)
-        except AccessDenied:
-            claim = claim_of(request, {*event_types, *state.hub.groups.find(name).sources})
+        except AccessDenied as denied:
+            try:
+                sources = state.hub.groups.find(name).sources
+            except GroupNotFound:  # The name is reserved.
+                raise denied from None
+            claim = claim_of(request, {*event_types, *sources})
             places = state.hub.groups.commit(name, given.kind, given.commits, claim)
         return json_response({"items": [_committed_object(each) for each in places]})
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.server.http.requests import FLOW_ID_CHARS_MAX, check_arrival
+from penstock.server.http.requests import CREDENTIAL, FLOW_ID_CHARS_MAX, check_arrival
 from tests.failing import has_code
 
 
@@ -20,6 +20,14 @@ def test_first_flow_id_of_the_request_is_taken(given: str) -> None:
     scope = a_scope(x_flow_id=given)
     scope["headers"].append((b"x-flow-id", b"second"))
     assert check_arrival(scope).flow_id == given
+
+
+def test_of_two_credentials_neither_counts() -> None:
+    scope = a_scope(authorization="Bearer one")
+    assert check_arrival(scope).scope[CREDENTIAL] == b"Bearer one"
+    scope = a_scope(authorization="Bearer one")
+    scope["headers"].append((b"authorization", b"Bearer two"))
+    assert check_arrival(scope).scope[CREDENTIAL] == b""
 
 
 @pytest.mark.parametrize("given", [None, "", " ", " a", "a ", "a\tb", "a\x7f", "käse", "x" * (FLOW_ID_CHARS_MAX + 1)])
