@@ -185,6 +185,11 @@ def test_lists_of_the_hub_hold_for_every_event_type(hub: Hub) -> None:
     assert find_allowed(hub, boss, HUB) >= {"administer", "monitor", "create"}
     assert find_allowed(hub, sees, HUB) == {"view", "monitor", "create", "read"}
     assert find_allowed(hub, STRANGER, HUB) == {"view", "create"}
+    given = {"owning_application": "shop", "event_types": [NAME]}
+    subscription, _ = hub.subscriptions.create(complete_subscription(given), by=Sender(WRITER, "::1"))
+    of_subscription = Resource("subscription", subscription.id)
+    assert find_allowed(hub, boss, of_subscription) >= {*OF_EVENTS}
+    assert find_allowed(hub, sees, of_subscription) & {*OF_EVENTS} == {"view"}, "it takes no events from others"
 
 
 def test_lists_of_a_subscription_say_who_may_do_what(hub: Hub) -> None:
