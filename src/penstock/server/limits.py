@@ -3,8 +3,8 @@
 A caller that has used up a limit is refused with 429; if the hub has used up one of its own, everybody is, with 503.
 Both answers say when to repeat the request. Answers and bodies under way are slowed down instead.
 
-While several callers are busy, each has only a few requests in work at a time, of large ones a single one, and its
-others wait for their turn; and its requests may use half of the time of one processor. So neither a caller with a
+While several callers are busy, each has a few small requests and one with a large body in work at a time; its others
+wait for their turn. Worker threads use at most `WORK_SHARE` of a processor for each caller. So neither a caller with a
 thousand connections nor one with large batches or pages keeps others from their share.
 """
 
@@ -36,13 +36,13 @@ LARGE_BYTES: Final = 64 << 10
 SHARED_SECONDS: Final = 0.25
 """A caller is busy while it has requests in work, or waiting for their turn, and so long after the last one came."""
 WORK_SHARE: Final = 0.4
-"""While several callers are busy, worker threads use so much processor time per second for each."""
+"""Processor time per second that worker threads use for one caller, while several callers are busy."""
 WORK_BURST_SECONDS: Final = 0.05
 """A caller that has paused may use at once what its share allows in this time."""
 STORING: Final = 2
-"""To read a large body takes about half of the time that it takes to read it and to store its events."""
+"""Work on a large body, in multiples of the time to read it: storing its events takes about as long again."""
 SEND_SECONDS: Final = 1e-9
-"""It takes so long to send one byte."""
+"""Processor time to send one byte."""
 CALLERS_MAX: Final = 10_000
 """The use of so many callers is remembered; more only while they use something."""
 _LOOKED_AT: Final = 64

@@ -31,7 +31,7 @@ from penstock.wire.log.nakadi import SCHEMAS_MAX, event_type_object, schema_page
 from penstock.wire.query import WHOLE_NUMBER_MAX, Query, make_printable
 
 DEFINITION_BYTES_MAX: Final = 4 << 20
-"""A schema of 1 MiB takes several times as much when it is written as a text within JSON."""
+"""A schema takes several times its size when it is written as a text within JSON."""
 WARNINGS_MAX: Final = 10
 """An answer warns of at most so many guidelines."""
 

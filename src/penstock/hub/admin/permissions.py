@@ -224,6 +224,6 @@ class Permissions:
         if self.is_administrator(caller):
             return True
         if resource.kind == "subscription" and permission == "read":
-            return False  # To consume it takes events from its other consumers: who reads everything makes an own one.
+            return False  # Consuming it takes events from its owner. A reader of everything creates a subscription.
         lists = self._settings.current().administration
         return any(has_member(lists[name], caller) for name in _OF_ALL.get(permission, ()))

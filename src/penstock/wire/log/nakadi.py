@@ -30,7 +30,7 @@ _EVENT_END: Final = re.compile(rb"\}[ \t\r\n]*+(?=,)")
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
 """A string, whole or cut off, or a mark of JSON's structure."""
 GUESSES: Final = 8
-"""After so many guesses where an event ends its structure is read."""
+"""Number of places that are tried as the end of a piece before the structure of the array is read."""
 
 
 def event_type_object(
@@ -92,7 +92,9 @@ def schema_pages(count: int, *, limit: int, offset: int, more: bool) -> dict[str
 
 
 def parse_batch(body: bytes) -> list[NewEvent]:
-    """Return the events of a JSON array, without decoding them; one that is far too large is cut off, and the last.
+    """Return the events of a JSON array, without decoding them.
+
+    An event far above the limit of size is cut off, and the array is not read further.
 
     Raises:
         RequestTooLarge: There are more than `EVENTS_MAX` events.
