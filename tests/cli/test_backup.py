@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
 from tests.cli.command import PENSTOCK, Command
+from tests.promises.scene import NAME, create
+
+QUESTION = (
+    "Was sqlite:///shop.db put back from a backup? 1 feed will get a new epoch: the hub refuses the cursors of all "
+    "consumers, and each consumer chooses where it begins again. Go on? [y/N] "
+)
 
 
 @pytest.fixture
@@ -134,16 +142,43 @@ def test_restored_database_with_the_log_of_the_lost_one_is_refused(penstock: Com
     assert penstock("doctor", "--database", "sqlite:///shop.db").status == 1
     (penstock.directory / "shop.db-wal").unlink()
 
-    assert penstock("restored", "--database", "sqlite:///shop.db").status == 0
+    assert penstock("restored", "--yes", "--database", "sqlite:///shop.db").status == 0
     with closing(sqlite3.connect(shop)) as connection:
         assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'later'").fetchall() == []
+
+
+def test_restored_asks_first_and_names_the_database_and_what_it_does(penstock: Command) -> None:
+    at = ("--database", "sqlite:///shop.db")
+    penstock("migrate", *at)
+    with closing(open_store(f"sqlite:///{penstock.directory}/shop.db")) as store:
+        create(Hub(store))
+
+        def epoch() -> int:
+            with store.read() as tx:
+                return tx.registry.get(NAME).epoch
+
+        before = epoch()
+        for answer in ("", "n\n"):
+            refused = penstock("restored", *at, stdin=answer)
+            assert (refused.status, refused.out, epoch()) == (1, "", before)
+            assert refused.err.splitlines() == [
+                QUESTION,
+                "penstock: nobody said yes, nothing was changed",
+                "  --yes goes on without asking.",
+            ]
+        assert penstock("restored", *at, stdin="y\n").status == 0
+        assert epoch() > before
+        without_asking = penstock("restored", "--yes", *at, "-o", "json")
+
+    assert without_asking.json == {"database": "sqlite:///shop.db", "feeds": 1}
+    assert without_asking.err == ""
 
 
 def test_doctor_says_that_a_backup_is_not_announced(penstock: Command, shop: Path) -> None:
     penstock("backup", "copy.db", "--database", "sqlite:///shop.db")
 
     before = penstock("doctor", "--database", "sqlite:///copy.db", "-o", "json").json["checks"]
-    penstock("restored", "--database", "sqlite:///copy.db")
+    penstock("restored", "--yes", "--database", "sqlite:///copy.db")
     after = penstock("doctor", "--database", "sqlite:///copy.db", "-o", "json").json["checks"]
 
     [finding] = [each for each in before if each["name"] == "backup"]

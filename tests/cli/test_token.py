@@ -232,7 +232,7 @@ def test_audit_log_names_the_user_of_the_command_line(penstock: Command, databas
         Settings(store, lambda: None).switch("audit_log_collection", on=True)
         created = create(penstock, "billing", "--admin", *at)
         penstock("token", "revoke", created["id"], *at)
-        penstock("restored", *at)
+        penstock("restored", "--yes", *at)
 
         with store.read() as tx:
             [partition] = tx.registry.get("nakadi.audit.log").partition_ids

@@ -96,7 +96,7 @@ def test_steps_lead_to_a_hub_with_tls_tokens_alarms_and_backups(machine: Machine
         assert (machine.folder / "penstock-dashboard.json").stat().st_size
 
         assert "checked and on disk" in machine.run("penstock backup copy.db")
-        machine.run("penstock restored --database sqlite:///copy.db")
+        machine.run("penstock restored --yes --database sqlite:///copy.db")
         assert "WRONG  database" not in machine.run("penstock doctor || true")
         hub.send_signal(signal.SIGTERM)
         assert hub.wait(60) == 0

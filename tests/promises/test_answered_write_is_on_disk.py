@@ -64,7 +64,7 @@ def test_every_write_of_the_hub_waits_for_the_disk(postgres_url: str, scope: str
         commit_to_outbox(postgres_url, {"n": 1}, "no event")
         assert remote.all() == [{"n": 0}, {"n": 1}]
         keep_a_cursor(remote)
-        restored(postgres_url)
+        restored(postgres_url, yes=True)
         drop(remote)
         until(lambda: "DELETE penstock_partition" in settings_of_writes(postgres_url), "the sweeper is done")
 
@@ -150,7 +150,7 @@ def test_read_outbox_event_and_restore_survive_a_crash_at_once(forgetful_cluster
 
         assert remote.all() == [{"n": 0}, {"n": 1}]
 
-        restored(url)
+        restored(url, yes=True)
         crash(forgetful_cluster, remote)
 
         assert remote.ask("GET", f"{remote.path}?n=1&cursor0={cursor}")[0] == 410

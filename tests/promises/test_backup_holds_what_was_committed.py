@@ -29,7 +29,7 @@ def back_up(url: str, file: Path) -> str:
 
 def announce(copy: str) -> None:
     """Say that the backup has been put back."""
-    assert Command(Path.cwd(), clean_environment())("restored", "--database", copy).status == 0
+    assert Command(Path.cwd(), clean_environment())("restored", "--yes", "--database", copy).status == 0
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from tests.subscribing import filled
 def put_back(url: str, backup: Backup) -> None:
     """Put a backup back, and say so."""
     backup.put_back()
-    restored(url)
+    restored(url, yes=True)
 
 
 def publish(hub: Hub, count: int) -> None:
@@ -120,7 +120,7 @@ def test_subscription_goes_on_from_its_position_in_the_backup_and_refuses_later_
 
 def test_cursor_from_before_a_restore_is_refused_by_a_recreated_feed(hub: Hub, url: str) -> None:
     before = cursor_at(hub, "_first")
-    restored(url)
+    restored(url, yes=True)
     hub.registry.delete(NAME)
     create(hub)
 

@@ -96,7 +96,7 @@ def test_hub_role_serves_everything(served: LiveHub, roles_url: str) -> None:
 def test_hub_role_announces_a_restore_and_keeps_tokens(roles_url: str) -> None:
     hub = as_role(roles_url, "penstock_hub")
 
-    restored(hub)
+    restored(hub, yes=True)
     create("billing", database=hub)
 
     with psycopg.connect(hub) as connection:

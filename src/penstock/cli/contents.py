@@ -53,8 +53,8 @@ CONTENTS: Final = {
     "restored": CommandEntry(
         HUB,
         "penstock.cli.restored:restored",
-        "Say that the database was put back from a backup, so that no cursor into what it has lost is taken.",
-        ("penstock restored --database sqlite:///shop.db",),
+        "Say, after asking, that a backup was put back, so that no cursor into what the database has lost is taken.",
+        ("penstock restored --database sqlite:///shop.db", "penstock restored --yes"),
     ),
     "doctor": CommandEntry(
         HUB,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 import typer
 
 from penstock.cli.helping import CommandGroup, examples, group
-from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.options import URL, OutputOption, UrlOption, YesOption
 
 if TYPE_CHECKING:
     from penstock.client import Client, ConsumerGroup, GroupPosition
@@ -43,7 +43,6 @@ NameArgument = Annotated[
         metavar="NAME", help="The consumer group's name, as `list` shows it; a beginning of it does for a subscription."
     ),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command(LIST, epilog=examples("penstock groups", "penstock groups --event-type order.placed --kind subscription"))

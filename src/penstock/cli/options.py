@@ -86,3 +86,4 @@ UrlOption = Annotated[
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", envvar="PENSTOCK_OUTPUT", help="text is for people, json for programs.")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from penstock.cli.helping import examples, group
-from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
+from penstock.cli.options import DATABASE, DatabaseOption, OutputOption, YesOption
 
 if TYPE_CHECKING:
     from penstock.cli.failures import CommandFailure
@@ -97,7 +97,7 @@ def delete(
     *,
     event_type: EventTypeOption = None,
     everything: AllOption = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     database: DatabaseOption = DATABASE,
     output: OutputOption = "text",
 ) -> None:

@@ -1,23 +1,33 @@
 """`penstock restored`: tells the hub that a backup has been put back."""
 
-from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
+from penstock.cli.options import DATABASE, DatabaseOption, OutputOption, YesOption
 
 
-def restored(database: DatabaseOption = DATABASE, output: OutputOption = "text") -> None:
-    """Say that the database was put back from a backup, so that no cursor into what it has lost is taken.
+def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, output: OutputOption = "text") -> None:
+    """Say, after asking, that a backup was put back, so that no cursor into what the database has lost is taken.
 
-    Every feed gets a new epoch: a consumer that has read further than the backup reaches is answered 410 and told so,
-    instead of being handed other events than those it has seen. Run it once, after the restore and before the hub
-    starts again.
+    Every feed gets a new epoch: all cursors from before are answered 410, instead of leading to other events than those
+    that the consumer has seen, and each consumer decides where it begins again. Run it once, after the restore and
+    before the hub starts again; never on a database that has lost nothing.
     """
+    from penstock.cli.asking import confirm
     from penstock.cli.database import find_operator, opened
     from penstock.cli.output import counted, print_json, say
     from penstock.hub.hub import Hub
 
     with opened(database) as store:
         store.check(restoring=True)
-        feeds = Hub(store).registry.raise_epochs(find_operator())
         shown = store.url
+        if not yes:
+            with store.read() as tx:
+                count = len(tx.registry.list())
+            confirm(
+                f"Was {shown} put back from a backup? {counted(count, 'feed')} will get a new epoch: the hub refuses"
+                " the cursors of all consumers, and each consumer chooses where it begins again. Go on?",
+                done="changed",
+                does="goes on",
+            )
+        feeds = Hub(store).registry.raise_epochs(find_operator())
     if output == "json":
         print_json({"database": shown, "feeds": feeds})
     else:

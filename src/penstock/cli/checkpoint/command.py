@@ -8,7 +8,7 @@ from penstock.cli.checkpoint import moving, parked
 from penstock.cli.checkpoint.keeper import TABLE, HubOption, KeptInOption, ProcessorArgument, TableOption
 from penstock.cli.checkpoint.opening import given_url, keeper
 from penstock.cli.helping import examples, group, prose
-from penstock.cli.options import URL, OutputOption
+from penstock.cli.options import URL, OutputOption, YesOption
 
 app = group(
     "See how far processors are, move them, help them with streams that are parked. Their positions are kept in a"
@@ -145,7 +145,7 @@ app.command(help=prose(parked.drop), epilog=examples(f"penstock checkpoint drop 
 def forget(
     processor: ProcessorArgument,
     *,
-    yes: moving.YesOption = False,
+    yes: YesOption = False,
     database: KeptInOption = None,
     table: TableOption = TABLE,
     url: HubOption = URL,

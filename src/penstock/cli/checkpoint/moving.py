@@ -15,12 +15,11 @@ from penstock.cli.checkpoint.keeper import (
     TrancheProgress,
 )
 from penstock.cli.checkpoint.opening import given_url, keeper
-from penstock.cli.options import URL, OutputOption
+from penstock.cli.options import URL, OutputOption, YesOption
 
 SHOWN_MAX: Final = 5
 ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock checkpoint history` shows it.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 class PositionMove(NamedTuple):

@@ -7,7 +7,7 @@ import typer
 from penstock.cli.checkpoint.keeper import TABLE, HubOption, Keeper, KeptInOption, ProcessorArgument, TableOption
 from penstock.cli.checkpoint.moving import ReasonOption
 from penstock.cli.checkpoint.opening import keeper
-from penstock.cli.options import URL, OutputOption
+from penstock.cli.options import URL, OutputOption, YesOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ def drop(
     stream: StreamArgument,
     *,
     reason: ReasonOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     database: KeptInOption = None,
     table: TableOption = TABLE,
     url: HubOption = URL,

@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli.event_type import apply, check, from_model, guidelines
 from penstock.cli.helping import examples, group, prose
-from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.options import URL, OutputOption, UrlOption, YesOption
 
 if TYPE_CHECKING:
     from penstock.client import Client, PartitionOffsets
@@ -126,7 +126,7 @@ def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "te
 def delete(
     name: NameArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:

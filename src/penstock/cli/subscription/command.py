@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.helping import examples, group, prose
-from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.options import URL, OutputOption, UrlOption, YesOption
 from penstock.cli.subscription import create, parked, reset, stats
 from penstock.cli.subscription.finding import IdArgument
 
@@ -102,7 +102,7 @@ def show(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption
 def delete(
     subscription: IdArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:

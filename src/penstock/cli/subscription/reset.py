@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.options import URL, OutputOption, UrlOption, YesOption
 from penstock.cli.subscription.finding import IdArgument
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def reset(
     ] = None,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock groups history` shows it.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
