@@ -1,4 +1,4 @@
-"""Every route is called as everybody, and lets through those whom the permission that it declares allows."""
+"""Every route is called as everybody, on both databases, and lets through whom its declared permission allows."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ ALLOWED: dict[tuple[str, str | None], set[str]] = {
     ("hub", "monitor"): {"root"},
     ("hub", "administer"): {"root"},
     ("event_type", "administer"): {"root"},
-    # Groups belong to their owner: see test_ownership.py.
+    # Groups belong to their owner: see test_access.py.
     ("group", "view"): AUTHENTICATED,
     ("group", "read"): AUTHENTICATED,
     ("group", "admin"): AUTHENTICATED,
@@ -102,9 +102,9 @@ class Scene:
         return said[0]["status"], b"".join(each.get("body", b"") for each in said[1:])
 
 
-@pytest.fixture
-async def scene(sqlite_url: str) -> AsyncIterator[Scene]:
-    found = Scene(sqlite_url)
+@pytest.fixture(params=["sqlite_url", "migrated_postgres_url"])
+async def scene(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
+    found = Scene(request.getfixturevalue(request.param))
     found.restore()
     async with found.app.lifespan():
         yield found
@@ -120,13 +120,13 @@ async def test_every_route_lets_through_whom_its_permission_allows(scene: Scene)
         name = f"{operation.method} {operation.path} {operation.needs}"
         found[name] = set()
         for caller in (NOBODY, *CALLERS):
-            scene.restore()
             path = operation.path.format_map(IN_PATH | {"subscription": scene.subscription})
             query = "n=1" if operation.without_query else ""
             status, _ = await scene.call(caller, operation.method, path, query=query, body=b"{}", whole=False)
             assert (status == 401) <= (caller == NOBODY), (name, caller, status)
             if status not in (401, 403):
                 found[name].add(caller)
+                scene.restore()
         wanted[name] = ALLOWED[find_resource(operation), operation.needs]
 
     assert found == wanted
