@@ -436,7 +436,7 @@ def test_producer_group_belongs_to_its_first_user(secured: Secured, root: httpx2
     name = create(root, writers=a_list("one", "two", "root"), admins=a_list("boss"))
     at = f"/event-types/{name}/partitions/0"
     headers = {"Producer-Group": "sink", "Producer-Epoch": "0", "Producer-Sequence": "0"}
-    with secured.http("one") as one, secured.http("two", 1) as two:
+    with secured.http("one") as one, secured.http("two", 1) as two, secured.http("boss") as boss:
         assert one.put(f"{at}/producers/sink", json={"epoch": 0}).status_code == 200
         assert one.post(f"{at}/events", json=[{"id": 2}], headers=headers).status_code == 200
         again = headers | {"Producer-Sequence": "1"}
@@ -447,6 +447,59 @@ def test_producer_group_belongs_to_its_first_user(secured: Secured, root: httpx2
         batch = f"/event-types/{name}/producers/sink/batches/0"
         problem_of(two.put(batch, json={"query": "q", "uploads": []}), 403, "not-owner")
         assert one.post(f"{at}/events", json=[{"id": 3}], headers=again).status_code == 200
+
+        for path in (f"{at}/producers/sink", f"/event-types/{name}/producers/sink/batches"):
+            assert problem_of(two.delete(path), 403, "access-denied")["operation"] == "ADMIN"
+            assert one.delete(path).status_code in (200, 204), path
+            assert boss.delete(path).status_code in (200, 204), path
+
+
+def test_producer_group_without_an_owner_is_deleted_by_administrators_alone(
+    secured: Secured, root: httpx2.Client
+) -> None:
+    name = create(root, writers=a_list("one"), admins=a_list("boss"))
+    path = f"/event-types/{name}/producers/old/batches"
+    with secured.http("one") as one, secured.http("boss") as boss:
+        problem_of(one.delete(path), 403, "access-denied")
+        problem_of(one.delete(path), 403, "access-denied")  # To be refused has made it nobody's.
+        assert boss.delete(path).status_code == 200
+        problem_of(one.delete("/event-types/no.such/producers/old/batches"), 404, "event-type-not-found")
+
+
+def test_producer_group_that_the_hub_has_named_belongs_to_the_caller_who_asked_for_it(
+    secured: Secured, root: httpx2.Client
+) -> None:
+    name = create(root, writers=a_list("one", "two"))
+    claim = {"claim_id": uuid.uuid4().hex}
+    with secured.http("one") as one, secured.http("two", 1) as two:
+        assert one.post(f"/event-types/{name}/partitions/0/producers", json=claim).status_code == 201
+        problem_of(two.post(f"/event-types/{name}/partitions/0/producers", json=claim), 403, "not-owner")
+
+
+def test_administrator_who_was_just_named_deletes_groups_of_others_at_another_hub(
+    secured: Secured, root: httpx2.Client
+) -> None:
+    name = create(root, readers=a_list("one", "two"))
+    with secured.http("one") as one, secured.http("two", 1) as two:
+        assert one.post(f"/groups/group-{name}/positions", json=committing(name)).status_code == 200
+        problem_of(two.delete(f"/groups/group-{name}"), 403, "not-owner")
+        definition = root.get(f"/event-types/{name}").json()
+        definition["authorization"]["admins"] = a_list("two")
+        assert root.put(f"/event-types/{name}", json=definition).status_code == 200
+        assert two.delete(f"/groups/group-{name}").status_code == 204
+
+
+def test_upload_belongs_to_the_owner_of_its_producer_group(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, writers=a_list("one", "two", "boss"), admins=a_list("boss"))
+    lines = {"Content-Type": "application/x-ndjson"}
+    with secured.http("one") as one, secured.http("two", 1) as two, secured.http("boss") as boss:
+        opened = one.post(f"/event-types/{name}/uploads", json={"producer_group": "sink", "batch": 0, "query": "q"})
+        upload = f"/event-types/{name}/uploads/{opened.json()['upload']}"
+        problem_of(two.put(f"{upload}/chunks/0", content=b'{"data":{}}', headers=lines), 403, "not-owner")
+        problem_of(two.delete(upload), 403, "not-owner")
+        assert one.put(f"{upload}/chunks/0", content=b'{"data":{}}', headers=lines).status_code == 200
+        assert boss.delete(upload).status_code == 204
+        problem_of(one.delete(upload), 404, "upload-not-found")
 
 
 # Those who guess are slowed down.

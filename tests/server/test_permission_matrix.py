@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.access import Caller, Sender
+from penstock.core.access import Caller, Claim, Sender
+from penstock.core.groups import PositionCommit
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.server import HubApp
 from penstock.server.authentication.tokens import TokenMethod
@@ -18,6 +19,7 @@ from tests.server.in_process import make_scope, open_hub
 
 pytestmark = pytest.mark.anyio
 NAME = "order.placed"
+GROUP = "g"
 NOBODY = "nobody"
 CALLERS = ("stranger", "reader", "writer", "admin", "root")
 EVERYBODY = {NOBODY, *CALLERS}
@@ -26,6 +28,7 @@ ALLOWED: dict[tuple[str, str | None], set[str]] = {
     ("event_type", "view"): {"reader", "writer", "admin", "root"},
     ("event_type", "read"): {"reader", "root"},
     ("event_type", "write"): {"writer", "root"},
+    ("event_type", "own"): {"writer", "admin", "root"},
     ("event_type", "admin"): {"admin", "root"},
     ("subscription", "view"): {"reader", "admin", "root"},
     ("subscription", "read"): {"reader", "root"},
@@ -35,15 +38,18 @@ ALLOWED: dict[tuple[str, str | None], set[str]] = {
     ("hub", "monitor"): {"root"},
     ("hub", "administer"): {"root"},
     ("event_type", "administer"): {"root"},
-    # Groups belong to their owner: see test_access.py.
-    ("group", "view"): AUTHENTICATED,
-    ("group", "read"): AUTHENTICATED,
-    ("group", "admin"): AUTHENTICATED,
+    ("group", "view"): {"reader", "writer", "admin", "root"},
+    ("group", "read"): AUTHENTICATED,  # The body names event types: see test_access.py.
+    ("group", "own"): {"reader", "admin", "root"},
     ("hub", None): EVERYBODY,
 }
-"""By what the path names and by the permission that the route declares: whom it lets through."""
+"""By what the path names and by the permission that the route declares: whom it lets through.
+
+The producer group belongs to the writer, the consumer group to the reader.
+"""
 IN_PATH = {"event_type": NAME, "partition": "0", "version": "latest", "type": "CONSUMER_ET", "name": "x", "id": "x"}
-IN_PATH |= {"group": "g", "first": "0", "parked": "1", "stream": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f"}
+IN_PATH |= {"group": GROUP, "first": "0", "parked": "1", "stream": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f"}
+BODIES = {"PATCH /groups/{group}/positions": b'{"items": [{"event_type": "order.placed", "to": "begin"}]}'}
 IN_PATH |= {"upload": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f", "chunk": "0", "batch": "0"}
 
 
@@ -69,6 +75,9 @@ class Scene:
             self.hub.registry.create(definition, Sender(Caller("service", "admin"), ""))
         given = {"owning_application": "shop", "event_types": [NAME], "authorization": lists}
         self.subscription = self.hub.subscriptions.create(complete_subscription(given))[0].id
+        commits = [PositionCommit(NAME, 0, 0)]
+        self.hub.groups.commit(GROUP, "processor", commits, Claim(Caller("service", "reader")))
+        self.hub.producers.owners.check(NAME, GROUP, Claim(Caller("service", "writer")))
         permissions.refresh()
 
     async def call(
@@ -122,7 +131,8 @@ async def test_every_route_lets_through_whom_its_permission_allows(scene: Scene)
         for caller in (NOBODY, *CALLERS):
             path = operation.path.format_map(IN_PATH | {"subscription": scene.subscription})
             query = "n=1" if operation.without_query else ""
-            status, _ = await scene.call(caller, operation.method, path, query=query, body=b"{}", whole=False)
+            body = BODIES.get(f"{operation.method} {operation.path}", b"{}")
+            status, _ = await scene.call(caller, operation.method, path, query=query, body=body, whole=False)
             assert (status == 401) <= (caller == NOBODY), (name, caller, status)
             if status not in (401, 403):
                 found[name].add(caller)

@@ -8,8 +8,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-Permission = Literal["view", "read", "write", "admin", "create", "monitor", "administer"]
-"""An operation: view a resource, read or write events, change or create a resource, monitor or administer the hub."""
+Permission = Literal["view", "read", "write", "own", "admin", "create", "monitor", "administer"]
+"""An operation: view a resource, read or write events, delete or move the caller's own groups, change or create a
+resource, monitor or administer the hub."""
 
 WILDCARD: Final = "*"
 """Data type and value of a list member that stands for every caller."""
@@ -141,8 +142,8 @@ class Rights(NamedTuple):
     def allow(self, caller: Caller, permission: Permission, *, is_open: bool) -> bool:
         """Return whether *caller* has *permission*.
 
-        A caller has `view` if it is on any list, and the others if it is on the list of that permission. Without lists
-        every caller has every permission if *is_open*; otherwise only the owner has.
+        A caller has `view` and `own` if it is on any list, and the others if it is on the list of that permission.
+        Without lists every caller has every permission if *is_open*; otherwise only the owner has.
 
         >>> reader = Caller("service", "billing")
         >>> rights = Rights.of({"readers": [{"data_type": "service", "value": "billing"}]}, None)
@@ -153,7 +154,7 @@ class Rights(NamedTuple):
         """
         if self.lists is None:
             return is_open or self.owner == str(caller)
-        if permission == "view":
+        if permission in ("view", "own"):
             return any(has_member(members, caller) for members in self.lists.values())
         return has_member(self.lists[_LIST_OF[permission]], caller)
 

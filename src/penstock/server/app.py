@@ -17,7 +17,7 @@ from penstock.core.registry.definition import Limits, is_name, limits_of
 from penstock.errors import HubUnavailable, OutcomeUnknown, PenstockError
 from penstock.hub.admin.permissions import AccessPolicy, DefaultAccess
 from penstock.hub.hub import Hub
-from penstock.server.auth import admit, check_producer, resource_of
+from penstock.server.auth import admit, check_producer, check_producer_owner, resource_of
 from penstock.server.authentication.authentication import Authentication, Method
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
@@ -206,11 +206,12 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
 
     1. The client accepts the media type of the answer. This is checked for GET operations with one media type, except
        for those that machines poll; operations with several choose one themselves.
-    2. The sender has the permission that the operation needs, and may use the producer group in the path.
+    2. The sender has the permission that the operation needs, and may use the producer group in the path, or owns it.
     3. The body, if the operation ignores it, is as long as its header says: otherwise the rest may be another request
        (request smuggling).
     """
     only_form = _find_only_form(operation)
+    check_group_owner = check_producer_owner if operation.needs == "own" else check_producer
     changes_producer = "/producers/{group}" in operation.path and operation.method != "GET"
     ignores_body = operation.method != "GET" and operation.body is None
     route = f"{operation.method} {operation.path}"
@@ -231,7 +232,7 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
                 check_again(request.scope)
             if changes_producer and state_of(request).authentication is not None:
                 name, group = resource.name, check_group(request.path_params["group"])
-                await state_of(request).run(lambda: check_producer(request, name, group))
+                await state_of(request).run(lambda: check_group_owner(request, name, group))
         if ignores_body and ("content-length" in request.headers or "transfer-encoding" in request.headers):
             await read_body(request, state_of(request).run)
         return await operation.handler(request)

@@ -189,6 +189,19 @@ def claim_of(request: Request, event_types: Iterable[str] = (), *, overrides: bo
     return Claim(caller, overrides=administers or permissions.is_administrator(caller))
 
 
+def with_claim(request: Request, event_types: Iterable[str], act: Callable[[Claim | None], Found]) -> Found:
+    """Return what *act* does with the claim of an admitted *request*: see `claim_of`. Call it in a worker thread.
+
+    If *act* refuses, rights are read from the database, and it is called once more.
+    """
+    names = sorted(event_types)
+    try:
+        return act(claim_of(request, names))
+    except AccessDenied:
+        state_of(request).hub.admin.permissions.refresh()
+        return act(claim_of(request, names))
+
+
 def check_producer(request: Request, event_type: str, group: str, *, asks: bool = True) -> None:
     """Check that the sender of an admitted *request* may use a producer group; its first user becomes its owner.
 
@@ -198,15 +211,32 @@ def check_producer(request: Request, event_type: str, group: str, *, asks: bool 
         AccessDenied: the group belongs to another caller, and the sender is no administrator of the event type.
         Conflict: the owner is not cached, and *asks* is false.
     """
-    claim = claim_of(request, [event_type])
-    if claim is None:
+    state = state_of(request)
+    if state.authentication is None:
         return
-    owners = state_of(request).hub.producers.owners
-    if owners.is_known(event_type, group, claim):
+    owners = state.hub.producers.owners
+    if owners.is_known(event_type, group, sender_of(request)):
         return
     if not asks:
         raise Conflict("the owner of the producer group is not known yet")
-    owners.check(event_type, group, claim)
+
+    def check(claim: Claim | None) -> None:
+        assert claim is not None
+        owners.check(event_type, group, claim)
+
+    with_claim(request, [event_type], check)
+
+
+def check_producer_owner(request: Request, event_type: str, group: str) -> None:
+    """Check that the sender of an admitted *request* owns a producer group; call it in a worker thread.
+
+    Administrators of the event type may do what the owner may.
+
+    Raises:
+        AccessDenied: the group belongs to another caller or to nobody, and the sender is no administrator.
+    """
+    if state_of(request).hub.producers.owners.find(event_type, group) != sender_of(request).owner:
+        authorize_now(request, "admin", event_type_named(event_type))
 
 
 def keep_seen(request: Request, found: Iterable[Found], resource_of: Callable[[Found], Resource]) -> list[Found]:

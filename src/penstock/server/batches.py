@@ -57,6 +57,7 @@ async def put_chunk(request: Request) -> Response:
     access.received = len(body)
 
     def add() -> Response:
+        _check_upload(request, event_type, upload)
         events, lines = parse_lines(body)
         if not events:
             raise MalformedRequest.of("malformed-batch", "the body has no events", reason="it has no events")
@@ -77,8 +78,26 @@ async def put_chunk(request: Request) -> Response:
 async def drop_upload(request: Request) -> Response:
     """DELETE /event-types/{event_type}/uploads/{upload}: forget an upload that is part of no batch."""
     state, event_type = state_of(request), event_type_of(request)
-    await state.run(lambda: state.hub.batches.drop(event_type, request.path_params["upload"]))
+    upload = request.path_params["upload"]
+
+    def drop() -> None:
+        _check_upload(request, event_type, upload)
+        state.hub.batches.drop(event_type, upload)
+
+    await state.run(drop)
     return Response(status_code=204)
+
+
+def _check_upload(request: Request, event_type: str, upload: str) -> None:
+    """Check that the sender may use the producer group for which an upload was begun; call it in a worker thread.
+
+    Raises:
+        BatchNotFound: there is no such upload.
+        AccessDenied: see `check_producer`.
+    """
+    state = state_of(request)
+    if state.authentication is not None:
+        check_producer(request, event_type, state.hub.batches.find_upload(event_type, upload).group)
 
 
 async def publish_uploads(request: Request) -> Response:

@@ -23,6 +23,7 @@ from penstock.server.auth import (
     sees,
     sender_of,
     subscription_with,
+    with_claim,
 )
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import Pairs, json_response, page_links
@@ -92,8 +93,11 @@ async def commit_positions(request: Request) -> Response:
                 sources = state.hub.groups.find(name).sources
             except GroupNotFound:  # The name is reserved.
                 raise denied from None
-            claim = claim_of(request, {*event_types, *sources})
-            places = state.hub.groups.commit(name, given.kind, given.commits, claim)
+            places = with_claim(
+                request,
+                {*event_types, *sources},
+                lambda claim: state.hub.groups.commit(name, given.kind, given.commits, claim),
+            )
         return json_response({"items": [_committed_object(each) for each in places]})
 
     return await state.run(commit)
@@ -109,9 +113,13 @@ async def reset_positions(request: Request) -> Response:
 
     def reset() -> Response:
         _authorize_reset(request, named)
-        claim = claim_of(request, group.sources)
-        moved = state.hub.groups.reset(
-            name, given.resets, given.reason, dry_run=given.dry_run, by=claim, sender=sender_of(request)
+        sender = sender_of(request)
+        moved = with_claim(
+            request,
+            group.sources,
+            lambda claim: state.hub.groups.reset(
+                name, given.resets, given.reason, dry_run=given.dry_run, by=claim, sender=sender
+            ),
         )
         return json_response({"items": [_reset_object(each) for each in moved], "dry_run": given.dry_run})
 
@@ -151,7 +159,8 @@ async def forget_group(request: Request) -> Response:
 
     def delete() -> None:
         group = _find_seen(request, name)
-        state.hub.groups.delete(name, claim_of(request, group.sources), sender_of(request))
+        sender = sender_of(request)
+        with_claim(request, group.sources, lambda claim: state.hub.groups.delete(name, claim, sender))
 
     await state.run(delete)
     return Response(status_code=204)

@@ -83,6 +83,7 @@ async def allocate_producer(request: Request) -> Response:
     def claim() -> Response:
         claim = wire.parse_claim(body)
         who = ProducerName(name, partition, new_group(claim.claim_id))
+        check_producer(request, name, who.group)
         return _answer_status(state.hub, partition, state.hub.producers.claim(who, claim), 201)
 
     return await state.run(claim)

@@ -79,7 +79,7 @@ _IDEMPOTENT: Final[Sequence[HttpOperation]] = tuple(
         POST(_PRODUCERS, "write", producers.allocate_producer, producer_shapes.ALLOCATED, body=producer_shapes.CLAIM),
         GET(_PRODUCER, "view", producers.show_producer, producer_shapes.PRODUCER),
         PUT(_PRODUCER, "write", producers.claim_producer, producer_shapes.CLAIMED, body=producer_shapes.CLAIM),
-        DELETE(_PRODUCER, "admin", producers.forget_producer, producer_shapes.FORGOTTEN),
+        DELETE(_PRODUCER, "own", producers.forget_producer, producer_shapes.FORGOTTEN),
         GET(
             f"{_PRODUCER}/sequences/{{first}}",
             "view",
@@ -112,7 +112,7 @@ _STAGED: Final[Sequence[HttpOperation]] = tuple(
         PUT(f"{_BATCH}/counts", "write", batches.complete_batch, batch_shapes.BATCH, body=batch_shapes.COMPLETE),
         GET(_BATCH, "view", batches.show_batch, batch_shapes.BATCH),
         GET(_BATCHES, "view", batches.list_batches, batch_shapes.BATCHES, batch_shapes.OF_LIST),
-        DELETE(_BATCHES, "admin", batches.forget_batches, batch_shapes.FORGOTTEN, batch_shapes.OF_FORGET),
+        DELETE(_BATCHES, "own", batches.forget_batches, batch_shapes.FORGOTTEN, batch_shapes.OF_FORGET),
     )
 )
 
@@ -308,11 +308,11 @@ _GROUPS: Final[Sequence[HttpOperation]] = (
                 f"{_GROUP}/positions", "read", groups.commit_positions, group_shapes.COMMITTED, body=group_shapes.COMMIT
             ),
             PATCH(
-                f"{_GROUP}/positions", "admin", groups.reset_positions, group_shapes.RESET, body=group_shapes.NEW_RESET
+                f"{_GROUP}/positions", "own", groups.reset_positions, group_shapes.RESET, body=group_shapes.NEW_RESET
             ),
             GET(f"{_GROUP}/history", "view", groups.show_history, group_shapes.HISTORY, group_shapes.OF_HISTORY),
             GET(_GROUP, "view", groups.show_group, group_shapes.GROUP),
-            DELETE(_GROUP, "admin", groups.forget_group, group_shapes.FORGOTTEN),
+            DELETE(_GROUP, "own", groups.forget_group, group_shapes.FORGOTTEN),
         )
     ),
 )

@@ -28,6 +28,8 @@ class StagedUpload(NamedTuple):
     id: int
     batch_id: int | None
     """The batch that the upload is part of; None until somebody publishes that batch."""
+    group: str
+    """The producer group for whose batch it is."""
 
 
 class ChunkKey(NamedTuple):

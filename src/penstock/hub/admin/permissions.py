@@ -32,6 +32,7 @@ _OF_ALL: Final[Mapping[str, tuple[str, ...]]] = {
     "view": ("readers", "writers"),
     "read": ("readers",),
     "write": ("writers",),
+    "own": ("writers",),
     "monitor": ("readers",),
 }
 """The lists in the settings of the hub whose members may do it with every event type and subscription."""

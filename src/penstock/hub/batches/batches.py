@@ -182,7 +182,7 @@ class Batches:
             UploadRefused: the upload is already part of a batch.
             UploadRefused: another chunk is stored under this number.
         """
-        feed, upload = self._load(event_type), self._find_upload(event_type, name)
+        feed, upload = self._load(event_type), self.find_upload(event_type, name)
         rejected: Sequence[InvalidUploadLine] = ()
         if rejects:
             handed, rejected = separate_invalid(feed, handed, self._clock())
@@ -205,9 +205,21 @@ class Batches:
         Raises:
             BatchNotFound: there is no such upload.
         """
-        upload = self._find_upload(event_type, name)
+        upload = self.find_upload(event_type, name)
         with self._store.write() as tx:
             tx.batches.drop_upload(upload)
+
+    def find_upload(self, event_type: str, name: str) -> StagedUpload:
+        """Return the upload of that name.
+
+        Raises:
+            BatchNotFound: there is no such upload.
+        """
+        with self._store.read() as tx:
+            upload = tx.batches.find_upload(event_type, name)
+        if upload is None:
+            raise BatchNotFound.of("upload-not-found", event_type=event_type, upload=name)
+        return upload
 
     def publish(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> BatchOutcome:
         """Publish a batch of the uploads *parts*, or of those with which it was begun before; store each event once.
@@ -272,13 +284,6 @@ class Batches:
                 shown = {"event_type": event_type, "group": group, "batches": count, "unfinished": unfinished}
                 record_change(tx, AuditedChange("batches", group, shown, None), by, self._clock())
         return count
-
-    def _find_upload(self, event_type: str, name: str) -> StagedUpload:
-        with self._store.read() as tx:
-            upload = tx.batches.find_upload(event_type, name)
-        if upload is None:
-            raise BatchNotFound.of("upload-not-found", event_type=event_type, upload=name)
-        return upload
 
     def _find_or_begin(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> LedgerBatch:
         with self._store.write() as tx:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from penstock.core.access import Claim
+from penstock.core.access import Claim, Sender
 from penstock.errors import AccessDenied
 from penstock.storage.store import Store
 
@@ -21,10 +21,15 @@ class ProducerOwners:
         self._monotonic = monotonic
         self._known: dict[tuple[str, str], tuple[str, float]] = {}
 
-    def is_known(self, event_type: str, group: str, claim: Claim) -> bool:
-        """Return whether the caller of *claim* is known to be the owner of a producer group, without a query."""
+    def is_known(self, event_type: str, group: str, sender: Sender) -> bool:
+        """Return whether *sender* is known to be the owner of a producer group, without a query."""
         owner, until = self._known.get((event_type, group), (None, 0.0))
-        return owner == claim.owner and self._monotonic() < until
+        return owner == sender.owner and self._monotonic() < until
+
+    def find(self, event_type: str, group: str) -> str | None:
+        """Return the owner of a producer group from the database; None if it has none."""
+        with self._store.read() as tx:
+            return tx.producers.find_owner(event_type, group)
 
     def check(self, event_type: str, group: str, claim: Claim) -> None:
         """Return if the caller of *claim* may use a producer group; one without an owner is the caller's from here on.
@@ -32,8 +37,7 @@ class ProducerOwners:
         Raises:
             AccessDenied: it belongs to another caller.
         """
-        with self._store.read() as tx:
-            owner = tx.producers.find_owner(event_type, group)
+        owner = self.find(event_type, group)
         if owner is None:
             with self._store.write() as tx:
                 tx.producers.adopt(event_type, group, claim.owner)
