@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
@@ -94,6 +95,30 @@ def test_doctor_tells_who_has_access_and_until_when(penstock: Command, sqlite_ur
     assert "has expired" in found["certificate"][1]
     assert check(PENSTOCK_TLS_CERT=str(valid))["certificate"][0] == "ok"
     assert check(PENSTOCK_TLS_CERT="nosuch.pem")["certificate"][0] == "wrong"
+
+
+def test_database_with_tokens_that_every_user_may_read_is_found(penstock: Command) -> None:
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        file = Path(folder).resolve() / "hub.db"
+        url = f"sqlite:///{file}"
+
+        def find() -> list[str]:
+            report = penstock("doctor", "--database", url, "-o", "json").json
+            return [each["says"] for each in report["checks"] if each["name"] == "file mode"]
+
+        penstock("migrate", "--database", url)
+        file.chmod(0o644)
+        assert find() == []
+        penstock("token", "create", "billing", "--database", url)
+        [says] = find()
+        assert says.startswith(f"{file} has mode 0644: every user of this machine may read events and digests of tok")
+        assert says.endswith(f"; run `chmod o= {file}*`")
+        Path(folder).chmod(0o750)
+        assert find() == []
+        Path(folder).chmod(0o755)
+        file.chmod(0o640)
+        assert find() == []
 
 
 def test_checks_of_missing_tables_are_absent_and_not_ok(penstock: Command, database_url: str) -> None:

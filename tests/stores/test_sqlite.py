@@ -1,6 +1,10 @@
 """The store in SQLite keeps the contract, and keeps what only SQLite lets a service insert."""
 
+import os
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
+from stat import S_IMODE
 
 import pytest
 
@@ -67,3 +71,41 @@ def test_invalid_utf8_in_rejected_rows_is_shown_and_retried_unchanged(sqlite_url
             ("{}", None, None, "0.5"),
         ]
         assert [*connection.execute(OUTBOX)] == before
+
+
+@pytest.fixture
+def generous_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes_of(file: Path) -> dict[str, int]:
+    """Return the modes of a database's files, by what their names have after that of the database."""
+    return {
+        each.name.removeprefix(file.name): S_IMODE(each.stat().st_mode) for each in file.parent.glob(f"{file.name}*")
+    }
+
+
+@pytest.mark.usefixtures("generous_umask")
+@pytest.mark.parametrize("is_link", [False, True], ids=["file", "link"])
+def test_new_database_is_for_its_owner_alone(tmp_path: Path, is_link: bool) -> None:
+    file, link = tmp_path / "hub.db", tmp_path / "link"
+    link.symlink_to(file)
+    with closing(open_store(f"sqlite:///{link if is_link else file}")) as store:
+        store.migrate()
+        with store.read():
+            assert modes_of(link) | modes_of(file) == dict.fromkeys(("", "-wal", "-shm", "-queue"), 0o600)
+
+
+@pytest.mark.usefixtures("generous_umask")
+def test_mode_of_an_existing_database_stays_and_holds_for_the_files_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    file.touch()
+    file.chmod(0o660)
+    os.umask(0o077)
+
+    with closing(open_store(f"sqlite:///{file}")) as store:
+        store.migrate()
+        with store.read():
+            assert modes_of(file) == dict.fromkeys(("", "-wal", "-shm", "-queue"), 0o660)

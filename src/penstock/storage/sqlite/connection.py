@@ -10,8 +10,9 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_IMODE
 from typing import Final
 
 from penstock.errors import (
@@ -84,8 +85,10 @@ def _translate(error: sqlite3.DatabaseError) -> Unavailable | DatabaseUnsuitable
 def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
     """Open *path*, create it if missing, and set WAL and an fsync for every commit.
 
-    A connection that does not write leaves the file as it is: it may belong to another application.
+    The owner alone may read and write a file that is created. A connection that does not write leaves the file as it
+    is: it may belong to another application.
     """
+    _create(path)
     with translate_errors():
         connection = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=512
@@ -97,6 +100,15 @@ def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     return connection
+
+
+def _create(path: Path) -> None:
+    """Create an empty file with mode 0600 at *path*, unless there is one; SQLite gives its logs the same mode.
+
+    An existing file is not opened: closing it would release the locks that SQLite has on it in this process.
+    """
+    with suppress(OSError):  # It exists, or SQLite says in a moment why it cannot be created.
+        os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
@@ -271,7 +283,7 @@ class Writer:
             self._file = _file_at(self._path)
             self._version = self._data_version(self._connection)
         if self._queue is None:
-            self._queue = os.open(f"{self._path}-queue", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._queue = _open_queue(self._path)
         return self._connection
 
     def _begin(self, connection: sqlite3.Connection, patient: bool) -> None:
@@ -317,6 +329,20 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _open_queue(path: Path) -> int:
+    """Open the lock file of the database at *path*; a new one has its mode and, for root, its owner, as SQLite's logs.
+
+    So those who may write the database may queue for it, and nobody else can hold up the hub.
+    """
+    database = path.stat()
+    queue = os.open(f"{path}-queue", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, S_IMODE(database.st_mode) & 0o666)
+    if os.fstat(queue).st_size == 0:
+        with suppress(PermissionError):  # Another user has just created it.
+            os.fchmod(queue, S_IMODE(database.st_mode) & 0o666)
+            os.fchown(queue, database.st_uid, database.st_gid)
+    return queue
 
 
 def log_of(path: Path) -> Path:

@@ -1,13 +1,14 @@
 """Checks of a SQLite file for `penstock doctor`, which change nothing in it."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from stat import S_IMODE, S_IROTH, S_IWOTH, S_IXOTH
 from typing import Any, Final
 
 from penstock.storage.sqlite.backup import find_mark
-from penstock.storage.sqlite.connection import translate_errors
+from penstock.storage.sqlite.connection import log_of, translate_errors
 from penstock.storage.store import DoctorFinding, check_outbox, check_rejected
 
 LONG_TRANSACTION_SECONDS: Final = 3.0
@@ -49,6 +50,8 @@ def diagnose(path: Path, wanted: int, long_transaction_seconds: float) -> Sequen
             findings.append(check_outbox(one("SELECT count(*) FROM penstock_outbox")))
         if found:
             findings.append(check_rejected(one("SELECT count(*) FROM penstock_rejected")))
+        if _is_table(connection, "penstock_token") and one("SELECT count(*) FROM penstock_token"):
+            findings.extend(_find_exposed(path))
         return findings
 
 
@@ -57,6 +60,22 @@ def read_schema_version(connection: sqlite3.Connection) -> int:
     if not _is_table(connection, "penstock_migration"):
         return 0
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM penstock_migration").fetchone()[0])
+
+
+def _find_exposed(path: Path) -> Iterator[DoctorFinding]:
+    """Find files of the database that every user of the machine may read or write."""
+    place = path.resolve()
+    if not all(each.stat().st_mode & S_IXOTH for each in place.parents):
+        return
+    for file in (place, log_of(place)):
+        if file.exists() and (mode := file.stat().st_mode) & (S_IROTH | S_IWOTH):
+            does = "write" if mode & S_IWOTH else "read"
+            says = (
+                f"{file} has mode {S_IMODE(mode):04o}: every user of this machine may {does} events and digests of "
+                f"tokens; run `chmod o= {place}*`"
+            )
+            yield DoctorFinding("file mode", False, says)
+            return
 
 
 def _is_table(connection: sqlite3.Connection, name: str) -> bool:
@@ -74,7 +93,7 @@ def _durability(journal: str) -> DoctorFinding:
 
 
 def _long_transactions(connection: sqlite3.Connection, path: Path, limit_seconds: float) -> DoctorFinding:
-    wal = Path(f"{path}-wal")
+    wal = log_of(path)
     wal_mib = wal.stat().st_size / 2**20 if wal.exists() else 0.0
     kept = f"the write-ahead log has {wal_mib:.1f} MiB"
     if _is_held(connection):
