@@ -1,10 +1,12 @@
 """`penstock token`: tokens are made, listed, rotated and revoked, and a hub takes those that are valid."""
 
+import errno
 import getpass
 import json
 import os
 import re
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from penstock.errors import DatabaseUnavailable
 from penstock.hub.admin.settings import Settings
 from penstock.storage import open_store
-from tests.cli.command import Command
+from tests.cli.command import PENSTOCK, Command
 from tests.served import until
 from tests.unit.hub.feeds import read_data
 
@@ -238,7 +241,92 @@ def test_audit_log_names_the_user_of_the_command_line(penstock: Command, databas
             [partition] = tx.registry.get("nakadi.audit.log").partition_ids
         events = [json.loads(line) for line in read_data(store, partition)][1:]
     assert [(each["resource_type"], each["action"]) for each in events] == [
-        ("admins", "updated"), ("token", "created"), ("token", "deleted"), ("database", "updated")
+        ("token", "created"), ("admins", "updated"), ("token", "deleted"), ("database", "updated")
     ]  # fmt: skip
     assert {(each["user"], each["user_type"], each["address"]) for each in events} == {(getpass.getuser(), "user", "")}
     assert created["token"] not in json.dumps(events)
+
+
+def left_tokens(penstock: Command) -> list[tuple[str, str | None]]:
+    return [(each["id"], each["expires_at"]) for each in penstock("token", "list", "-o", "json").json["items"]]
+
+
+@pytest.fixture(params=["closed pipe", "full disk"])
+def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A descriptor to which nothing can be written."""
+    if request.param == "full disk":
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    else:
+        nobody, descriptor = os.pipe()
+        os.close(nobody)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_token_that_cannot_be_printed_is_revoked_again(penstock: Command, unwritable: int, output: str) -> None:
+    penstock("migrate")
+    [old] = [create(penstock, "billing")]
+
+    for command in (("create", "ops", "--admin"), ("rotate", old["id"], "--overlap", "0s")):
+        words = [*PENSTOCK, "token", *command, "--output", output]
+        at, environment = penstock.directory, penstock.environment
+        failed = subprocess.run(
+            words, check=False, stdout=unwritable, stderr=subprocess.PIPE, cwd=at, env=environment, encoding="utf-8"
+        )
+        assert failed.returncode == 1
+        assert "; the new token was revoked again\n" in failed.stderr
+        assert "--to" in failed.stderr.splitlines()[-1]
+        assert left_tokens(penstock) == [(old["id"], None)]
+    assert penstock("access", "list", "-o", "json").json["admins"] == []
+
+
+def test_token_that_cannot_be_written_is_revoked_again(penstock: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    penstock("migrate")
+    file = penstock.directory / "billing.token"
+    old = penstock("token", "create", "billing", "--to", file, "-o", "json").json
+    before = file.read_text(encoding="ascii")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("penstock.cli.token.os.fsync", fail)
+    created = penstock("token", "create", "ops", "--admin", "--to", "ops.token")
+    rotated = penstock("token", "rotate", old["id"], "--overlap", "0s", "--to", file)
+
+    for failed in (created, rotated):
+        assert (failed.status, failed.out) == (1, "")
+        assert "token cannot be written: No space left on device" in failed.err
+    assert left_tokens(penstock) == [(old["id"], None)]
+    assert penstock("access", "list", "-o", "json").json["admins"] == []
+    assert file.read_text(encoding="ascii") == before
+    assert [each.name for each in penstock.directory.iterdir() if "token" in each.name] == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ("revoke", "nobody has the secret of token {new}, and it could not be revoked: "),
+        ("expire_token", "token {new} takes the place of {old}, which stays valid: "),
+    ],
+)
+def test_token_that_is_left_in_the_database_is_named(
+    penstock: Command, monkeypatch: pytest.MonkeyPatch, step: str, says: str
+) -> None:
+    penstock("migrate")
+    old = create(penstock, "billing")["id"]
+
+    def fail(*_: object) -> None:
+        raise DatabaseUnavailable(reason="it is away")
+
+    if step == "revoke":
+        monkeypatch.setattr("penstock.cli.token._show_new", fail)
+        monkeypatch.setattr("penstock.hub.admin.tokens.Tokens.revoke", fail)
+    else:
+        monkeypatch.setattr("penstock.storage.admin.AccessRepository.expire_token", fail)
+    failed = penstock("token", "rotate", old)
+
+    [(first, _), (new, _)] = left_tokens(penstock)
+    assert (failed.status, first) == (1, old)
+    assert says.format(new=new, old=old) in failed.err
+    assert f"Run `penstock token revoke {new if step == 'revoke' else old}`" in failed.err

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IMODE, S_ISREG
@@ -16,7 +17,9 @@ from penstock.cli.options import DATABASE, DatabaseOption, OutputOption, duratio
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock.hub.admin.tokens import NewToken
+    from penstock.cli.failures import CommandFailure
+    from penstock.core.access import Sender
+    from penstock.hub.admin.tokens import NewToken, Tokens
     from penstock.storage.admin import StoredToken
 
 app = group("Create, list, rotate and revoke the tokens by which callers identify themselves.", no_args_is_help=True)
@@ -53,10 +56,10 @@ def create(
 ) -> None:
     """Create a token and print it. It is shown this once: the database keeps its digest.
 
-    A hub that authenticates callers by tokens (`penstock serve --auth token`) takes it within a second.
+    A hub that authenticates callers by tokens (`penstock serve --auth token`) takes it within a second. If it cannot be
+    printed or written, it is revoked again.
     """
     from penstock.cli.database import find_operator, opened
-    from penstock.cli.output import tell
     from penstock.core.access import Attribute, Caller
     from penstock.hub.admin.settings import Settings
     from penstock.hub.admin.tokens import Tokens
@@ -64,14 +67,24 @@ def create(
 
     _check_name(application)
     caller, by = Caller(kind, application), find_operator()
-    with opened(database) as store, _writer(to, replaces=False) as write:
+    with opened(database) as store, _writer(to, output, replaces=False) as write:
         store.check()
-        if admin:
-            Settings(store, lambda: None).add_member("admins", Attribute(kind, application), by)
-        created = Tokens(store, system_clock).create(caller, expires_in=expires_in, by=by)
-        write(created.secret)
-    _show_new(created, to, output)
+        settings, tokens = Settings(store, lambda: None), Tokens(store, system_clock)
+        member = Attribute(kind, application)
+        created = tokens.create(caller, expires_in=expires_in, by=by)
+        with _revoked_on_failure(tokens, created, by):
+            is_added = admin and settings.add_member("admins", member, by)
+            try:
+                write(created)
+            except BaseException:
+                if is_added:
+                    settings.remove_member("admins", member, by)
+                raise
+    if to is not None:
+        _show_new(created, to, output)
     if admin and output == "text":
+        from penstock.cli.output import tell
+
         tell(f"{caller} is an administrator of the hub; `penstock access list` shows all.", style="dim")
 
 
@@ -88,8 +101,8 @@ def _check_name(name: str) -> None:
 
 
 @contextmanager
-def _writer(path: Path | None, *, replaces: bool) -> "Iterator[Callable[[str], object]]":
-    """Lend a function that writes a token into the file *path*, if there is one: whole, or not at all.
+def _writer(path: Path | None, output: str, *, replaces: bool) -> "Iterator[Callable[[NewToken], None]]":
+    """Lend a function that writes a new token into the file *path*, whole or not at all; without one it prints it.
 
     The owner alone may read a new file. One that is replaced keeps its owner, its group, and the rights of both.
 
@@ -99,9 +112,9 @@ def _writer(path: Path | None, *, replaces: bool) -> "Iterator[Callable[[str], o
     from penstock.cli.failures import CommandFailure
 
     if path is None:
-        yield str
+        yield lambda created: _show_new(created, None, output)
         return
-    place, partial = path.resolve(), None
+    place = path.resolve()
     try:
         before = place.stat() if place.exists() else None
         if before is not None and not replaces:
@@ -110,23 +123,61 @@ def _writer(path: Path | None, *, replaces: bool) -> "Iterator[Callable[[str], o
             )
         if before is not None and not S_ISREG(before.st_mode):
             raise CommandFailure(f"{path} is not a file", "Name a file; nothing was done.")
-        handle, partial = mkstemp(prefix=f".{place.name}.", dir=place.parent)
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            yield lambda secret: file.write(secret + "\n")
+        handle, name = mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    partial = Path(name)
+
+    def write(created: "NewToken") -> None:
+        try:
+            file.write(created.secret + "\n")
             if before is not None:
-                Path(partial).chmod(S_IMODE(before.st_mode) & 0o770)
+                partial.chmod(S_IMODE(before.st_mode) & 0o770)
                 if hasattr(os, "fchown"):
                     os.fchown(handle, before.st_uid, before.st_gid)
             file.flush()
             os.fsync(handle)
-        Path(partial).replace(place)
-        partial = None
-    except OSError as error:
-        hint = "If `penstock token list` shows the new token, revoke it: nobody has its secret."
-        raise CommandFailure(f"{path} cannot be written: {error.strerror}", hint) from error
+            partial.replace(place)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            yield write
     finally:
-        if partial is not None:
-            Path(partial).unlink()
+        partial.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: OSError) -> "CommandFailure":
+    from penstock.cli.failures import CommandFailure
+
+    return CommandFailure(f"{path} cannot be written: {error.strerror}", "Name another file, or free space.")
+
+
+@contextmanager
+def _revoked_on_failure(tokens: "Tokens", created: "NewToken", by: "Sender") -> "Iterator[None]":
+    """Revoke a new token if the block raises: nobody has its secret.
+
+    Raises:
+        CommandFailure: the token could not be printed, or it could not be revoked; says what is left.
+    """
+    from penstock.cli.failures import CommandFailure
+    from penstock.cli.streams import OutputClosed, OutputFailed
+    from penstock.errors import PenstockError
+
+    try:
+        yield
+    except BaseException as error:
+        try:
+            tokens.revoke(created.token.id, by)
+        except PenstockError as failure:
+            left = f"nobody has the secret of token {created.token.id}, and it could not be revoked: {failure.detail}"
+            raise CommandFailure(left, f"Run `penstock token revoke {created.token.id}`.") from error
+        if isinstance(error, OutputClosed | OutputFailed):
+            reason = str(error) or "nobody reads the output"
+            hint = "Print it where it can be read, or write it into a file by --to."
+            raise CommandFailure(f"{reason}; the new token was revoked again", hint) from error
+        raise
 
 
 @app.command("list", epilog=examples("penstock token list", "penstock token list --output json"))
@@ -176,17 +227,34 @@ def rotate(
 ) -> None:
     """Create another token for the same caller and print it; the old one expires after the overlap.
 
-    With --to a file that is there is replaced: programs that follow it go on with the new token.
+    With --to a file that is there is replaced: programs that follow it go on with the new token. If the new one cannot
+    be printed or written, it is revoked again, and the old one stays as it was.
     """
     from penstock.cli.database import find_operator, opened
+    from penstock.cli.failures import CommandFailure
+    from penstock.errors import PenstockError
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
 
-    with opened(database) as store, _writer(to, replaces=True) as write:
+    by, handed_over = find_operator(), list["NewToken"]()
+    with opened(database) as store, _writer(to, output, replaces=True) as write:
         store.check()
-        created = Tokens(store, system_clock).rotate(token, overlap=overlap, by=find_operator())
-        write(created.secret)
-    _show_new(created, to, output)
+        tokens = Tokens(store, system_clock)
+
+        def hand_over(created: "NewToken") -> None:
+            with _revoked_on_failure(tokens, created, by):
+                write(created)
+            handed_over.append(created)
+
+        try:
+            created = tokens.rotate(token, overlap=overlap, by=by, hand_over=hand_over)
+        except PenstockError as error:
+            if not handed_over:
+                raise
+            left = f"token {handed_over[0].token.id} takes the place of {token}, which stays valid: {error.detail}"
+            raise CommandFailure(left, f"Run `penstock token revoke {token}` once nobody sends it.") from error
+    if to is not None:
+        _show_new(created, to, output)
 
 
 @app.command(epilog=examples("penstock token revoke 3f9a01b2c4d5"))
@@ -222,11 +290,13 @@ def revoke(token: IdArgument, *, database: DatabaseOption = DATABASE, output: Ou
 
 
 def _show_new(created: "NewToken", to: Path | None, output: str) -> None:
+    """Print a new token, with its secret unless it is in the file *to*; it is written out on return."""
     from penstock.cli.output import print_json, say, tell
 
     members = _members(created.token)
     if output == "json":
         print_json(members | ({"token": created.secret} if to is None else {"file": str(to)}))
+        sys.stdout.flush()
         return
     expires = f"expires at {members['expires_at']}" if members["expires_at"] else "never expires"
     if to is not None:
@@ -234,6 +304,7 @@ def _show_new(created: "NewToken", to: Path | None, output: str) -> None:
         return
     tell(f"Token {members['id']} of {members['caller']}, {expires}. It is not shown again:", style="dim")
     say(created.secret)
+    sys.stdout.flush()
 
 
 def _members(token: "StoredToken") -> dict[str, Any]:

@@ -10,9 +10,9 @@ from penstock.core.access import Caller, Sender
 from penstock.core.times import format_time
 from penstock.errors import TokenNotFound, Unauthenticated
 from penstock.hub.background import Clock
-from penstock.hub.changes import AuditedChange, record_change, record_changes
+from penstock.hub.changes import AuditedChange, record_change
 from penstock.storage.admin import StoredToken
-from penstock.storage.store import Store
+from penstock.storage.store import Store, Tx
 
 PREFIX: Final = "pst_"
 """Every token begins so, by which scanners for secrets find lost ones."""
@@ -58,35 +58,44 @@ class Tokens:
             now = self._clock()
             expires_at = None if expires_in is None else now + round(expires_in * 1_000_000)
             created = _make_token(caller, now, expires_at)
-            tx.access.insert_token(created.token)
-            record_change(tx, AuditedChange("token", created.token.id, None, _describe(created.token)), by, now)
-            tx.settings.note_access_change()
+            self._insert(tx, created, by)
         return created
 
-    def rotate(self, id: str, *, overlap: float, by: Sender | None = None) -> NewToken:
+    def rotate(
+        self,
+        id: str,
+        *,
+        overlap: float,
+        by: Sender | None = None,
+        hand_over: Callable[[NewToken], object] = lambda _: None,
+    ) -> NewToken:
         """Create a token for the caller of another one, which expires in *overlap* seconds. It lives as long again.
+
+        *hand_over* gets the new token while no transaction is open. If it raises, the old one stays as it was.
 
         Raises:
             TokenNotFound: there is no such token.
         """
         with self._store.write() as tx:
-            old = next((each for each in tx.access.list_tokens() if each.id == id), None)
-            if old is None:
-                raise TokenNotFound(token=id)
-            now = self._clock()
+            old, now = _get(tx, id), self._clock()
             expires_at = None if old.expires_at is None else now + max(0, old.expires_at - old.created_at)
             created = _make_token(old.caller, now, expires_at)
-            tx.access.insert_token(created.token)
+            self._insert(tx, created, by)
+        hand_over(created)
+        with self._store.write() as tx:
+            old, now = _get(tx, id), self._clock()
             ends_at = now + round(overlap * 1_000_000)
             tx.access.expire_token(id, ends_at)
             expiring = old._replace(expires_at=ends_at if old.expires_at is None else min(old.expires_at, ends_at))
-            changes = [
-                AuditedChange("token", created.token.id, None, _describe(created.token)),
-                AuditedChange("token", id, _describe(old), _describe(expiring)),
-            ]
-            record_changes(tx, changes, by, now)
+            record_change(tx, AuditedChange("token", id, _describe(old), _describe(expiring)), by, now)
             tx.settings.note_access_change()
         return created
+
+    def _insert(self, tx: Tx, created: NewToken, by: Sender | None) -> None:
+        token = created.token
+        tx.access.insert_token(token)
+        record_change(tx, AuditedChange("token", token.id, None, _describe(token)), by, token.created_at)
+        tx.settings.note_access_change()
 
     def revoke(self, id: str, by: Sender | None = None) -> StoredToken:
         """Delete a token, and return it; every hub refuses it within seconds.
@@ -95,9 +104,8 @@ class Tokens:
             TokenNotFound: there is no such token.
         """
         with self._store.write() as tx:
-            old = next((each for each in tx.access.list_tokens() if each.id == id), None)
-            if old is None or not tx.access.delete_token(id):
-                raise TokenNotFound(token=id)
+            old = _get(tx, id)
+            tx.access.delete_token(id)
             record_change(tx, AuditedChange("token", id, _describe(old), None), by, self._clock())
             tx.settings.note_access_change()
         return old
@@ -166,6 +174,14 @@ class Tokens:
         except BaseException:
             self._uses = uses | self._uses
             raise
+
+
+def _get(tx: Tx, id: str) -> StoredToken:
+    """Return a token; raise TokenNotFound if there is none."""
+    for each in tx.access.list_tokens():
+        if each.id == id:
+            return each
+    raise TokenNotFound(token=id)
 
 
 def _describe(token: StoredToken) -> Mapping[str, str | None]:
