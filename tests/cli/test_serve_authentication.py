@@ -14,6 +14,7 @@ import httpx2
 import pytest
 import typer
 
+from penstock.cli import serve
 from penstock.cli.authentication import AuthenticationOptions, JwtOptions, ProxyOptions, TlsOptions
 from penstock.client import Client
 from tests.cli.command import Command, announced
@@ -212,3 +213,51 @@ def test_serve_tells_why_it_cannot_begin(penstock: Command, tmp_path: Path) -> N
         assert result.status == status, result.err
         assert said in " ".join(result.err.split())
         assert "Traceback" not in result.err
+
+
+CLEAR = "tokens come in clear text: whoever sees the network can use them"
+ANY_PROXY = "every address is a trusted proxy: anyone who can connect can "
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "events"),
+    [
+        ("0.0.0.0", AuthenticationOptions(["token"]), [CLEAR]),
+        ("::", AuthenticationOptions(["certificate", "jwt"]), [CLEAR]),
+        ("127.0.0.1", AuthenticationOptions(["token"]), []),
+        ("0.0.0.0", AuthenticationOptions(["token"], tls=TlsOptions(FILE, FILE)), []),
+        ("0.0.0.0", AuthenticationOptions(["token"], proxy=ProxyOptions(trusted=["10.0.0.7"])), []),
+        ("0.0.0.0", AuthenticationOptions(["proxy"], proxy=ProxyOptions("X-User", "user", ["10.0.0.0/8"])), []),
+        (
+            "0.0.0.0",
+            AuthenticationOptions(["proxy"], proxy=ProxyOptions("X-User", "user", ["10.0.0.7", "0.0.0.0/0"])),
+            [f"{ANY_PROXY}be any caller"],
+        ),
+        (
+            "127.0.0.1",
+            AuthenticationOptions(["token"], proxy=ProxyOptions(trusted=["::/0"])),
+            [f"{ANY_PROXY}tell links and addresses of its own"],
+        ),
+    ],
+)
+def test_dangerous_options_are_warned_of(host: str, options: AuthenticationOptions, events: list[str]) -> None:
+    assert [each.event for each in serve._find_warnings(host, options, None)] == events
+
+
+def test_hub_that_takes_tokens_in_clear_text_warns_when_it_starts_and_so_do_its_clients(penstock: Command) -> None:
+    with penstock.start("serve", "--port", 0, "--host", "0.0.0.0", "--auth", "token") as serving:
+        url = announced(serving)
+        warning = json.loads(serving.stderr.readline()) if serving.stderr else {}
+
+    assert (warning["level"], warning["event"], warning["url"]) == ("warning", CLEAR, url)
+    assert "--tls-cert" in warning["advice"]
+
+
+def test_command_warns_once_of_a_token_that_it_sends_in_clear_text(penstock: Command) -> None:
+    """Nobody has that address (RFC 5737), and the proxy is not there."""
+    for url, count in (("http://192.0.2.1:8080", 1), ("https://192.0.2.1:8080", 0), ("http://127.0.0.1:1", 0)):
+        proxy = "http://127.0.0.1:1"
+        asked = penstock("groups", "--url", url, PENSTOCK_TOKEN="pst_secret", HTTP_PROXY=proxy, HTTPS_PROXY=proxy)
+        assert asked.status == 1
+        assert asked.err.count(f"penstock: warning: a token is sent to {url} in clear text; begin the addr") == count
+        assert asked.err.count("warning") == count

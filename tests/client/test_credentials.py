@@ -1,6 +1,7 @@
 """Clients send credentials, follow a token file, and show no secret."""
 
 import pickle
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -9,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from penstock.client import BearerToken, Client, TokenFile
+from penstock.client import BearerToken, Client, InsecureTransportWarning, TokenFile
 from penstock.core.access import Caller
 from penstock.errors import AccessDenied, BadParameter, Unauthenticated
 from penstock.hub.hub import Hub
@@ -154,3 +155,30 @@ def test_representations_show_no_secret(tmp_path: Path) -> None:
     assert "secret" not in repr(BearerToken("secret-token"))
     assert "secret-token" not in repr(TokenFile(file))
     assert "secret" not in repr(vars(Client("http://hub", auth="secret-token")))
+
+
+@pytest.mark.parametrize("is_file", [False, True], ids=["token", "file"])
+@pytest.mark.parametrize(
+    ("url", "is_clear"),
+    [
+        ("http://hub.example:8080/event-types", True),
+        ("http://10.0.0.7/event-types", True),
+        ("https://hub.example/event-types", False),
+        ("http://127.0.0.1:8080/event-types", False),
+        ("http://localhost/event-types", False),
+    ],
+)
+def test_token_in_clear_text_to_another_machine_is_warned_of_without_the_token(
+    tmp_path: Path, url: str, is_clear: bool, is_file: bool
+) -> None:
+    (tmp_path / "token").write_text("pst_secret")
+    auth = TokenFile(tmp_path / "token") if is_file else BearerToken("pst_secret")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            next(auth.auth_flow(httpx2.Request("GET", url)))
+
+    origin = url.removesuffix("/event-types")
+    assert [(each.category, str(each.message).partition(" in clear")[0]) for each in found] == (
+        [(InsecureTransportWarning, f"a token is sent to {origin}")] if is_clear else []
+    )

@@ -1,10 +1,12 @@
 """What a failure looks like on the command line: a line on stderr, mostly a second with advice, and an exit code."""
 
+import re
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Final, NoReturn
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NoReturn
 
 from penstock import errors
 from penstock.cli.hub import describe_credential
@@ -68,10 +70,30 @@ class CommandFailure(Exception):
 
 def run(command: Callable[[], object]) -> None:
     """Run *command*; end the process with a failure's code, mostly 1, and what went wrong where that is known."""
-    try:
-        _run(command)
-    finally:
-        _run(_write_out)
+    with _show_warnings():
+        try:
+            _run(command)
+        finally:
+            _run(_write_out)
+
+
+@contextmanager
+def _show_warnings() -> Iterator[None]:
+    """Show a warning of the client about its token as a line, while the block runs."""
+    with warnings.catch_warnings():
+        module, show = "penstock.client.credentials", warnings.showwarning
+
+        def show_line(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+            if category.__module__ != module:
+                show(message, category, *place, **options)
+                return
+            from penstock.cli.output import tell
+
+            tell(f"penstock: warning: {message}", style="yellow")
+
+        warnings.filterwarnings("default", module=re.escape(module))
+        warnings.showwarning = show_line
+        yield
 
 
 def _run(command: Callable[[], object]) -> None:

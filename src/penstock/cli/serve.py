@@ -3,7 +3,7 @@
 import ctypes
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
@@ -239,10 +239,8 @@ def serve(
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1], "http" if tls is None else "https")
-        fault = None if tls is None else tls.find_fault()
-        served = _Served(
-            url, hub.store.url, created=created, is_open=not (auth or is_loopback(host)), certificate_fault=fault
-        )
+        warnings = [*_find_warnings(host, options, None if tls is None else tls.find_fault())]
+        served = _Served(url, hub.store.url, created, warnings)
         listening.serve(
             HubApp(
                 lambda: hub,
@@ -400,7 +398,40 @@ def _check_access(
         )
 
 
-OPEN_TO_ALL = "no authentication: anyone who can connect to this address can read, publish and delete"
+class _Warning(NamedTuple):
+    """What is dangerous about the options of a hub that starts."""
+
+    event: str
+    advice: str
+    reason: str | None = None
+    """What has been found in a file."""
+
+
+def _find_warnings(
+    host: str, options: authentication.AuthenticationOptions, certificate_fault: str | None
+) -> Iterator[_Warning]:
+    from penstock.server.http.tls import CLIENTS_REFUSE
+
+    methods, trusted = options.methods, options.proxy.trusted
+    if not (methods or is_loopback(host)):
+        yield _Warning(
+            "no authentication: anyone who can connect to this address can read, publish and delete",
+            "Use --auth token, or --host 127.0.0.1 behind a proxy that asks.",
+        )
+    if {"token", "jwt"} & {*methods} and options.tls.certificate is None and not (trusted or is_loopback(host)):
+        yield _Warning(
+            "tokens come in clear text: whoever sees the network can use them",
+            "Use --tls-cert and --tls-key, or name the proxy that ends TLS by --trusted-proxy.",
+        )
+    if any(ip_network(each).prefixlen == 0 for each in trusted):
+        claims = "be any caller" if "proxy" in methods else "tell links and addresses of its own"
+        yield _Warning(
+            f"every address is a trusted proxy: anyone who can connect can {claims}",
+            "Name the proxies alone by --trusted-proxy, such as 10.0.0.7.",
+        )
+    if certificate_fault is not None:
+        advice = "Replace the files: a running hub loads them within seconds."
+        yield _Warning(CLIENTS_REFUSE, advice, certificate_fault)
 
 
 class _Served(NamedTuple):
@@ -408,25 +439,18 @@ class _Served(NamedTuple):
     database: str
     created: bool
     """Whether the database file was created."""
-    is_open: bool
-    """Whether others than this machine can connect, and nobody is asked who they are."""
-    certificate_fault: str | None
-    """What clients refuse the certificate for; None if it is valid, or there is none."""
+    warnings: Sequence[_Warning]
 
 
 def _announce(served: _Served, *, as_json: bool) -> None:
-    url, database, created, is_open, fault = served
+    url, database, created, warnings = served
     if as_json:
         import structlog
 
-        from penstock.server.http.tls import CLIENTS_REFUSE
-
         log = structlog.get_logger("penstock.serve")
         log.info("serving", url=url, database=database, created=created)
-        if is_open:
-            log.warning(OPEN_TO_ALL, url=url)
-        if fault is not None:
-            log.warning(CLIENTS_REFUSE, reason=fault)
+        for event, advice, reason in warnings:
+            log.warning(event, advice=advice, **({"url": url} if reason is None else {"reason": reason}))
         return
     from penstock import __version__
     from penstock.cli.output import tell
@@ -434,10 +458,7 @@ def _announce(served: _Served, *, as_json: bool) -> None:
     tell(f"Penstock {__version__}", style="bold cyan")
     tell(f"  hub        {url}      described at {url}/docs")
     tell(f"  database   {database}{'      created: the file did not exist' if created else ''}")
-    if is_open:
-        tell(f"  WARNING    {OPEN_TO_ALL}.", style="bold red")
-        tell("             Use --auth token, or --host 127.0.0.1 behind a proxy that asks.", style="red")
-    if fault is not None:
-        tell(f"  WARNING    {fault}. Clients will refuse it.", style="bold red")
-        tell("             Replace the files: a running hub loads them within seconds.", style="red")
+    for event, advice, reason in warnings:
+        tell(f"  WARNING    {event if reason is None else f'{event}: {reason}'}.", style="bold red")
+        tell(f"             {advice}", style="red")
     tell("  Ctrl-C stops it.", style="dim")

@@ -7,7 +7,7 @@ from penstock.lazy_exports import export_lazily
 if TYPE_CHECKING:
     from penstock.client.async_client import AsyncClient
     from penstock.client.client import Client
-    from penstock.client.credentials import BearerToken, TokenFile
+    from penstock.client.credentials import BearerToken, InsecureTransportWarning, TokenFile
     from penstock.client.http.exchanges import RetryPolicy
     from penstock.client.log.async_cursor_table import AsyncCursorTable
     from penstock.client.log.async_feed import AsyncFeed, AsyncFollow
@@ -55,7 +55,7 @@ else:
         {
             "client.async_client": ["AsyncClient"],
             "client.client": ["Client"],
-            "client.credentials": ["BearerToken", "TokenFile"],
+            "client.credentials": ["BearerToken", "InsecureTransportWarning", "TokenFile"],
             "client.http.exchanges": ["RetryPolicy"],
             "client.log.async_cursor_table": ["AsyncCursorTable"],
             "client.log.async_feed": ["AsyncFeed", "AsyncFollow"],
@@ -142,6 +142,7 @@ __all__ = [
     "GroupIntervention",
     "GroupPosition",
     "IdempotentProducer",
+    "InsecureTransportWarning",
     "NewPosition",
     "Page",
     "ParkedEvent",

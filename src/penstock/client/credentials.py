@@ -5,17 +5,23 @@ user's own client: `httpx2.Client(auth=TokenFile("billing.token"))`.
 """
 
 import os
+import warnings
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 
+from penstock.client.hosts import is_this_machine
 from penstock.errors import BadParameter
 
 _UNAUTHORIZED: Final = 401
 _AUTHORIZATION: Final = "Authorization"
 TOKEN_BYTES_MAX: Final = 16 << 10
+
+
+class InsecureTransportWarning(UserWarning):
+    """A token is sent in clear text, to another machine: see `warnings.filterwarnings` to ignore it."""
 
 
 class BearerToken(httpx2.Auth):
@@ -34,6 +40,7 @@ class BearerToken(httpx2.Auth):
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
         """Send *request* with the token."""
+        _warn_of_clear_text(request.url)
         request.headers[_AUTHORIZATION] = self._header
         yield request
 
@@ -77,6 +84,7 @@ class TokenFile(httpx2.Auth):
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
         """Send *request* with the token of the file, and again if it is refused and the file has another one."""
+        _warn_of_clear_text(request.url)
         sent = self._read_or_keep()
         request.headers[_AUTHORIZATION] = f"Bearer {sent}"
         response = yield request
@@ -89,6 +97,14 @@ class TokenFile(httpx2.Auth):
             return self.read()
         except BadParameter:  # Somebody is writing it, or its folder is away for a moment.
             return self._token
+
+
+def _warn_of_clear_text(url: httpx2.URL) -> None:
+    """Warn, once for each server, if what is sent to *url* can be read on the network."""
+    if url.scheme == "http" and not is_this_machine(url.host):
+        server = f"http://{url.netloc.decode('ascii')}"
+        text = f"a token is sent to {server} in clear text; begin the address with https://, if the server has TLS"
+        warnings.warn(text, InsecureTransportWarning, stacklevel=1)
 
 
 def check_token(token: Any, parameter: str) -> str:
