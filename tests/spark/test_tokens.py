@@ -2,6 +2,7 @@
 
 import io
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -128,6 +129,26 @@ def read_all(client: Client, event_type: str) -> list[Any]:
         return [event.data["n"] for event in feed.read(feed.cursors()).events]
 
 
+@contextmanager
+def publishing(client: Client, event_type: str) -> Iterator[None]:
+    """Publish an event after the other meanwhile."""
+    is_over = threading.Event()
+
+    def publish() -> None:
+        number = 0
+        while not is_over.wait(0.01):
+            client.publish(event_type, [{"n": number}])
+            number += 1
+
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        publisher.join()
+
+
 def is_refused(hub: LiveHub, token: NewToken) -> bool:
     with Client(hub.url, auth=token.secret) as client:
         try:
@@ -187,10 +208,10 @@ def test_running_stream_survives_a_rotated_token(
     try:
         query.processAllAvailable()
 
-        successor = direct.admin.tokens.rotate(token.token.id, overlap=0)
+        file.write_text(direct.admin.tokens.rotate(token.token.id, overlap=3600).secret)
+        direct.admin.tokens.revoke(token.token.id)
+        until(lambda: is_refused(closed_hub, token))
         shop.publish("rotated", [{"n": 2}])
-        time.sleep(1)  # The query is refused meanwhile.
-        file.write_text(successor.secret)
         until(lambda: read_all(shop, "survived") == [1, 2])
         assert query.isActive
     finally:
@@ -215,6 +236,42 @@ def test_running_stream_fails_at_once_when_its_caller_loses_the_right_to_read(
             query.awaitTermination(30)
     finally:
         query.stop()
+
+
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_running_stream_whose_token_is_revoked_by_another_process_fails_with_the_refusal(
+    spark: SparkSession, closed_hub: LiveHub, direct: Hub, tmp_path: Path, way: str
+) -> None:
+    """Prints how long it takes. The time-outs are held by tests/unit/spark/test_authorization.py."""
+    token = direct.admin.tokens.create(SHOP)
+    refused, other = tmp_path / "token", tmp_path / "other"
+    refused.write_text(token.secret)
+    other.write_text(direct.admin.tokens.create(SHOP).secret)
+    asked = [
+        {
+            "url": closed_hub.url,
+            "eventType": f"revoked.{way}.{each}",
+            "tokenFile": str(refused if each == way else other),
+        }
+        for each in ("read", "write")
+    ]
+    with Client(closed_hub.url, auth=TokenFile(other)) as client:
+        for each in asked:
+            client.create_event_type(each["eventType"], partition_count=1)
+        query = copy(spark, *asked, tmp_path)
+        try:
+            with publishing(client, asked[0]["eventType"]):
+                until(lambda: len(read_all(client, asked[1]["eventType"])) > 10)
+                revoked_at = time.monotonic()
+                direct.admin.tokens.revoke(token.token.id)
+                with pytest.raises(
+                    StreamingQueryException, match=f"the hub refuses the token in {refused}: write a valid"
+                ):
+                    query.awaitTermination(300)
+            seconds = time.monotonic() - revoked_at
+        finally:
+            query.stop()
+    sys.stdout.write(f"the query that {way}s ended {seconds:.1f} s after the revocation\n")
 
 
 def test_processor_on_executors_sends_the_token_of_a_file(

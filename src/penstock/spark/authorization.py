@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from pyspark import TaskContext
+
 from penstock.errors import BadParameter, Unauthenticated
 
 FILE_ALLOWED: Final = "a file that can be read, with a token of printable ASCII in one line"
-ROTATION_SECONDS_MAX: Final = 15.0
-"""So long a query waits for another token in its file, after the hub has refused the one that was there."""
+ROTATION_SECONDS_MAX: Final = 1.0
+"""So long a query waits for another token in its file, after the hub has refused the one that was there.
+
+A rotation writes the file before the old token expires. A query whose token is revoked has to end within five seconds:
+one that the hub takes to notice, this one, up to `WRITING_SECONDS_MAX`, and those that Spark takes to end a query.
+"""
 WRITING_SECONDS_MAX: Final = 1.0
 LOOK_SECONDS: Final = 0.1
 Result = TypeVar("Result")
@@ -34,7 +40,8 @@ class Credential:
         """Return what *attempt* returns, called with the headers to send.
 
         If the token of a file is refused, it may be being rotated: *attempt* is called again as soon as the file has
-        another token, for up to `ROTATION_SECONDS_MAX`.
+        another token, for up to `ROTATION_SECONDS_MAX`. A task that Spark runs again does not wait:
+        its first attempt has.
 
         Raises:
             Unauthenticated: the token is refused; says what to do, and does not show it.
@@ -45,7 +52,7 @@ class Credential:
             try:
                 return attempt(headers)
             except Unauthenticated as error:
-                deadline = deadline or time.monotonic() + ROTATION_SECONDS_MAX
+                deadline = deadline or time.monotonic() + _find_rotation_timeout()
                 renewed = self._wait_for_another(headers, deadline)
                 if renewed is None:
                     raise self._refusal() from error
@@ -117,6 +124,12 @@ def authorization(authorization_file: str | None) -> dict[str, str]:
 def is_token(text: str) -> bool:
     """Return whether *text* can stand in a header as a token."""
     return bool(text) and all("!" <= each <= "~" for each in text)
+
+
+def _find_rotation_timeout() -> float:
+    """Return for how many seconds to wait for another token: zero in a task that Spark runs again."""
+    task = TaskContext.get()
+    return ROTATION_SECONDS_MAX if task is None or task.attemptNumber() == 0 else 0.0
 
 
 def _header(token: str) -> dict[str, str]:

@@ -131,13 +131,14 @@ class HubBatches:
         return self._put(f"{self._batch(batch)}/counts", CompleteBatch(batch.query, told))
 
     def drop(self, event_type: str, upload: str) -> None:
-        """Forget an upload; one that is gone already is.
+        """Forget an upload; one that is gone already is. Ask once, also with a token that is refused.
 
         Raises:
-            PenstockError: the hub has not answered for too long.
+            PenstockError: what the hub answers, or that it does not.
         """
+        address = f"{self._uploads(event_type)}/{upload}"
         try:
-            self._asked(f"{self._uploads(event_type)}/{upload}", method="DELETE")
+            asked(address, method="DELETE", headers=self.credential.headers())
         except BatchNotFound:
             return
 

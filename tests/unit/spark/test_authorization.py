@@ -1,17 +1,25 @@
 import pickle
-import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import TaskContext
 
 from penstock.errors import BadParameter, Unauthenticated
 from penstock.spark import authorization as authorizing
 from penstock.spark.authorization import ANONYMOUS, Credential, authorization
 from penstock.spark.nakadi.options import NAMES as NAKADI_NAMES
 from penstock.spark.options import known_options, parse_options
+from penstock.spark.publishing import HubBatches
 from penstock.spark.sink_options import parse_sink_options
 
+REVOCATION_SECONDS = 1.0
+"""So long the hub takes at most to refuse a token that another process has revoked."""
+ENDING_SECONDS = 5.0
+"""So long a query goes on at most after its token was revoked, by docs/guarantees.md."""
+SPARK_SECONDS = 1.5
+"""Of these Spark has so long to end a query: on a machine of two cores that has nothing else to do it takes less."""
 LEAST = {"url": "http://localhost:1", "eventType": "a"}
 Header = dict[str, str]
 
@@ -24,6 +32,30 @@ def hub_that_takes(*tokens: str, asked: list[str]) -> Callable[[Header], str]:
         return "answered"
 
     return answer
+
+
+class SimulatedTime:
+    """A clock that only `sleep` moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.steps = list[Callable[[], object]]()
+        """Each is run by another sleep."""
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.steps:
+            self.steps.pop(0)()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
+    found = SimulatedTime()
+    monkeypatch.setattr(authorizing, "time", found)
+    return found
 
 
 def test_no_token_file_sends_no_authorization_header() -> None:
@@ -93,27 +125,28 @@ def test_refused_token_is_not_sent_again_and_not_shown(credential: Credential, r
     assert "geheim" not in str(refused.value) + repr(refused.value)
 
 
-def test_refused_request_waits_for_the_new_token_while_the_file_is_being_rotated(tmp_path: Path) -> None:
+def test_refused_request_waits_for_the_new_token_while_the_file_is_being_rotated(
+    tmp_path: Path, clock: SimulatedTime
+) -> None:
     file, asked = tmp_path / "token", list[str]()
     file.write_text("old")
-    steps = [threading.Timer(0.3, file.unlink), threading.Timer(0.6, file.write_text, ["new"])]
-    for step in steps:
-        step.start()
+    clock.steps = [file.unlink, lambda: None, lambda: file.write_text("new")]
 
     assert Credential(file=str(file)).send(hub_that_takes("new", asked=asked)) == "answered"
     assert asked == ["Bearer old", "Bearer new"]
+    assert not clock.steps
 
 
-def test_token_file_that_is_being_written_is_read_again(tmp_path: Path) -> None:
+def test_token_file_that_is_being_written_is_read_again(tmp_path: Path, clock: SimulatedTime) -> None:
     file = tmp_path / "token"
     file.write_text("")
-    threading.Timer(0.3, file.write_text, ["new"]).start()
+    clock.steps = [lambda: None, lambda: file.write_text("new")]
 
     assert Credential(file=str(file)).headers() == {"Authorization": "Bearer new"}
 
 
-def test_refused_token_of_a_file_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(authorizing, "ROTATION_SECONDS_MAX", 0.3)
+@pytest.mark.usefixtures("clock")
+def test_refused_token_of_a_file_names_the_file(tmp_path: Path) -> None:
     file, asked = tmp_path / "token", list[str]()
     file.write_text("geheim")
 
@@ -124,6 +157,60 @@ def test_refused_token_of_a_file_names_the_file(tmp_path: Path, monkeypatch: pyt
 
     assert asked == ["Bearer geheim"]
     assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_query_whose_token_is_revoked_ends_within_five_seconds_by_its_clock(
+    tmp_path: Path, clock: SimulatedTime, is_removed: bool
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("revoked")
+
+    def answer(_: Header) -> str:
+        if is_removed:
+            file.unlink(missing_ok=True)
+        raise Unauthenticated
+
+    began = clock.now
+    with pytest.raises((Unauthenticated, BadParameter)):
+        Credential(file=str(file)).send(answer)
+
+    assert REVOCATION_SECONDS + clock.now - began <= ENDING_SECONDS - SPARK_SECONDS
+
+
+def test_task_that_spark_runs_again_does_not_wait_for_another_token(
+    tmp_path: Path, clock: SimulatedTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, waited = tmp_path / "token", list[float]()
+    file.write_text("revoked")
+    for attempt in range(4):
+        monkeypatch.setattr(TaskContext, "get", lambda n=attempt: SimpleNamespace(attemptNumber=lambda: n))
+        began = clock.now
+        with pytest.raises(Unauthenticated, match="the hub refuses the token in"):
+            Credential(file=str(file)).send(hub_that_takes(asked=[]))
+        waited.append(clock.now - began)
+
+    assert waited[0] > 0
+    assert waited[1:] == [0, 0, 0]
+
+
+def test_upload_is_dropped_without_waiting_for_another_token(
+    tmp_path: Path, clock: SimulatedTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, began, sent = tmp_path / "token", clock.now, list[Header]()
+    file.write_text("revoked")
+
+    def refuse(_: str, *, method: str, headers: Header) -> None:
+        assert method == "DELETE"
+        sent.append(headers)
+        raise Unauthenticated
+
+    monkeypatch.setattr("penstock.spark.publishing.asked", refuse)
+    with pytest.raises(Unauthenticated):
+        HubBatches("http://localhost:1", 1.0, Credential(file=str(file))).drop("a", "u")
+
+    assert sent == [{"Authorization": "Bearer revoked"}]
+    assert clock.now == began
 
 
 @pytest.mark.parametrize("parse", [parse_options, parse_sink_options])
