@@ -261,3 +261,34 @@ def test_command_warns_once_of_a_token_that_it_sends_in_clear_text(penstock: Com
         assert asked.status == 1
         assert asked.err.count(f"penstock: warning: a token is sent to {url} in clear text; begin the addr") == count
         assert asked.err.count("warning") == count
+
+
+def test_failed_handshakes_are_logged_with_their_reason(penstock: Command, tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    certificate, key = authority.sign_for_server()
+    tls = ("--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", authority.certificate)
+    with penstock.start("serve", "--port", 0, *tls, "--auth", "certificate") as serving:
+        url = announced(serving)
+
+        def find_reason() -> str:
+            for line in serving.stderr or ():
+                said = json.loads(line)
+                if said["event"] == "TLS handshake failed":
+                    return str(said["reason"])
+            raise AssertionError("it ended")
+
+        def fail(url: str, verify: Any) -> str:
+            with pytest.raises(httpx2.HTTPError):
+                list_event_types(url, verify)
+            return find_reason()
+
+        trusting = ssl.create_default_context(cafile=str(authority.certificate))
+        trusting.load_cert_chain(*other.sign("client", cn=["billing"]))
+
+        assert fail(url.replace("https://", "http://"), True).startswith(
+            "the client speaks plain HTTP: its address has"
+        )
+        assert fail(url, ssl.create_default_context()).startswith(
+            "the client does not trust the certificate of the hub"
+        )
+        assert fail(url, trusting).startswith("the certificate of the client is refused (CERTIFICATE_VERIFY_FAILED): ")

@@ -23,10 +23,19 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from structlog.testing import capture_logs
 
 from penstock.server.authentication.certificates import CertificateMethod
 from penstock.server.http.http1 import http1
-from penstock.server.http.tls import NameKind, ServerTls, TlsFiles, TlsFilesUnusable, has_all, read_validity
+from penstock.server.http.tls import (
+    HandshakeLog,
+    NameKind,
+    ServerTls,
+    TlsFiles,
+    TlsFilesUnusable,
+    has_all,
+    read_validity,
+)
 from tests.server.authentication.authority import DAY, Authority
 
 Pair = tuple[Path, Path]
@@ -375,3 +384,18 @@ def test_seconds_left_are_negative_for_an_expired_certificate(authority: Authori
     tls = ServerTls(TlsFiles(*authority.sign_for_server("late", begins=-2 * DAY, ends=-DAY)))
 
     assert -90_000 < tls.measure_seconds_left() < -80_000
+
+
+def test_handshakes_that_fail_for_one_reason_have_a_line_in_ten_seconds() -> None:
+    times = iter((0.0, 1.0, 9.9, 9.9, 10.0))
+    log = HandshakeLog(lambda: next(times))
+    plain, other = ssl.SSLError(), ssl.SSLError()
+    plain.reason, other.reason = "HTTP_REQUEST", "NO_SHARED_CIPHER"
+    with capture_logs() as lines:
+        for error in (plain, plain, plain, other, plain):
+            log.note(error)
+
+    first = "the client speaks plain HTTP: its address has to begin with https:// (HTTP_REQUEST)"
+    told = [(each["reason"], each["failures"]) for each in lines]
+    assert told == [(first, 1), ("NO_SHARED_CIPHER", 1), (first, 3)]
+    assert {each["event"] for each in lines} == {"TLS handshake failed"}

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from calendar import timegm
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -28,6 +28,20 @@ _VERSION, _UTC_TIME = 0xA0, 0x17
 """Tags of DER."""
 CLIENTS_REFUSE: Final = "clients will refuse the certificate"
 _log: Final = structlog.get_logger("penstock.tls")
+
+
+FAILURE_INTERVAL: Final = 10.0
+"""Handshakes that fail for one reason have a line in the log at most once in so many seconds."""
+_UNTRUSTED: Final = "the client does not trust the certificate of the hub"
+_EXPLANATIONS: Final[Mapping[str, str]] = {
+    "HTTP_REQUEST": "the client speaks plain HTTP: its address has to begin with https://",
+    "CERTIFICATE_VERIFY_FAILED": "the certificate of the client is refused",
+    "TLSV1_ALERT_UNKNOWN_CA": _UNTRUSTED,
+    "SSLV3_ALERT_BAD_CERTIFICATE": _UNTRUSTED,
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _UNTRUSTED,
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": _UNTRUSTED,
+}
+"""By the reasons of OpenSSL: what they mean at a server."""
 
 
 class TlsFilesUnusable(Exception):
@@ -134,6 +148,47 @@ class _Loaded(NamedTuple):
     validity: Validity
 
 
+class HandshakeLog:
+    """Logs why TLS handshakes fail: the first of each reason at once, further ones together, every `FAILURE_INTERVAL`.
+
+    A client that closes the connection before it has sent anything, as some health checks do, is no failure.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._seen: dict[str, tuple[float, int]] = {}
+        """By reason: when it was logged last, and the failures since."""
+
+    def note(self, error: ssl.SSLError) -> None:
+        """Note that *error* has ended a handshake."""
+        found = error.reason or "UNKNOWN"
+        reason = f"{_EXPLANATIONS[found]} ({found})" if found in _EXPLANATIONS else found
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason += f": {error.verify_message}"
+        now, (logged_at, count) = self._monotonic(), self._seen.get(reason, (-FAILURE_INTERVAL, 0))
+        if now - logged_at < FAILURE_INTERVAL:
+            self._seen[reason] = logged_at, count + 1
+            return
+        self._seen[reason] = now, 0
+        _log.info("TLS handshake failed", reason=reason, failures=count + 1)
+
+
+_handshakes: Final = HandshakeLog()
+
+
+class _LoggedObject(ssl.SSLObject):
+    """The TLS of one connection. asyncio drops it if the handshake fails, and tells nobody."""
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            _handshakes.note(error)
+            raise
+
+
 def _format(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat()
 
@@ -148,6 +203,7 @@ def _state_of(path: Path) -> object:
 
 def _load(files: TlsFiles) -> _Loaded:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.sslobject_class = _LoggedObject
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
