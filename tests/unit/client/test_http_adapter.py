@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from penstock.client.http.adapter import build_request, failure_of, log_pause
-from penstock.client.http.proxies import MAY_SPEAK_TLS, SPEAKS_NO_TLS
+from penstock.client.http.proxies import MAY_SPEAK_TLS, REFUSES_BY_TLS, SPEAKS_NO_TLS
 from penstock.errors import ConnectionLost, PenstockError, Unavailable, Unreachable
 from penstock.wire.http import HttpRequest, Pause
 
@@ -49,11 +49,14 @@ def test_exception_means_that_nothing_or_perhaps_something_was_sent(
         (httpx2.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version"), "https://s", SPEAKS_NO_TLS),
         (httpx2.ConnectError("refused"), "https://s", Unreachable.hint),
         (httpx2.RemoteProtocolError("Server disconnected without sending a response."), "http://s", MAY_SPEAK_TLS),
+        (httpx2.ReadError("[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca"), "https://s", REFUSES_BY_TLS),
         (httpx2.RemoteProtocolError("Server disconnected without sending a response."), "https://s", "Read again"),
         (httpx2.ReadTimeout("slow"), "http://s", "Read again"),
     ],
 )
-def test_hint_names_the_other_scheme_if_that_may_be_wrong(error: Exception, url: str, hint: str) -> None:
+def test_hint_names_the_other_scheme_or_the_certificate_if_that_may_be_wrong(
+    error: Exception, url: str, hint: str
+) -> None:
     found = failure_of(error, url)
 
     assert found is not None

@@ -2,17 +2,23 @@
 
 import ssl
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.x509 import DNSName, IPAddress
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from penstock.client.http import proxy_transport
 from penstock.errors import BadParameter, Unreachable
 from penstock.spark import http
 from tests.answering import answering
 from tests.failing import has_code
-from tests.server.authentication.authority import Authority
+from tests.server.authentication.authority import DAY, Authority
 from tests.unit.client.asking import EVERY, Answers, Ask
+
+HERE = [IPAddress(ip_address("127.0.0.1"))]
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +65,32 @@ def test_untrusted_certificate_is_named_with_the_variable_that_makes_it_trusted(
 
     assert f"{server}/event-types has a certificate that this machine does not trust" in failed.value.detail
     assert "SSL_CERT_FILE" in (failed.value.hint or "")
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"names": [DNSName("hub.example")]}, "Name the server in the address as its certificate does"),
+        ({"names": HERE, "begins": -2 * DAY, "ends": -DAY}, "Renew the certificate"),
+        ({"names": HERE, "begins": DAY, "ends": 2 * DAY}, "Renew the certificate"),
+    ],
+    ids=["other host", "expired", "early"],
+)
+def test_certificate_of_another_host_or_time_is_named_with_what_to_do(
+    environment: pytest.MonkeyPatch, ask: Ask, authority: Authority, options: dict[str, Any], hint: str
+) -> None:
+    environment.setenv("SSL_CERT_FILE", str(authority.certificate))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.sign("other", usage=ExtendedKeyUsageOID.SERVER_AUTH, **options))
+    handler = type("Noting", (Answers,), {"asked": []})
+    with (
+        answering(handler, context) as url,
+        pytest.raises(Unreachable, check=has_code("certificate-untrusted")) as failed,
+    ):
+        ask(url.replace("localhost", "127.0.0.1"))
+
+    assert (failed.value.hint or "").startswith(hint)
 
 
 @EVERY

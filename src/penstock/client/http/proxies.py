@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -18,6 +19,20 @@ _NO_ANSWER: Final = "without"
 """In the reasons of HTTP libraries for a server that has closed the connection before it has answered anything."""
 SPEAKS_NO_TLS: Final = "The server there speaks no TLS: begin the address with http://."
 MAY_SPEAK_TLS: Final = "If the hub there speaks TLS, begin the address with https://."
+REFUSES_BY_TLS: Final = (
+    "The server ends the TLS handshake, for instance since it refuses the certificate of this client: its log says why."
+)
+_ALERT: Final = "_ALERT_"
+"""In the reasons of OpenSSL for what the other side has refused."""
+_RENEW: Final = "Renew the certificate of the server, or correct the clock of this machine."
+_CERTIFICATE_HINTS: Final[Mapping[str, str]] = {
+    "certificate is not valid for": (
+        "Name the server in the address as its certificate does, or give it a certificate for this name."
+    ),
+    "certificate has expired": _RENEW,
+    "certificate is not yet valid": _RENEW,
+}
+"""By what OpenSSL says of a certificate: what to do, where trusting another authority would not help."""
 SYSTEM: Final = "the system's settings"
 """The source of a proxy on macOS and Windows that no variable names."""
 
@@ -67,11 +82,15 @@ def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent:
         is_unsent: Whether nothing of the request was sent.
     """
     if _UNTRUSTED in reason:
-        return Unreachable.of("certificate-untrusted", url=url, reason=reason)
+        untrusted = Unreachable.of("certificate-untrusted", url=url, reason=reason)
+        untrusted.hint = next((hint for says, hint in _CERTIFICATE_HINTS.items() if says in reason), untrusted.hint)
+        return untrusted
     if proxy is None:
         error = (Unreachable if is_unsent else ConnectionLost)(url=url, reason=reason)
         if is_unsent and any(each in reason for each in _NO_TLS):
             error.hint = SPEAKS_NO_TLS
+        if _ALERT in reason:
+            error.hint = REFUSES_BY_TLS
         if not is_unsent and _NO_ANSWER in reason and url.startswith("http://"):
             error.hint = f"{MAY_SPEAK_TLS} Otherwise: {error.hint}"
         return error
