@@ -133,6 +133,7 @@ class HubApp:
                 self._log_access(access)
             if activity is not None and records:
                 access.record(activity, is_authenticated=self._state.authentication is not None)
+            access.release()
 
     async def _dispatch(self, scope: Scope, receive: Receive, access: AccessLine) -> None:
         rest: Receive | None = receive
@@ -228,7 +229,8 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
                 access.feed = resource.name
             await admit(request.scope, operation.needs, resource)
             usage: RequestUsage | None = request.scope.get(USAGE)
-            if usage is not None and await usage.take_turn():
+            if usage is not None and (turn := usage.take_turn()) is not None:
+                await turn
                 check_again(request.scope)
             if changes_producer and state_of(request).authentication is not None:
                 name, group = resource.name, check_group(request.path_params["group"])

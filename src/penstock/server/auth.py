@@ -4,7 +4,7 @@ The dispatcher (`app.py`) checks the permission that `routes.py` names for a rou
 handler checks the resources that only a query or a body names. Requests that last have their permission checked again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission, Resource, Sender
 from penstock.errors import AccessDenied, Conflict, Unauthenticated
-from penstock.server.authentication.authentication import CALLER, Authentication, address_of
+from penstock.server.authentication.authentication import CALLER, address_of
 from penstock.server.http.requests import CHECK_AGAIN
 from penstock.server.limits import CURRENT_USAGE, USAGE, RequestUsage
 from penstock.server.state import STATE, State, state_of
@@ -60,16 +60,14 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
     if caller is None:
         caller = UNAUTHENTICATED
         if state.authentication is not None:
-            caller = await _authenticate(state, state.authentication, scope)
-            scope[CHECK_AGAIN] = partial(_check, scope, permission, resources)
+            found = state.authentication.authenticate(scope)
+            caller = found if isinstance(found, Caller) else await _wait_for(state, found, scope)
+            scope[CHECK_AGAIN] = partial(_check, permission, resources)
             access_in(scope).caller = caller
     if state.limiter.has_rates and USAGE not in scope:
-        usage = scope[USAGE] = state.limiter.begin(_user_of(scope))
+        usage = scope[USAGE] = state.limiter.begin(address_of(scope) if caller is UNAUTHENTICATED else caller)
         CURRENT_USAGE.set(usage)
-    for resource in resources:
-        if not permissions.is_allowed_again(caller, permission, resource):
-            break
-    else:
+    if permissions.are_allowed_again(caller, permission, resources):
         return
     with suppress(AccessDenied):
         if all(map(permissions.knows, resources)):
@@ -81,10 +79,10 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
         permissions.check(caller, permission, resource)
 
 
-async def _authenticate(state: State, authentication: Authentication, scope: Scope) -> Caller:
+async def _wait_for(state: State, found: Coroutine[None, None, Caller], scope: Scope) -> Caller:
     """Return the sender of a request; count a request with an invalid credential toward the limits of its address."""
     try:
-        return await authentication.authenticate(scope)
+        return await found
     except Unauthenticated:
         if state.limiter.has_rates:
             state.limiter.begin(address_of(scope))
@@ -124,10 +122,10 @@ def authorize(request: Request, permission: Permission, *resources: Resource) ->
         AccessDenied: no list allows it.
         DatabaseUnavailable: the hub has not been able to read its settings for minutes.
     """
-    _check(request.scope, permission, resources)
+    _check(permission, resources, request.scope)
 
 
-def _check(scope: Scope, permission: Permission, resources: Iterable[Resource]) -> None:
+def _check(permission: Permission, resources: Iterable[Resource], scope: Scope) -> None:
     state: State = scope[STATE]
     permissions = state.hub.admin.permissions
     caller = UNAUTHENTICATED if state.authentication is None else state.authentication.identify_again(scope)

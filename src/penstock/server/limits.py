@@ -13,7 +13,7 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import ContextVar
 from functools import lru_cache
 from ipaddress import IPv6Address
@@ -147,17 +147,19 @@ class TokenBucket:
         self.full_at = -math.inf
         """When it is full again."""
 
-    def take(self, amount: float, now: float) -> None:
-        """Use *amount*, even if there is less."""
+    def take(self, amount: float, now: float) -> float:
+        """Use *amount*, even if there is less; return how many seconds it takes until more may be used, as below."""
         full_at = self.full_at
-        self.full_at = (max(now, full_at)) + amount * self._seconds_each
+        if full_at < now:  # noqa: PLR1730 - A call would take longer than the rest.
+            full_at = now
+        self.full_at = full_at = full_at + amount * self._seconds_each
+        return full_at - now - self._burst_seconds
 
     def seconds_left(self, now: float) -> float:
         """Return how many seconds it takes until something may be used; 0 or less: now.
 
         >>> bucket = TokenBucket(rate=10)
-        >>> bucket.take(50, now=100.0)
-        >>> bucket.seconds_left(now=100.0), bucket.seconds_left(now=103.0)
+        >>> bucket.take(50, now=100.0), bucket.seconds_left(now=103.0)
         (3.0, 0.0)
         """
         return self.full_at - now - self._burst_seconds
@@ -249,8 +251,8 @@ class Limiter:
         self._connections: dict[str, int] = {}
         self.connections = 0
         """Open connections."""
-        self._has_total_rates = limits.total.has_rates
-        self.has_rates = limits.caller.has_rates or self._has_total_rates
+        self._has_total_rates = min(limits.total.requests, limits.total.bytes_in, limits.total.bytes_out) < math.inf
+        self.has_rates = limits.caller.has_rates or limits.total.has_rates
         """Whether a request has to `begin`, and to take turns with those of other callers."""
         self._last: Usage | None = None
         """The caller of the last request."""
@@ -290,7 +292,9 @@ class Limiter:
             TooManyRequests: the caller has used up a limit.
             HubUnavailable: the hub has.
         """
-        use, now = self.find(caller), self.monotonic()
+        usage = self._usages.get(caller)
+        use = self.find(caller) if usage is None else RequestUsage(self, usage)
+        now = self.monotonic()
         if (used_up := use.caller.find_used_up(now)) is not None:
             raise self._refuse(*used_up)
         if self._has_total_rates:
@@ -349,7 +353,8 @@ class Limiter:
         if not caller.is_busy:
             caller.is_busy = True
             self._busy += 1
-        if not turns.waiting and self._may_begin(caller, turns, now):
+        has_turn = turns.in_work < turns.most and caller.work.full_at <= now
+        if not turns.waiting and (has_turn or self._may_begin(caller, turns, now)):
             turns.in_work += 1
             return None
         turn = asyncio.get_running_loop().create_future()
@@ -404,16 +409,25 @@ class Limiter:
 
     # Bytes.
 
+    def count_bytes(self, caller: Usage, received: int, sent: int) -> None:
+        """Count bytes of a body and of an answer that have come and gone."""
+        now = self.monotonic()
+        self._take(caller.bytes_in, self._total.bytes_in, received, now)
+        self._take(caller.bytes_out, self._total.bytes_out, sent, now)
+
     def receive(self, caller: Usage, size: int) -> float:
         """Count *size* bytes of a body; return how many seconds the rest of it has to wait."""
-        return self._take(caller.bytes_in, self._total.bytes_in, size)
+        return self._take(caller.bytes_in, self._total.bytes_in, size, self.monotonic())
 
-    def hold(self, caller: Usage, size: int, *, is_large: bool) -> None:
-        """Count *size* bytes of a body as held; raise as `begin` does if it *is_large* and there are too many."""
-        if is_large and self._total.bytes_held + size > self._limits.total.bytes_held:
+    def check_held(self, caller: Usage, size: int) -> None:
+        """Raise as `begin` does if there is no room for *size* more bytes of a body."""
+        if self._total.bytes_held + size > self._limits.total.bytes_held:
             raise self._refuse_all("bytes-held", BUSY_SECONDS)
-        if is_large and caller.bytes_held + size > self._limits.caller.bytes_held:
+        if caller.bytes_held + size > self._limits.caller.bytes_held:
             raise self._refuse("bytes-held", BUSY_SECONDS)
+
+    def hold(self, caller: Usage, size: int) -> None:
+        """Count *size* bytes of a body as held."""
         caller.bytes_held += size
         self._total.bytes_held += size
 
@@ -424,20 +438,16 @@ class Limiter:
 
     def send(self, caller: Usage, size: int) -> float:
         """Count *size* bytes of an answer; return how many seconds the rest of it has to wait."""
-        seconds = self._take(caller.bytes_out, self._total.bytes_out, size)
         now = self.monotonic()
+        seconds = self._take(caller.bytes_out, self._total.bytes_out, size, now)
         if not self.is_shared(caller, now):
             return seconds
-        caller.work.take(size * SEND_SECONDS, now)
-        return max(seconds, min(caller.work.seconds_left(now), SHARED_SECONDS))
+        return max(seconds, min(caller.work.take(size * SEND_SECONDS, now), SHARED_SECONDS))
 
-    def _take(self, one: TokenBucket, total: TokenBucket, size: int) -> float:
-        now = self.monotonic()
-        one.take(size, now)
-        seconds = one.seconds_left(now)
+    def _take(self, one: TokenBucket, total: TokenBucket, size: int, now: float) -> float:
+        seconds = one.take(size, now)
         if self._has_total_rates:
-            total.take(size, now)
-            seconds = max(seconds, total.seconds_left(now))
+            seconds = max(seconds, total.take(size, now))
         return min(PAUSE_SECONDS_MAX, seconds) if seconds > 0 else 0.0
 
     def _refuse(self, name: str, seconds: float) -> PenstockError:
@@ -456,7 +466,7 @@ CURRENT_USAGE: Final[ContextVar["RequestUsage | None"]] = ContextVar("penstock.u
 class RequestUsage:
     """What one request uses of its caller's limits."""
 
-    __slots__ = ("_held", "_is_proxy", "_is_stream", "_limiter", "_turns", "caller")
+    __slots__ = ("_held", "_is_proxy", "_is_stream", "_limiter", "_received", "_sent", "_turns", "caller")
 
     def __init__(self, limiter: Limiter, caller: Usage, *, is_proxy: bool = False) -> None:
         self._limiter = limiter
@@ -465,30 +475,38 @@ class RequestUsage:
         self._is_stream = False
         self._turns: Turns | None = None
         self._held = 0
+        self._received = 0
+        """Bytes of the body that the rates do not count yet."""
+        self._sent = 0
 
     @property
     def has_turn(self) -> bool:
         """Whether it is in work, and waits neither for its turn, nor for its client, nor for events."""
         return self._turns is not None
 
-    async def take_turn(self, size: int = 0) -> bool:
-        """Wait until the request may be worked on; a stream, and a request that has its turn, need not.
+    def take_turn(self, size: int = 0) -> Awaitable[None] | None:
+        """Return what has to be awaited before the request is worked on; None if it may be at once.
 
-        *size* is that of its body. Return whether it has waited: the sender may have lost its rights meanwhile.
+        A stream, and a request that has its turn, need not wait. *size* is that of the body. While the request waits,
+        the sender may lose its rights.
         """
         if self._turns is not None or self._is_stream:
-            return False
+            return None
         turns = self.caller.small if size < LARGE_BYTES else self.caller.large
         turn = self._limiter.begin_turn(self.caller, turns)
         if turn is not None:
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._limiter.end_turn(self.caller, turns)
-                raise
+            return self._wait_for(turn, turns)
         self._turns = turns
-        return turn is not None
+        return None
+
+    async def _wait_for(self, turn: asyncio.Future[None], turns: Turns) -> None:
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._limiter.end_turn(self.caller, turns)
+            raise
+        self._turns = turns
 
     def end_turn(self) -> None:
         """Let another request be worked on, while this one waits for its client or for events, or has ended."""
@@ -519,11 +537,17 @@ class RequestUsage:
     def receive(self, size: int) -> float:
         """Count *size* bytes of the body, which is held; return how many seconds the rest of it has to wait.
 
+        The rates count less than `LARGE_BYTES` when the request ends, since one look at the clock is enough then.
+
         Raises:
             TooManyRequests, HubUnavailable: see `hold`.
         """
         self.hold(size)
-        return self._limiter.receive(self.caller, size)
+        self._received = received = self._received + size
+        if received < LARGE_BYTES:
+            return 0.0
+        self._received = 0
+        return self._limiter.receive(self.caller, received)
 
     def hold(self, size: int) -> None:
         """Count *size* bytes that the body takes in memory until the request ends.
@@ -531,18 +555,29 @@ class RequestUsage:
         Raises:
             TooManyRequests, HubUnavailable: there is no room for them. A body that is not large always has room.
         """
-        self._limiter.hold(self.caller, size, is_large=self._held + size >= LARGE_BYTES)
+        if self._held + size >= LARGE_BYTES:
+            self._limiter.check_held(self.caller, size)
+        self._limiter.hold(self.caller, size)
         self._held += size
 
     def send(self, size: int) -> float:
-        """Count *size* bytes of the answer; return how many seconds the rest of it has to wait."""
-        return self._limiter.send(self.caller, size)
+        """Count *size* bytes of the answer, as `receive` does; return how many seconds the rest of it has to wait."""
+        self._sent = sent = self._sent + size
+        if sent < LARGE_BYTES:
+            return 0.0
+        self._sent = 0
+        return self._limiter.send(self.caller, sent)
 
     def end(self) -> None:
         """Note that the request has ended."""
-        self.end_turn()
-        self._limiter.release(self.caller, self._held)
-        self._held = 0
+        if self._turns is not None:
+            self.end_turn()
+        if self._held:
+            self._limiter.release(self.caller, self._held)
+            self._held = 0
+        if self._received or self._sent:
+            self._limiter.count_bytes(self.caller, self._received, self._sent)
+            self._received = self._sent = 0
         if self._is_stream:
             self._limiter.close_stream(self.caller)
             self._is_stream = False

@@ -469,11 +469,13 @@ def test_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch: pyt
 def test_client_is_not_told_what_is_wrong_with_its_token(tokens: JwtMethod) -> None:
     authentication = Authentication([tokens])
     scope = {**scope_of(sign()), "path": "/"}
-    assert asyncio.run(authentication.authenticate(scope)) == authentication.identify_again(scope) == BILLING
+    assert authentication.authenticate(scope) == authentication.identify_again(scope) == BILLING
     scope[CREDENTIAL] = scope_of(sign(exp=1))[CREDENTIAL]
 
+    refusal = authentication.authenticate(scope)
+    assert not isinstance(refusal, Caller)
     with pytest.raises(Unauthenticated) as at_first:
-        asyncio.run(authentication.authenticate(scope))
+        asyncio.run(refusal)
     with pytest.raises(Unauthenticated) as later:
         authentication.identify_again(scope)
     assert not at_first.value.fields

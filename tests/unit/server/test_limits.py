@@ -17,6 +17,7 @@ from penstock.server.limits import (
     WORK_SHARE,
     Limiter,
     Quota,
+    RequestUsage,
     UsageLimits,
 )
 
@@ -88,7 +89,9 @@ def test_refusal_names_the_limit_and_the_seconds_after_which_a_repeat_succeeds(c
 def test_limit_of_all_together_refuses_everybody_as_unavailable(clock: Clock, limit: str) -> None:
     limited = limiter(clock, limit)
     for _ in range(3):
-        limited.begin(GREEDY).receive(10_000)
+        usage = limited.begin(GREEDY)
+        usage.receive(10_000)
+        usage.end()
 
     with pytest.raises(HubUnavailable, check=lambda error: error.code == "hub-busy") as caught:
         limited.begin(MODEST)
@@ -106,6 +109,18 @@ def test_bytes_beyond_the_limit_wait_for_as_long_as_they_take(clock: Clock) -> N
     clock.now += 0.5
     assert usage.send(250_000) == pytest.approx(0.25)
     assert usage.send(100_000_000) == PAUSE_SECONDS_MAX
+
+
+def test_small_pieces_count_together_and_at_the_end_of_the_request(clock: Clock) -> None:
+    limited = limiter(clock, "bytes-out=10kB", "bytes-in=10kB")
+    usage = limited.begin(GREEDY)
+
+    assert [usage.send(LARGE_BYTES // 2) for _ in range(3)] == [0, pytest.approx(4.55, abs=0.01), 0]
+    usage.end()
+    with pytest.raises(TooManyRequests, check=lambda error: error.fields["retry_after"] == 8):
+        limited.begin(GREEDY)
+    other = limited.begin(MODEST)
+    assert [other.receive(LARGE_BYTES // 2) for _ in range(2)] == [0, pytest.approx(4.55, abs=0.01)]
 
 
 def test_streams_count_until_their_request_ends(clock: Clock) -> None:
@@ -198,12 +213,17 @@ def test_default_limits_can_be_lifted() -> None:
     assert math.isfinite(lifted.total.connections)
 
 
+async def take_turn(usage: RequestUsage, size: int = 0) -> None:
+    if (turn := usage.take_turn(size)) is not None:
+        await turn
+
+
 class Crowd:
     """Requests of one caller, each of which is in work until it is told to end."""
 
     def __init__(self, limited: Limiter, caller: Caller, size: int, body: int = 0) -> None:
         self._requests = [limited.begin(caller) for _ in range(size)]
-        self._turns = [asyncio.ensure_future(each.take_turn(body)) for each in self._requests]
+        self._turns = [asyncio.ensure_future(take_turn(each, body)) for each in self._requests]
 
     @property
     def in_work(self) -> int:
@@ -333,13 +353,13 @@ async def test_answer_waits_while_its_caller_has_used_more_than_its_share(clock:
     Crowd(limited, MODEST, 1)
     await asyncio.sleep(0)
     page = limited.begin(GREEDY)
-    await page.take_turn()
+    await take_turn(page)
     page.end_turn()
 
-    assert page.send(1_000) == 0.0
+    assert page.send(LARGE_BYTES) == 0.0
     page.note_work(WORK_SHARE)
 
-    assert page.send(1_000) == SHARED_SECONDS
+    assert page.send(LARGE_BYTES) == SHARED_SECONDS
 
 
 def test_large_bodies_are_refused_when_there_is_no_room_and_small_ones_never(clock: Clock) -> None:
@@ -366,8 +386,8 @@ async def test_stream_needs_no_turn(clock: Clock) -> None:
     Crowd(limited, MODEST, 1)
     for _ in range(10 * TURNS):
         stream = limited.begin(GREEDY)
-        await stream.take_turn()
+        await take_turn(stream)
         stream.open_stream()
-        await stream.take_turn()
+        await take_turn(stream)
 
     assert Crowd(limited, MODEST, 1).in_work == 0

@@ -1,7 +1,7 @@
 """Permissions: decides who may do what, from memory, by the lists of event types, subscriptions and the hub."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from penstock.core.access import Attribute, Caller, Permission, Resource, Rights, has_member
@@ -189,12 +189,14 @@ class Permissions:
             return resource.name in self._known.event_types
         return resource.kind != "subscription" or resource.name in self._known.subscriptions
 
-    def is_allowed_again(self, caller: Caller, permission: Permission, resource: Resource) -> bool:
-        """Return whether `check` has allowed this by the settings and rights that are known now, and valid."""
+    def are_allowed_again(self, caller: Caller, permission: Permission, resources: Sequence[Resource]) -> bool:
+        """Return whether `check` has allowed all this by the settings and rights that are known now, and valid."""
         allowed, settings = self._allowed, self._settings
+        for resource in resources:
+            if (caller, permission, resource) not in allowed.asked:
+                return False
         return (
-            (caller, permission, resource) in allowed.asked
-            and allowed.settings is settings.snapshot
+            allowed.settings is settings.snapshot
             and allowed.known is self._known
             and settings.monotonic() <= settings.valid_until
         )

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, NoReturn, Protocol, runtime_checkable
 
 from starlette.types import Scope
 
@@ -37,7 +37,7 @@ class Method(Protocol):
     def start(self, hub: Hub) -> None:
         """Begin to identify the callers of *hub*."""
 
-    def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller | None] | None:
+    def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller] | None:
         """Return the sender of a request; None if it has no credential of this kind.
 
         It runs on the event loop, repeatedly for a request that lasts. It returns a coroutine if it has to wait for
@@ -101,27 +101,42 @@ class Authentication:
         for each in self._methods:
             each.start(hub)
 
-    async def authenticate(self, scope: Scope) -> Caller:
-        """Return the sender of a request, and keep it in *scope*.
+    def authenticate(self, scope: Scope) -> Caller | Coroutine[None, None, Caller]:
+        """Return the sender of a request, and keep it in *scope*; or a coroutine that does so, or refuses the request.
 
         Raises:
-            Unauthenticated: there is no credential, or it is not valid. Addresses with many invalid ones wait for it.
-            TooManyRequests: too many wait already.
+            Unauthenticated: of the coroutine: there is no credential, or it is not valid. Addresses with many invalid
+                ones wait for it.
+            TooManyRequests: of the coroutine: too many wait already.
         """
         try:
             for method in self._methods:
                 found = method.identify(scope)
-                if found is not None and not isinstance(found, Caller):
-                    found = await found
-                if found is not None:
+                if isinstance(found, Caller):
                     scope[CALLER] = found
                     return found
+                if found is not None:
+                    return self._wait_for(scope, found)
         except Unauthenticated as error:
+            return self._refuse(scope, error)
+        return self._refuse(scope, None)
+
+    async def _wait_for(self, scope: Scope, awaited: Coroutine[None, None, Caller]) -> Caller:
+        try:
+            caller = scope[CALLER] = await awaited
+        except Unauthenticated as error:
+            return await self._refuse(scope, error)
+        return caller
+
+    async def _refuse(self, scope: Scope, error: Unauthenticated | None) -> NoReturn:
+        """Refuse a request whose credential is not valid; without an *error* it has none that counts."""
+        if error is None:
+            is_missing = scope.get(CREDENTIAL) is None
+            error = Unauthenticated(reason="no credential" if is_missing else "credential of another kind")
+            note_reason(scope, error)
+        else:
             note_reason(scope, error)
             await self._failures.wait(find_network(address_of(scope)))
-            raise Unauthenticated from None
-        is_missing = scope.get(CREDENTIAL) is None
-        note_reason(scope, Unauthenticated(reason="no credential" if is_missing else "credential of another kind"))
         raise Unauthenticated
 
     def measure_keys_age(self) -> float | None:

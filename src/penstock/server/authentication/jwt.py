@@ -127,7 +127,7 @@ class JwtMethod:
         """Begin to load the keys. When they change, readers that wait for events check their tokens again."""
         self._keys.start(hub.log.watch.wake_all)
 
-    def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller | None] | None:
+    def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller] | None:
         """Return the caller that the token of a request names; None if it has no JSON Web Token.
 
         It returns a coroutine only where it waits for the issuer's keys.
@@ -169,7 +169,7 @@ class JwtMethod:
 
     async def _identify_after(
         self, awaited: "Future[None]", token: bytes, key_id: str | None, algorithm: str
-    ) -> Caller | None:
+    ) -> Caller:
         await asyncio.wait({asyncio.wrap_future(awaited)}, timeout=KEYS_TIMEOUT)
         keys = self._keys.current
         fitting = keys.find(key_id, algorithm) if keys is not None else ()

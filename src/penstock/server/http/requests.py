@@ -28,8 +28,8 @@ from penstock.wire.query import make_printable
 CREDENTIAL: Final = "penstock.credential"
 """The scope's key for the header Authorization; not there if there is none."""
 CHECK_AGAIN: Final = "penstock.check-again"
-"""The scope's key for a function that raises if the sender may no longer do what the request was admitted for; not
-there if nobody is asked who they are."""
+"""The scope's key for a function of the scope that raises if the sender may no longer do what the request was admitted
+for; not there if nobody is asked who they are."""
 FLOW_ID_CHARS_MAX: Final = 128
 _FLOW_ID: Final = re.compile(rb"[!-~](?:[ -~]{0,%d}[!-~])?" % (FLOW_ID_CHARS_MAX - 2))
 
@@ -191,7 +191,7 @@ def check_again(scope: Scope) -> None:
         Unauthenticated, AccessDenied, Blocked: see `authorize` of `penstock.server.auth`.
     """
     if (check := scope.get(CHECK_AGAIN)) is not None:
-        check()
+        check(scope)
 
 
 async def _receive(request: Request, bytes_max: int) -> list[bytes]:
@@ -210,8 +210,8 @@ async def _receive(request: Request, bytes_max: int) -> list[bytes]:
             pieces.append(piece)
     except ClientDisconnect:
         raise BadParameter("the body broke off: the connection was lost in its middle", parameter="body") from None
-    if usage is not None:
-        await usage.take_turn(size)
+    if usage is not None and (turn := usage.take_turn(size)) is not None:
+        await turn
     return pieces
 
 

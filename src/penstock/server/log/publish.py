@@ -123,7 +123,8 @@ async def _let_others(scope: Scope, size: int) -> None:
     usage: RequestUsage | None = scope.get(USAGE)
     if usage is not None:
         usage.end_turn()
-        await usage.take_turn(size)
+        if (turn := usage.take_turn(size)) is not None:
+            await turn
     check_again(scope)
 
 
@@ -185,7 +186,8 @@ class PlainPublishes:
             return again
         await admit(scope, "write", event_type_named(name))  # Not before the body is there, which may take long.
         usage: RequestUsage | None = scope.get(USAGE)
-        if usage is not None and await usage.take_turn():
+        if usage is not None and (turn := usage.take_turn()) is not None:
+            await turn
             check_again(scope)
         try:
             events, _ = zeroeventhub.parse_lines(body)

@@ -287,7 +287,7 @@ def test_verdict_is_remembered_until_settings_or_rights_change(hub: Hub) -> None
     permissions.refresh()
 
     def is_remembered() -> bool:
-        return permissions.is_allowed_again(READER, "read", EVENT_TYPE)
+        return permissions.are_allowed_again(READER, "read", [EVENT_TYPE])
 
     assert not is_remembered()
     permissions.check(READER, "read", EVENT_TYPE)
@@ -313,10 +313,10 @@ def test_verdict_is_not_remembered_while_settings_cannot_be_read(hub: Hub, monke
     read_at = settings.monotonic()
 
     monkeypatch.setattr(settings, "monotonic", lambda: read_at + KEPT_SECONDS_MAX - 1)
-    assert permissions.is_allowed_again(READER, "read", EVENT_TYPE)
+    assert permissions.are_allowed_again(READER, "read", [EVENT_TYPE])
 
     monkeypatch.setattr(settings, "monotonic", lambda: read_at + KEPT_SECONDS_MAX + 1)
-    assert not permissions.is_allowed_again(READER, "read", EVENT_TYPE)
+    assert not permissions.are_allowed_again(READER, "read", [EVENT_TYPE])
     with pytest.raises(DatabaseUnavailable):
         permissions.check(READER, "read", EVENT_TYPE)
 
