@@ -214,7 +214,7 @@ def test_nobody_administers_the_hub_by_the_rights_to_an_event_type(hub: Hub) -> 
     enforce(hub)
     hub.registry.create(an_event_type(NAME), Sender(WRITER, "::1"))
 
-    assert find_allowed(hub, WRITER) == {*OF_EVENTS, "create"}
+    assert find_allowed(hub, WRITER) == {*OF_EVENTS, "create", "own"}
     assert find_allowed(hub, ROOT) == set(get_args(Permission))
 
 
