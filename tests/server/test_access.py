@@ -344,6 +344,33 @@ def test_event_types_of_the_hub_are_created_by_its_administrators(secured: Secur
 # Groups, cursor sets and producers belong to their first user.
 
 
+def test_only_administrators_create_and_drop_event_types_while_features_forbid_it(
+    secured: Secured, root: httpx2.Client
+) -> None:
+    """Root administers the hub, the caller `one` its own event type alone."""
+
+    def switch(*, on: bool) -> None:
+        for feature in ("disable_event_type_creation", "disable_event_type_deletion"):
+            assert root.post("/settings/features", json={"feature": feature, "enabled": on}).status_code == 204
+
+    names = [f"test.{uuid.uuid4().hex}" for _ in range(3)]
+    with secured.http("one") as one:
+        own = create(one, admins=a_list("one"), writers=a_list("one"))
+        try:
+            switch(on=True)
+            problem_of(one.post("/event-types", json=an_event_type(names[0])), 501, "not-offered")
+            assert (
+                one.post(f"/event-types/{names[0]}/definition-check", json=an_event_type(names[0])).status_code == 501
+            )
+            assert one.delete(f"/event-types/{own}").status_code == 403
+            assert root.post(f"/event-types/{names[1]}/definition-check", json=an_event_type(names[1])).is_success
+            assert root.post("/event-types", json=an_event_type(names[1])).status_code == 201
+            assert root.delete(f"/event-types/{own}").status_code == 200
+        finally:
+            switch(on=False)
+        assert one.post("/event-types", json=an_event_type(names[2])).status_code == 201
+
+
 def test_consumer_group_belongs_to_its_first_user(secured: Secured, root: httpx2.Client) -> None:
     name = create(root, readers=a_list("one", "two"), admins=a_list("boss"))
     path = f"/groups/group-{name}/positions"

@@ -81,8 +81,10 @@ class Registry:
         self.remembered: Mapping[str, StoredFeed] = self._known
         """The event types by name, as they were when last seen."""
 
-    def create(self, definition: Any, by: Sender | None = None) -> None:
+    def create(self, definition: Any, by: Sender | None = None, *, is_exempt: Callable[[], bool] = bool) -> None:
         """Create the event type that *definition* describes in Nakadi's shape; it belongs to the caller *by*.
+
+        A caller for whom *is_exempt* returns true creates one though a feature forbids it.
 
         Raises:
             InvalidEventType: names the field and the rule, or the guidelines that it breaks, if this hub refuses event
@@ -90,7 +92,7 @@ class Registry:
             EventTypeExists: the name is taken.
             NotOffered, HubUnavailable: an operator has switched this off.
         """
-        self._check_creation()
+        self._check_creation(is_exempt)
         event_type = self._parse(definition)
         if event_type.name in OWN_EVENT_TYPES:
             raise InvalidEventType(field="name", reason=f"may not be {event_type.name!r}: the hub creates that itself")
@@ -142,7 +144,9 @@ class Registry:
         self._prepare_change(name)
         self._change(name, add_partitions, by)
 
-    def check(self, name: str, definition: Any, *, allow_reordering: bool = False) -> None:
+    def check(
+        self, name: str, definition: Any, *, allow_reordering: bool = False, is_exempt: Callable[[], bool] = bool
+    ) -> None:
         """Return if the event type *name* could become what *definition* says; nothing is changed.
 
         It would be created if it does not exist, else replaced, with more partitions if *definition* says so.
@@ -151,7 +155,7 @@ class Registry:
             PenstockError: whatever `create`, `replace` or `grow` would raise.
         """
         if not self._is_replaceable(name, definition, allow_reordering=allow_reordering):
-            self._check_creation()
+            self._check_creation(is_exempt)
         self._settings.check_changes()
 
     def _is_replaceable(self, name: str, definition: Any, *, allow_reordering: bool) -> bool:
@@ -168,8 +172,8 @@ class Registry:
         self._replace(feed.event_type, given, allow_reordering=allow_reordering)
         return True
 
-    def _check_creation(self) -> None:
-        if self._settings.is_on("disable_event_type_creation"):
+    def _check_creation(self, is_exempt: Callable[[], bool]) -> None:
+        if self._settings.is_on("disable_event_type_creation") and not is_exempt():
             raise NotOffered(feature="disable_event_type_creation")
 
     def _prepare_change(self, name: str) -> None:
@@ -177,8 +181,10 @@ class Registry:
         self._settings.check_changes()
         self._settle(name)
 
-    def delete(self, name: str, by: Sender | None = None) -> None:
+    def delete(self, name: str, by: Sender | None = None, *, is_exempt: Callable[[], bool] = bool) -> None:
         """Drop the event type and all its events.
+
+        A caller for whom *is_exempt* returns true drops one though `disable_event_type_deletion` is on.
 
         Raises:
             EventTypeNotFound: there is none.
@@ -188,7 +194,7 @@ class Registry:
         feature = find_feature(name)
         if feature is not None and feature in self._settings.current().features:
             raise Forbidden(f"{name!r} cannot be deleted while the feature {feature} is on")
-        if self._settings.is_on("disable_event_type_deletion"):
+        if self._settings.is_on("disable_event_type_deletion") and not is_exempt():
             raise Forbidden("event types cannot be deleted here: the feature disable_event_type_deletion is on")
         self._settings.check_changes()
         with_subscriptions = self._settings.is_on("delete_event_type_with_subscriptions")

@@ -145,6 +145,20 @@ def authorize_now(request: Request, permission: Permission, *resources: Resource
         authorize(request, permission, *resources)
 
 
+def is_administrator(request: Request) -> bool:
+    """Return whether the sender of an admitted *request* administers the hub; call it in a worker thread.
+
+    Nobody does where callers are not authenticated.
+    """
+    if state_of(request).authentication is None:
+        return False
+    try:
+        authorize_now(request, "administer", HUB)
+    except AccessDenied:
+        return False
+    return True
+
+
 def sender_of(request: Request) -> Sender:
     """Return the caller and address of an admitted *request*; UNAUTHENTICATED if the hub does not authenticate."""
     return Sender(request.scope.get(CALLER, UNAUTHENTICATED), address_of(request.scope))

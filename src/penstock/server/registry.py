@@ -22,7 +22,15 @@ from penstock.hub.groups import EventTypeReader
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
-from penstock.server.auth import authorize_now, event_type_named, keep_seen, know, sender_of, subscription_with
+from penstock.server.auth import (
+    authorize_now,
+    event_type_named,
+    is_administrator,
+    keep_seen,
+    know,
+    sender_of,
+    subscription_with,
+)
 from penstock.server.groups import sees_group
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, link, page_links, warn, warn_of_no_effect
@@ -62,7 +70,7 @@ async def create_event_type(request: Request) -> Response:
         if isinstance(name, str) and is_reserved(event_type_named(name)):
             # The hub would write there what others may not read.
             authorize_now(request, "administer", HUB)
-        state.hub.registry.create(definition, sender_of(request))
+        state.hub.registry.create(definition, sender_of(request), is_exempt=lambda: is_administrator(request))
         return _answer_change(state.hub, definition["name"], 201, definition)
 
     return await state.run(create)
@@ -130,7 +138,9 @@ async def replace_event_type(request: Request) -> Response:
 async def delete_event_type(request: Request) -> Response:
     """DELETE /event-types/{event_type}: drop an event type with all its events."""
     state, name = state_of(request), event_type_of(request)
-    await state.run(lambda: state.hub.registry.delete(name, sender_of(request)))
+    await state.run(
+        lambda: state.hub.registry.delete(name, sender_of(request), is_exempt=lambda: is_administrator(request))
+    )
     return Response(status_code=200)
 
 
@@ -153,7 +163,12 @@ async def check_definition(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
     allow_reordering = _allows_reordering(request)
     body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
-    await state.run(lambda: state.hub.registry.check(name, parse_json(body), allow_reordering=allow_reordering))
+
+    def check_body() -> None:
+        given, is_exempt = parse_json(body), lambda: is_administrator(request)
+        state.hub.registry.check(name, given, allow_reordering=allow_reordering, is_exempt=is_exempt)
+
+    await state.run(check_body)
     return Response(status_code=204)
 
 
