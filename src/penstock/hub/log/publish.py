@@ -151,9 +151,15 @@ def _prepare(feed: StoredFeed, handed: NewEvents, batch: ParsedBatch, now: int, 
     partitioner = Partitioner(
         feed.event_type, accepts_keys=not handed.strict, partition=handed.partition, partition_count=handed.among
     )
-    if handed.deletes:
-        return _prepare_deletions(feed, batch, partitioner)
     has_metadata = feed.event_type.category != "undefined"
+    if handed.deletes:
+        if not feed.event_type.is_compacted:
+            raise PublishingRestricted.of("undeletable-events", event_type=feed.name)
+        check_sizes(batch.raws, batch.lines)
+        partitions, keys = assign_partitions(feed.event_type, batch, partitioner)
+        datas = _enrich(feed, handed, batch, partitions, now)
+        rows: Iterable[Row] = ((key, DELETION, None, data) for key, data in zip(keys, datas, strict=True))
+        return Prepared(feed, len(datas), _group_by_partition(partitions, rows), partitions)
     accepted = accept(
         feed.event_type,
         batch,
@@ -164,20 +170,28 @@ def _prepare(feed: StoredFeed, handed: NewEvents, batch: ParsedBatch, now: int, 
         extra_bytes=count_extra_bytes(handed.published_by) if has_metadata else 0,
     )
     partitions = accepted.partitions
-    datas = remove_all_line_breaks(batch.raws)
-    if has_metadata:
-        if handed.validated:
-            _check_metadata(feed, batch)
-        enrichment = Enrichment(
-            event_type=feed.name,
-            version=feed.event_type.schema_version,
-            received_at=format_time(now),
-            flow_id=handed.flow_id,
-            published_by=handed.published_by,
-        )
-        datas = list(map(enrichment.complete, datas, batch.decoded, partitions))
+    if has_metadata and handed.validated:
+        _check_metadata(feed, batch)
+    datas = _enrich(feed, handed, batch, partitions, now)
     rows = zip(accepted.keys, accepted.kinds, accepted.headers, datas, strict=True)
     return Prepared(feed, len(datas), _group_by_partition(partitions, rows), partitions)
+
+
+def _enrich(
+    feed: StoredFeed, handed: NewEvents, batch: ParsedBatch, partitions: Sequence[int], now: int
+) -> list[bytes]:
+    """Return the events for the log: without line breaks, with the hub's metadata if their category has metadata."""
+    datas = remove_all_line_breaks(batch.raws)
+    if feed.event_type.category == "undefined":
+        return datas
+    enrichment = Enrichment(
+        event_type=feed.name,
+        version=feed.event_type.schema_version,
+        received_at=format_time(now),
+        flow_id=handed.flow_id,
+        published_by=handed.published_by,
+    )
+    return list(map(enrichment.complete, datas, batch.decoded, partitions))
 
 
 def _check_source(feed: StoredFeed, handed: NewEvents) -> None:
@@ -224,16 +238,6 @@ def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
     if isinstance(found, Prepared) or (exact and not isinstance(found.error, PartitionNotFound)):
         return None
     return found.error
-
-
-def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, partitioner: Partitioner) -> Prepared:
-    """Prepare tombstones: only their size, partition and key are checked."""
-    if not feed.event_type.is_compacted:
-        raise PublishingRestricted.of("undeletable-events", event_type=feed.name)
-    check_sizes(batch.raws, batch.lines)
-    partitions, keys = assign_partitions(feed.event_type, batch, partitioner)
-    rows = ((key, DELETION, None, data) for key, data in zip(keys, remove_all_line_breaks(batch.raws), strict=True))
-    return Prepared(feed, len(batch.raws), _group_by_partition(partitions, rows), partitions)
 
 
 def _group_by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, list[Row]]:

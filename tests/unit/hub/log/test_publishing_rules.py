@@ -262,13 +262,25 @@ def a_deletion(key: Any = "k", **members: Any) -> NewEvent:
 
 @pytest.mark.parametrize("policy", ["compact", "compact_and_delete"])
 @pytest.mark.parametrize("category", ["business", "data"])
-def test_deletion_is_a_mark_under_its_key_without_additions(category: str, policy: str) -> None:
+def test_deletion_is_a_mark_under_its_key_whose_metadata_the_hub_has_written(category: str, policy: str) -> None:
     feed = a_feed(COUNT, category=category, cleanup_policy=policy)
-    event = a_new_event(b'{ "metadata":\n{"partition_compaction_key":"k","version":1}}', headers={"h": "1"})
+    written = {"version": 1, "eid": "e", "published_by": "another", "received_at": "1970", "event_type": "other"}
+    event = a_new_event({"metadata": {"partition_compaction_key": "k"} | written}, headers={"h": "1"})
 
-    row = prepare_row(feed, event, flow_id="f", strict=True, deletes=True)
+    key, kind, headers, data = prepare_row(feed, event, flow_id="f", strict=True, deletes=True, published_by="shop")
 
-    assert row == ("k", DELETION, None, b'{ "metadata":{"partition_compaction_key":"k","version":1}}')
+    assert (key, kind, headers) == ("k", DELETION, None)
+    metadata = json.loads(data)["metadata"]
+    assert metadata.pop("received_at") != "1970"
+    assert metadata.pop("partition").isdecimal()
+    assert metadata == {
+        "partition_compaction_key": "k",
+        "eid": "e",
+        "event_type": feed.name,
+        "published_by": "shop",
+        "version": "1.0.0",
+        "flow_id": "f",
+    }
 
 
 def test_deletion_is_not_held_to_the_schema() -> None:
