@@ -371,6 +371,44 @@ def test_only_administrators_create_and_drop_event_types_while_features_forbid_i
         assert one.post("/event-types", json=an_event_type(names[2])).status_code == 201
 
 
+WRONG_LISTS = {
+    "authorization.reader": {"reader": a_list("one")},
+    "authorization.readers[0].data_type": {"readers": [{"data_type": "team", "value": "a"}]},
+    "authorization.readers[1].value": {"readers": [*a_list("one"), *a_list("service:two")]},
+    "authorization.writers[0].value": {"writers": a_list("")},
+    "authorization.admins[0].value": {"admins": [{"data_type": "*", "value": "one"}]},
+}
+
+
+@pytest.mark.parametrize("field", WRONG_LISTS)
+def test_list_with_a_member_that_no_caller_can_be_is_refused(secured: Secured, root: httpx2.Client, field: str) -> None:
+    """Nakadi asks its authorization plugin which attributes are valid; here the hub knows."""
+    name = create(root, readers=a_list("one"))
+    wrong = {"authorization": {each: a_list("root") for each in ("admins", "readers", "writers")} | WRONG_LISTS[field]}
+    new, whole = an_event_type(f"{name}.new", **wrong), root.get(f"/event-types/{name}").json()
+    path = f"/event-types/{name}"
+    answers = [root.post("/event-types", json=new), root.put(path, json=whole | wrong)]
+    answers.append(root.post(f"{path}/definition-check", json=whole | wrong))
+    for answer in answers:
+        assert problem_of(answer, 422, "invalid-event-type")["field"] == field
+    subscription = {"owning_application": name, "event_types": [name]}
+    answer = root.post("/subscriptions", json=subscription | wrong)
+    assert problem_of(answer, 422, "invalid-subscription")["field"] == field
+    made = root.post("/subscriptions", json=subscription).json()
+    answer = root.put(f"/subscriptions/{made['id']}", json=made | wrong)
+    assert problem_of(answer, 422, "invalid-subscription")["field"] == field
+    answer = root.post("/settings/admins", json=wrong["authorization"])
+    assert problem_of(answer, 422, "invalid-setting")["field"] == field.removeprefix("authorization.")
+
+
+def test_list_from_before_the_hub_knew_its_callers_may_be_put_back(secured: Secured, root: httpx2.Client) -> None:
+    name = f"test.{uuid.uuid4().hex}"
+    teams = {each: [{"data_type": "team", "value": "a"}] for each in ("admins", "readers", "writers")}
+    secured.direct.registry.create(an_event_type(name, authorization=teams))
+    whole = root.get(f"/event-types/{name}").json()
+    assert root.put(f"/event-types/{name}", json=whole | {"audience": "company-internal"}).status_code == 200
+
+
 def test_consumer_group_belongs_to_its_first_user(secured: Secured, root: httpx2.Client) -> None:
     name = create(root, readers=a_list("one", "two"), admins=a_list("boss"))
     path = f"/groups/group-{name}/positions"

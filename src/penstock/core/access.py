@@ -3,7 +3,7 @@
 Source: Nakadi's authorization, https://nakadi.io/manual.html#using_authorization.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -58,6 +58,42 @@ def is_caller_name(value: str) -> bool:
     """
     is_whole = 0 < len(value) <= CALLER_CHARS_MAX and value.isprintable() and value.strip() == value
     return is_whole and value not in (WILDCARD, UNAUTHENTICATED.value)
+
+
+def find_wrong_members(lists: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each list of an `authorization` that means nothing, and each member that stands for no caller, and why.
+
+    Those that are malformed are left out: see `DefinitionReader.read_authorization`.
+
+    >>> dict(find_wrong_members({"reader": [], "readers": [{"data_type": "team", "value": "a"}]}))
+    {'reader': 'is no list: those are admins, readers, writers', 'readers[0].data_type': "must be service, user, or * with the value *, not 'team'"}
+    >>> dict(find_wrong_members({"admins": [{"data_type": "service", "value": "service:billing"}]}))
+    {'admins[0].value': "must be the name alone, 'billing', since data_type has the type"}
+    """  # noqa: E501 - an answer of Python's is one line
+    for name, members in lists.items():
+        if name not in LISTS:
+            yield name, f"is no list: those are {', '.join(LISTS)}"
+        for number, member in enumerate(members if isinstance(members, list) else ()):
+            data_type, value = (member.get(each) if isinstance(member, dict) else None for each in _MEMBERS)
+            if isinstance(data_type, str) and isinstance(value, str) and (wrong := _find_wrong(data_type, value)):
+                yield f"{name}[{number}].{wrong[0]}", wrong[1]
+
+
+_MEMBERS: Final = ("data_type", "value")
+_TYPES: Final = ("service", "user")
+
+
+def _find_wrong(data_type: str, value: str) -> tuple[str, str] | None:
+    if data_type == WILDCARD:
+        return None if value == WILDCARD else ("value", f"must be * where data_type is, not {value[:80]!r}")
+    if data_type not in _TYPES:
+        return "data_type", f"must be service, user, or * with the value *, not {data_type[:80]!r}"
+    if value.startswith(f"{data_type}:"):
+        name = value.removeprefix(f"{data_type}:")
+        return "value", f"must be the name alone, {name[:80]!r}, since data_type has the type"
+    if value != WILDCARD and not is_caller_name(value):
+        return "value", f"must be the name of a caller, of 1 to {CALLER_CHARS_MAX} characters, not {value[:80]!r}"
+    return None
 
 
 UNAUTHENTICATED: Final = Caller("service", "unauthenticated")

@@ -17,7 +17,7 @@ from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
 from penstock.core.times import format_time
 from penstock.errors import BadParameter, InvalidSetting
 from penstock.hub.admin.settings import FEATURES
-from penstock.server.auth import sender_of
+from penstock.server.auth import check_lists, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
@@ -37,8 +37,13 @@ async def replace_administrators(request: Request) -> Response:
     """POST /settings/admins: replace all three lists."""
     state = state_of(request)
     body = await read_body(request, state.run, SETTING_BYTES_MAX)
-    by = sender_of(request)
-    await state.run(lambda: state.hub.admin.settings.replace_administrators(parse_json(body), by))
+
+    def replace() -> None:
+        lists = parse_json(body)
+        check_lists(request, lists, InvalidSetting)
+        state.hub.admin.settings.replace_administrators(lists, sender_of(request))
+
+    await state.run(replace)
     return warn(Response(status_code=200), [] if state.hub.admin.permissions.is_enforced else [ADMINISTRATORS])
 
 

@@ -7,13 +7,14 @@ handler checks the resources that only a query or a body names. Requests that la
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.types import Scope
 
-from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission, Resource, Sender
-from penstock.errors import AccessDenied, Conflict, Unauthenticated
+from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission, Resource, Sender, find_wrong_members
+from penstock.core.fields import Violation, raise_violations
+from penstock.errors import AccessDenied, Conflict, Invalid, Unauthenticated
 from penstock.server.authentication.authentication import CALLER, address_of
 from penstock.server.http.requests import CHECK_AGAIN
 from penstock.server.limits import CURRENT_USAGE, USAGE, RequestUsage
@@ -157,6 +158,26 @@ def is_administrator(request: Request) -> bool:
     except AccessDenied:
         return False
     return True
+
+
+def check_authorization(request: Request, definition: Any, before: Any, kind: type[Invalid]) -> None:
+    """Check the `authorization` of a *definition* as `check_lists` does, unless it was so *before*."""
+    lists = definition.get("authorization") if isinstance(definition, dict) else None
+    if lists != before:
+        check_lists(request, lists, kind, "authorization.")
+
+
+def check_lists(request: Request, lists: Any, kind: type[Invalid], prefix: str = "") -> None:
+    """Check that each member of *lists* stands for a caller that this hub can know.
+
+    Where callers are not authenticated, lists have no effect and are not checked. Errors name fields with the *prefix*.
+
+    Raises:
+        Invalid: there is no list of such a name, or a member stands for nobody; the error is of class *kind*.
+    """
+    if state_of(request).authentication is not None and isinstance(lists, dict):
+        wrong = [Violation(prefix + field, reason) for field, reason in find_wrong_members(lists)]
+        raise_violations(wrong, kind)
 
 
 def sender_of(request: Request) -> Sender:

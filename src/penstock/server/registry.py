@@ -6,6 +6,7 @@ The routes below /registry: what the definition of an event type can choose from
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +17,7 @@ from penstock.core.access import HUB
 from penstock.core.groups import SUBSCRIPTION
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.times import format_time
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, EventTypeNotFound, InvalidEventType
 from penstock.hub.admin.permissions import is_reserved
 from penstock.hub.groups import EventTypeReader
 from penstock.hub.hub import Hub
@@ -24,6 +25,7 @@ from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
 from penstock.server.auth import (
     authorize_now,
+    check_authorization,
     event_type_named,
     is_administrator,
     keep_seen,
@@ -70,6 +72,7 @@ async def create_event_type(request: Request) -> Response:
         if isinstance(name, str) and is_reserved(event_type_named(name)):
             # The hub would write there what others may not read.
             authorize_now(request, "administer", HUB)
+        check_authorization(request, definition, None, InvalidEventType)
         state.hub.registry.create(definition, sender_of(request), is_exempt=lambda: is_administrator(request))
         return _answer_change(state.hub, definition["name"], 201, definition)
 
@@ -129,6 +132,7 @@ async def replace_event_type(request: Request) -> Response:
 
     def replace() -> Response:
         definition = parse_json(body)
+        _check_lists(request, name, definition)
         state.hub.registry.replace(name, definition, allow_reordering=allow_reordering, by=sender_of(request))
         return _answer_change(state.hub, name, 200, definition)
 
@@ -142,6 +146,14 @@ async def delete_event_type(request: Request) -> Response:
         lambda: state.hub.registry.delete(name, sender_of(request), is_exempt=lambda: is_administrator(request))
     )
     return Response(status_code=200)
+
+
+def _check_lists(request: Request, name: str, definition: Any) -> None:
+    """Check the `authorization` that the event type *name*, which need not exist, is to have."""
+    before = None
+    with suppress(EventTypeNotFound):
+        before = state_of(request).hub.registry.load(name).event_type.definition["authorization"]
+    check_authorization(request, definition, before, InvalidEventType)
 
 
 async def grow_event_type(request: Request) -> Response:
@@ -166,6 +178,7 @@ async def check_definition(request: Request) -> Response:
 
     def check_body() -> None:
         given, is_exempt = parse_json(body), lambda: is_administrator(request)
+        _check_lists(request, name, given)
         state.hub.registry.check(name, given, allow_reordering=allow_reordering, is_exempt=is_exempt)
 
     await state.run(check_body)

@@ -18,7 +18,14 @@ from penstock.core.times import format_time
 from penstock.errors import BadParameter, HubUnavailable, InvalidSubscription, UnusablePosition
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
-from penstock.server.auth import authorize_now, event_type_named, keep_seen, sender_of, subscription_with
+from penstock.server.auth import (
+    authorize_now,
+    check_authorization,
+    event_type_named,
+    keep_seen,
+    sender_of,
+    subscription_with,
+)
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, link, page_links, warn_of_no_effect
 from penstock.server.state import state_of, subscription_of
@@ -138,6 +145,7 @@ async def create_subscription(request: Request) -> Response:
         found, created = hub.subscriptions.find_same(definition), False
         if found is None:
             _check_creation(hub)
+            check_authorization(request, given, None, InvalidSubscription)
             hub.subscriptions.load_sources(definition)
             found, created = hub.subscriptions.create(definition, _find_starts(hub, definition), by=sender_of(request))
         if not created:
@@ -195,6 +203,8 @@ async def replace_subscription(request: Request) -> Response:
 
     def replace() -> Response:
         given = parse_json(body)
+        before = state.hub.subscriptions.find(subscription_id).definition["authorization"]
+        check_authorization(request, given, before, InvalidSubscription)
         check = state.hub.admin.settings.check_changes
         state.hub.subscriptions.replace(subscription_id, given, check, by=sender_of(request))
         authenticates = state.hub.admin.permissions.is_enforced
