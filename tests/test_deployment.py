@@ -81,8 +81,9 @@ def test_service_has_time_to_drain_and_starts_again() -> None:
 
 def test_variables_of_all_files_are_options_of_the_hub() -> None:
     env = (DEPLOY / "systemd" / "penstock.env").read_text(encoding="utf-8")
-    named = set(re.findall(r"^([A-Z_]+)=", env, re.MULTILINE))
-    named |= set(re.findall(r"\b(PENSTOCK_\w+)=", (DEPLOY / "Containerfile").read_text(encoding="utf-8")))
+    named = set(re.findall(r"^#?([A-Z_]+)=", env, re.MULTILINE))
+    for name in ("Containerfile", "README.md"):
+        named |= set(re.findall(r"\b(PENSTOCK_\w+)=", (DEPLOY / name).read_text(encoding="utf-8")))
     for path in MANIFESTS:
         named |= set(re.findall(r"^\s+(?:- name: )?(PENSTOCK_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
@@ -149,6 +150,7 @@ def test_pods_are_probed_at_routes_of_the_hub_and_have_time_to_drain() -> None:
     pause = int(container["lifecycle"]["preStop"]["exec"]["command"][-1])
 
     assert probes == {"startup": "/health/live", "readiness": "/health/ready", "liveness": "/health/live"}
+    assert {container[f"{name}Probe"]["httpGet"]["scheme"] for name in probes} == {"HTTPS"}
     assert set(probes.values()) <= {operation.path for operation in ROUTES}
     assert port["containerPort"] == 8080
     assert pod["terminationGracePeriodSeconds"] >= pause + DRAIN_SECONDS + 2
@@ -164,3 +166,50 @@ def test_selectors_of_the_manifests_match_the_pods_of_the_hub_alone() -> None:
     assert kinds["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
     assert kinds["Service"]["spec"]["selector"] == labels
     assert kinds["Job"]["spec"]["template"]["metadata"]["labels"] != labels
+
+
+def test_pods_of_the_hub_have_the_certificate_where_its_variables_say() -> None:
+    [(pod, container)] = [each for each in containers() if each[1]["args"] == ["serve"]]
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "penstock.yaml").read_text(encoding="utf-8"))
+    [variables] = [each["data"] for each in documents if each["kind"] == "ConfigMap"]
+    [place] = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "tls"]
+    [secret] = [each["secret"] for each in pod["volumes"] if each["name"] == "tls"]
+
+    assert variables["PENSTOCK_AUTH"] == "token"
+    assert variables["PENSTOCK_TLS_CERT"] == f"{place}/tls.crt"
+    assert variables["PENSTOCK_TLS_KEY"] == f"{place}/tls.key"
+    assert secret["defaultMode"] == 0o440
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
+
+
+def test_readme_creates_every_secret_that_the_manifests_name() -> None:
+    readme = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in MANIFESTS)
+    named = set(re.findall(r"(?:secretKeyRef: {name|secretName): ([\w-]+)", text))
+
+    assert named == {"penstock-database", "penstock-tls"}
+    assert named == set(re.findall(r"kubectl create secret \w+ ([\w-]+)", readme))
+
+
+def test_readme_makes_the_first_token_for_each_way_to_run_a_hub(tmp_path: Path) -> None:
+    readme = (DEPLOY / "README.md").read_text(encoding="utf-8").replace("\\\n", "")
+    made = re.findall(r"penstock (token create [^|]*?)(?: --database \S+)? \| install --mode=600 /dev/stdin ", readme)
+    penstock = Command(tmp_path, clean_environment())
+    penstock("migrate")
+
+    assert len(made) == 3
+    for each in made:
+        assert re.fullmatch(r"pst_[\w-]{43}\n", penstock(*shlex.split(each)).out)
+    assert penstock("access", "list", "-o", "json").json["admins"] == ["user:ops"]
+
+
+def test_environment_of_the_service_asks_for_tokens_over_tls_once_its_comments_are_removed(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.env"
+    shutil.copy(DEPLOY / "systemd" / "penstock.env", file)
+    [change] = re.findall(r"sudo sed --in-place '(.*)' /etc", (DEPLOY / "README.md").read_text(encoding="utf-8"))
+
+    subprocess.run(["sed", "--in-place", change, str(file)], check=True)
+
+    variables = dict(re.findall(r"^([A-Z_]+)=(.*)$", file.read_text(encoding="utf-8"), re.MULTILINE))
+    assert (variables["PENSTOCK_HOST"], variables["PENSTOCK_AUTH"]) == ("0.0.0.0", "token")
+    assert variables.keys() >= {"PENSTOCK_TLS_CERT", "PENSTOCK_TLS_KEY"}
