@@ -292,3 +292,14 @@ def test_failed_handshakes_are_logged_with_their_reason(penstock: Command, tmp_p
             "the client does not trust the certificate of the hub"
         )
         assert fail(url, trusting).startswith("the certificate of the client is refused (CERTIFICATE_VERIFY_FAILED): ")
+
+
+def test_refused_scrape_of_metrics_has_a_line_with_its_reason(penstock: Command) -> None:
+    with penstock.start("serve", "--port", 0, "--auth", "token") as serving:
+        url = announced(serving)
+        with httpx2.Client(trust_env=False) as client:
+            assert client.get(f"{url}/health").status_code == 200
+            assert client.get(f"{url}/metrics").status_code == 401
+        line = json.loads(serving.stderr.readline()) if serving.stderr else {}
+
+    assert (line["level"], line["path"], line["status"], line["reason"]) == ("info", "/metrics", 401, "no credential")

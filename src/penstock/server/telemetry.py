@@ -16,12 +16,14 @@ from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
 
 QUIET: Final = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
-"""Paths that machines poll: their lines are logged at level debug."""
+"""Paths that machines poll: their lines are logged at level debug, unless the request is refused."""
 DETAIL_CHARS_MAX: Final = 2_000
 """A line of the log has at most so much of a problem's detail."""
 NO_ROUTE: Final = "-"
 """The route of a request that is refused before its route is found."""
 AGENT_CHARS_MAX: Final = 200
+_REFUSED: Final = 4
+"""The class of the status of requests that are refused."""
 LOGGED_CHARS_MAX: Final = 1_000
 """The event of a request has at most so much of its path, and of its query."""
 _FREE_TEXTS: Final = frozenset({"method", "path", "flow_id", "feed", "consumer", "agent", "detail", "reason"})
@@ -134,7 +136,11 @@ class AccessLine:
 
     @property
     def is_quiet(self) -> bool:
-        """True for paths that machines poll; their lines have level debug instead of info."""
+        """True for requests to paths that machines poll, unless refused; their lines have level debug, others info."""
+        return self._is_polled and self.status // 100 != _REFUSED
+
+    @property
+    def _is_polled(self) -> bool:
         return self._path.removeprefix(self._root) in QUIET
 
     @property
@@ -151,7 +157,7 @@ class AccessLine:
         caller = self.caller or UNAUTHENTICATED
         if self.event == "publish" and self.events:
             activity.add_publish(self.feed, caller, events=self.events, size=self.received or 0, ms=self.ms)
-        if activity.logs_requests and not self.is_quiet:
+        if activity.logs_requests and not self._is_polled:
             activity.add_request(self._make_entry("-" if self.caller is None and is_authenticated else caller.value))
 
     def _make_entry(self, app: str) -> RequestEntry:
