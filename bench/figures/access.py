@@ -1,4 +1,4 @@
-"""What it costs that a hub knows its callers: single events and pages, with tokens of two kinds and without."""
+"""What it costs that a hub knows its callers, and what one of them leaves to another."""
 
 import json
 import time
@@ -18,7 +18,7 @@ from bench.figures.feed_read import rate_of
 from bench.figures.publish import PUBLISHERS
 from bench.load.program import Program
 from bench.logs import make_feed, make_log
-from bench.measure import in_turn
+from bench.measure import Side, in_turn
 from bench.place import Place
 from penstock.core.access import Caller
 from penstock.hub.hub import Hub
@@ -28,6 +28,9 @@ from penstock.testing.live_hub import live_hub
 PAGE = 1000
 TARGET = Target(">=", 0.95)
 JWT_TARGET = Target(">=", 0.90)
+FAIR_TARGET = Target(">=", 0.5)
+_CALLER_CONNECTIONS = 8
+_LARGE_BATCH = 20_000
 _LISTED = [{"data_type": "service", "value": name} for name in ("bench", "other", "another")]
 _ISSUER, _AUDIENCE = "https://login.example", "penstock"
 
@@ -39,6 +42,48 @@ def access(place: Place, scale: Scale) -> Iterable[Row]:
     yield from _compare(place, scale, "32 publishers of single events", "bench.load.publish_single", given, events=0)
     given = {"feed": FEED, "form": "v1", "page": PAGE, "events": scale.events, "first": "_first"}
     yield from _compare(place, scale, "pages of 1000", "bench.load.read", given, events=scale.events)
+
+
+@figure("fairness")
+def fairness(place: Place, scale: Scale) -> Iterable[Row]:
+    """A modest caller, with eight publishers of single events, beside a greedy one with eight connections."""
+    url, page = place.sqlite(), scale.page
+    make_log(url, scale.events)
+    greedy = {
+        "publishes batches of 1000": ("batches", 1000),
+        f"publishes batches of {_LARGE_BATCH}": ("batches", _LARGE_BATCH),
+        "reads pages of 1000": ("pages", 1000),
+        f"reads pages of {page}": ("pages", page),
+    }
+    with ExitStack() as stack:
+        given = {"feed": FEED, "connections": _CALLER_CONNECTIONS}
+        options = ["--auth", "token", "--limit", "requests=100000"]
+        modest_token, greedy_token = (_list_callers(url, name) for name in ("bench", "other"))
+        given["port"] = stack.enter_context(live_hub(url, log=place.log, options=options)).port
+        modest = stack.enter_context(Program("bench.load.publish_single", **given, token=modest_token))
+        sides = {"alone": rate_of(modest, scale)}
+        for what, (kind, events) in greedy.items():
+            other = Program("bench.load.greedy", **given, kind=kind, events=events, token=greedy_token)
+            sides[what] = _rate_beside(modest, stack.enter_context(other), scale)
+        rounds = in_turn(sides, scale.rounds)
+    place.drop(url)
+    alone = rate(rounds.median("alone"))
+    for what in greedy:
+        ours = rate(rounds.median(what))
+        yield Row(f"beside a caller that {what}, and alone", ours, alone, rounds.ratio(what, "alone"), FAIR_TARGET)
+
+
+def _rate_beside(modest: Program, greedy: Program, scale: Scale) -> Side:
+    """Return the side that is the rate of the *modest* caller, while the *greedy* one is at work before and after."""
+
+    def measure() -> float:
+        greedy.start(seconds=2 * scale.seconds)
+        time.sleep(scale.seconds / 2)
+        found = float(modest(seconds=scale.seconds)["rate"])
+        greedy.result()
+        return found
+
+    return measure
 
 
 def _compare(
@@ -85,13 +130,13 @@ def _sign_token(keys: Path) -> str:
     return jwt.encode(claims, key, "ES256", headers={"kid": "bench"})
 
 
-def _list_callers(url: str) -> str:
-    """Give the feed lists, and return a token of one who is on them."""
+def _list_callers(url: str, name: str = "bench") -> str:
+    """Give the feed lists, and return a token of *name*, who is on them."""
     store = open_store(url)
     try:
         hub = Hub(store)
         lists = dict.fromkeys(("admins", "readers", "writers"), _LISTED)
         hub.registry.replace(FEED, hub.registry.load(FEED).event_type.definition | {"authorization": lists})
-        return hub.admin.tokens.create(Caller("service", "bench")).secret
+        return hub.admin.tokens.create(Caller("service", name)).secret
     finally:
         store.close()
