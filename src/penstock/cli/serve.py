@@ -119,7 +119,7 @@ TrustedProxies = Annotated[
         envvar="PENSTOCK_TRUSTED_PROXIES",
         metavar="ADDRESS",
         parser=_network,
-        help="A proxy, or a network of them, whose forwarding headers links follow. Repeatable.",
+        help="A proxy, or a network of them, whose forwarding headers say where clients are. Repeatable.",
     ),
 ]
 

@@ -55,8 +55,9 @@ class HubApp:
             owner and administrators (`closed`).
         is_local: answer only requests for this machine's own names: addresses, `localhost`. This keeps web pages from
             reaching a hub without authentication through a browser on this machine (DNS rebinding).
-        trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Their headers
-            `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` determine links.
+        trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Their header
+            `X-Forwarded-For` determines the addresses of clients; `X-Forwarded-Prefix`, `Forwarded` and
+            `X-Forwarded-Host`/`-Proto` determine links.
         limits: limits of use for each caller and for all callers together.
         access_log: logs the line of each request; None logs nothing.
 

@@ -45,6 +45,7 @@ http {{
     }}
     proxy_http_version 1.1;
     proxy_set_header Host $http_host;
+    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
     proxy_set_header Upgrade $http_upgrade;
     proxy_set_header Connection $connection_upgrade;
     server {{

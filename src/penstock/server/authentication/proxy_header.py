@@ -9,7 +9,7 @@ from penstock.core.access import Caller, is_caller_name
 from penstock.errors import Unauthenticated
 from penstock.hub.hub import Hub
 from penstock.server.authentication.authentication import address_of
-from penstock.server.http.requests import TrustedProxies
+from penstock.server.http.requests import PEER, TrustedProxies
 
 
 class ProxyHeaderMethod:
@@ -44,7 +44,7 @@ class ProxyHeaderMethod:
             Unauthenticated: the header is there twice, or names no caller.
         """
         found = [value for name, value in scope["headers"] if name == self._header]
-        if not found or address_of(scope) not in self._proxies:
+        if not found or scope.get(PEER, address_of(scope)) not in self._proxies:
             return None
         if len(found) > 1:
             raise Unauthenticated(reason=f"the proxy has sent the header {self._header.decode()} {len(found)} times")

@@ -1,14 +1,14 @@
 """Requests as they arrive: forwarding headers, checks that hold on every route, bounded bodies.
 
 A request has a flow id (`X-Flow-Id`), a path without `//`, and a content encoding only if it is a POST, as in Nakadi.
-Its body has a bounded size. Some media types are refused on every route. Trusted proxies say under which path and
-origin the client has reached the hub.
+Its body has a bounded size. Some media types are refused on every route. Trusted proxies say from which address, and
+under which path and origin, the client has reached the hub.
 """
 
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from random import getrandbits
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -245,6 +245,8 @@ def parse_json(body: bytes) -> Any:
 
 ORIGIN: Final = "penstock.origin"
 """The scope's key for the scheme and host that clients use, such as `https://hub.example`."""
+PEER: Final = "penstock.peer"
+"""The scope's key for the address of the trusted proxy that has forwarded the request; not there if none has."""
 _PAIR: Final = re.compile(r"""\s*(?:([\w!#$%&'*+.^`|~-]+)=("(?:\\.|[^"\\])*"|[^\s;,"]*))?\s*([;,]|$)""", re.ASCII)
 _HOST: Final = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
 _PREFIX: Final = re.compile(r"(/([\w.~!$&'()*+;=:@-]|%[0-9a-fA-F]{2})+)*/?", re.ASCII)
@@ -287,32 +289,48 @@ class TrustedProxies:
         """
         if not self._networks:
             return False
-        try:
-            found = ip_address(address)
-        except ValueError:
-            return False
-        if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-            found = found.ipv4_mapped
-        return any(found in network for network in self._networks)
+        found = _parse_address(address)
+        return found is not None and any(found in network for network in self._networks)
 
     def apply_forwarding(self, scope: Scope) -> Scope:
-        """Return *scope* as the client sees it: with the prefix and the origin that a trusted proxy reports.
+        """Return *scope* as the client sees it: with the address, prefix and origin that a trusted proxy reports.
+
+        The address is the last one in `X-Forwarded-For` that is not that of a trusted proxy. It takes the place of the
+        proxy's, which is then in `PEER`.
 
         `X-Forwarded-Prefix` is the path that the proxy has removed; several are in the order in which they were
         removed. The origin comes from `Forwarded` (RFC 7239), else from `X-Forwarded-Host` and `X-Forwarded-Proto`.
         A prefix may be percent-encoded. Headers of other peers, and malformed values, change nothing.
         """
-        if not self._networks or (scope.get("client") or ("",))[0] not in self:
+        peer = (scope.get("client") or ("",))[0]
+        if not self._networks or peer not in self:
             return scope
         given = _Headers(scope["headers"])
         prefix = "".join(map(_decode_prefix, given.values("x-forwarded-prefix")))
         hop = self._find_outermost(list(given.hops()))
-        found = dict(scope)
+        client = self._find_client(peer, given.values("x-forwarded-for"))
+        found = {**scope, "client": (client, 0), PEER: peer}
         if prefix:
             found |= {"root_path": prefix + scope.get("root_path", ""), "path": prefix + scope["path"]}
         if hop is not None and _HOST.fullmatch(hop.host):
             scheme = hop.scheme.lower() if hop.scheme.lower() in ("http", "https") else scope["scheme"]
             found[ORIGIN] = f"{scheme}://{hop.host}"
+        return found
+
+    def _find_client(self, peer: str, nodes: Sequence[str]) -> str:
+        """Return the last address of *nodes* that is not that of a trusted proxy; the first one if all are.
+
+        Each proxy adds the address from which it was asked. What stands before one that is not trusted, or before what
+        is no address, may have been made up by the client.
+        """
+        found = peer
+        for node in reversed(nodes):
+            address = _parse_address(_address(node))
+            if address is None:
+                break
+            found = str(address)
+            if found not in self:
+                break
         return found
 
     def _find_outermost(self, hops: Sequence[_Hop]) -> _Hop | None:
@@ -384,6 +402,17 @@ def _elements(text: str) -> list[dict[str, str]]:
 def _choose_last(values: Sequence[str], at: int) -> str:
     """Return the value that is *at* places from the end; of fewer, the first."""
     return values[-min(at, len(values))] if values else ""
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return an IP address, of IPv4 where IPv6 only wraps it; None if *text* is none, or names an interface, too."""
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(found, IPv4Address):
+        return found
+    return None if found.scope_id is not None else found.ipv4_mapped or found
 
 
 def _address(node: str) -> str:
