@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 
 import httpx2
 import pytest
+from starlette.types import Scope
 
 from penstock.core.access import Caller
-from penstock.errors import TooManyRequests
+from penstock.errors import TooManyRequests, Unauthenticated
 from penstock.hub.admin.tokens import NewToken
 from penstock.hub.hub import Hub
 from penstock.server.authentication.authentication import (
     FAILURE_INTERVAL,
     FREE_FAILURES,
     WAIT_MAX,
+    Authentication,
     FailureLimiter,
 )
 from penstock.storage import open_store
@@ -601,3 +603,30 @@ def test_valid_credential_is_not_slowed_down_by_failures_of_its_address(secured:
             assert guessing.get("/event-types", headers=headers).status_code == 401
 
     assert root.get("/settings/admins").status_code == 200
+
+
+class KnownTokenMethod:
+    """Refuses each request for a token that was the hub's."""
+
+    name = "known"
+
+    def start(self, _: Hub) -> None:
+        """Do nothing."""
+
+    def identify(self, _: Scope) -> None:
+        raise Unauthenticated(reason="token revoked", token="3f9a01b2c4d5")
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_revoked_token_is_refused_without_delay_however_often_it_comes() -> None:
+    authentication = Authentication([KnownTokenMethod()])
+
+    async def send_many() -> list[object]:
+        """All at once: guesses would wait, and more than twenty of them would be refused by 429."""
+        scopes = [{"type": "http", "client": ("10.0.0.1", 1), "headers": []} for _ in range(100)]
+        refusals: list[Any] = [authentication.authenticate(each) for each in scopes]
+        return await asyncio.gather(*refusals, return_exceptions=True)
+
+    assert {type(each) for each in asyncio.run(send_many())} == {Unauthenticated}

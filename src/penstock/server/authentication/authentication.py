@@ -105,8 +105,8 @@ class Authentication:
         """Return the sender of a request, and keep it in *scope*; or a coroutine that does so, or refuses the request.
 
         Raises:
-            Unauthenticated: of the coroutine: there is no credential, or it is not valid. Addresses with many invalid
-                ones wait for it.
+            Unauthenticated: of the coroutine: there is no credential, or it is not valid. Addresses that have sent many
+                which never were wait for it.
             TooManyRequests: of the coroutine: too many wait already.
         """
         try:
@@ -136,7 +136,8 @@ class Authentication:
             note_reason(scope, error)
         else:
             note_reason(scope, error)
-            await self._failures.wait(find_network(address_of(scope)))
+            if error.token is None:  # A token that has expired or was revoked is no guess, and its reader has to end.
+                await self._failures.wait(find_network(address_of(scope)))
         raise Unauthenticated
 
     def measure_keys_age(self) -> float | None:
