@@ -167,3 +167,12 @@ async def test_no_spelling_of_a_path_gets_around_the_permission(scene: Scene, pa
             assert 400 <= status < 500, (method, caller, status, body)
             assert b"admins" not in body or b"hint" in body
             assert "authorization" not in json.loads(body)
+
+
+async def test_requests_that_are_refused_together_share_queries(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    refreshed, refresh = [], scene.hub.admin.permissions.refresh
+    monkeypatch.setattr(scene.hub.admin.permissions, "refresh", lambda: refreshed.append(refresh()))
+    answers = await asyncio.gather(*(scene.call("stranger", "GET", f"/event-types/{NAME}") for _ in range(50)))
+
+    assert [status for status, _ in answers] == [403] * 50
+    assert 0 < len(refreshed) < 25

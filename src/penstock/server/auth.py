@@ -46,7 +46,7 @@ def resource_of(request: Request) -> Resource:
 async def admit(scope: Scope, permission: Permission, *resources: Resource) -> None:
     """Authenticate a request, check the limits of its sender, and check *permission* for all *resources*.
 
-    Rights are read from the database again before a request is refused.
+    Rights are read from the database again before a request is refused; all that wait share a read.
 
     Raises:
         Unauthenticated, TooManyRequests: see `Authentication.authenticate`.
@@ -75,7 +75,7 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
             for resource in resources:
                 permissions.check(caller, permission, resource)
             return
-    await state.run(permissions.refresh)
+    await state.rights.wait()
     for resource in resources:
         permissions.check(caller, permission, resource)
 

@@ -1,4 +1,4 @@
-"""A figure that is expensive to compute, for requests that may come often and together."""
+"""Figures that are expensive to compute, and reads that are shared, for requests that come often and together."""
 
 import asyncio
 import time
@@ -60,3 +60,33 @@ class Refreshed(Generic[Figure]):
             self._computing, self._found, self._found_at = None, found, now
             self._due_at = began + max(self._interval, SHARE * (now - began)) if found is not None else now
         return found
+
+
+class SharedRead:
+    """Reads something for all who need it as it is now, once for all who wait, and not too often.
+
+    Reads follow each other; *interval* is the least number of seconds from the beginning of one to that of the next.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[object]], interval: float) -> None:
+        self._read = read
+        self._interval = interval
+        self._next: asyncio.Future[None] | None = None
+        """The read that has not begun: whoever comes now waits for it."""
+        self._last: asyncio.Future[None] | None = None
+        self._began_at = float("-inf")
+
+    async def wait(self) -> None:
+        """Wait for a read that begins after this call; raise what it raises."""
+        awaited = self._next
+        if awaited is None or awaited.done() or awaited.get_loop() is not asyncio.get_running_loop():
+            awaited = self._next = self._last = asyncio.ensure_future(self._read_after(self._last))
+            awaited.add_done_callback(lambda each: each.cancelled() or each.exception())  # All who wait may be gone.
+        await asyncio.shield(awaited)
+
+    async def _read_after(self, before: asyncio.Future[None] | None) -> None:
+        if before is not None and not before.done() and before.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait({before})
+        await asyncio.sleep(max(0.0, self._began_at + self._interval - time.monotonic()))
+        self._next, self._began_at = None, time.monotonic()
+        await self._read()

@@ -30,7 +30,7 @@ from penstock.server.authentication.authentication import Authentication
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
 from penstock.server.limits import CURRENT_USAGE, Limiter, RequestUsage
 from penstock.server.metrics import DatabaseFigures, Metrics
-from penstock.server.refreshed import Refreshed
+from penstock.server.refreshed import Refreshed, SharedRead
 from penstock.wire.query import make_printable
 
 _actions: list[Callable[[], object]] = []
@@ -71,6 +71,8 @@ OVERVIEW_TIMEOUT: Final = 1.0
 """An answer about many event types waits no longer for the outbox: one with a backlog must not hide the others."""
 COUNT_TIMEOUT: Final = 2.0
 """A scrape waits no longer for the database; Prometheus gives it up after 10."""
+RIGHTS_INTERVAL: Final = 0.01
+"""Seconds between two reads of rights, however many requests are to be refused: they share a read."""
 MEASURE_INTERVAL: Final = 5.0
 """The database is measured no more often: no scraper asks more often, but several may ask one after the other."""
 MEASUREMENT_KEPT_SECONDS: Final = 300.0
@@ -153,6 +155,8 @@ class State:
         self._outbox = Refreshed(
             lambda: self._ask(lambda hub: hub.admin.database.count_outbox()), timeout=COUNT_TIMEOUT
         )
+        self.rights = SharedRead(lambda: self.run(self.hub.admin.permissions.refresh), RIGHTS_INTERVAL)
+        """Reads rights again, for requests that would be refused by those in memory."""
         self._measured = Refreshed(
             lambda: self._ask(lambda hub: hub.admin.database.measure()),
             interval=MEASURE_INTERVAL,

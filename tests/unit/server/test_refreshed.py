@@ -1,4 +1,4 @@
-"""A figure for many requests is computed by one of them at a time, and not too often."""
+"""What many requests need is computed or read by one of them at a time, and not too often."""
 
 import asyncio
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.server import refreshed
-from penstock.server.refreshed import Refreshed
+from penstock.server.refreshed import Refreshed, SharedRead
 
 pytestmark = pytest.mark.anyio
 
@@ -97,3 +97,66 @@ async def test_late_figure_is_missing_unless_the_one_before_may_be_shown() -> No
         await figure.get()
     assert await figure.get() is None
     computed.may_end.set()
+
+
+async def test_requests_that_come_together_share_one_read() -> None:
+    computed = Computed()
+    shared = SharedRead(computed, 0.0)
+    await asyncio.gather(*(shared.wait() for _ in range(9)))
+    assert computed.times == 1
+
+
+async def test_requests_that_come_during_a_read_share_a_later_one() -> None:
+    computed = Computed()
+    computed.may_end.clear()
+    shared = SharedRead(computed, 0.0)
+    first = asyncio.ensure_future(shared.wait())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert computed.times == 1
+    later = [asyncio.ensure_future(shared.wait()) for _ in range(9)]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert computed.times == 1, "one at a time"
+
+    computed.may_end.set()
+    await asyncio.gather(first, *later)
+    assert computed.times == 2
+
+
+async def test_no_read_begins_within_the_interval_of_the_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    own = SimpleNamespace(**vars(asyncio) | {"sleep": sleep})
+    monkeypatch.setattr(refreshed, "asyncio", own)
+    monkeypatch.setattr(refreshed, "time", SimpleNamespace(monotonic=lambda: 7.0))
+    shared = SharedRead(Computed(), 5.0)
+    await shared.wait()
+    await shared.wait()
+    assert slept == [0.0, 5.0]
+
+
+async def test_failure_of_a_read_is_that_of_all_who_wait_for_it_and_of_no_others() -> None:
+    failures = [OSError("the database is away")]
+
+    async def read() -> None:
+        if failures:
+            raise failures.pop()
+
+    shared = SharedRead(read, 0.0)
+    found = await asyncio.gather(shared.wait(), shared.wait(), return_exceptions=True)
+    assert [type(each) for each in found] == [OSError, OSError]
+    await shared.wait()
+
+
+async def test_read_goes_on_for_others_if_who_asked_first_has_left() -> None:
+    computed = Computed()
+    shared = SharedRead(computed, 0.0)
+    first, second = (asyncio.ensure_future(shared.wait()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert computed.times == 1

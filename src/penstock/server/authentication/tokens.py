@@ -1,7 +1,6 @@
 """Tokens of the hub's own database, sent as `Authorization: Bearer pst_…` (RFC 6750)."""
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from typing import Final
 
@@ -12,6 +11,7 @@ from penstock.errors import Unauthenticated
 from penstock.hub.admin.tokens import PREFIX, TOKEN_CHARS
 from penstock.hub.hub import Hub
 from penstock.server.authentication.authentication import CALLER, bearer_of
+from penstock.server.refreshed import SharedRead
 
 LOOK_INTERVAL: Final = 0.05
 """Seconds between two looks into the database for tokens that are not known, however many come."""
@@ -25,13 +25,12 @@ class TokenMethod:
 
     def __init__(self) -> None:
         self._hub: Hub
-        self._looking: asyncio.Lock
-        self._looked_at = 0.0
+        self._look: SharedRead
 
     def start(self, hub: Hub) -> None:
         """Use the tokens of *hub*."""
         self._hub = hub
-        self._looking = asyncio.Lock()
+        self._look = SharedRead(lambda: asyncio.to_thread(hub.admin.permissions.refresh), LOOK_INTERVAL)
 
     def identify(self, scope: Scope) -> Caller | Coroutine[None, None, Caller] | None:
         """Return the caller of the token in *scope*, which may have been created a moment ago; None if it has none.
@@ -48,16 +47,11 @@ class TokenMethod:
         caller = self._hub.admin.tokens.find(secret)
         if caller is None and CALLER in scope:
             raise self._hub.admin.tokens.explain(secret)
-        return caller or self._look(secret)
+        return caller or self._find_in_database(secret)
 
-    async def _look(self, secret: bytes) -> Caller:
+    async def _find_in_database(self, secret: bytes) -> Caller:
         """Return the caller of token *secret* from the database; concurrent calls share one query."""
-        came_at = time.monotonic()
-        async with self._looking:
-            if self._looked_at <= came_at:
-                await asyncio.sleep(max(0.0, self._looked_at + LOOK_INTERVAL - came_at))
-                self._looked_at = time.monotonic()
-                await asyncio.to_thread(self._hub.admin.permissions.refresh)
+        await self._look.wait()
         caller = self._hub.admin.tokens.find(secret)
         if caller is None:
             raise self._hub.admin.tokens.explain(secret)
