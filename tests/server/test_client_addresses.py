@@ -136,7 +136,12 @@ def test_audit_log_has_the_address_of_the_client(lines: Lines, tmp_path: Path) -
     assert "198.51.100.66" not in log
 
 
-def test_guesses_of_one_client_slow_down_no_other_behind_the_same_proxy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("guessing", "innocent"), [("192.0.2.1", OTHER), ("2001:db8::{number:x}", "2001:db8:0:1::1")], ids=["IPv4", "IPv6"]
+)
+def test_guesses_of_one_address_or_network_slow_down_no_other_behind_the_same_proxy(
+    tmp_path: Path, guessing: str, innocent: str
+) -> None:
     store = open_store(f"sqlite:///{tmp_path}/hub.db")
     store.migrate()
     authentication, proxies = Authentication([TokenMethod()]), TrustedProxies(TRUSTED)
@@ -147,8 +152,9 @@ def test_guesses_of_one_client_slow_down_no_other_behind_the_same_proxy(tmp_path
         return authentication.authenticate(scope)
 
     async def send_all() -> tuple[list[Any], Any]:
-        many = asyncio.gather(*(guess("192.0.2.1") for _ in range(100)), return_exceptions=True)
-        return await many, (await asyncio.gather(guess(OTHER), return_exceptions=True))[0]
+        guesses = [guess(guessing.format(number=number)) for number in range(100)]
+        many = await asyncio.gather(*guesses, return_exceptions=True)
+        return many, (await asyncio.gather(guess(innocent), return_exceptions=True))[0]
 
     hub = Hub(store)
     authentication.start(hub)

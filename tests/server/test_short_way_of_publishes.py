@@ -150,6 +150,7 @@ async def test_failed_commit_is_the_same_problem_on_both_ways(
         assert short.json()["type"] == f"{TYPE_PREFIX}{error.code}"
     else:
         assert short.json()["title"] == long.json()["title"] == "Internal Server Error"
+        assert "a defect" not in short.text + long.text
 
 
 async def test_blocked_producer_is_refused_on_the_short_way(here: Here) -> None:
