@@ -173,6 +173,22 @@ def test_hub_believes_the_header_of_a_trusted_proxy_alone(penstock: Command, tru
         assert list_event_types(url) == 401
 
 
+def test_page_that_leads_its_own_name_to_a_hub_behind_a_proxy_is_refused(penstock: Command) -> None:
+    """It comes from the address of the proxy, by a browser on the same machine, and can set the proxy's header."""
+    options = (*PROXY, "--trusted-proxy", "127.0.0.1", "--host-name", "hub.example")
+    with penstock.start("serve", "--port", 0, *options) as serving:
+        url, jane = announced(serving), {"x-forwarded-user": "jane"}
+
+        assert list_event_types(url, host="evil.example:8080", **jane) == 421
+        assert list_event_types(url, host="evil.example", **jane, **{"x-forwarded-host": "hub.example"}) == 421
+        assert list_event_types(url, host="hub.example", **jane) == list_event_types(url, **jane) == 200
+
+
+def test_page_that_leads_its_own_name_to_an_open_hub_behind_a_proxy_is_refused(penstock: Command) -> None:
+    with penstock.start("serve", "--port", 0, "--trusted-proxy", "127.0.0.1") as serving:
+        assert list_event_types(announced(serving), host="evil.example") == 421
+
+
 @pytest.mark.parametrize(
     ("options", "missing"),
     [

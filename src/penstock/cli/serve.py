@@ -124,6 +124,17 @@ TrustedProxies = Annotated[
 ]
 
 
+HostNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host-name",
+        envvar="PENSTOCK_HOST_NAMES",
+        metavar="NAME",
+        help="A name under which clients ask: no other is answered, besides addresses and localhost. Repeatable.",
+    ),
+]
+
+
 def _limit(given: str) -> str:
     from penstock.server.limits import UsageLimits
 
@@ -185,6 +196,7 @@ def serve(
     admin: Administrators = None,
     default_access: DefaultAccess = "open",
     trusted_proxy: TrustedProxies = None,
+    host_name: HostNames = None,
     jwt_issuer: authentication.JwtIssuer = None,
     jwt_audience: authentication.JwtAudiences = None,
     jwt_keys: authentication.JwtKeys = None,
@@ -248,7 +260,8 @@ def serve(
                 authentication=methods,
                 administrators=admin or (),
                 default_access=default_access,
-                is_local=is_loopback(host) and not (methods or trusted_proxy or insecure),
+                is_local=is_loopback(host) and not insecure and (not auth or "proxy" in auth),
+                host_names=host_name or (),
                 trusted_proxies=trusted_proxy or (),
                 limits=usage_limits(limit or (), is_open=not auth and is_loopback(host)),
                 access_log=log_access,

@@ -75,8 +75,8 @@ class CrossSite(Forbidden):
     hint = "Ask the hub from a program, or from a page that it serves itself."
     cases: ClassVar = {
         "foreign-host": Case(
-            "this hub listens on loopback, and {host!r} is not its name",
-            "Ask it as localhost or by its address. Behind a proxy serve it with --trusted-proxy, else with --auth.",
+            "{host!r} is not a name of this hub",
+            "Ask it by its address, or serve it with --host-name and this name.",
         ),
     }
 

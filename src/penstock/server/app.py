@@ -54,7 +54,8 @@ class HubApp:
         default_access: access to event types and subscriptions without `authorization`: all callers (`open`), or the
             owner and administrators (`closed`).
         is_local: answer only requests for this machine's own names: addresses, `localhost`. This keeps web pages from
-            reaching a hub without authentication through a browser on this machine (DNS rebinding).
+            reaching, through a browser on this machine, a hub that believes whoever connects (DNS rebinding).
+        host_names: answer under these names, such as `hub.example`, and under this machine's own alone.
         trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Their header
             `X-Forwarded-For` determines the addresses of clients; `X-Forwarded-Prefix`, `Forwarded` and
             `X-Forwarded-Host`/`-Proto` determine links.
@@ -78,6 +79,7 @@ class HubApp:
         administrators: Iterable[str] = (),
         default_access: DefaultAccess = "open",
         is_local: bool = False,
+        host_names: Iterable[str] = (),
         trusted_proxies: Iterable[str] = (),
         limits: UsageLimits = OPEN_LIMITS,
         access_log: LogAccess | None = log_access,
@@ -85,7 +87,8 @@ class HubApp:
         event_limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
         opens = database if callable(database) else lambda: _open(database, migrate, event_limits)
         policy = AccessPolicy(frozenset(map(Attribute.parse, administrators)), default_access)
-        self._is_local = is_local
+        names = frozenset(map(str.lower, host_names))
+        self._names = names if is_local or names else None
         self._proxies = TrustedProxies(trusted_proxies)
         self._limiter = Limiter(limits, self._proxies.__contains__)
         self._state = State(opens, Authentication(authentication) if authentication else None, policy, self._limiter)
@@ -108,7 +111,7 @@ class HubApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope), is_local=self._is_local)
+        scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope), names=self._names)
         scope[STATE] = self._state
         self._state.metrics.stalls.notice()
         access = AccessLine(scope, send, flow_id, closes=closes)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.server.http.requests import CREDENTIAL, FLOW_ID_CHARS_MAX, check_arrival
+from penstock.server.http.requests import CREDENTIAL, FLOW_ID_CHARS_MAX, ORIGIN, check_arrival
 from tests.failing import has_code
 
 
@@ -115,11 +115,26 @@ def test_pages_of_others_may_link_to_pages_for_people() -> None:
 
 @pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "hub.localhost", "10.1.2.3"])
 def test_local_hub_answers_under_names_of_the_machine(host: str) -> None:
-    assert check_arrival(a_scope(host=host), is_local=True).refusal is None
+    assert check_arrival(a_scope(host=host), names=()).refusal is None
 
 
 @pytest.mark.parametrize("host", ["evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "hub"])
 def test_local_hub_answers_under_no_other_name(host: str) -> None:
     """Which a page of others can have lead here."""
-    assert has_code("foreign-host")(check_arrival(a_scope(host=host), is_local=True).refusal)
+    assert has_code("foreign-host")(check_arrival(a_scope(host=host), names=()).refusal)
     assert check_arrival(a_scope(host=host)).refusal is None
+
+
+@pytest.mark.parametrize(
+    ("host", "passes"), [("hub.example", True), ("HUB.example:8080", True), ("a.hub.example", False)]
+)
+def test_hub_with_names_answers_under_these_and_those_of_the_machine(host: str, passes: bool) -> None:
+    refusal = check_arrival(a_scope(host=host), names={"hub.example"}).refusal
+    assert (refusal is None) == passes
+    assert check_arrival(a_scope(host="localhost"), names={"hub.example"}).refusal is None
+
+
+def test_name_that_a_page_reports_as_that_of_a_proxy_does_not_count() -> None:
+    """A page that leads its own name here can set every header but Host."""
+    scope = a_scope(host="evil.example:8080") | {ORIGIN: "https://hub.example"}
+    assert has_code("foreign-host")(check_arrival(scope, names={"hub.example"}).refusal)

@@ -49,8 +49,7 @@ def is_own_name(host: bytes) -> bool:
     >>> is_own_name(b"evil.example:8080"), is_own_name(b"localhost.evil.example"), is_own_name(b"")
     (False, False, True)
     """
-    text = host.decode("latin-1").lower()
-    name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+    name = name_of(host)
     if not name or name == "localhost" or name.endswith(".localhost"):
         return True
     try:
@@ -58,3 +57,13 @@ def is_own_name(host: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def name_of(host: bytes) -> str:
+    """Return the name or the address in a header `Host`, in lower case and without the port.
+
+    >>> name_of(b"Hub.example:8080"), name_of(b"[::1]:80")
+    ('hub.example', '::1')
+    """
+    text = host.decode("latin-1").lower()
+    return text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]

@@ -7,7 +7,7 @@ under which path and origin, the client has reached the hub.
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from random import getrandbits
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from starlette.types import Scope
 
 from penstock.errors import BadParameter, CrossSite, MalformedEvent, PenstockError, RequestTooLarge, UnsupportedFormat
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
-from penstock.server.http.browsers import PAGES, find_foreign_page, is_own_name
+from penstock.server.http.browsers import PAGES, find_foreign_page, is_own_name, name_of
 from penstock.server.http.encoding import decode_body
 from penstock.server.http.streaming import RunInThread
 from penstock.server.limits import USAGE, RequestUsage
@@ -48,11 +48,11 @@ class Arrival(NamedTuple):
     upgrade as another request."""
 
 
-def check_arrival(scope: Scope, *, is_local: bool = False) -> Arrival:
+def check_arrival(scope: Scope, *, names: Collection[str] | None = None) -> Arrival:
     """Check a request by the rules that hold on every route.
 
     Those of paths and encodings are Nakadi's. A request that a browser has sent for a page of another origin is
-    refused: see `browsers`. A hub that *is_local* is asked under names of this machine alone.
+    refused: see `browsers`. With *names*, in lower case, the hub answers under these and those of this machine alone.
     """
     flow_id = encoding = origin = site = None
     host = b""
@@ -78,18 +78,18 @@ def check_arrival(scope: Scope, *, is_local: bool = False) -> Arrival:
     if len(path) > 1 and path[-1] == "/" and len(path) > len(scope.get("root_path", "")) + 1:
         scope = {**scope, "path": path[:-1]}
     refusal = _find_refusal(scope["method"], path, encoding)
-    if refusal is None and (is_local or origin is not None or site is not None):
-        refusal = _find_browser_refusal(scope, host, origin, site, is_local=is_local)
+    if refusal is None and (names is not None or origin is not None or site is not None):
+        refusal = _find_browser_refusal(scope, host, origin, site, names)
     return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
 
 
 def _find_browser_refusal(
-    scope: Scope, host: bytes, origin: bytes | None, site: bytes | None, *, is_local: bool
+    scope: Scope, host: bytes, origin: bytes | None, site: bytes | None, names: Collection[str] | None
 ) -> PenstockError | None:
     own_origin = scope.get(ORIGIN)
     is_page = scope["method"] in ("GET", "HEAD") and route_path(scope) in PAGES
     refusal = find_foreign_page(host=host, own_origin=own_origin, origin=origin, site=site, is_page=is_page)
-    if is_local and refusal is None and own_origin is None and not is_own_name(host):
+    if names is not None and refusal is None and not is_own_name(host) and name_of(host) not in names:
         return CrossSite.of("foreign-host", host=make_printable(host.decode("latin-1"))[:200])
     return refusal
 
