@@ -83,13 +83,14 @@ def _show_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         module, show = "penstock.client.credentials", warnings.showwarning
 
-        def show_line(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+        def show_line(*given: Any, **options: Any) -> None:
+            warning, category, *_ = given
             if category.__module__ != module:
-                show(message, category, *place, **options)
+                show(*given, **options)
                 return
             from penstock.cli.output import tell
 
-            tell(f"penstock: warning: {message}", style="yellow")
+            tell(f"penstock: warning: {warning}", style="yellow")
 
         warnings.filterwarnings("default", module=re.escape(module))
         warnings.showwarning = show_line
