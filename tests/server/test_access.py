@@ -28,6 +28,7 @@ from penstock.server.authentication.authentication import (
     FailureLimiter,
 )
 from penstock.storage import open_store
+from penstock.storage.groups import Position
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import problem_of, until
@@ -473,6 +474,35 @@ def test_consumer_group_without_an_owner_is_adopted_by_its_first_user(secured: S
     with secured.http("one") as one, secured.http("two", 1) as two:
         assert two.post(f"/groups/{group}/positions", json=committing(name)).status_code == 200
         problem_of(one.post(f"/groups/{group}/positions", json=committing(name)), 403, "not-owner")
+
+
+def test_consumer_group_without_an_owner_is_moved_and_deleted_by_administrators_alone(
+    secured: Secured, root: httpx2.Client
+) -> None:
+    name = create(root, readers=a_list("one"), writers=a_list("writer", "root"), admins=a_list("boss"))
+    group = f"/groups/old-{name}"
+    with secured.direct.store.write() as tx:
+        tx.groups.lock(f"old-{name}", kind="processor", at=1)
+        tx.groups.put(f"old-{name}", [Position(name, "", 0, tx.registry.get(name).epoch, 1)], 1)
+    reset = {"items": [{"event_type": name, "to": "begin"}]}
+    with secured.http("one") as one, secured.http("writer") as writer, secured.http("boss") as boss:
+        problem_of(one.patch(f"{group}/positions", json=reset), 403, "not-owner")
+        for each in (one, writer):
+            problem_of(each.delete(group), 403, "not-owner")
+        assert boss.patch(f"{group}/positions", json=reset).status_code == 200
+        assert boss.delete(group).status_code == 204
+
+
+def test_list_of_parked_keys_shows_no_key_to_those_who_may_not_read_it(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, readers=a_list("consumer"))
+    given = {"owning_application": name, "event_types": [name]}
+    with secured.http("consumer") as consumer, secured.http("stranger", 1) as stranger:
+        made = consumer.post("/subscriptions", json=given).json()["id"]
+        with secured.direct.store.write() as tx:
+            tx.subscriptions.park(made, (name, 0), "secret", 0, attempts=2, at=1)
+        path = f"/subscriptions/{made}/parked"
+        assert [each["key"] for each in consumer.get(path).json()["items"]] == ["secret"]
+        assert [each["key"] for each in stranger.get(path).json()["items"]] == [None]
 
 
 def test_cursor_sets_of_two_callers_are_apart(secured: Secured, root: httpx2.Client) -> None:

@@ -138,6 +138,15 @@ class Claim(NamedTuple):
         """
         return self.overrides or owner in (None, self.owner)
 
+    def controls(self, owner: str | None) -> bool:
+        """Return whether the caller may move or delete a group of *owner*; one of no owner is for administrators.
+
+        >>> claim = Claim(Caller("user", "jane"))
+        >>> claim.controls("user:jane"), claim.controls(None), claim._replace(overrides=True).controls(None)
+        (True, False, True)
+        """
+        return self.overrides or owner == self.owner
+
 
 class Resource(NamedTuple):
     """The object of a permission: an event type, a subscription, a group, or the hub."""

@@ -45,14 +45,14 @@ class TooManyRequests(Unavailable):
 
 
 class AccessDenied(Forbidden):
-    """The caller is authenticated, and may not do this: no list allows it, or the group belongs to another caller."""
+    """The caller is authenticated, and may not do this: no list allows it, or the group is not its own."""
 
     code = "access-denied"
     message = "Access on {operation} {resource} denied"
     hint = "Ask an administrator of the resource, or of the hub, to put you on its list: see `authorization`."
     cases: ClassVar = {
         "not-owner": Case(
-            "{kind} {name!r} belongs to another caller",
+            "{kind} {name!r} does not belong to this caller",
             "Use a name of your own. Administrators of its event types may move and delete it.",
         ),
     }

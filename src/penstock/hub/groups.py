@@ -492,7 +492,7 @@ class Groups:
 
         Raises:
             GroupNotFound: there is no such group.
-            AccessDenied: the group belongs to another caller than *by*.
+            AccessDenied: the group belongs to another caller than *by*, or to nobody.
             GroupKindDiffers: the group is a subscription, whose streams have to end first.
             UnusablePosition: a position cannot be reset there.
         """
@@ -503,7 +503,7 @@ class Groups:
             held = tx.groups.lock(group)
             if held is None:
                 raise GroupNotFound(group=group)
-            _check_owner(group, held, by)
+            _check_control(group, held, by)
             kind = held.kind
             if kind == SUBSCRIPTION:
                 reason = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
@@ -531,7 +531,7 @@ class Groups:
 
         Raises:
             GroupNotFound: there is no such group.
-            AccessDenied: the group belongs to another caller than *by*.
+            AccessDenied: the group belongs to another caller than *by*, or to nobody.
             GroupKindDiffers: the group is a subscription, which is deleted as such.
         """
         self.find(name)
@@ -539,7 +539,7 @@ class Groups:
             held = tx.groups.lock(name)
             if held is None:
                 raise GroupNotFound(group=name)
-            _check_owner(name, held, by)
+            _check_control(name, held, by)
             if held.kind == SUBSCRIPTION:
                 raise GroupKindDiffers(group=name, kind=held.kind, reason=f"DELETE /subscriptions/{name} deletes it")
             standings = tx.groups.list_standings([name])
@@ -559,6 +559,16 @@ def _check_owner(name: str, group: GroupOwnership | None, by: Claim | None) -> N
         AccessDenied: it does.
     """
     if not _is_own(group, by):
+        raise AccessDenied.of("not-owner", kind="consumer group", name=name)
+
+
+def _check_control(name: str, group: GroupOwnership, by: Claim | None) -> None:
+    """Return if *by* may move and delete the group.
+
+    Raises:
+        AccessDenied: the group belongs to another caller, or to nobody, and *by* is no administrator.
+    """
+    if by is not None and not by.controls(group.owner):
         raise AccessDenied.of("not-owner", kind="consumer group", name=name)
 
 

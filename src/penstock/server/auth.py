@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission, Resource, Sender, find_wrong_members
 from penstock.core.fields import Violation, raise_violations
-from penstock.errors import AccessDenied, Conflict, Invalid, Unauthenticated
+from penstock.errors import AccessDenied, Blocked, Conflict, Invalid, Unauthenticated
 from penstock.server.authentication.authentication import CALLER, address_of
 from penstock.server.http.requests import CHECK_AGAIN
 from penstock.server.limits import CURRENT_USAGE, USAGE, RequestUsage
@@ -294,6 +294,6 @@ def sees(request: Request, resource: Resource, permission: Permission = "view") 
     state = state_of(request)
     try:
         state.hub.admin.permissions.check(request.scope.get(CALLER, UNAUTHENTICATED), permission, resource)
-    except AccessDenied:
+    except (AccessDenied, Blocked):
         return False
     return True

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from penstock.core.times import format_time
 from penstock.errors import BadParameter, ParkedNotFound
-from penstock.server.auth import authorize_now, event_type_named, sender_of
+from penstock.server.auth import authorize_now, event_type_named, know, sees, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
@@ -25,11 +25,19 @@ _WHY: Final = 'say in the body why these events are not wanted, such as {"reason
 async def list_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked: list the parked keys."""
     state, subscription_id = state_of(request), subscription_of(request)
-    return await state.run(
-        lambda: json_response(
-            {"items": list(map(_parked_object, state.hub.subscriptions.parked_keys.list(subscription_id)))}
-        )
-    )
+
+    def list_all() -> Response:
+        found = state.hub.subscriptions.parked_keys.list(subscription_id)
+        know(request, [event_type_named(each.place[0]) for each in found])
+        shown = [each if _reads(request, each) else each._replace(key=None) for each in found]
+        return json_response({"items": list(map(_parked_object, shown))})
+
+    return await state.run(list_all)
+
+
+def _reads(request: Request, parked: StoredParkedKey) -> bool:
+    """Return whether the sender may read the events of a parked key: the key is part of them."""
+    return sees(request, event_type_named(parked.place[0]), "read")
 
 
 async def show_parked(request: Request) -> Response:
