@@ -19,11 +19,15 @@ _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
 
 
 def find_operator() -> Sender:
-    """Return who runs a command, for the audit log: the user of the system."""
+    """Return who runs a command, for the audit log: the user of the system, whatever the environment says."""
     try:
+        import pwd
+
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # A container's user may have no name.
+        name = str(os.getuid())
+    except ImportError:  # Not POSIX.
         name = getpass.getuser()
-    except (OSError, KeyError, ImportError):  # A container's user may have no name.
-        name = str(os.getuid()) if hasattr(os, "getuid") else "unknown"
     return Sender(Caller("user", name), "")
 
 
