@@ -166,6 +166,38 @@ def test_reader_at_another_hub_is_ended_once_it_may_not_read(secured: Secured, r
         assert other.get(f"/feeds/{name}?n=1&cursor0=_first").status_code == expected
 
 
+BACKLOG = [b'{"data":{"text":"%s"}}' % (b"x" * 900_000)] * 12
+"""More than the buffers of a connection hold."""
+
+
+def test_reader_that_takes_nothing_is_ended_once_it_may_not_read(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, readers=a_list("reader"))
+    for each in BACKLOG:
+        assert root.post(f"/feeds/{name}", content=each).status_code == 200
+    token, hub = secured.create_token("reader"), secured.hubs[1]
+    with secured.http("reader", 1, token.secret) as http, ExitStack() as stack:
+        given = {"owning_application": "shop", "event_types": [name], "read_from": "begin"}
+        subscription = http.post("/subscriptions", json=given).json()["id"]
+        heads = (
+            f"/feeds/{name}?n=1&cursor0=_first HTTP/1.1",
+            f"/feeds/{name}?n=1&cursor0=_first HTTP/1.1\r\nAccept: application/vnd.apache.arrow.stream",
+            f'/event-types/{name}/events HTTP/1.1\r\nX-Nakadi-Cursors: [{{"partition":"0","offset":"BEGIN"}}]',
+            f"/subscriptions/{subscription}/events HTTP/1.1",
+        )
+        for head in heads:
+            slow = stack.enter_context(socket.socket())
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.settimeout(300)
+            slow.connect(("127.0.0.1", hub.port))
+            slow.sendall(f"GET {head}\r\nHost: localhost\r\nAuthorization: Bearer {token.secret}\r\n\r\n".encode())
+            assert slow.recv(15) == b"HTTP/1.1 200 OK"
+        revoke_token(secured, token, root, name)
+
+        reason = f'"reason":"token revoked","token":"{token.token.id}"'
+        until(lambda: secured.logs[1].read_text(encoding="utf-8").count(reason) == len(heads))
+        assert '"event":"defect"' not in secured.logs[1].read_text(encoding="utf-8")
+
+
 LINE = b'{"data":{"id":2}}'
 SLOW = {
     "plain": ("/feeds/{name}", LINE),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.core.log.batching import FeedStreamRules
-from penstock.errors import Blocked, PenstockError
+from penstock.errors import Blocked, PenstockError, Unauthenticated
 from penstock.hub.hub import Hub
 from penstock.hub.log.watch import Waiter
 from penstock.server.http.streaming import Result
@@ -136,6 +136,25 @@ async def test_client_that_takes_nothing_is_left_a_while_after_the_end(
     await client.stream(timeout=0.01, flush_timeout=0.01)
     assert (client.body, client.has_all, client.served) == (b"", False, 0)
     assert hub.log.watch.waiting == 0
+
+
+async def test_client_that_takes_nothing_is_left_once_it_may_not_read(hub: Hub, client: Client) -> None:
+    publish(hub, 1)
+
+    def refuse() -> None:
+        raise Unauthenticated
+
+    async def stuck(message: Message) -> None:
+        if message.get("body"):
+            client.allowed = refuse
+            await asyncio.Event().wait()
+        await client.take(message)
+
+    client.takes = stuck
+    async with asyncio.timeout(120):
+        await client.stream(flush_timeout=0.01)
+    assert (client.body, client.has_all) == (b"", False)
+    assert [error.code for error in client.ended] == ["unauthenticated"]
 
 
 async def test_client_that_leaves_while_waiting_leaves_no_waiter(hub: Hub, client: Client) -> None:

@@ -33,6 +33,7 @@ from penstock.server.http.streaming import (
     PieceBuilder,
     RunInThread,
     await_unless_disconnected,
+    await_while_wanted,
     listen_for_disconnect,
     send_ahead,
     wait_for_events,
@@ -316,9 +317,21 @@ class FeedStreamResponse:
         pieces = self._pieces
 
         async def send_one(piece: Piece) -> bool:
-            return not piece.body or await await_unless_disconnected(
-                disconnect, send(_body(piece.body, more=True)), pieces.send_timeout
-            )
+            until = time.monotonic() + pieces.send_timeout
+
+            async def is_wanted() -> bool:
+                try:
+                    self._reader.check_permission()
+                except PenstockError as error:
+                    self._reader.record_error(error)
+                    return False
+                return time.monotonic() < until
+
+            async def sending() -> bool:
+                await send(_body(piece.body, more=True))
+                return True
+
+            return not piece.body or await await_while_wanted(disconnect, sending(), is_wanted)
 
         return await send_ahead(piece, pieces.next, self._run, send_one, self._reader.count_served)
 

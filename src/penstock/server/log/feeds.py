@@ -26,14 +26,17 @@ from penstock.core.events.event import derive_headers
 from penstock.core.log.cursor import add_partition_count, partition_count_error
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
+    AccessDenied,
     BadCursor,
     BadParameter,
     BadPartitionCount,
+    Blocked,
     CursorExpired,
     PartitionNotFound,
     PenstockError,
     StaleSplit,
     StaleToken,
+    Unauthenticated,
     UnsupportedFormat,
 )
 from penstock.hub.activity import Activity
@@ -46,7 +49,7 @@ from penstock.server.http.responses import json_response
 from penstock.server.http.streaming import (
     Disconnect,
     Piece,
-    await_unless_disconnected,
+    await_while_wanted,
     listen_for_disconnect,
     send_ahead,
     wait_for_events,
@@ -322,9 +325,11 @@ class PageResponse:
                 first,
                 partial(self._read_next, pieces),
                 self._state.run,
-                lambda piece: await_unless_disconnected(disconnect, _send_piece(piece, send)),
+                lambda piece: await_while_wanted(disconnect, _send_piece(piece, send), self._is_wanted),
                 partial(self._count, pieces.reading.feed.name),
             )
+        except (AccessDenied, Blocked, Unauthenticated) as error:
+            self._access.refuse(error)  # The connection ends: too late for another answer.
         finally:
             activity = self._state.activity
             if activity is not None and activity.is_on and self._access.events:
@@ -349,6 +354,10 @@ class PageResponse:
     def _read_next(self, pieces: "PagePieces") -> Piece:
         self._authorize()  # A client that reads slowly may have lost its right meanwhile.
         return pieces.next()
+
+    async def _is_wanted(self) -> bool:
+        self._authorize()  # A client that takes nothing would otherwise keep its answer for as long as it likes.
+        return True
 
     def _count(self, event_type: str, events: int) -> None:
         self._state.metrics.served.add(event_type, events)
@@ -420,11 +429,12 @@ def _join(parts: Sequence[bytes]) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _send_piece(piece: Piece, send: Send) -> None:
+async def _send_piece(piece: Piece, send: Send) -> bool:
     await send(_body(piece.body, more=piece.more))
     large = memoryview(piece.large)
     for at in range(0, len(large), SLICE_BYTES):
         await send(_body(bytes(large[at : at + SLICE_BYTES]), more=piece.more))
+    return True
 
 
 def _body(body: bytes, *, more: bool) -> dict[str, Any]:

@@ -184,9 +184,11 @@ class SubscriptionResponse:
                 continue
             except PenstockError as error:
                 self._access.refuse(error)
-                sent = await self._send(
-                    self._builder.begin(self._write_lines(iter([stream.end(str(error))]))), send, disconnect
-                )
+                last = self._builder.begin(self._write_lines(iter([stream.end(str(error))])))
+                try:
+                    sent = await self._send(last, send, disconnect)
+                except PenstockError:  # The consumer takes nothing, and may not read.
+                    return False
             if sent is None:
                 return False
             if stream.is_over:
