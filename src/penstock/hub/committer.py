@@ -132,6 +132,8 @@ def _require_prepared(request: PublishRequest) -> Prepared | None:
 GROUP_EVENTS_MAX: Final = 20_000
 MOVE_TIMEOUT: Final = 5.0
 STALE_MAX: Final = 10
+TIMED_EVENTS: Final = 100
+"""A request of so many events is told how long it has kept the committer from the work for others."""
 VOLUMES_MAX: Final = 500
 """So many event types are counted by themselves."""
 OTHERS: Final = "(others)"
@@ -266,6 +268,7 @@ class Committer:
         ]  # A request that has failed is not stored later.
         if not group:
             return
+        started = time.perf_counter()
         try:
             results = self._append_retrying(group)
         except _FullError as full:  # Other event types do not wait for this outbox.
@@ -284,6 +287,7 @@ class Committer:
             for request in group:
                 self._commit([request])
         else:
+            _tell_seconds(results, time.perf_counter() - started)
             for request, result in results:
                 request.resolve(result)
 
@@ -428,6 +432,16 @@ def _plan_append(names: Sequence[str], group: Sequence[PublishRequest]) -> Appen
     if len(prepared) < len(group):
         return None
     return AppendPlan(names, sorted({partition_id for each in prepared for partition_id in each.partition_ids}))
+
+
+def _tell_seconds(results: list[tuple[PublishRequest, RequestResult]], seconds: float) -> None:
+    """Set in the results of requests with many events which part they had in the *seconds* of their transaction."""
+    total = sum(len(request.handed.events) for request, _ in results)
+    if total < TIMED_EVENTS:
+        return
+    for index, (request, result) in enumerate(results):
+        if isinstance(result, AppendResult) and result.events >= TIMED_EVENTS:
+            results[index] = request, result._replace(seconds=seconds * result.events / total)
 
 
 def _fail(group: Iterable[PublishRequest], error: BaseException) -> None:

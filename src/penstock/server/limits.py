@@ -4,8 +4,8 @@ A caller that has used up a limit is refused with 429; if the hub has used up on
 Both answers say when to repeat the request. Answers and bodies under way are slowed down instead.
 
 While several callers are busy, each has a few small requests and one with a large body in work at a time; its others
-wait for their turn. Worker threads use at most `WORK_SHARE` of a processor for each caller. So neither a caller with a
-thousand connections nor one with large batches or pages keeps others from their share.
+wait for their turn. Worker threads and the committer work for each caller at most `WORK_SHARE` of the time. So neither
+a caller with a thousand connections nor one with large batches or pages keeps others from their share.
 """
 
 import asyncio
@@ -36,11 +36,9 @@ LARGE_BYTES: Final = 64 << 10
 SHARED_SECONDS: Final = 0.25
 """A caller is busy while it has requests in work, or waiting for their turn, and so long after the last one came."""
 WORK_SHARE: Final = 0.4
-"""Processor time per second that worker threads use for one caller, while several callers are busy."""
+"""Seconds per second that worker threads and the committer use for one caller, while several callers are busy."""
 WORK_BURST_SECONDS: Final = 0.05
 """A caller that has paused may use at once what its share allows in this time."""
-STORING: Final = 2
-"""Work on a large body, in multiples of the time to read it: storing its events takes about as long again."""
 SEND_SECONDS: Final = 1e-9
 """Processor time to send one byte."""
 CALLERS_MAX: Final = 10_000
@@ -205,7 +203,7 @@ class Usage:
         self.timer: asyncio.TimerHandle | None = None
         """Begins those that wait, if no other request of the caller is in work."""
         self.work = TokenBucket(WORK_SHARE, WORK_BURST_SECONDS)
-        """Processor time that was used while several callers were busy, in seconds."""
+        """Time that worker threads and the committer have used while several callers were busy, in seconds."""
         self.requests = TokenBucket(quota.requests)
         self.bytes_in = TokenBucket(quota.bytes_in)
         self.bytes_out = TokenBucket(quota.bytes_out)
@@ -402,7 +400,7 @@ class Limiter:
         self._begin_waiting(caller)
 
     def note_work(self, caller: Usage, seconds: float) -> None:
-        """Count processor time of *caller*, if several callers are busy."""
+        """Count time that was used for *caller*, if several callers are busy."""
         now = self.monotonic()
         if self.is_shared(caller, now):
             caller.work.take(seconds, now)
@@ -515,13 +513,18 @@ class RequestUsage:
             self._limiter.end_turn(self.caller, turns)
 
     @property
+    def is_large(self) -> bool:
+        """Whether it has a large body, and its turn."""
+        return self._turns is self.caller.large
+
+    @property
     def is_measured(self) -> bool:
         """Whether the time that is used for the request counts: several callers are busy."""
         return self._limiter.is_shared(self.caller, self._limiter.monotonic())
 
     def note_work(self, seconds: float) -> None:
-        """Count processor time that a worker thread has used for the request."""
-        self._limiter.note_work(self.caller, seconds * (STORING if self._turns is self.caller.large else 1))
+        """Count time that a worker thread, or the committer, has used for the request."""
+        self._limiter.note_work(self.caller, seconds)
 
     def open_stream(self) -> None:
         """Count the request as a stream until it ends; once, though it be called again.

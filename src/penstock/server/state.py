@@ -25,6 +25,7 @@ from penstock.hub.activity import Activity
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.hub import Hub
 from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
+from penstock.hub.log.publish import AppendResult
 from penstock.hub.log.read import UnsettledError
 from penstock.server.authentication.authentication import Authentication
 from penstock.server.http.streaming import Disconnect, await_unless_disconnected
@@ -191,7 +192,11 @@ class State:
         loop = asyncio.get_running_loop()
         if self._results is None or self._results.loop is not loop:  # An application may be served again, by another.
             self._results = Results(loop)
-        return self._results.wait(future)
+        found = self._results.wait(future)
+        usage = CURRENT_USAGE.get()
+        if usage is not None and usage.is_large:
+            found.add_done_callback(partial(_note_commit, usage))
+        return found
 
     async def read_settled(self, read: Callable[[bool], Result], disconnect: Disconnect | None = None) -> Result:
         """Run *read* in a worker thread; if it raises UnsettledError, run it again once these rows are in the log.
@@ -320,6 +325,15 @@ def _measure(function: Callable[[], Result], loop: asyncio.AbstractEventLoop, us
     finally:
         with suppress(RuntimeError):  # The loop has been closed.
             loop.call_soon_threadsafe(usage.note_work, time.thread_time() - started)
+
+
+def _note_commit(usage: RequestUsage, done: "asyncio.Future[Any]") -> None:
+    """Note in *usage* for how long the committer was busy with the events of the request."""
+    if done.cancelled() or done.exception() is not None:
+        return
+    result = done.result()
+    if isinstance(result, AppendResult) and result.seconds:
+        usage.note_work(result.seconds)
 
 
 def event_type_of(request: Request) -> str:

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.core.access import Caller
+from penstock.hub.log.publish import AppendResult
+from penstock.server.limits import CURRENT_USAGE, LARGE_BYTES, Limiter, UsageLimits
 from penstock.server.state import State
+from tests.unit.hub.feeds import a_feed
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +37,22 @@ async def test_results_and_errors_of_a_thread_are_delivered_to_their_waiters() -
     thread.join()
     assert [each.args[0] if isinstance(each, ValueError) else each for each in found] == [*range(100)]
     assert [isinstance(each, ValueError) for each in found] == [number % 10 == 0 for number in range(100)]
+
+
+async def test_time_that_the_committer_has_used_counts_as_work_of_a_large_request() -> None:
+    limiter = Limiter(UsageLimits())
+    other, large = limiter.begin(Caller("service", "other")), limiter.begin(Caller("service", "large"))
+    for usage, size in ((other, 0), (large, LARGE_BYTES)):
+        assert usage.take_turn(size) is None
+    CURRENT_USAGE.set(large)
+    committed = Future[AppendResult]()
+    waiting = a_state().wait(committed)
+
+    committed.set_result(AppendResult(a_feed(), events=20_000, next_offsets={}, seconds=100.0))
+    await waiting
+
+    assert large.caller.work.seconds_left(limiter.monotonic()) > 100.0
+    assert other.caller.work.seconds_left(limiter.monotonic()) <= 0
 
 
 async def test_waiter_that_is_cancelled_cancels_what_it_waits_for_and_no_other() -> None:

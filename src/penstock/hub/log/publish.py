@@ -360,6 +360,8 @@ class AppendResult(NamedTuple):
     """The result of a numbered batch; None for other requests."""
     partitions: Sequence[int] = ()
     """The partition number of each event."""
+    seconds: float = 0.0
+    """The time that the transaction took, in the proportion of its events; 0 for a request of few events."""
 
     def split(self, counts: Sequence[int]) -> "list[AppendResult]":
         """Return the results of the publishes that were joined to this one, in their order: of *counts* events each."""

@@ -21,6 +21,7 @@ from penstock.storage import Store
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.failing import has_code
+from tests.unit.hub import committing
 from tests.unit.hub.committing import Log, read_next_offsets
 from tests.unit.hub.feeds import NAME, create_feed, find_feed, prepare_events, raise_epochs, recreate_feed
 from tests.unit.hub.forwarding import Gate
@@ -36,6 +37,21 @@ def test_queued_requests_share_transactions_in_their_order_and_none_is_divided(l
     assert (log.letters(), log.writes) == ("abcdefghijklmnopq", 3)
     [partition_id] = log.feed.partition_ids
     assert log.appended == [{}, {partition_id: 7}, {partition_id: 16}, {partition_id: 17}]
+
+
+def test_time_of_a_transaction_is_shared_by_the_requests_with_many_events(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committing, "GROUP_EVENTS_MAX", 1_000)
+    log, started = Log(store), time.monotonic()
+
+    answers = log.queue(*(a_publish(log.feed, "a" * count) for count in (1, 100, 400)))
+
+    few, many, more = (published.seconds for each in answers if (published := each.result(300)))
+    assert log.writes == 1
+    assert (few, more) == (0, pytest.approx(4 * many))
+    assert 0 < more < time.monotonic() - started
+    log.committer.stop()
 
 
 def test_request_of_several_partitions_is_answered_with_the_next_offset_of_each(log: Log, store: Store) -> None:
