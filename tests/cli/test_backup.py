@@ -174,6 +174,17 @@ def test_restored_asks_first_and_names_the_database_and_what_it_does(penstock: C
     assert without_asking.err == ""
 
 
+def test_restored_reminds_of_tokens_that_hold_again(penstock: Command) -> None:
+    at = ("--database", "sqlite:///shop.db")
+    penstock("migrate", *at)
+    before = penstock("restored", "--yes", *at)
+    penstock("token", "create", "billing", "--to", "billing.token", *at)
+    after = penstock("restored", "--yes", *at)
+
+    assert before.err == ""
+    assert "penstock token list" in after.err
+
+
 def test_doctor_says_that_a_backup_is_not_announced(penstock: Command, shop: Path) -> None:
     penstock("backup", "copy.db", "--database", "sqlite:///shop.db")
 

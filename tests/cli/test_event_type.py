@@ -47,6 +47,14 @@ def test_create_reads_a_file_or_stdin_and_options_override_it(at_hub: Command) -
     assert (from_pipe["name"], from_pipe["category"]) == ("from.pipe", "data")
 
 
+def test_create_reports_a_member_that_was_probably_meant_otherwise(at_hub: Command) -> None:
+    lists = {"readers": [{"data_type": "service", "value": "billing"}]}
+    created = at_hub("event-type", "create", "misspelled", "--file", "-", stdin=json.dumps({"authorisation": lists}))
+
+    assert created.status == 0
+    assert "misspelled: authorisation is a member that means nothing to a hub; is it authorization?" in created.err
+
+
 def test_event_size_limit_is_shown_and_enforced_and_member_without_effect_is_reported(at_hub: Command) -> None:
     definition = json.dumps({"options": {"retention_time": 86_400_000}})
     created = at_hub("event-type", "create", "short", "--max-event-bytes", 65_536, "--file", "-", stdin=definition)

@@ -174,6 +174,19 @@ def test_member_that_is_unknown_or_without_effect_is_a_warning(penstock: Command
     assert results == [("no-effect", "warning"), ("unknown-member", "warning"), ("unknown-member", "warning")]
 
 
+def test_member_of_authorization_that_stands_for_no_caller_is_a_warning(penstock: Command) -> None:
+    everybody = "[{data_type: '*', value: '*'}]"
+    lists = f"authorization:\n  admins: {everybody}\n  readers: {everybody}\n  writers:\n"
+    member = "  - {data_type: service, value: 'service:shop'}\n"
+
+    done, wrong = check(penstock, f"{GOOD}{lists}{member}"), check(penstock, f"{GOOD}authorization: 7\n")
+
+    assert done.status == 0
+    assert row_of(done, "authorization.writers[0].value").split()[:2] == ["a.yaml:16", "WARNING"]
+    assert "'shop'" in done.out
+    assert (wrong.status, "Traceback" in wrong.err) == (1, False)
+
+
 def test_control_characters_of_a_file_are_not_printed(penstock: Command) -> None:
     done = check(penstock, GOOD.replace("sales.order-placed", '"sales\\e[31m"') + '    "phone\\a": {type: string}\n')
 

@@ -223,6 +223,11 @@ def test_serve_tells_why_it_cannot_begin(penstock: Command, tmp_path: Path) -> N
         ((*JWT, "--jwt-keys", "http://login.example/keys"), 2, "must be https://"),
         (("--tls-cert", certificate, "--tls-key", "away.key"), 1, "the key away.key cannot be read"),
         (("--tls-cert", key, "--tls-key", key), 1, "no certificate in PEM"),
+        (
+            ("--auth", "proxy", "--trusted-proxy", "127.0.0.1", "--proxy-header", "X User"),
+            2,
+            "'X User' is no name of a header",
+        ),
         (("--auth", "magic"), 2, "'magic' is not one of token, jwt, certificate, proxy"),
     ):
         result = penstock("serve", "--port", 0, *arguments)

@@ -252,5 +252,5 @@ def _make_proxy_method(options: AuthenticationOptions) -> "Method":
     assert options.proxy.header is not None
     try:
         return ProxyHeaderMethod(options.proxy.header, options.proxy.caller_type, options.proxy.trusted)
-    except UnicodeEncodeError:
-        raise typer.BadParameter(f"--proxy-header {options.proxy.header!r} is no name of a header") from None
+    except ValueError as error:
+        raise typer.BadParameter(f"--proxy-header: {error}; give one such as X-Forwarded-User") from None

@@ -12,7 +12,9 @@ def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, out
     """
     from penstock.cli.asking import confirm
     from penstock.cli.database import find_operator, opened
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import counted, print_json, say, tell
+    from penstock.hub.admin.tokens import Tokens
+    from penstock.hub.background import system_clock
     from penstock.hub.hub import Hub
 
     with opened(database) as store:
@@ -28,8 +30,13 @@ def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, out
                 does="goes on",
             )
         feeds = Hub(store).registry.raise_epochs(find_operator())
+        has_tokens = bool(Tokens(store, system_clock).list())
     if output == "json":
         print_json({"database": shown, "feeds": feeds})
     else:
         has = "has" if feeds == 1 else "have"
         say(f"{shown}: {counted(feeds, 'feed')} {has} a new epoch; consumers begin again where they choose to.")
+    if has_tokens and output == "text":
+        tell("Tokens and rights that were taken away after the backup hold again. With the same --database, look at")
+        tell("  penstock token list")
+        tell("  penstock access list")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from penstock.cli.definition.definition import Definition
 from penstock.cli.definition.document import FileLine, Unreadable
 from penstock.cli.event_type.against import Against
+from penstock.core.access import LISTS, find_wrong_members
 from penstock.core.registry.definition import UnknownMember, unknown_members
 from penstock.core.registry.event_type import EventType, WithoutEffect, find_members_without_effect
 from penstock.errors import InvalidEventType, UnsupportedFormat
@@ -43,12 +44,17 @@ class CheckedDefinition:
 
     @property
     def without_effect(self) -> list[tuple[FileLine, WithoutEffect]]:
-        """Members of the definition that have no effect yet, with their lines."""
+        """Members of the definition that have no effect, with their lines.
+
+        Those of `authorization` that stand for no caller are among them. A hub that authenticates callers refuses
+        these, unless the event type has them already.
+        """
         if self.faults:
             return []
-        return [
-            (self.definition.field_at(each.field), each) for each in find_members_without_effect(self.definition.value)
-        ]
+        value = self.definition.value
+        lists = {name: value["authorization"].get(name) for name in LISTS} if value.get("authorization") else {}
+        nobody = [WithoutEffect(f"authorization.{field}", reason) for field, reason in find_wrong_members(lists)]
+        return [(self.definition.field_at(each.field), each) for each in (*find_members_without_effect(value), *nobody)]
 
     @property
     def refusals(self) -> tuple[str, ...]:

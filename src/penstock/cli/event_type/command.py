@@ -61,7 +61,9 @@ def create(
 
     What options say goes before what the file says.
     """
-    from penstock.cli.output import print_json, say
+    from penstock.cli.event_line import bare
+    from penstock.cli.output import print_json, say, tell
+    from penstock.core.registry.definition import unknown_members
 
     traits: Given = {
         "name": name,
@@ -78,6 +80,8 @@ def create(
     if not isinstance(name, str):
         raise typer.BadParameter("give the event type a NAME, or a --file that has one")
     _check_key_fields(definition)
+    for stranger in unknown_members(definition):
+        tell(bare(f"{name}: {stranger}"))
     with _client(url) as client:
         client.create_event_type(name, more=definition)
         made = client.event_type(name)

@@ -85,7 +85,7 @@ def _show(each: CheckedDefinition) -> None:
         for place, found in each.strangers
     ]
     rows += [
-        (place, "WARNING", "", f"`{found.field}` has no effect yet", f"{found.reason}.")
+        (place, "WARNING", "", f"`{found.field}` has no effect", f"{found.reason}.")
         for place, found in each.without_effect
     ]
     if rows:

@@ -1,7 +1,8 @@
 """A proxy that authenticates clients, and names them in a header."""
 
+import re
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 from starlette.types import Scope
 
@@ -10,6 +11,9 @@ from penstock.errors import Unauthenticated
 from penstock.hub.hub import Hub
 from penstock.server.authentication.authentication import address_of
 from penstock.server.http.requests import PEER, TrustedProxies
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token (RFC 9110, 5.6.2)."""
 
 
 class ProxyHeaderMethod:
@@ -21,7 +25,7 @@ class ProxyHeaderMethod:
         proxies: addresses and networks of the proxies. They have to replace the header of clients.
 
     Raises:
-        ValueError: no proxy is named, or one is no address and no network.
+        ValueError: no proxy is named, one is no address and no network, or *header* is no name of a header.
     """
 
     name = "proxy"
@@ -30,6 +34,8 @@ class ProxyHeaderMethod:
         addresses = list(proxies)
         if not addresses:
             raise ValueError("no proxy is trusted, so the header would always be ignored")
+        if not _HEADER_NAME.fullmatch(header):
+            raise ValueError(f"{header!r} is no name of a header")
         self._header = header.lower().encode("ascii")
         self._data_type = data_type
         self._proxies = TrustedProxies(addresses)
