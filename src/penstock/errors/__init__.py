@@ -51,7 +51,8 @@
     │   ├── UploadRefused
     │   ├── SubscriptionBusy
     │   ├── WrongTransaction
-    │   └── AlreadyUsed
+    │   ├── AlreadyUsed
+    │   └── TokenSuperseded
     ├── Unauthenticated      the credential is missing or not valid
     ├── Forbidden            the caller may not do it
     │   ├── AccessDenied

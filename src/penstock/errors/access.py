@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from penstock.errors.root import Case, Forbidden, NotFound, PenstockError, Unavailable
+from penstock.errors.root import Case, Conflict, Forbidden, NotFound, PenstockError, Unavailable
 
 
 class Unauthenticated(PenstockError):
@@ -94,3 +94,15 @@ class TokenNotFound(NotFound):
     hint = "`penstock token list` shows all of them."
 
     token: str
+
+
+class TokenSuperseded(Conflict):
+    """The caller has a newer token that is valid longer than one in place of this would be: this one was rotated."""
+
+    code = "token-superseded"
+    message = "token {token!r} has a newer one beside it, {newer!r}, which is valid longer than another in its place"
+    hint = "Rotate the newer one. Or make one more with `penstock token create`."
+
+    token: str
+    newer: str
+    """The id of the newer token."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from penstock.core.access import Caller, Sender
 from penstock.core.times import format_time
-from penstock.errors import TokenNotFound, Unauthenticated
+from penstock.errors import TokenNotFound, TokenSuperseded, Unauthenticated
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
 from penstock.storage.admin import StoredToken
@@ -75,10 +75,12 @@ class Tokens:
 
         Raises:
             TokenNotFound: there is no such token.
+            TokenSuperseded: it was rotated before, so that its life no longer tells how long another should live.
         """
         with self._store.write() as tx:
             old, now = _get(tx, id), self._clock()
             expires_at = None if old.expires_at is None else now + max(0, old.expires_at - old.created_at)
+            _check_newest(tx.access.list_tokens(), old, expires_at)
             created = _make_token(old.caller, now, expires_at)
             self._insert(tx, created, by)
         hand_over(created)
@@ -182,6 +184,16 @@ def _get(tx: Tx, id: str) -> StoredToken:
         if each.id == id:
             return each
     raise TokenNotFound(token=id)
+
+
+def _check_newest(tokens: Sequence[StoredToken], old: StoredToken, expires_at: int | None) -> None:
+    """Raise TokenSuperseded if the caller of *old* has a newer token that is valid after *expires_at*."""
+    if expires_at is None:
+        return
+    for each in tokens:
+        is_newer = each.caller == old.caller and each.created_at > old.created_at
+        if is_newer and (each.expires_at is None or each.expires_at > expires_at):
+            raise TokenSuperseded(token=old.id, newer=each.id)
 
 
 def _describe(token: StoredToken) -> Mapping[str, str | None]:

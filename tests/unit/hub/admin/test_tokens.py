@@ -5,7 +5,7 @@ import re
 import pytest
 
 from penstock.core.access import Caller
-from penstock.errors import TokenNotFound
+from penstock.errors import TokenNotFound, TokenSuperseded
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.admin.sweeping import TOKENS_KEPT_SECONDS
 from penstock.hub.admin.tokens import TOKEN_CHARS, USE_INTERVAL, Tokens
@@ -121,6 +121,31 @@ def test_rotation_prolongs_no_token(tokens: Tokens, clock: VirtualClock) -> None
     assert {each.id: each.expires_at for each in tokens.list()}[old.token.id] == clock() + 10 * ONE_SECOND
     with pytest.raises(TokenNotFound):
         tokens.rotate("unknown", overlap=0)
+
+
+@pytest.mark.parametrize("expires_in", [1000.0, None])
+def test_token_that_was_rotated_is_not_rotated_again_into_one_that_lives_shorter(
+    tokens: Tokens, clock: VirtualClock, expires_in: float | None
+) -> None:
+    old = tokens.create(BILLING, expires_in=expires_in).token
+    clock.advance(seconds=10)
+    new = tokens.rotate(old.id, overlap=60).token
+
+    for _ in range(2):
+        with pytest.raises(TokenSuperseded) as refused:
+            tokens.rotate(old.id, overlap=60)
+        assert refused.value.newer == new.id
+        clock.advance(seconds=61)  # The old one has expired.
+
+    assert [each.id for each in tokens.list()] == [old.id, new.id]
+
+
+def test_each_of_two_tokens_of_a_caller_can_be_rotated(tokens: Tokens, clock: VirtualClock) -> None:
+    first, second = tokens.create(BILLING, expires_in=1000).token, tokens.create(BILLING, expires_in=1000).token
+
+    for each in (second, first):
+        clock.advance(seconds=10)
+        assert tokens.rotate(each.id, overlap=60).token.expires_at == clock() + 1000 * ONE_SECOND
 
 
 def test_last_use_is_recorded_within_a_minute(hub: Hub, tokens: Tokens, clock: VirtualClock) -> None:
