@@ -274,6 +274,20 @@ def test_hub_that_takes_tokens_in_clear_text_warns_when_it_starts_and_so_do_its_
     assert "--tls-cert" in warning["advice"]
 
 
+def test_hub_that_asks_nobody_warns_of_tokens_in_its_database(penstock: Command) -> None:
+    at = ("--database", "sqlite:///shop.db")
+    penstock("migrate", *at)
+    penstock("token", "create", "billing", "--to", "billing.token", *at)
+
+    with penstock.start("serve", "--port", 0, *at) as serving:
+        announced(serving)
+        warning = json.loads(serving.stderr.readline()) if serving.stderr else {}
+
+    assert warning["level"] == "warning"
+    assert "no authentication, though the database has tokens" in warning["event"]
+    assert "--auth token" in warning["advice"]
+
+
 def test_command_warns_once_of_a_token_that_it_sends_in_clear_text(penstock: Command) -> None:
     """Nobody has that address (RFC 5737), and the proxy is not there."""
     for url, count in (("http://192.0.2.1:8080", 1), ("https://192.0.2.1:8080", 0), ("http://127.0.0.1:1", 0)):

@@ -251,8 +251,8 @@ def serve(
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1], "http" if tls is None else "https")
-        warnings = [*_find_warnings(host, options, None if tls is None else tls.find_fault())]
-        served = _Served(url, hub.store.url, created, warnings)
+        fault = None if tls is None else tls.find_fault()
+        served = _Served(url, hub.store.url, created, [*_find_warnings(host, options, fault, hub)])
         listening.serve(
             HubApp(
                 lambda: hub,
@@ -421,7 +421,7 @@ class _Warning(NamedTuple):
 
 
 def _find_warnings(
-    host: str, options: authentication.AuthenticationOptions, certificate_fault: str | None
+    host: str, options: authentication.AuthenticationOptions, certificate_fault: str | None, hub: "Hub | None" = None
 ) -> Iterator[_Warning]:
     from penstock.server.http.tls import CLIENTS_REFUSE
 
@@ -445,6 +445,20 @@ def _find_warnings(
     if certificate_fault is not None:
         advice = "Replace the files: a running hub loads them within seconds."
         yield _Warning(CLIENTS_REFUSE, advice, certificate_fault)
+    if not methods and hub is not None and _has_tokens(hub):
+        yield _Warning(
+            "no authentication, though the database has tokens: all who connect may do everything without one",
+            "Use --auth token, or PENSTOCK_AUTH, as other hubs of this database do.",
+        )
+
+
+def _has_tokens(hub: "Hub") -> bool:
+    from penstock.errors import DatabaseUnavailable
+
+    try:
+        return bool(hub.admin.tokens.list())
+    except DatabaseUnavailable:  # The hub waits for the database, and serves without the warning.
+        return False
 
 
 class _Served(NamedTuple):
