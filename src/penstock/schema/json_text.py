@@ -33,11 +33,15 @@ def java_double(value: float) -> str:
 
 BOM: Final = b"\xef\xbb\xbf"
 """The UTF-8 byte order mark, which some editors write at the start of a file."""
+CONTAINERS_MAX: Final = 100_000
+"""Objects and lists in one event: decoding is one call, during which nothing else in the process is done."""
 DEPTH_MAX: Final = 256
 """Upper bound of an event's nesting. Readers' JSON libraries have such limits too; no event in a feed may exceed
 them."""
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
+_NO_OPENING: Final = bytes(set(range(256)) - set(b"{["))
+_BLOCK: Final = 10_000
 _STEPS: Final = [1 if byte in b"{[" else -1 for byte in range(256)]
 
 
@@ -84,9 +88,22 @@ def explain_malformed(raw: bytes, error: Exception, ends: str = "it ends in the 
 def check_depth(raw: bytes, line: int) -> None:
     """Raise MalformedEvent if *raw*, which is JSON, has more than 256 levels."""
     brackets = _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS)
-    deepest = max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
+    deepest = level = 0
+    for at in range(0, len(brackets), _BLOCK):  # Other threads may go on between two blocks.
+        levels = list(accumulate(map(_STEPS.__getitem__, brackets[at : at + _BLOCK]), initial=level))
+        deepest, level = max(deepest, *levels), levels[-1]
     if deepest > DEPTH_MAX:
         reason = f"the JSON is nested too deeply: {deepest} levels, {DEPTH_MAX} are allowed"
+        raise MalformedEvent(line=line, reason=reason)
+
+
+def check_containers(raw: bytes, line: int) -> None:
+    """Raise MalformedEvent if *raw* has more than `CONTAINERS_MAX` objects and lists, before it is decoded."""
+    if raw.count(b"{") + raw.count(b"[") <= CONTAINERS_MAX:
+        return
+    count = len(_STRING.sub(b"", raw).translate(None, delete=_NO_OPENING))
+    if count > CONTAINERS_MAX:
+        reason = f"the event has {count} objects and lists within it, {CONTAINERS_MAX} are allowed"
         raise MalformedEvent(line=line, reason=reason)
 
 

@@ -33,7 +33,7 @@ from penstock.core.events.metadata import (
 from penstock.core.registry.definition import NAME_CHARS_MAX
 from penstock.core.times import format_time
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent
-from penstock.schema.json_text import DEPTH_MAX, decode
+from penstock.schema.json_text import CONTAINERS_MAX, DEPTH_MAX, decode
 from penstock.server.http.requests import FLOW_ID_CHARS_MAX
 from tests.exhaustive import examples
 from tests.failing import has_code
@@ -69,6 +69,15 @@ def test_repeated_key_is_found_wherever_it_stands(event: dict[str, Any], data: s
     raw = json.dumps(event | {"!": "HERE"}).replace('"HERE"', inner).encode()
     with pytest.raises(InvalidEvent, match="stands twice"):
         check_events([raw])
+
+
+def test_event_with_too_many_objects_and_lists_is_refused_before_it_is_decoded() -> None:
+    most = b'{"a":[' + b"{}," * (CONTAINERS_MAX - 2) + b'"' + b"{" * 1_000 + b'"]}'
+
+    assert len(check_events([most])[0]["a"]) == CONTAINERS_MAX - 1
+    reason = f"the event has {CONTAINERS_MAX + 1} objects and lists within it, {CONTAINERS_MAX} are allowed"
+    with pytest.raises(MalformedEvent, check=lambda error: (error.line, error.reason) == (2, reason)):
+        check_events([b"{}", most.replace(b"{}", b"[{}]", 1)])
 
 
 def test_repeated_key_among_very_many_is_found() -> None:

@@ -12,7 +12,9 @@ import msgspec
 from penstock.core.events.metadata import count_written_bytes
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent
 from penstock.schema.json_text import (
+    CONTAINERS_MAX,
     DEPTH_MAX,
+    check_containers,
     check_depth,
     decode,
     explain_malformed,
@@ -152,6 +154,10 @@ def _check_piece(events: list[bytes], lines: Sequence[int]) -> list[dict[str, An
     # An event that encodes to the bytes it was decoded from, spaces aside, has not lost a duplicate key on the way.
     # Most events do, and one comparison shows it for the whole piece. Events with other spellings (escapes, other
     # forms of numbers) need the slow check.
+    largest = max(map(len, events), default=0)
+    if largest > 2 * CONTAINERS_MAX:
+        for line, raw in zip(lines, events, strict=True):
+            check_containers(raw, line)
     joined = b"\n".join(events) + b"\n"
     try:
         decoded: list[Any] = _decode_lines(joined)
@@ -161,7 +167,7 @@ def _check_piece(events: list[bytes], lines: Sequence[int]) -> list[dict[str, An
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         _refuse_malformed(events, lines)
         raise
-    if not is_plain or {*map(type, decoded)} - {dict} or max(map(len, events), default=0) > 2 * DEPTH_MAX:
+    if not is_plain or {*map(type, decoded)} - {dict} or largest > 2 * DEPTH_MAX:
         _check_one_by_one(events, decoded, lines, is_plain=is_plain)
     if _LONG_NUMBER in joined.translate(_DIGITS):
         _refuse_large_numbers(decoded, lines)
