@@ -147,6 +147,39 @@ def test_answers_beyond_the_limit_of_bytes_are_slowed_down_and_complete(tmp_path
         assert [len(line) > 900_000 for line in page.text.splitlines()] == [True] * 4 + [False]
 
 
+@pytest.mark.parametrize(("limit", "code", "status"), [("", "too-many-requests", 429), ("total-", "hub-busy", 503)])
+def test_answers_that_readers_do_not_take_are_held_up_to_the_limit(
+    tmp_path: Path, limit: str, code: str, status: int
+) -> None:
+    with limited_hub(tmp_path, f"{limit}bytes-held=10MB") as (hub, http), ExitStack() as stack:
+        feed = create(http)
+        for _ in range(12):
+            assert feed.post(b'{"data":{"text":"%s"}}' % (b"x" * 900_000)).status_code == 200
+        page = f"GET {feed.path}?n=1&cursor0=_first HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        stalled: list[socket.socket] = []
+        until(lambda: not read_head(hub, page, stack, stalled).startswith(b"HTTP/1.1 200"))
+
+        assert 1 < len(stalled) < 20
+        plain = {"Accept-Encoding": "identity"}
+        problem = problem_of(http.get(f"{feed.path}?n=1&cursor0=_first", headers=plain), status, code)
+        assert (problem["limit"], problem["allowed"]) == (f"{limit}bytes-held", 10_000_000)
+        assert feed.post(b'{"data":{"id":1}}\n').status_code == 200, "small requests need no room"
+        for each in stalled:
+            each.close()
+        until(lambda: http.get(f"{feed.path}?n=1&cursor0=_first", headers=plain).status_code == 200)
+
+
+def read_head(hub: LiveHub, request: bytes, stack: ExitStack, stalled: list[socket.socket]) -> bytes:
+    """Send *request* on a connection of its own, and take no more of the answer than its first bytes."""
+    connection = stack.enter_context(socket.socket())
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(300)
+    connection.connect(("127.0.0.1", hub.port))
+    connection.sendall(request)
+    stalled.append(connection)
+    return connection.recv(15)
+
+
 def serve_callers(folder: Path, *limits: str) -> tuple[HubApp, Sequence[str]]:
     """Return a hub that authenticates, and the tokens of two callers."""
     store = open_store(f"sqlite:///{folder}/hub.db")

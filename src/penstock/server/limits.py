@@ -63,7 +63,8 @@ class Quota(NamedTuple):
     bytes_out: float = math.inf
     """Of answers, per second."""
     bytes_held: float = math.inf
-    """Of bodies that have come, whole or in part, and whose requests are not answered yet, at a time."""
+    """At a time: of bodies that have come, whole or in part, and whose requests are not answered yet; and of answers
+    that were made and that their clients have not taken."""
 
     @property
     def has_rates(self) -> bool:
@@ -418,19 +419,24 @@ class Limiter:
         return self._take(caller.bytes_in, self._total.bytes_in, size, self.monotonic())
 
     def check_held(self, caller: Usage, size: int) -> None:
-        """Raise as `begin` does if there is no room for *size* more bytes of a body."""
+        """Raise as `begin` does if there is no room for *size* more bytes of a body or an answer."""
         if self._total.bytes_held + size > self._limits.total.bytes_held:
             raise self._refuse_all("bytes-held", BUSY_SECONDS)
         if caller.bytes_held + size > self._limits.caller.bytes_held:
             raise self._refuse("bytes-held", BUSY_SECONDS)
 
+    def has_room(self, caller: Usage) -> bool:
+        """Return whether *caller*, and all together, may hold more bytes."""
+        limits = self._limits
+        return caller.bytes_held < limits.caller.bytes_held and self._total.bytes_held < limits.total.bytes_held
+
     def hold(self, caller: Usage, size: int) -> None:
-        """Count *size* bytes of a body as held."""
+        """Count *size* bytes of a body or an answer as held."""
         caller.bytes_held += size
         self._total.bytes_held += size
 
     def release(self, caller: Usage, size: int) -> None:
-        """Count *size* bytes of a body as held no longer."""
+        """Count *size* bytes of a body or an answer as held no longer."""
         caller.bytes_held -= size
         self._total.bytes_held -= size
 
@@ -533,6 +539,7 @@ class RequestUsage:
             TooManyRequests, HubUnavailable: there are too many already.
         """
         if not self._is_stream:
+            self.check_room()
             self._limiter.open_stream(self.caller, is_proxy=self._is_proxy)
             self._is_stream = True
             self.end_turn()
@@ -562,6 +569,29 @@ class RequestUsage:
             self._limiter.check_held(self.caller, size)
         self._limiter.hold(self.caller, size)
         self._held += size
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more bytes of bodies and answers may be held."""
+        return self._limiter.has_room(self.caller)
+
+    def check_room(self, size: int = 0) -> None:
+        """Check that there is room for *size* bytes of an answer.
+
+        Raises:
+            TooManyRequests, HubUnavailable: there is none.
+        """
+        self._limiter.check_held(self.caller, size)
+
+    def hold_answer(self, size: int) -> None:
+        """Count *size* bytes of an answer as held, even if there is no room for them."""
+        self._limiter.hold(self.caller, size)
+        self._held += size
+
+    def release_answer(self, size: int) -> None:
+        """Count *size* bytes of an answer, which the client has taken, as held no longer."""
+        self._limiter.release(self.caller, size)
+        self._held -= size
 
     def send(self, size: int) -> float:
         """Count *size* bytes of the answer, as `receive` does; return how many seconds the rest of it has to wait."""

@@ -2,12 +2,15 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from penstock.server.http import streaming
 from penstock.server.http.streaming import PIECES_AHEAD, TURN_PIECES, Piece, PiecesAhead, Result
+from penstock.server.limits import Limiter, UsageLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +73,29 @@ async def test_pieces_are_made_up_to_the_limit_ahead(workers: ThreadPoolExecutor
         assert makes.made == taken + PIECES_AHEAD
         await ahead.next()
     await ahead.stop()
+
+
+async def test_few_pieces_are_made_ahead_where_there_is_no_room(
+    workers: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "PIECES_AHEAD", 20)
+    limiter, makes = Limiter(UsageLimits().replace(["bytes-held=1"])), Makes(100)
+
+    def make() -> Piece:
+        time.sleep(0.002)  # The event loop hears of the piece before.
+        return makes()
+
+    usage = limiter.begin("192.0.2.1")
+    ahead = PiecesAhead(run_in(workers), make, usage)
+    for taken in range(5):
+        await asyncio.sleep(0.05)
+        assert makes.made <= taken + 3
+        piece = await ahead.next()
+        usage.release_answer(piece.size)
+    await ahead.stop()
+    usage.end()
+
+    assert limiter.begin("192.0.2.1").caller.bytes_held == 0
 
 
 async def test_worker_thread_takes_turns_between_answers(workers: ThreadPoolExecutor) -> None:

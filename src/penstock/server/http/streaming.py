@@ -7,7 +7,8 @@ Disconnects: one task per answer listens for the client's disconnect, and sends 
 Starlette's streaming would notice a disconnect only when a send fails, which a wait never does.
 
 Pieces ahead: a worker thread makes pieces for as long as there is room for them. If it was asked for each, it would
-begin only when the sending thread lets it, and the two would take turns.
+begin only when the sending thread lets it, and the two would take turns. Pieces that the client has not taken count
+toward the limit `bytes-held`; once it is reached, none is made ahead.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from starlette.types import Receive
 from penstock.errors import PenstockError
 from penstock.hub.log.watch import Watch
 from penstock.server.http.encoding import StreamEncoder
+from penstock.server.limits import CURRENT_USAGE, RequestUsage
 from penstock.wire.log.nakadi import PART_BYTES
 
 Result = TypeVar("Result")
@@ -82,6 +84,8 @@ class _Begun(Coroutine[Any, Any, Result]):
         return self._running
 
 
+STALL_TIMEOUT: Final = 120.0
+"""Seconds after which a client that has not taken a piece is given up."""
 REFRESH_INTERVAL: Final = 1.0
 """Seconds between two questions whether a piece that takes long to be sent is still wanted."""
 Disconnect = asyncio.Future[None]
@@ -203,14 +207,20 @@ class Piece(NamedTuple):
     large: bytes = b""
     """More bytes, to be sent after the body: joining so many costs more than a second send."""
 
+    @property
+    def size(self) -> int:
+        """The number of its bytes."""
+        return len(self.body) + len(self.large)
+
 
 class PiecesAhead:
     """Makes pieces in worker threads, never two at once, and returns them in order."""
 
-    def __init__(self, run: RunInThread, make: Callable[[], Piece]) -> None:
-        """Begin to make the first piece."""
+    def __init__(self, run: RunInThread, make: Callable[[], Piece], usage: RequestUsage | None = None) -> None:
+        """Begin to make the first piece; *usage* is that of the request."""
         self._run = run
         self._make = make
+        self._usage = usage
         self._loop = asyncio.get_running_loop()
         self._room = Semaphore(PIECES_AHEAD)
         self._made: deque[Piece] = deque()
@@ -251,6 +261,9 @@ class PiecesAhead:
         for _ in range(TURN_PIECES):
             if self._stopped or not self._room.acquire(blocking=False):
                 return
+            if self._made and self._usage is not None and not self._usage.has_room:
+                self._room.release()
+                return
             piece = self._make()
             self._more = piece.more
             self._loop.call_soon_threadsafe(self._hand_on, piece)
@@ -258,6 +271,8 @@ class PiecesAhead:
                 return
 
     def _hand_on(self, piece: Piece) -> None:
+        if self._usage is not None:
+            self._usage.hold_answer(piece.size)
         self._made.append(piece)
         self._told.set()
 
@@ -342,11 +357,16 @@ async def send_ahead(
 
     *count* gets the number of events of each piece that was sent.
     """
-    ahead = PiecesAhead(run, make) if piece.more else None
+    usage = CURRENT_USAGE.get()
+    ahead = PiecesAhead(run, make, usage) if piece.more else None
+    if usage is not None:
+        usage.hold_answer(piece.size)
     try:
         while True:
             if not await send(piece):
                 return False
+            if usage is not None:
+                usage.release_answer(piece.size)
             count(piece.kept)
             if ahead is None or not piece.more:
                 return True

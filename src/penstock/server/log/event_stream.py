@@ -28,6 +28,7 @@ from penstock.hub.log.read import PageReading, Track, WantedPartition, read_next
 from penstock.server.auth import authorize, count_stream, event_type_named
 from penstock.server.http.encoding import choose_encoding
 from penstock.server.http.streaming import (
+    STALL_TIMEOUT,
     Disconnect,
     Piece,
     PieceBuilder,
@@ -317,7 +318,7 @@ class FeedStreamResponse:
         pieces = self._pieces
 
         async def send_one(piece: Piece) -> bool:
-            until = time.monotonic() + pieces.send_timeout
+            until = time.monotonic() + min(pieces.send_timeout, STALL_TIMEOUT)
 
             async def is_wanted() -> bool:
                 try:

@@ -9,7 +9,7 @@ Invariants:
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -47,6 +47,7 @@ from penstock.server.auth import authorize, claim_of, count_stream, event_type_n
 from penstock.server.http.encoding import Encoder, choose_encoding, choose_form, encoder
 from penstock.server.http.responses import json_response
 from penstock.server.http.streaming import (
+    STALL_TIMEOUT,
     Disconnect,
     Piece,
     await_while_wanted,
@@ -54,6 +55,7 @@ from penstock.server.http.streaming import (
     send_ahead,
     wait_for_events,
 )
+from penstock.server.limits import CURRENT_USAGE, LARGE_BYTES
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import access_of
 from penstock.storage.log.events import NONE, Frame, KindFilter
@@ -319,13 +321,16 @@ class PageResponse:
             pieces, first = await self._begin(pieces.cursors, disconnect)
         if disconnect.done():
             return
+        usage = CURRENT_USAGE.get()
+        if usage is not None and first.size >= LARGE_BYTES:
+            usage.check_room(first.size)
         await send(self._start(pieces.reading, is_whole=not first.more, encoding=self._encoding))
         try:
             await send_ahead(
                 first,
                 partial(self._read_next, pieces),
                 self._state.run,
-                lambda piece: await_while_wanted(disconnect, _send_piece(piece, send), self._is_wanted),
+                lambda piece: await_while_wanted(disconnect, _send_piece(piece, send), self._make_wanted()),
                 partial(self._count, pieces.reading.feed.name),
             )
         except (AccessDenied, Blocked, Unauthenticated) as error:
@@ -355,9 +360,15 @@ class PageResponse:
         self._authorize()  # A client that reads slowly may have lost its right meanwhile.
         return pieces.next()
 
-    async def _is_wanted(self) -> bool:
-        self._authorize()  # A client that takes nothing would otherwise keep its answer for as long as it likes.
-        return True
+    def _make_wanted(self) -> Callable[[], Awaitable[bool]]:
+        """Return a function that says whether the piece that is sent from now on is still wanted."""
+        until = time.monotonic() + STALL_TIMEOUT
+
+        async def is_wanted() -> bool:
+            self._authorize()  # A client that takes nothing would otherwise keep its answer for as long as it likes.
+            return time.monotonic() < until
+
+        return is_wanted
 
     def _count(self, event_type: str, events: int) -> None:
         self._state.metrics.served.add(event_type, events)
