@@ -228,6 +228,11 @@ def test_serve_tells_why_it_cannot_begin(penstock: Command, tmp_path: Path) -> N
             2,
             "'X User' is no name of a header",
         ),
+        (
+            ("--auth", "proxy", "--trusted-proxy", "127.0.0.1", "--proxy-header", "Authorization"),
+            2,
+            "Authorization has what clients send",
+        ),
         (("--auth", "magic"), 2, "'magic' is not one of token, jwt, certificate, proxy"),
     ):
         result = penstock("serve", "--port", 0, *arguments)

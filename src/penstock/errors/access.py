@@ -49,7 +49,10 @@ class AccessDenied(Forbidden):
 
     code = "access-denied"
     message = "Access on {operation} {resource} denied"
-    hint = "Ask an administrator of the resource, or of the hub, to put you on its list: see `authorization`."
+    hint = (
+        "Ask an administrator of the resource to put you on its list, `authorization`, or one of the hub for "
+        "`penstock access add`."
+    )
     cases: ClassVar = {
         "not-owner": Case(
             "{kind} {name!r} does not belong to this caller",

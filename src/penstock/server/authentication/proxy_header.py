@@ -25,7 +25,8 @@ class ProxyHeaderMethod:
         proxies: addresses and networks of the proxies. They have to replace the header of clients.
 
     Raises:
-        ValueError: no proxy is named, one is no address and no network, or *header* is no name of a header.
+        ValueError: no proxy is named, one is no address and no network, or *header* is no name of a header, or
+            Authorization, by which clients could name themselves.
     """
 
     name = "proxy"
@@ -36,6 +37,8 @@ class ProxyHeaderMethod:
             raise ValueError("no proxy is trusted, so the header would always be ignored")
         if not _HEADER_NAME.fullmatch(header):
             raise ValueError(f"{header!r} is no name of a header")
+        if header.lower() == "authorization":
+            raise ValueError("Authorization has what clients send: let the proxy use another, such as X-Forwarded-User")
         self._header = header.lower().encode("ascii")
         self._data_type = data_type
         self._proxies = TrustedProxies(addresses)

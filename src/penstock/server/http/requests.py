@@ -20,7 +20,7 @@ from starlette.types import Scope
 from penstock.errors import BadParameter, CrossSite, MalformedEvent, PenstockError, RequestTooLarge, UnsupportedFormat
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.server.http.browsers import PAGES, find_foreign_page, is_own_name, name_of
-from penstock.server.http.encoding import decode_body
+from penstock.server.http.encoding import decode_body, join_pieces
 from penstock.server.http.streaming import RunInThread
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.wire.query import make_printable
@@ -174,7 +174,7 @@ async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BY
     if len(pieces) == 1:
         body = pieces[0]
     else:
-        body = await run(lambda: b"".join(pieces)) if size > JOINED_BYTES_MAX else b"".join(pieces)
+        body = await run(lambda: join_pieces(pieces)) if size > JOINED_BYTES_MAX else b"".join(pieces)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("identity", ""):
         return body

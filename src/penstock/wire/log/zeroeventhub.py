@@ -126,8 +126,11 @@ def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
         InvalidEvent: A line is not an event, or repeats a member. The error has the number of the first one.
         EventTooLarge: A line has more than `LINE_BYTES_MAX` bytes.
     """
-    if body.count(b"\n") > EVENTS_MAX:
-        raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
+    ends = 0
+    for at in range(0, len(body), PIECE_BYTES):
+        ends += body.count(b"\n", at, at + PIECE_BYTES)
+        if ends > EVENTS_MAX:
+            raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
     if len(body) <= PIECE_BYTES:
         return _parse_piece(body, 1)
     events: list[NewEvent] = []
