@@ -147,7 +147,7 @@ class TokenBucket:
         """When it is full again."""
 
     def take(self, amount: float, now: float) -> float:
-        """Use *amount*, even if there is less; return how many seconds it takes until more may be used, as below."""
+        """Use *amount*, even if there is less; return how many seconds are left, as `seconds_left` does."""
         full_at = self.full_at
         if full_at < now:  # noqa: PLR1730 - A call would take longer than the rest.
             full_at = now

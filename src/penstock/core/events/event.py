@@ -151,13 +151,13 @@ def _cut_pieces(events: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def _check_piece(events: list[bytes], lines: Sequence[int]) -> list[dict[str, Any]]:
-    # An event that encodes to the bytes it was decoded from, spaces aside, has not lost a duplicate key on the way.
-    # Most events do, and one comparison shows it for the whole piece. Events with other spellings (escapes, other
-    # forms of numbers) need the slow check.
     largest = max(map(len, events), default=0)
     if largest > 2 * CONTAINERS_MAX:
         for line, raw in zip(lines, events, strict=True):
             check_containers(raw, line)
+    # An event that encodes to the bytes it was decoded from, spaces aside, has not lost a duplicate key on the way.
+    # Most events do, and one comparison shows it for the whole piece. Events with other spellings (escapes, other
+    # forms of numbers) need the slow check.
     joined = b"\n".join(events) + b"\n"
     try:
         decoded: list[Any] = _decode_lines(joined)
