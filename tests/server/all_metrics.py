@@ -11,6 +11,7 @@ from penstock.core.groups import CURSOR_SET
 from penstock.hub.admin.measuring import Measurement
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.hub import Hub
+from penstock.hub.log.retention import Overtaken
 from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.telemetry import AccessLine
 from penstock.storage import open_store
@@ -28,6 +29,7 @@ MEASUREMENT = Measurement(
     event_types=EventTypeMeasurements([EventTypeMeasurement("order.placed", 9, 0, 100.0)], 1),
     parked=ParkedMeasurements([ParkedMeasurement("s1", "shop", 2, 0)], 1),
     sessions=1,
+    expired=5,
     space=StoreSpace(1, 2, 3),
 )
 
@@ -41,6 +43,8 @@ def collect_every_metric() -> dict[str, set[str]]:
         try:
             hub.registry.create(an_event_type("order.placed"))
             hub.log.publish("order.placed", [NewEvent.of(b"{}")])
+            hub.admin.retention.expired["order.placed"] += 2
+            hub.admin.retention.overtaken[Overtaken("order.placed", "mailer")] = 1
             hub.admin.tokens.create(Caller("service", "mailer"), expires_in=60)
             hub.admin.permissions.enforce(AccessPolicy())
             store.count_connections = lambda: ConnectionCounts(1, 1, 10, 0)  # type: ignore[method-assign]

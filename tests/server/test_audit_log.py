@@ -98,3 +98,13 @@ def test_events_of_others_are_refused_in_the_audit_log(secured: Scene) -> None:
     assert [each.status_code for each in answers] == [409, 422], [each.text for each in answers]
     assert answers[0].json()["type"] == "urn:penstock:problem:events-of-the-hub"
     assert read_audit(root) == []
+
+
+def test_change_of_the_retention_is_in_the_audit_log(secured: Scene) -> None:
+    root, limits = secured.http("root"), {"retention_time": 86_400_000, "retention_bytes": None}
+
+    assert root.put("/settings/retention", json=limits).status_code == 200
+
+    [event] = read_audit(root)
+    assert (event["user"], event["resource_type"], event["action"]) == ("root", "retention", "updated")
+    assert (event["previous_object"], event["new_object"]) == (dict.fromkeys(limits), limits)

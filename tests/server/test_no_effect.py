@@ -17,12 +17,12 @@ GIVEN: dict[str, tuple[dict[str, Any], list[str]]] = {
     "nothing": ({}, []),
     "nulls": ({"authorization": None, "options": {"retention_time": None}, "event_owner_selector": None}, []),
     "authorization": ({"authorization": LISTS}, ["authorization"]),
-    "retention": ({"options": {"retention_time": 86_400_000}}, ["options.retention_time"]),
+    "retention": ({"options": {"retention_time": 86_400_000}}, []),
     "selector": ({"event_owner_selector": SELECTOR}, ["event_owner_selector"]),
     "compaction": (BUSINESS | {"cleanup_policy": "compact"}, ["cleanup_policy"]),
     "all": (
-        {"authorization": LISTS, "options": {"retention_time": 1, "publishing": "any"}},
-        ["authorization", "options.retention_time"],
+        {"authorization": LISTS, "event_owner_selector": SELECTOR},
+        ["authorization", "event_owner_selector"],
     ),
 }
 

@@ -68,3 +68,39 @@ def test_unknown_feature_or_member_is_refused_by_name(http: httpx2.Client, body:
     assert problem["parameter"] == parameter
     shown = http.get("/settings/features").json()["items"]
     assert {each["feature"]: each["enabled"] for each in shown} == dict.fromkeys(FEATURES, False)
+
+
+# Retention
+
+
+def test_retention_of_event_types_that_set_none_is_shown_and_replaced(either_http: httpx2.Client) -> None:
+    for limits in (
+        {"retention_time": 86_400_000, "retention_bytes": None},
+        {"retention_time": None, "retention_bytes": 10**10},
+        {"retention_time": None, "retention_bytes": None},
+    ):
+        assert either_http.put("/settings/retention", json=limits).json() == limits
+        assert either_http.get("/settings/retention").json() == limits
+
+
+@pytest.mark.parametrize(
+    ("body", "parameter"),
+    [
+        ("[]", "body"),
+        ("{}", "body"),
+        ('{"retention_time":1}', "body"),
+        ('{"retention_time":1,"retention_bytes":1,"retention":1}', "body"),
+        ('{"retention_time":"1","retention_bytes":1}', "retention_time"),
+        ('{"retention_time":true,"retention_bytes":1}', "retention_time"),
+        ('{"retention_time":1,"retention_bytes":0}', "retention_bytes"),
+        ('{"retention_time":-1,"retention_bytes":1}', "retention_time"),
+        ('{"retention_time":1,"retention_bytes":1e3}', "retention_bytes"),
+    ],
+)
+def test_wrong_retention_is_refused_by_name_and_changes_nothing(http: httpx2.Client, body: str, parameter: str) -> None:
+    before = http.get("/settings/retention").json()
+
+    problem = problem_of(http.put("/settings/retention", content=body), 400, "bad-parameter")
+
+    assert problem["parameter"] == parameter
+    assert http.get("/settings/retention").json() == before == {"retention_time": None, "retention_bytes": None}

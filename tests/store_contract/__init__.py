@@ -23,6 +23,7 @@ from tests.store_contract.producers import ProducersContract
 from tests.store_contract.producers_together import ProducersTogether
 from tests.store_contract.ranges import RangeContract
 from tests.store_contract.rejected import LateRetries, RejectedContract
+from tests.store_contract.removal import RemovalContract
 from tests.store_contract.schemas import SchemasContract
 from tests.store_contract.settings import SettingsContract, SettingsTogether
 from tests.store_contract.subscriptions import StreamsContract, SubscriptionsContract
@@ -51,6 +52,7 @@ class StoreContract(
     RangeContract,
     TimesContract,
     DefenceContract,
+    RemovalContract,
     OutboxContract,
     RejectedContract,
     GroupsContract,

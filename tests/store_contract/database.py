@@ -93,6 +93,14 @@ def append(store: Store, *blocks: Block) -> None:
         tx.log.append(blocks)
 
 
+def purge(store: Store, events: int = 10) -> int:
+    """Delete up to *events* events below a floor, or else a dropped partition, and return how many of these."""
+    with store.write() as tx:
+        for partition_id, start, stop in tx.log.list_unswept(1):
+            return tx.log.delete(partition_id, start, min(stop, start + events))
+        return int(tx.registry.purge_partition())
+
+
 def until_waiting(database: Database, count: int = 1) -> None:
     """Return once so many transactions wait for locks of others, in PostgreSQL."""
     sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -41,7 +41,7 @@ class DefenceContract(Contract):
         for floor in (3, 5):
             database.run("UPDATE penstock_partition SET floor = ? WHERE id = ?", floor, partition_id)
             if floor < 5:
-                with pytest.raises(Exception, match="by retention only"):
+                with pytest.raises(Exception, match="removed by retention"):
                     database.run('DELETE FROM penstock_event WHERE "offset" = ?', floor)
 
             database.run('DELETE FROM penstock_event WHERE "offset" < ?', floor)

@@ -8,7 +8,7 @@ import pytest
 from penstock.core.producers import DIGEST_BYTES, EpochEnd, ProducerState, StoredBatch
 from penstock.storage import Store
 from penstock.storage.producers import AppendedBatch, BatchRef, BatchWindow
-from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
+from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, purge, row
 from tests.store_contract.producers import a_batch, forgotten, inserted, listed, only, produced
 
 LOG = [a_batch(4, 100, 3), a_batch(7, 103, 1), a_batch(8, 200, 10), a_batch(18, 300, 2), a_batch(30, 600, 5)]
@@ -90,7 +90,7 @@ class ProducedContract(Contract):
             tx.registry.delete("order.placed")
 
         assert forgotten(store, FIRST_AT) == 0
-        assert purged(store) == 0
+        assert purge(store) == 0
         assert rows(database) == (1, 2, 8)
 
 
@@ -293,18 +293,14 @@ def sift(database: Database, partition_id: int, floor: int) -> None:
     database.run("UPDATE penstock_partition SET floor = ? WHERE id = ?", floor, partition_id)
 
 
-def purged(store: Store) -> int:
-    with store.write() as tx:
-        return tx.registry.sweep(10)
-
-
 def swept(store: Store) -> int:
     """Remove some rows that nobody needs, as the sweeper does, and return how many."""
     with store.write() as tx:
         if batches := tx.producers.list_unneeded_batches(10, 16):
             tx.producers.sweep(batches, 0)
             return len(batches)
-        return tx.producers.sweep((), FIRST_AT) + tx.registry.sweep(10)
+        expired = tx.producers.sweep((), FIRST_AT)
+    return expired + purge(store)
 
 
 def rows(database: Database) -> tuple[int, int, int]:

@@ -73,6 +73,11 @@ CONTENTS: Final = {
         "penstock.cli.access:app",
         "List, add and remove the callers who administer, read or write everything.",
     ),
+    "retention": CommandEntry(
+        HUB,
+        "penstock.cli.retention:app",
+        "See how long events are kept; choose it for event types that do not say so.",
+    ),
     "rejected": CommandEntry(
         HUB,
         "penstock.cli.rejected:app",

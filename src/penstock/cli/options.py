@@ -1,5 +1,6 @@
 """The options that several commands share, and the parser of those that are durations."""
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
@@ -50,6 +51,15 @@ def duration_parser(least: float, most: float | None = None, *, unit: str = "") 
         return seconds
 
     return parse
+
+
+def size_parser(given: object) -> int:
+    """Parse an option that is a number of bytes, such as `500MB` or `10GB`."""
+    found = re.fullmatch(r"\s*(\d{1,15})\s*(B|kB|MB|GB|TB)\s*", str(given), re.ASCII | re.IGNORECASE)
+    if not found or not int(found[1]):
+        raise typer.BadParameter(f"{given!r} is not a size such as 500MB or 10GB")
+    power: int = ("b", "kb", "mb", "gb", "tb").index(found[2].lower())
+    return int(found[1]) * int(1_000**power)
 
 
 def member_parser() -> Callable[[object], str]:

@@ -1,4 +1,4 @@
-"""Consumer groups: their names, their positions, their lag, and requests to commit or reset positions.
+"""Consumer groups: their positions, their lag, and requests to commit or reset positions.
 
 A group can have several positions in one partition: a cursor set that reads with several n, or with n above the
 partition count, has one position for each slice. The lag in a partition is that of its slowest slice.
@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final, Literal, NamedTuple, get_args
 
+from penstock.core.group_names import NAME_CHARS_MAX, is_group_name
 from penstock.core.log.cursor import FeedView, check_view
 from penstock.errors import BadPartitionCount
 
@@ -15,7 +16,6 @@ Kind = Literal["cursorset", "subscription", "processor", "spark"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CURSOR_SET: Final = "cursorset"
 SUBSCRIPTION: Final = "subscription"
-NAME_CHARS_MAX: Final = 255
 PATH_NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII, but neither . nor .. alone"
 MICROSECONDS: Final = 1_000_000
 
@@ -98,15 +98,6 @@ def measure_lag(standings: Iterable[GroupProgress], now: int) -> TotalLag:
         gaps[place] = max(each.gap or 0, gaps.get(place, 0))
         lag = max(lag, each.lag(now))
     return TotalLag(sum(gaps.values()), lag)
-
-
-def is_group_name(text: str) -> bool:
-    """Return whether *text* is a valid name of a consumer group.
-
-    >>> is_group_name("mailer, the second"), is_group_name("grün"), is_group_name("")
-    (True, False, False)
-    """
-    return 0 < len(text) <= NAME_CHARS_MAX and text.isascii() and text.isprintable()
 
 
 def is_path_name(text: str) -> bool:

@@ -23,7 +23,7 @@ from urllib.parse import unquote_plus
 import structlog
 
 from penstock.core.access import Caller
-from penstock.core.groups import is_group_name
+from penstock.core.group_names import is_group_name
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.core.times import format_time
 from penstock.errors import Unavailable

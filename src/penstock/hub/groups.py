@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from penstock.core.access import Claim, Sender
+from penstock.core.group_names import is_group_name
 from penstock.core.groups import (
     CURSOR_SET,
     PATH_NAME_ALLOWED,
@@ -19,7 +20,6 @@ from penstock.core.groups import (
     ResetTarget,
     TotalLag,
     find_covered_partitions,
-    is_group_name,
     is_path_name,
     is_slice,
     measure_lag,

@@ -19,6 +19,7 @@ from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
 from penstock.hub.groups import Groups
 from penstock.hub.log.log import Log
 from penstock.hub.log.publish import Volume
+from penstock.hub.log.retention import RetentionRunner
 from penstock.hub.log.watch import PollerTasks, Watch
 from penstock.hub.producers.producers import Expiry, Producers
 from penstock.hub.registry import Registry
@@ -41,6 +42,8 @@ class Admin(NamedTuple):
     """Checks and measures the database."""
     sweeper: Sweeper
     """Removes dropped and expired data."""
+    retention: RetentionRunner
+    """Has events expire."""
 
 
 class Hub:
@@ -87,11 +90,12 @@ class Hub:
         self._watch = Watch(store)
         self.activity = Activity(store, clock, count_interval=activity_interval)
         settings = Settings(store, self._apply_settings, clock=clock)
-        sweeper = Sweeper(store, clock, expiry.check())
+        retention = RetentionRunner(store, lambda: settings.current().retention, clock)
+        sweeper = Sweeper(store, clock, expiry.check(), retention)
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
         monitor = DatabaseMonitor(store, clock)
-        self.admin = Admin(settings, permissions, tokens, Publishers(store, clock), monitor, sweeper)
+        self.admin = Admin(settings, permissions, tokens, Publishers(store, clock), monitor, sweeper, retention)
         self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
         self._committer = Committer(
             store,

@@ -49,14 +49,17 @@ class OwnEventType(NamedTuple):
     """The member that is the key of each event; None: events have no key, and go to any partition."""
     is_private: bool = False
     """Whether nobody is on its lists at first: see `NOBODY`."""
+    retention_days: int = 30
+    """How long it is created to keep its events."""
 
     def make(self, limits: Limits, now: int) -> EventType:
         """Return the event type as it is created at *now*."""
         schema = {"type": "json_schema", "schema": self.schema, "created_at": format_time(now)}
-        given = _SHARED | {"name": self.name, "schema": schema}
+        options = {"retention_time": self.retention_days * 86_400_000}
+        given = _SHARED | {"name": self.name, "schema": schema, "options": options}
         if self.key_field is not None:
             given |= {"partition_strategy": "hash", "partition_key_fields": [self.key_field]}
-        made = EventType.parse(given, limits)
+        made = EventType.parse(given, msgspec.structs.replace(limits, retention_ms=(None, None)))
         if not self.is_private:
             return made
         return EventType.of(made.definition | {"authorization": NOBODY}, made.partition_count)
@@ -73,6 +76,7 @@ AUDIT_LOG: Final = OwnEventType(
     '"address":{"type":"string"},"reason":{"type":"string"}}}',
     key_field="resource_id",
     is_private=True,
+    retention_days=365,
 )
 EVENT_TYPE_LOG: Final = OwnEventType(
     "nakadi.event.type.log",

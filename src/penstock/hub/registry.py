@@ -70,7 +70,7 @@ class Registry:
         settle: Callable[[str], object] = lambda _: None,
         sweep: Callable[[], object] = lambda: None,
     ) -> None:
-        """*settle* moves the outbox of an event type, *sweep* starts removing the events of dropped event types."""
+        """*settle* moves the outbox of an event type, *sweep* starts removing what has expired or was dropped."""
         self._store = store
         self._clock = clock
         self._settings = settings
@@ -122,7 +122,9 @@ class Registry:
             return self._replace(old, definition, allow_reordering=allow_reordering)
 
         self._prepare_change(name)
-        return self._change(name, change, by).verdict
+        verdict = self._change(name, change, by).verdict
+        self._sweep()  # Its retention may be another one.
+        return verdict
 
     def grow(self, name: str, count: Any, by: Sender | None = None) -> None:
         """Add partitions to an event type until it has *count*; harmless if it has that many.
@@ -332,7 +334,9 @@ class Registry:
             return self._replace(old, old.definition | {"schema": schema})
 
         self._prepare_change(name)
-        return self._change(name, change, by).verdict
+        verdict = self._change(name, change, by).verdict
+        self._sweep()  # Its retention may be another one.
+        return verdict
 
     def compare(self, name: str, version: str, given: Any) -> "Comparison":
         """Compare the schema *given*, `{"type": …, "schema": …}`, with the schema *version* of an event type.

@@ -14,9 +14,10 @@ from starlette.responses import Response
 from penstock.core.access import LISTS
 from penstock.core.events.encoding import describe_mismatch
 from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
+from penstock.core.registry.retention import RetentionLimits
 from penstock.core.times import format_time
 from penstock.errors import BadParameter, InvalidSetting
-from penstock.hub.admin.settings import FEATURES
+from penstock.hub.admin.settings import FEATURES, describe_limits
 from penstock.server.auth import check_lists, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, warn
@@ -94,6 +95,38 @@ async def switch_feature(request: Request) -> Response:
 
     await state.run(switch)
     return Response(status_code=204)
+
+
+async def show_retention(request: Request) -> Response:
+    """GET /settings/retention: show the retention of event types that set none."""
+    return json_response(describe_limits(state_of(request).hub.admin.settings.current().retention))
+
+
+async def replace_retention(request: Request) -> Response:
+    """PUT /settings/retention: replace the retention of event types that set none; null is no limit."""
+    state = state_of(request)
+    body = await read_body(request, state.run, SETTING_BYTES_MAX)
+
+    def replace() -> RetentionLimits:
+        limits = _parse_retention(parse_json(body))
+        state.hub.admin.settings.replace_retention(limits, sender_of(request))
+        return limits
+
+    return json_response(describe_limits(await state.run(replace)))
+
+
+def _parse_retention(body: Any) -> RetentionLimits:
+    names = [*describe_limits(RetentionLimits())]
+    if not isinstance(body, dict) or sorted(body) != sorted(names):
+        allowed = f"an object with {' and '.join(names)}, each a whole number or null"
+        raise BadParameter(f"The body {describe_mismatch(body, allowed)}", parameter="body", allowed=allowed)
+    for name in names:
+        if body[name] is not None and type(body[name]) is not int:
+            allowed = "a whole number or null"
+            raise BadParameter(
+                f'Field "{name}" {describe_mismatch(body[name], allowed)}', parameter=name, allowed=allowed
+            )
+    return RetentionLimits.parse(body)
 
 
 def _switch(body: Any) -> tuple[str, bool]:

@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.access import Resource
-from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, is_group_name
+from penstock.core.group_names import is_group_name
+from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
 from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound

@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from penstock.hub.admin.measuring import MEASURED_MAX, ROWS_COUNTED_MAX, Measurement
 from penstock.hub.committer import OTHERS, VOLUMES_MAX
 from penstock.hub.hub import Hub
+from penstock.hub.log.retention import RetentionRunner
 from penstock.server.telemetry import NO_ROUTE, AccessLine
 from penstock.storage.admin import StoredToken
 from penstock.storage.groups import GroupMeasurement
@@ -311,6 +312,7 @@ class Metrics:
             "Bytes of the data of these events.",
             {name: volume.bytes for name, volume in appended.items()},
         )
+        yield from _collect_retention(hub.admin.retention)
         yield GaugeMetricFamily(
             "penstock_streams",
             "Streams of subscriptions that this process sends.",
@@ -325,6 +327,18 @@ class Metrics:
             hub.activity.dropped,
         )
         yield from _collect_connections(hub.admin.database.count_connections())
+
+
+def _collect_retention(retention: RetentionRunner) -> Iterable[Metric]:
+    yield _make_counter("penstock_expired_events", "Events that this process has had expire.", retention.expired.copy())
+    overtaken = CounterMetricFamily(
+        "penstock_overtaken_events",
+        "Those of them that a consumer group had not committed, of event types that wait for it.",
+        labels=["event_type", "group"],
+    )
+    for each, events in list(retention.overtaken.items())[:MEASURED_MAX]:
+        overtaken.add_metric(each, events)
+    yield overtaken
 
 
 def _collect_connections(connections: ConnectionCounts) -> Iterable[Metric]:
@@ -419,6 +433,10 @@ class _Measured:
             yield from self._collect_parked()
         if found.space is not None:
             yield from _collect_space(found.space)
+        if found.expired is not None:
+            yield GaugeMetricFamily(
+                "penstock_expired_events_left", "Events that have expired and are still to be deleted.", found.expired
+            )
         if found.sessions is not None:
             yield GaugeMetricFamily(
                 "penstock_sessions", "Streams of subscriptions, of all hubs of the database.", found.sessions

@@ -114,7 +114,10 @@ class RegistryRepository:
         self._insert_partitions(feed.id, range(feed.partition_count, event_type.partition_count))
 
     def delete(self, name: str) -> bool:
-        """Drop an event type and return whether it existed; `sweep` removes the events of its partitions."""
+        """Drop an event type, and return whether it existed.
+
+        Its events are below the floors of its partitions then: see `LogRepository.list_unswept`.
+        """
         self._run("drop_partitions", name=name)
         self._run("delete_positions", source=name)
         return self._run("delete_event_type", name=name).rowcount > 0
@@ -136,12 +139,9 @@ class RegistryRepository:
         found = self._run("list_schemas", event_type_id=feed.id, version=version, limit=limit, offset=offset)
         return [_decode_schema(text) for (text,) in found.fetchall()]
 
-    def sweep(self, rows: int) -> int:
-        """Remove up to *rows* events of dropped partitions, and return how many; 0 when nothing is left to remove."""
-        removed = self._run("purge_events", rows=rows).rowcount
-        if removed < rows:
-            removed += self._run("purge_partition").rowcount
-        return removed
+    def purge_partition(self) -> bool:
+        """Delete a dropped partition without events and producers; return whether there was one."""
+        return self._run("purge_partition").rowcount > 0
 
     def _insert_partitions(self, event_type_id: int, numbers: range) -> None:
         self._run("insert_partitions", event_type_id=event_type_id, numbers=_to_json(list(numbers)))

@@ -6,7 +6,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from penstock.core.groups import KINDS, NAME_CHARS_MAX, GroupReset, Kind, PositionCommit, ResetTarget, is_group_name
+from penstock.core.group_names import NAME_CHARS_MAX, is_group_name
+from penstock.core.groups import KINDS, GroupReset, Kind, PositionCommit, ResetTarget
 from penstock.errors import BadParameter
 from penstock.wire.log.nakadi import parse_time
 from penstock.wire.query import Query, make_printable

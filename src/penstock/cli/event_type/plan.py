@@ -9,7 +9,7 @@ from penstock.cli.event_type.difference import Difference, differences
 from penstock.cli.failures import CommandFailure
 from penstock.core.registry.definition import partition_count_of
 from penstock.core.registry.event_type import EventType
-from penstock.core.registry.replacement import KEPT_WHEN_ABSENT, replace_definition
+from penstock.core.registry.replacement import KEPT_WHEN_ABSENT, keep_retention, replace_definition
 from penstock.errors import IncompatibleSchema, InvalidEventType, PenstockError
 from penstock.schema.traversal import is_equal
 
@@ -112,8 +112,7 @@ def _body(wanted: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
 def _with_what_stays(body: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """Return *body* as a hub would complete it, if it took it."""
     stays = {member: old[member] for member in KEPT_WHEN_ABSENT if body.get(member) is None}
-    retention = {"retention_time": (old.get("options") or {}).get("retention_time")}
-    return {**body, **stays, "options": retention | (body.get("options") or {})}
+    return {**body, **stays, "options": keep_retention(old.get("options") or {}, body.get("options") or {})}
 
 
 def reasons(error: PenstockError) -> list[str]:

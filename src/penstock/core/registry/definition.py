@@ -18,6 +18,7 @@ from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import EVENT_BYTES_MAX
 from penstock.core.events.metadata import SERVER_MEMBERS
 from penstock.core.fields import Definition, DefinitionReader, Violation, raise_violations
+from penstock.core.group_names import is_group_name
 from penstock.errors import InvalidEventType, UnsupportedFormat
 from penstock.schema.effective import metadata_schema
 from penstock.schema.json_text import json_type_name
@@ -34,7 +35,8 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
         ]
     ),
     "schema": frozenset(["type", "schema", "version", "created_at"]),
-    "options": frozenset(["retention_time", "publishing", "evolution"]),
+    "options": frozenset(["retention_time", "retention_bytes", "retention_wait", "publishing", "evolution"]),
+    "options.retention_wait": frozenset(["groups", "retention_time", "retention_bytes"]),
     "default_statistic": frozenset(["messages_per_minute", "message_size", "read_parallelism", "write_parallelism"]),
     "authorization": frozenset(["admins", "readers", "writers"]),
     "event_owner_selector": frozenset(["type", "name", "value"]),
@@ -61,9 +63,11 @@ def unknown_members(definition: Mapping[str, Any]) -> Iterator[UnknownMember]:
     ['partition_stratgy is a member that means nothing to a hub; is it partition_strategy?']
     """
     for within, known in MEMBERS.items():
-        held = definition.get(within) if within else definition
+        at = tuple(within.split(".")) if within else ()
+        held: Any = definition
+        for name in at:
+            held = held.get(name) if isinstance(held, Mapping) else None
         if isinstance(held, Mapping):
-            at = (within,) if within else ()
             yield from (
                 UnknownMember((*at, name), _find_closest_member(name, within)) for name in held if name not in known
             )
@@ -229,6 +233,8 @@ MALFORMED: Final = "malformed-event-type"
 ENRICHMENT: Final = "metadata_enrichment"
 STATISTICS: Final = ("messages_per_minute", "message_size", "read_parallelism", "write_parallelism")
 WHOLE_MAX: Final = (1 << 31) - 1
+RETENTION_OPTIONS: Final = ("retention_time", "retention_bytes", "retention_wait")
+LIMIT_MAX: Final = 1 << 62
 _SELECTORS: Final = ("path", "static", "metadata")
 _ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}"}
 """Stands for a schema that cannot be read, until the error is raised."""
@@ -379,18 +385,39 @@ class _DefinitionReader(DefinitionReader):
 
     def _options(self) -> Definition:
         given = self.read_object("options")
-        options = {name: value for name, value in given.items() if (name, value) != ("retention_time", None)}
+        options = {name: value for name, value in given.items() if not (name in RETENTION_OPTIONS and value is None)}
         if "retention_time" not in options:
             if self._limits.retention_default_ms is not None:  # Nakadi's clients rely on it.
                 options = {"retention_time": self._limits.retention_default_ms} | options
         else:
             low, high = self._limits.retention_ms
-            self.check_integer("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
+            self.check_integer("options.retention_time", options["retention_time"], low or 1, high or LIMIT_MAX)
+        if (size := options.get("retention_bytes")) is not None:
+            self.check_integer("options.retention_bytes", size, 1, LIMIT_MAX)
+        if (wait := options.get("retention_wait")) is not None:
+            self._check_retention_wait(wait)
         if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
             self.note_malformed("options.publishing", describe_mismatch(publishing, "any or exactly-once"))
         if (evolution := options.get("evolution")) is not None and evolution not in get_args(Evolution):
             self.note_malformed("options.evolution", describe_mismatch(evolution, "nakadi or consumers"))
         return options
+
+    def _check_retention_wait(self, wait: Any) -> None:
+        field = "options.retention_wait"
+        if self.check_type(field, wait, dict, "an object") is None:
+            return
+        groups = wait.get("groups")
+        if not isinstance(groups, list) or not groups or not all(isinstance(each, str) for each in groups):
+            self.note_malformed(f"{field}.groups", describe_mismatch(groups, "a list of names of consumer groups"))
+        elif wrong := next((each for each in groups if not is_group_name(each)), None):
+            self.note(f"{field}.groups", f"must have names of consumer groups, not {wrong[:80]!r}")
+        limits = [name for name in ("retention_time", "retention_bytes") if wait.get(name) is not None]
+        if not limits:
+            self.note(
+                field, "must have a retention_time or retention_bytes, after which events are deleted all the same"
+            )
+        for name in limits:
+            self.check_integer(f"{field}.{name}", wait[name], 1, LIMIT_MAX)
 
     def _selector(self) -> Definition:
         given = self.check_type("event_owner_selector", self.members["event_owner_selector"], dict, "an object")
@@ -441,12 +468,22 @@ def read_schema_member(member: Any, within: str = "schema.") -> Definition:
     return {"type": "json_schema", "schema": text}
 
 
+def _find_wait_contradictions(options: Definition, wait: Definition) -> Iterator[Violation]:
+    """Yield limits of events that groups wait for which are below those of all events."""
+    for name in ("retention_time", "retention_bytes"):
+        limit, longest = options.get(name), wait.get(name)
+        if limit is not None and longest is not None and longest < limit:
+            yield Violation(f"options.retention_wait.{name}", f"must not be less than options.{name}, which is {limit}")
+
+
 def _find_contradictions(definition: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
     """Yield fields that are valid by themselves, but contradict each other."""
     category = definition["category"]
     if definition["cleanup_policy"] != "delete" and category == "undefined":
         reason = "must be delete for the category undefined: its events have no compaction key"
         yield Violation("cleanup_policy", reason)
+    if wait := definition["options"].get("retention_wait"):
+        yield from _find_wait_contradictions(definition["options"], wait)
     if reason := _find_wrong_enrichment(category, definition["enrichment_strategies"]):
         yield Violation("enrichment_strategies", reason)
     if definition["options"].get("evolution") == "consumers" and definition["compatibility_mode"] != "forward":

@@ -21,6 +21,7 @@ from penstock.core.registry.definition import (
     complete_definition,
     partition_count_of,
 )
+from penstock.core.registry.retention import Retention, RetentionLimits, read_retention
 from penstock.schema.changes import EvolutionRules
 from penstock.schema.validation import VALIDATORS, Validator, ValidatorKey, validator
 
@@ -102,6 +103,10 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
         """Upper bound of an event's feed line, in bytes: see `penstock.core.log.acceptance`. None: no limit."""
         limit: int | None = self.definition.get("max_event_bytes")
         return limit
+
+    def find_retention(self, default: RetentionLimits) -> Retention:
+        """Return how long events are kept, in a hub with these limits by *default*."""
+        return read_retention(self.definition["options"], self.cleanup_policy, default)
 
     @property
     def is_compacted(self) -> bool:
@@ -204,7 +209,7 @@ class WithoutEffect(NamedTuple):
     """A member of a definition that has no effect yet."""
 
     field: str
-    """Its name in errors, such as `options.retention_time`."""
+    """Its name in errors, such as `authorization`."""
     reason: str
 
     def __str__(self) -> str:
@@ -219,14 +224,12 @@ def find_members_without_effect(
     *definition* is the definition of an event type or a subscription, as its owner has sent it. Its `authorization` has
     an effect if the hub *authenticates* its callers.
 
-    >>> [str(each) for each in find_members_without_effect({"options": {"retention_time": 86400000}})]
-    ['options.retention_time has no effect: no event is removed while its event type exists']
+    >>> [str(each) for each in find_members_without_effect({"event_owner_selector": {"type": "static"}})]
+    ['event_owner_selector has no effect: who may read an event type may read all its events']
     """
     if definition.get("authorization") is not None and not authenticates:
         yield WithoutEffect("authorization", _ANYBODY)
     if definition.get("event_owner_selector") is not None:
         yield WithoutEffect("event_owner_selector", "who may read an event type may read all its events")
-    if (definition.get("options") or {}).get("retention_time") is not None:
-        yield WithoutEffect("options.retention_time", _NEVER_REMOVED)
     if str(definition.get("cleanup_policy") or "delete").lower() != "delete":
         yield WithoutEffect("cleanup_policy", f"{_NEVER_REMOVED}, also where a later one has its compaction key")

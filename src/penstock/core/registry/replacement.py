@@ -10,6 +10,7 @@ from penstock.core.fields import Definition
 from penstock.core.registry.definition import (
     MALFORMED,
     PENSTOCK,
+    RETENTION_OPTIONS,
     Limits,
     check_object,
     partition_count_of,
@@ -160,9 +161,23 @@ def _keep_absent_members(old: Definition, definition: Definition) -> Definition:
         if merged.get(name) is None:
             merged[name] = old[name]
     options = {} if merged.get("options") is None else merged["options"]
-    if isinstance(options, dict) and options.get("retention_time") is None:
-        merged["options"] = options | {"retention_time": old["options"].get("retention_time")}
+    if isinstance(options, dict):
+        merged["options"] = keep_retention(old["options"], options)
     return merged
+
+
+def keep_retention(old: Definition, new: Definition) -> Definition:
+    """Return the options *new* with the retention of *old* where they state none, so that no event is lost by a slip.
+
+    Nakadi's clients send null for a `retention_time` that they do not know; null removes the other limits.
+
+    >>> keep_retention({"retention_time": 9, "retention_bytes": 7}, {"retention_time": None, "retention_bytes": None})
+    {'retention_time': 9, 'retention_bytes': None}
+    """
+    kept = {name: old[name] for name in RETENTION_OPTIONS if name in old and name not in new}
+    if new.get("retention_time") is None:
+        kept["retention_time"] = old.get("retention_time")
+    return new | kept
 
 
 def _check_partition_count(old: EventType, definition: Definition) -> None:

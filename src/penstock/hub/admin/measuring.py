@@ -33,6 +33,8 @@ class Measurement(NamedTuple):
     event_types: EventTypeMeasurements | None
     parked: ParkedMeasurements | None
     sessions: int | None
+    expired: int | None
+    """Number of offsets that are below a floor and still hold events, of up to `MEASURED_MAX` partitions."""
     space: StoreSpace | None
 
 
@@ -101,5 +103,6 @@ class DatabaseMonitor:
         event_types = read(lambda tx: tx.registry.measure(MEASURED_MAX))
         parked = read(lambda tx: tx.subscriptions.measure_parked(MEASURED_MAX))
         sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
+        expired = read(lambda tx: sum(stop - start for _, start, stop in tx.log.list_unswept(MEASURED_MAX)))
         space = ask(lambda timeout: self._store.measure_space(timeout=timeout))
-        return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, space)
+        return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, expired, space)

@@ -13,6 +13,8 @@ import msgspec
 
 from penstock.core.access import LISTS, Attribute, Sender
 from penstock.core.events.encoding import describe_mismatch
+from penstock.core.registry.definition import LIMIT_MAX
+from penstock.core.registry.retention import RetentionLimits
 from penstock.errors import (
     BadParameter,
     DatabaseUnavailable,
@@ -50,6 +52,7 @@ KEPT_SECONDS_MAX: Final = 300.0
 """Settings stay valid this long while the database is unavailable."""
 _ADMINISTRATION: Final = "administration"
 _OFF: Final = "off"
+_RETENTION: Final = "retention"
 
 
 Administration = Mapping[str, tuple[Attribute, ...]]
@@ -66,6 +69,8 @@ class SettingsSnapshot(NamedTuple):
     """The features that are on."""
     access_revision: str
     """A text that every change of rights and tokens replaces."""
+    retention: RetentionLimits = RetentionLimits()
+    """The retention of event types that set none."""
 
     @classmethod
     def of(cls, settings: Sequence[Setting]) -> "SettingsSnapshot":
@@ -77,6 +82,9 @@ class SettingsSnapshot(NamedTuple):
             blocked=frozenset((each.kind, each.name) for each in settings if each.kind in BLOCK_KINDS),
             features=find_features(settings) & frozenset(FEATURES),
             access_revision=next((each.value for each in settings if each.kind == ACCESS), ""),
+            retention=RetentionLimits.parse(
+                {each.name: int(each.value) for each in settings if each.kind == _RETENTION}
+            ),
         )
 
 
@@ -245,6 +253,24 @@ class Settings:
                 return
         self.switch(feature, on=True)
 
+    def replace_retention(self, limits: RetentionLimits, by: Sender | None = None) -> None:
+        """Replace the retention of event types that set none.
+
+        Raises:
+            BadParameter: a limit is not a positive number.
+            HubUnavailable: see `check_changes`.
+            DatabaseUnavailable: it may have been done all the same.
+        """
+        stored = {"retention_time": limits.time_ms, "retention_bytes": limits.size}
+        for name, value in stored.items():
+            if value is not None and not 1 <= value <= LIMIT_MAX:
+                raise BadParameter(
+                    parameter=name, value=value, allowed=f"a whole number from 1 to {LIMIT_MAX}, or null"
+                )
+        self.check_changes()
+        puts = [(_RETENTION, name, None if value is None else str(value)) for name, value in sorted(stored.items())]
+        self._change(puts, _DEFAULT_RETENTION, by)
+
     def _change(self, puts: Sequence["_Put"], thing: "_Thing", by: Sender | None) -> None:
         try:
             with self._store.write() as tx:
@@ -279,6 +305,13 @@ class _Thing(NamedTuple):
 
 
 _ADMINISTRATORS: Final = _Thing("admins", "admins", lambda snapshot: snapshot.administration)
+
+_DEFAULT_RETENTION: Final = _Thing("retention", "default", lambda snapshot: describe_limits(snapshot.retention))
+
+
+def describe_limits(limits: RetentionLimits) -> dict[str, int | None]:
+    """Return limits as members of a JSON object, named as in the options of an event type."""
+    return {"retention_time": limits.time_ms, "retention_bytes": limits.size}
 
 
 def _make_block(kind: str, name: str) -> _Thing:

@@ -1,15 +1,26 @@
 """Removes dropped and expired data, in small transactions, so that other writers get their turn."""
 
 import threading
+import time
+from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 
 from penstock.hub.background import Background, Clock, system_clock
+from penstock.hub.log.retention import RetentionRunner
 from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expire
+from penstock.storage.log.events import UnsweptRange
 from penstock.storage.store import Store
 
 SWEEP_ROWS: Final = 5_000
+DELETE_ROWS: Final = (100, 5_000)
+"""The fewest and the most events that one transaction deletes."""
+DELETE_SECONDS: Final = 0.02
+"""The number of events is adapted so that such a transaction takes about this long."""
+UNSWEPT_MAX: Final = 100
+"""The number of partitions that are looked up at once."""
 SWEEP_PRODUCERS: Final = 500
 SWEEP_UPLOADS: Final = 500
 SWEEP_CHUNKS: Final = 50
@@ -19,22 +30,32 @@ TOKENS_KEPT_SECONDS: Final = 90 * 86_400.0
 """A token is listed for so long after it has expired."""
 STAGED_KEPT: Final = 100
 """The number of published batches of a producer group that stay known; a query repeats only its last one."""
-SWEEP_INTERVAL: Final = 600.0
-"""The interval at which producers are expired."""
+SWEEP_INTERVAL: Final = 60.0
+"""The interval at which retention is applied and producers are expired."""
 RETRY_INTERVAL: Final = 5.0
 _log: Final = structlog.get_logger("penstock.sweep")
 
 
 class Sweeper:
-    """Removes events of dropped event types, expired idempotent producers and expired uploads."""
+    """Removes expired events, those of dropped event types, expired idempotent producers and expired uploads."""
 
-    def __init__(self, store: Store, clock: Clock = system_clock, expiry: Expiry = Expiry()) -> None:  # noqa: B008 - immutable
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock = system_clock,
+        expiry: Expiry = Expiry(),  # noqa: B008 - immutable
+        retention: RetentionRunner | None = None,
+    ) -> None:
+        """Without *retention* no event expires."""
         self._store = store
         self._clock = clock
         self._expiry = expiry
+        self._retention = retention
+        self._unswept: deque[UnsweptRange] = deque()
+        self._rows = DELETE_ROWS[0]
         self._wanted = threading.Event()
         self._wanted.set()  # A killed hub may have left rows to remove.
-        self._stopping = False
+        self._stop_wanted = threading.Event()
         self._thread = Background("penstock-sweeper", self._run)
 
     def start(self) -> None:
@@ -47,7 +68,7 @@ class Sweeper:
 
     def stop(self, timeout: float | None = None) -> bool:
         """End after the current transaction; return whether that was within *timeout*."""
-        self._stopping = True
+        self._stop_wanted.set()
         self._wanted.set()
         return self._thread.wait_for_end(timeout)
 
@@ -55,36 +76,70 @@ class Sweeper:
         while True:
             self._wanted.wait(SWEEP_INTERVAL)
             self._wanted.clear()
-            while not self._stopping and self._remove_some():
+            while not self._stop_wanted.is_set() and self._attempt(self._remove_some):
                 pass
-            if self._stopping:
+            if self._retention is not None and not self._stop_wanted.is_set() and self._attempt(self._apply_retention):
+                self._wanted.set()
+            if self._stop_wanted.is_set():
                 return
 
-    def _remove_some(self) -> bool:
+    def _attempt(self, act: Callable[[], bool]) -> bool:
+        """Return whether *act* has found anything to do; if it fails, have everything repeated soon."""
         try:
-            if self._expire_some():
-                return True
-            with self._store.read() as tx:
-                unneeded = tx.producers.list_unneeded_batches(SWEEP_ROWS, BATCHES_KEPT)
-            with self._store.write() as tx:
-                removed = len(unneeded) + tx.producers.sweep(unneeded, self._compute_cutoff(self._expiry.floor_seconds))
-                if unneeded:
-                    return True
-                removed += tx.batches.sweep(
-                    self._compute_cutoff(UPLOAD_SECONDS),
-                    kept=STAGED_KEPT,
-                    uploads=SWEEP_UPLOADS,
-                    chunks=SWEEP_CHUNKS,
-                    batches=SWEEP_ROWS,
-                )
-                tx.access.sweep_tokens(self._compute_cutoff(TOKENS_KEPT_SECONDS))
-                return removed + tx.registry.sweep(SWEEP_ROWS) > 0
+            return act()
         except Exception as error:  # noqa: BLE001 - if this thread ended, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))
             again = threading.Timer(RETRY_INTERVAL, self._wanted.set)
             again.daemon = True  # The process does not wait for it at exit.
             again.start()
             return False
+
+    def _apply_retention(self) -> bool:
+        assert self._retention is not None
+        return self._retention.run(self._stop_wanted.is_set)
+
+    def _remove_some(self) -> bool:
+        if self._expire_some() or self._delete_some():
+            return True
+        with self._store.read() as tx:
+            unneeded = tx.producers.list_unneeded_batches(SWEEP_ROWS, BATCHES_KEPT)
+        with self._store.write() as tx:
+            removed = len(unneeded) + tx.producers.sweep(unneeded, self._compute_cutoff(self._expiry.floor_seconds))
+            if unneeded:
+                return True
+            removed += tx.batches.sweep(
+                self._compute_cutoff(UPLOAD_SECONDS),
+                kept=STAGED_KEPT,
+                uploads=SWEEP_UPLOADS,
+                chunks=SWEEP_CHUNKS,
+                batches=SWEEP_ROWS,
+            )
+            tx.access.sweep_tokens(self._compute_cutoff(TOKENS_KEPT_SECONDS))
+            return removed + tx.registry.purge_partition() > 0
+
+    def _delete_some(self) -> bool:
+        """Delete some events below the floor of their partition; return whether there were any.
+
+        The next ones are looked for where the last ones were: PostgreSQL passes over all that were deleted before,
+        until the table is vacuumed.
+        """
+        if not self._unswept:
+            with self._store.read() as tx:
+                self._unswept.extend(tx.log.list_unswept(UNSWEPT_MAX))
+        if not self._unswept:
+            return False
+        partition_id, start, stop = self._unswept.popleft()
+        end = min(stop, start + self._rows)
+        began = time.monotonic()
+        with self._store.write() as tx:
+            deleted = tx.log.delete(partition_id, start, end)
+        took = time.monotonic() - began
+        if deleted and end < stop:  # Else all is deleted, or the next events are far away.
+            self._unswept.appendleft(UnsweptRange(partition_id, end, stop))
+        low, high = DELETE_ROWS
+        self._rows = max(low, min(high, int(self._rows * DELETE_SECONDS / max(took, 1e-6)), 2 * self._rows))
+        self._stop_wanted.wait(took)  # Others get as much time.
+        return True
 
     def _expire_some(self) -> bool:
         """Expire some idle producers; return whether there were any."""

@@ -16,6 +16,7 @@ _EVENT_TYPE: Final = OwnEventType(
     '"properties":{"subscription_id":{"type":"string","format":"uuid"},"event_type":{"type":"string"},'
     '"partition":{"type":"string"},"offset":{"type":"string"},"error":{"type":"object","properties":{"message":{"type":"string"}}},'
     '"event":{"type":"object"}}}',
+    retention_days=90,
 )
 
 

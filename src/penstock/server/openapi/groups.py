@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.core.groups import KINDS, NAME_CHARS_MAX
+from penstock.core.group_names import NAME_CHARS_MAX
+from penstock.core.groups import KINDS
 from penstock.server.openapi.operation import (
     EVENT_TYPE_NAME,
     JSON,

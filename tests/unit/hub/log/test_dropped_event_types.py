@@ -69,12 +69,16 @@ def test_events_left_by_a_killed_hub_are_removed_at_the_start_and_later_ones_on_
     writes.await_number(3)
 
 
-def test_events_are_removed_a_few_at_a_time(sweeper: Sweeper, writes: Writes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "SWEEP_ROWS", 10)
+def test_events_are_removed_a_few_at_a_time(
+    forwarding: ForwardingStore, writes: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "DELETE_ROWS", (10, 10))
+    sweeper = Sweeper(forwarding)
 
     sweeper.start()
 
     assert writes.await_number(4) == [25, 15, 5, 0]
+    assert sweeper.stop(300)
 
 
 def test_failed_sweep_is_repeated_without_demand(

@@ -10,7 +10,7 @@ from penstock.storage.log.events import CHUNK_BYTES, Block, Frame
 from penstock.storage.sqlite.log import events
 from penstock.storage.sqlite.log.events import SIZE_MAX, SqliteLog
 from penstock.storage.sqlite.store import SqliteStore
-from tests.store_contract.database import FIRST_AT, append, created, row
+from tests.store_contract.database import FIRST_AT, append, created, purge, row
 
 JOINED = Frame("", "\n", "")
 
@@ -107,8 +107,7 @@ def test_events_removed_between_two_statements_are_missing(
 
         def execute(self, *given: Any) -> sqlite3.Cursor:
             if self.looks == after:
-                with store.write() as tx:
-                    tx.registry.sweep(blocks // 2)
+                purge(store, blocks // 2)
             self.looks += 1
             return super().execute(*given)
 

@@ -22,6 +22,7 @@ from penstock.storage.log.events import (
     ReceiveTimes,
     StoredColumns,
     StoredLines,
+    UnsweptRange,
     read_stored_columns,
 )
 from penstock.storage.postgres import POSTGRES
@@ -107,6 +108,31 @@ class PostgresLog(LogRepository):
         """Return when the first event at each offset or after it was received."""
         given = {"ids": list(offsets), "offsets": list(offsets.values())}
         return dict(self._connection.execute(_sql["received"], given).fetchall())
+
+    def measure_size(self, partition_id: int, start: int, stop: int) -> int:
+        """Return the size of the data of a range."""
+        (size,) = self._one("data_size", partition_id=partition_id, start=start, stop=stop)
+        return int(size)
+
+    def find_size_stop(self, partition_id: int, start: int, stop: int, size: int) -> int:
+        """Return the offset after the first events of a range with *size* bytes of data."""
+        given = {"partition_id": partition_id, "start": start, "stop": stop, "size": size}
+        (found,) = self._one("data_size_stop", **given) or (stop,)
+        return int(found)
+
+    def raise_floor(self, partition_id: int, floor: int) -> bool:
+        """Raise the floor of a partition."""
+        given = {"partition_id": partition_id, "floor": floor}
+        return self._connection.execute(_sql["raise_floor"], given).rowcount > 0
+
+    def list_unswept(self, limit: int) -> Sequence[UnsweptRange]:
+        """Return partitions that hold events below their floors."""
+        return [UnsweptRange(*row) for row in self._connection.execute(_sql["below_floor"], {"limit": limit})]
+
+    def delete(self, partition_id: int, start: int, stop: int) -> int:
+        """Delete the events of a range."""
+        given = {"partition_id": partition_id, "start": start, "stop": stop}
+        return self._connection.execute(_sql["delete_range"], given).rowcount
 
     def _insert(self, blocks: Sequence[Block]) -> str:
         values: list[Any] = []

@@ -28,6 +28,7 @@ from penstock.storage.log.events import (
     ReceiveTimes,
     StoredColumns,
     StoredLines,
+    UnsweptRange,
     read_stored_columns,
 )
 from penstock.storage.sqlite import SQLITE
@@ -201,6 +202,32 @@ class SqliteLog(LogRepository):
         """Return when the first event at each offset or after it was received."""
         given = _json(list(offsets.items())).decode()
         return dict(self._connection.execute(_sql["received"], {"positions": given}).fetchall())
+
+    def measure_size(self, partition_id: int, start: int, stop: int) -> int:
+        """Return the size of the data of a range."""
+        (size,) = self._ask(partition_id, start, stop)("data_size")
+        return int(size)
+
+    def find_size_stop(self, partition_id: int, start: int, stop: int, size: int) -> int:
+        """Return the offset after the first events of a range with *size* bytes of data."""
+        (found,) = self._ask(partition_id, start, stop)(
+            "data_size_stop", size=size, origin=place_of(partition_id, 0)
+        ) or (stop,)
+        return int(found)
+
+    def raise_floor(self, partition_id: int, floor: int) -> bool:
+        """Raise the floor of a partition."""
+        given = {"partition_id": partition_id, "floor": floor}
+        return self._connection.execute(_sql["raise_floor"], given).rowcount > 0
+
+    def list_unswept(self, limit: int) -> Sequence[UnsweptRange]:
+        """Return partitions that hold events below their floors."""
+        return [UnsweptRange(*row) for row in self._connection.execute(_sql["below_floor"], {"limit": limit})]
+
+    def delete(self, partition_id: int, start: int, stop: int) -> int:
+        """Delete the events of a range."""
+        given = {"first": place_of(partition_id, start), "past": place_of(partition_id, stop)}
+        return self._connection.execute(_sql["delete_range"], given).rowcount
 
     def _fitting(self, partition_id: int, start: int, stop: int, read: Callable[[int], Chunk]) -> Chunk:
         """Read a range; only if SQLite refuses to make so large a value, find out how much fits into a chunk."""

@@ -1,7 +1,8 @@
--- The heads of the partitions :ids (a JSON array); those whose event type is gone are left out.
-SELECT p.id, t.revision, p.floor, max(p.floor, coalesce(e."offset" + 1, 0)), coalesce(e.received_at, 0)
+-- The heads of the partitions :ids (a JSON array); those whose event type is gone are left out. Events below
+-- the floor, which are being deleted, are not looked at.
+SELECT p.id, t.revision, p.floor, max(p.floor, p.continues_at, coalesce(e."offset" + 1, 0)), coalesce(e.received_at, 0)
 FROM json_each(:ids) AS asked
 JOIN penstock_partition AS p ON p.id = asked.value
 JOIN penstock_event_type AS t ON t.id = p.event_type_id
 LEFT JOIN penstock_event AS e
-       ON e.place = (SELECT max(place) FROM penstock_event WHERE place >= p.id << 40 AND place < p.id + 1 << 40)
+       ON e.place = (SELECT max(place) FROM penstock_event WHERE place >= (p.id << 40) + p.floor AND place < p.id + 1 << 40)

@@ -1,0 +1,241 @@
+"""Retention: raises the floors of partitions above events that are too old, or that exceed the size of an event type.
+
+A floor rises in one step, in a transaction of its own; the events below it are deleted afterwards, a few at a time, by
+the sweeper. Ages are measured by the clocks of this process and of the database, whichever is behind. If the clock of
+this process has jumped forward, no event is deleted for its age during `CLOCK_PAUSE`, so that an operator can correct
+the clock first (docs/guides/retention.md).
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import structlog
+
+from penstock.core.registry.event_type import StoredFeed
+from penstock.core.registry.retention import Retention, RetentionLimits
+from penstock.hub.background import Clock, uptime
+from penstock.storage.log.events import PartitionHead
+from penstock.storage.store import Store, Tx
+
+SEGMENT_EVENTS: Final = 10_000
+"""Sizes are measured by segments of so many offsets; those of whole segments are remembered."""
+CLOCK_JUMP: Final = 60.0
+"""A clock that runs ahead by more than this between two rounds, in seconds, has jumped."""
+CLOCK_PAUSE: Final = 3_600.0
+"""How long a clock is not trusted after it has jumped, in seconds."""
+_log: Final = structlog.get_logger("penstock.retention")
+
+_Offsets = dict[int, int]
+"""By partition id."""
+
+
+class _View(NamedTuple):
+    """An event type as a round sees it."""
+
+    tx: Tx
+    feed: StoredFeed
+    heads: Mapping[int, PartitionHead]
+    now: int | None
+    """None: no event expires by its age."""
+
+
+class Overtaken(NamedTuple):
+    """A consumer group that lost uncommitted events, since the event type could not wait for it any longer."""
+
+    event_type: str
+    group: str
+
+
+class RetentionRunner:
+    """Applies the retention of all event types of one store, a round at a time. Not to be used from several threads.
+
+    Any number of hubs may do so at the same time.
+
+    Attributes:
+        expired: The number of offsets that this process has put below a floor, by event type.
+        overtaken: The number of those that a group had not committed; 0 for each other group that is waited for.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        default: Callable[[], RetentionLimits],
+        clock: Clock,
+        monotonic: Callable[[], float] = uptime,
+    ) -> None:
+        """*default* returns the limits of event types that set none."""
+        self._store = store
+        self._default = default
+        self._clock = _CheckedClock(clock, monotonic)
+        self._sizes = _SegmentSizes()
+        self.expired: Counter[str] = Counter()
+        self.overtaken: dict[Overtaken, int] = {}
+
+    def run(self, is_stopping: Callable[[], bool] = lambda: False) -> bool:
+        """Raise floors once for each event type; return whether any has risen. *is_stopping* ends the round early.
+
+        Raises:
+            Unavailable: the database cannot be asked.
+        """
+        with self._store.read() as tx:
+            now = self._clock.read(tx)
+            feeds = tx.registry.list()
+        default, has_risen = self._default(), False
+        self._sizes.keep_only({each for feed in feeds for each in feed.partition_ids})
+        for feed in feeds:
+            if is_stopping():
+                break
+            retention = feed.event_type.find_retention(default)
+            for group in retention.groups:
+                self.overtaken.setdefault(Overtaken(feed.name, group), 0)
+            if not retention.is_endless:
+                has_risen |= self._apply(feed, retention, now)
+        return has_risen
+
+    def _apply(self, feed: StoredFeed, retention: Retention, now: int | None) -> bool:
+        with self._store.read() as tx:
+            heads = tx.log.find_heads(feed.partition_ids)
+            if len(heads) < feed.partition_count:  # Dropped meanwhile.
+                return False
+            view = _View(tx, feed, heads, now)
+            floors = self._find_floors(view, retention.limits)
+            lost: Counter[Overtaken] = Counter()
+            if retention.groups and any(floor > heads[each].floor for each, floor in floors.items()):
+                floors, lost = self._wait_for_groups(view, retention, floors)
+        risen = {each: floor for each, floor in sorted(floors.items()) if floor > heads[each].floor}
+        if not risen:
+            return False
+        with self._store.write() as tx:
+            done = [each_id for each_id, floor in risen.items() if tx.log.raise_floor(each_id, floor)]
+        if not done:  # Another hub was faster.
+            return False
+        events = sum(risen[each_id] - heads[each_id].floor for each_id in done)
+        _log.info("events have expired", event_type=feed.name, events=events)
+        self.expired[feed.name] += events
+        for each, events in lost.items():
+            self.overtaken[each] += events
+            _log.warning(
+                "retention deletes events that a consumer group has not committed: it lags by more than retention_wait",
+                event_type=each.event_type,
+                group=each.group,
+                events=events,
+            )
+        return True
+
+    def _find_floors(self, view: _View, limits: RetentionLimits) -> _Offsets:
+        """Return the first offset within *limits* of each partition, at least its floor."""
+        tx, heads = view.tx, view.heads
+        floors = {each: head.floor for each, head in heads.items()}
+        if limits.time_ms is not None and view.now is not None:
+            ranges = {each: (head.floor, head.next_offset) for each, head in heads.items()}
+            floors = tx.log.find_first_offsets(ranges, view.now - limits.time_ms * 1_000)
+        if limits.size is not None:
+            ends = {each: head.next_offset for each, head in heads.items()}
+            floors = self._sizes.find_floors(tx, floors, ends, limits.size)
+        return floors
+
+    def _wait_for_groups(
+        self, view: _View, retention: Retention, floors: _Offsets
+    ) -> tuple[_Offsets, Counter[Overtaken]]:
+        """Lower *floors* to what the groups have committed, as far as the limits of waiting allow.
+
+        Also return how many events each group loses since it lags too much.
+        """
+        name, latest = view.feed.name, self._find_floors(view, retention.waiting)
+        committed = _find_committed(view.tx, view.feed, retention.groups)
+        found, lost = {}, Counter[Overtaken]()
+        for number, each in enumerate(view.feed.partition_ids):
+            lowest = view.heads[each].floor
+            offsets = {group: committed.get((group, number), 0) for group in retention.groups}
+            found[each] = min(floors[each], max(lowest, latest[each], min(offsets.values())))
+            for group, offset in offsets.items():
+                lost[Overtaken(name, group)] += max(0, found[each] - max(offset, lowest))
+        return found, +lost
+
+
+def _find_committed(tx: Tx, feed: StoredFeed, groups: Sequence[str]) -> Mapping[tuple[str, int], int]:
+    """Return the next offset that each group wants of each partition; of several slices the one that is behind."""
+    found: dict[tuple[str, int], int] = {}
+    for each in tx.groups.list_standings(groups):
+        if each.source == feed.name:
+            place, offset = (each.group, each.tranche), each.offset if each.epoch == feed.epoch else 0
+            found[place] = min(offset, found.get(place, offset))
+    return found
+
+
+class _CheckedClock:
+    """The time by which events expire."""
+
+    def __init__(self, clock: Clock, monotonic: Callable[[], float]) -> None:
+        self._clock = clock
+        self._monotonic = monotonic
+        self._last: tuple[int, float] | None = None
+        self._trusted_from = float("-inf")
+
+    def read(self, tx: Tx) -> int | None:
+        """Return the time by the clock that is behind; None after the clock of this process has jumped forward."""
+        now, uptime = self._clock(), self._monotonic()
+        if self._last is not None:
+            ahead = (now - self._last[0]) / 1e6 - (uptime - self._last[1])
+            if ahead > CLOCK_JUMP:
+                self._trusted_from = uptime + CLOCK_PAUSE
+                _log.warning(
+                    "the clock has jumped forward; no event expires by its age for a while",
+                    seconds=round(ahead),
+                    pause=CLOCK_PAUSE,
+                )
+        self._last = now, uptime
+        return None if uptime < self._trusted_from else min(now, tx.now())
+
+
+class _Segment(NamedTuple):
+    """Consecutive offsets of a partition, and the bytes of their events."""
+
+    start: int
+    stop: int
+    size: int
+
+
+class _SegmentSizes:
+    """Measures partitions by segments, and finds the floors at which event types keep to their size."""
+
+    def __init__(self) -> None:
+        self._whole: dict[int, dict[int, _Segment]] = {}
+        """Whole segments by partition id and start."""
+
+    def keep_only(self, partition_ids: set[int]) -> None:
+        """Forget all other partitions."""
+        for each in self._whole.keys() - partition_ids:
+            del self._whole[each]
+
+    def find_floors(self, tx: Tx, floors: _Offsets, ends: _Offsets, limit: int) -> _Offsets:
+        """Return floors, not below *floors*, above which all partitions together have at most *limit* bytes.
+
+        *ends* are the next offsets of the partitions. The events that were received first go first.
+        """
+        segments = {each: deque(self._measure(tx, each, floor, ends[each])) for each, floor in floors.items()}
+        excess = sum(segment.size for own in segments.values() for segment in own) - limit
+        found = dict(floors)
+        times = tx.log.find_receive_times(found) if excess > 0 else {}
+        while excess > 0:
+            oldest = min((each for each, own in segments.items() if own), key=lambda each: times.get(each, 0))
+            segment = segments[oldest].popleft()
+            found[oldest] = (
+                segment.stop
+                if segment.size <= excess
+                else tx.log.find_size_stop(oldest, segment.start, segment.stop, excess)
+            )
+            excess -= segment.size
+            times |= tx.log.find_receive_times({oldest: found[oldest]})
+        return found
+
+    def _measure(self, tx: Tx, partition_id: int, start: int, stop: int) -> Sequence[_Segment]:
+        known, found = self._whole.get(partition_id, {}), []
+        while start < stop:
+            end = min(stop, start - start % SEGMENT_EVENTS + SEGMENT_EVENTS)
+            segment = known.get(start) or _Segment(start, end, tx.log.measure_size(partition_id, start, end))
+            found.append(segment)
+            start = end
+        self._whole[partition_id] = {each.start: each for each in found if each.stop - each.start == SEGMENT_EVENTS}
+        return found

@@ -1,0 +1,2 @@
+-- Delete the events of a range; a trigger refuses those that are not below the floor.
+DELETE FROM penstock_event WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop

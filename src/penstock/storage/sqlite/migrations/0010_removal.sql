@@ -1,0 +1,20 @@
+-- Events that are removed one by one, above the floor of their partition. Safe beside a running service.
+
+-- A range of offsets, from start to before stop, whose events were compacted or erased. Ranges neither touch nor overlap.
+CREATE TABLE penstock_hole (
+    partition_id INTEGER NOT NULL REFERENCES penstock_partition (id) ON DELETE CASCADE,
+    start        INTEGER NOT NULL CHECK (start >= 0),
+    stop         INTEGER NOT NULL CHECK (stop > start),
+    PRIMARY KEY (partition_id, start)
+) STRICT, WITHOUT ROWID;
+
+-- Offsets below it were given to events that are gone, the partition's last ones: they are not given again.
+ALTER TABLE penstock_partition ADD COLUMN continues_at INTEGER NOT NULL DEFAULT 0;
+
+DROP TRIGGER penstock_event_is_kept;
+
+CREATE TRIGGER penstock_event_is_kept BEFORE DELETE ON penstock_event
+WHEN OLD."offset" >= (SELECT floor FROM penstock_partition WHERE id = OLD.partition_id)
+ AND coalesce((SELECT stop FROM penstock_hole WHERE partition_id = OLD.partition_id AND start <= OLD."offset"
+               ORDER BY start DESC LIMIT 1), 0) <= OLD."offset"
+BEGIN SELECT RAISE(ABORT, 'penstock: events are removed by retention, compaction and erasure only'); END;

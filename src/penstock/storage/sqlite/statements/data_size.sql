@@ -1,0 +1,2 @@
+-- Select the size of the events of a range in bytes: of their data, as readers get it.
+SELECT coalesce(sum(length(CAST(data AS BLOB))), 0) FROM penstock_event WHERE place >= :first AND place < :past
