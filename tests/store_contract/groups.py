@@ -216,6 +216,16 @@ class GroupsContract(Contract):
             assert tx.groups.list_changes(GROUP, before=ids[1], limit=1) == [newest[2]]
             assert tx.groups.list_changes("nobody", before=None, limit=9) == []
 
+    def test_interventions_before_a_time_are_deleted_a_few_at_a_time(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.groups.lock("a", kind="processor", at=FIRST_AT)
+            done = [PositionChange(SOURCE, "", 0, "reset", 3, None, n, None, FIRST_AT + n) for n in range(4)]
+            tx.groups.put("a", [], FIRST_AT, done)
+
+            assert [tx.groups.expire_changes(FIRST_AT + 3, 2) for _ in range(3)] == [2, 1, 0]
+
+            assert [each.went_to for each in tx.groups.list_changes("a", before=None, limit=9)] == [3]
+
     def test_deleted_group_loses_its_positions_and_interventions(self, store: Store) -> None:
         for name in (GROUP, "kept"):
             stored(store, name, Position(SOURCE, "", 0, 1, 7))

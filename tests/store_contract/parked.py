@@ -104,6 +104,20 @@ class ParkedContract(Contract):
         assert offsets(store, parked_id, after=2_494) == [2_496, 2_498]
         assert offsets(store, parked_id, after=2_498) == []
 
+    def test_keys_parked_before_a_time_are_listed_oldest_first(self, store: Store) -> None:
+        for subscription, key, at in (("s", "a", 7), ("t", "b", 3), ("s", "c", 9)):
+            if key != "c":
+                begun(store, subscription, SOURCE)
+            with store.write() as tx:
+                tx.subscriptions.park(subscription, SOURCE, key, 0, attempts=1, at=FIRST_AT + at)
+
+        with store.read() as tx:
+            [a, c], [b] = ([each.id for each in tx.subscriptions.list_parked(name)] for name in ("s", "t"))
+            assert tx.subscriptions.list_old_parked(FIRST_AT + 9, 9) == [("t", b), ("s", a)]
+            assert tx.subscriptions.list_old_parked(FIRST_AT + 99, 2) == [("t", b), ("s", a)]
+            assert tx.subscriptions.list_old_parked(FIRST_AT + 3, 9) == []
+        assert c
+
     def test_acknowledged_events_wait_no_longer(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         first, second = park(store, "a", 3), park(store, "b", 4)

@@ -103,6 +103,23 @@ class GoneContract(Contract):
 
         assert gone(store, kept=1) == []
 
+    def test_old_batches_are_unneeded_except_the_newest_of_each_producer(self, store: Store) -> None:
+        feed = created(store, partitions=2)
+        one, other = (inserted(store, (each, "g"), ProducerState(3, 0, 0)) for each in feed.partition_ids)
+        with store.write() as tx:
+            tx.producers.append_batches([AppendedBatch(one, 2, a_batch(7, 7, 1))], FIRST_AT - 1)
+            for n in range(5):
+                tx.producers.append_batches([AppendedBatch(one, 3, a_batch(n, n, 1))], FIRST_AT + n)
+            tx.producers.append_batches([AppendedBatch(other, 3, a_batch(n, n, 1)) for n in range(3)], FIRST_AT + 9)
+
+        def old(before: int, kept: int) -> list[BatchRef]:
+            with store.read() as tx:
+                return sorted(tx.producers.list_unneeded_batches(99, kept, before))
+
+        assert old(FIRST_AT - 1, 1) == old(0, 1) == []
+        assert old(FIRST_AT + 2, 1) == [BatchRef(one, 2, 7), BatchRef(one, 3, 0), BatchRef(one, 3, 1)]
+        assert old(FIRST_AT + 9, 2) == [BatchRef(one, 2, 7), *(BatchRef(one, 3, n) for n in range(3))]
+
     def test_batches_of_removed_events_are_unneeded_except_the_newest_of_each_producer(
         self, store: Store, database: Database
     ) -> None:

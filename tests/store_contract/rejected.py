@@ -68,6 +68,21 @@ class RejectedContract(Contract):
 
         assert _listed(store)[0].data == data
 
+    def test_rows_rejected_before_a_time_are_deleted_a_few_at_a_time(self, store: Store, database: Database) -> None:
+        _reject(store, database, *(("a", str(n)) for n in range(5)))
+        with store.write() as tx:
+            for at, row in enumerate(tx.outbox.list_rejected(9, newest=False)):
+                assert tx.outbox.delete_rejected(ids=[row.id]) == 1
+                again = OutboxRow(row.id, row.event_type, row.data, row.key, row.headers, None, row.created_at)
+                tx.outbox.reject([(again, "no good")], FIRST_AT + at * 1_000)
+
+        def expire(before: int, rows: int) -> int:
+            with store.write() as tx:
+                return tx.outbox.expire_rejected(before, rows)
+
+        assert [expire(FIRST_AT, 9), expire(FIRST_AT + 2_500, 2), expire(FIRST_AT + 2_500, 2)] == [0, 2, 1]
+        assert [row.data for row in _listed(store, newest=False)] == ["3", "4"]
+
     def test_retried_rows_keep_their_order(self, store: Store, database: Database) -> None:
         _reject(store, database, *(("ab"[n % 2], str(n)) for n in range(60)))
 

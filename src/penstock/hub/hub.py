@@ -91,7 +91,7 @@ class Hub:
         self.activity = Activity(store, clock, count_interval=activity_interval)
         settings = Settings(store, self._apply_settings, clock=clock)
         retention = RetentionRunner(store, lambda: settings.current().retention, clock)
-        sweeper = Sweeper(store, clock, expiry.check(), retention)
+        sweeper = Sweeper(store, clock, expiry.check(), retention, self._expire_parked)
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
         monitor = DatabaseMonitor(store, clock)
@@ -131,6 +131,10 @@ class Hub:
     def _settle(self, name: str) -> None:
         """Move the outbox of *name* for the registry, which the log needs first."""
         self.log.settle(name)
+
+    def _expire_parked(self, before: int, limit: int) -> int:
+        """Skip parked keys for the sweeper, which the registry needs before there are subscriptions."""
+        return self.subscriptions.parked_keys.expire(before, limit)
 
     def _apply_settings(self) -> None:
         """Record what the settings say, and have readers check their rights again."""

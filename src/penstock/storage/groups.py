@@ -176,6 +176,10 @@ class GroupRepository:
         rows = self._run("group_history", name=name, before=before, limit=limit).fetchall()
         return [PositionChange(*row) for row in rows]
 
+    def expire_changes(self, before: int, rows: int) -> int:
+        """Delete some of the oldest *rows* changes, those that were made before *before*; return how many."""
+        return self._run("interventions_expire", before=before, rows=rows).rowcount
+
     def delete(self, name: str) -> None:
         """Delete a locked group with its positions, its history, and the subscription that it is."""
         self._run("group_lock_positions", name=name)

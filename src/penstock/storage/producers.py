@@ -136,13 +136,14 @@ class ProducerRepository:
         [(batches, first, next_number, last_offset)] = rows
         return BatchWindow(batches, first, EpochEnd(epoch, next_number, last_offset) if batches else None)
 
-    def list_unneeded_batches(self, limit: int, kept: int) -> Sequence[BatchRef]:
+    def list_unneeded_batches(self, limit: int, kept: int, before: int = 0) -> Sequence[BatchRef]:
         """Return up to *limit* stored batches that no repeat needs.
 
-        They belong to expired producers or to dropped partitions, or their events were removed; the newest *kept*
-        batches of each producer are needed in the latter case.
+        They belong to expired producers or to dropped partitions; or their events were removed, or they were appended
+        before *before*, and they are not among the newest *kept* of their producer.
         """
-        return [BatchRef(*row) for row in self._run("produced_gone", rows=limit, kept=kept).fetchall()]
+        rows = self._run("produced_gone", rows=limit, kept=kept, before=before).fetchall()
+        return [BatchRef(*row) for row in rows]
 
     def sweep(self, batches: Sequence[BatchRef], before: int) -> int:
         """Delete *batches*, and producers that expired before *before* or whose partition was dropped.

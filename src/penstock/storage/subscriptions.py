@@ -280,6 +280,11 @@ class SubscriptionRepository:
         """Park more events, by the ids of their keys; skip events that are parked already."""
         self._run_each("parked_add", [(key_id, offset) for key_id, each in offsets.items() for offset in each])
 
+    def list_old_parked(self, before: int, limit: int) -> Sequence[tuple[str, int]]:
+        """Return up to *limit* keys that were parked before *before*, oldest first: subscription, and id of the key."""
+        rows = self._run("parked_old", before=before, limit=limit).fetchall()
+        return [(subscription, parked_id) for subscription, parked_id in rows]
+
     def list_parked_offsets(self, parked_id: int, *, after: int, limit: int) -> Sequence[int]:
         """Return up to *limit* offsets of the parked events of a key, above *after*, sorted."""
         rows = self._run("parked_offsets", id=parked_id, after=after, limit=limit).fetchall()

@@ -28,6 +28,13 @@ UPLOAD_SECONDS: Final = 86_400.0
 """An upload expires after this long without a publish or another chunk."""
 TOKENS_KEPT_SECONDS: Final = 90 * 86_400.0
 """A token is listed for so long after it has expired."""
+REJECTED_SECONDS: Final = 90 * 86_400.0
+"""How long rejected rows are kept."""
+CHANGES_SECONDS: Final = 365 * 86_400.0
+"""How long the history of a consumer group tells of changes that operators made."""
+PARKED_SECONDS: Final = 365 * 86_400.0
+"""How long a key stays parked that nobody retries or skips."""
+SWEEP_PARKED: Final = 100
 STAGED_KEPT: Final = 100
 """The number of published batches of a producer group that stay known; a query repeats only its last one."""
 SWEEP_INTERVAL: Final = 60.0
@@ -45,12 +52,14 @@ class Sweeper:
         clock: Clock = system_clock,
         expiry: Expiry = Expiry(),  # noqa: B008 - immutable
         retention: RetentionRunner | None = None,
+        expire_parked: Callable[[int, int], int] = lambda before, limit: 0,  # noqa: ARG005
     ) -> None:
-        """Without *retention* no event expires."""
+        """Without *retention* no event expires. *expire_parked* skips parked keys: see `ParkedKeys.expire`."""
         self._store = store
         self._clock = clock
         self._expiry = expiry
         self._retention = retention
+        self._expire_parked = expire_parked
         self._unswept: deque[UnsweptRange] = deque()
         self._rows = DELETE_ROWS[0]
         self._wanted = threading.Event()
@@ -78,7 +87,7 @@ class Sweeper:
             self._wanted.clear()
             while not self._stop_wanted.is_set() and self._attempt(self._remove_some):
                 pass
-            if self._retention is not None and not self._stop_wanted.is_set() and self._attempt(self._apply_retention):
+            if not self._stop_wanted.is_set() and self._attempt(self._let_expire):
                 self._wanted.set()
             if self._stop_wanted.is_set():
                 return
@@ -94,15 +103,17 @@ class Sweeper:
             again.start()
             return False
 
-    def _apply_retention(self) -> bool:
-        assert self._retention is not None
-        return self._retention.run(self._stop_wanted.is_set)
+    def _let_expire(self) -> bool:
+        """Skip old parked keys, and raise floors; return whether there are events to delete now."""
+        self._expire_parked(self._compute_cutoff(PARKED_SECONDS), SWEEP_PARKED)
+        return self._retention is not None and self._retention.run(self._stop_wanted.is_set)
 
     def _remove_some(self) -> bool:
         if self._expire_some() or self._delete_some():
             return True
         with self._store.read() as tx:
-            unneeded = tx.producers.list_unneeded_batches(SWEEP_ROWS, BATCHES_KEPT)
+            before = self._compute_cutoff(self._expiry.idle_seconds)
+            unneeded = tx.producers.list_unneeded_batches(SWEEP_ROWS, BATCHES_KEPT, before)
         with self._store.write() as tx:
             removed = len(unneeded) + tx.producers.sweep(unneeded, self._compute_cutoff(self._expiry.floor_seconds))
             if unneeded:
@@ -115,6 +126,8 @@ class Sweeper:
                 batches=SWEEP_ROWS,
             )
             tx.access.sweep_tokens(self._compute_cutoff(TOKENS_KEPT_SECONDS))
+            removed += tx.outbox.expire_rejected(self._compute_cutoff(REJECTED_SECONDS), SWEEP_ROWS)
+            removed += tx.groups.expire_changes(self._compute_cutoff(CHANGES_SECONDS), SWEEP_ROWS)
             return removed + tx.registry.purge_partition() > 0
 
     def _delete_some(self) -> bool:

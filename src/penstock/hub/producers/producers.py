@@ -55,7 +55,7 @@ DAY_SECONDS: Final = 86_400
 IDLE_SECONDS_MIN: Final = 240
 """Twice the default time for which clients retry a batch."""
 BATCHES_KEPT: Final = 16
-"""The number of batches of a producer that stay known after retention has removed their events."""
+"""The number of batches of a producer that stay known, whatever their age, and after their events were removed."""
 
 
 class Expiry(NamedTuple):

@@ -5,11 +5,12 @@ docs/decisions/parked-keys.md gives the reasons.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Final
 
 from penstock.core.access import Sender
-from penstock.errors import ParkedNotFound
+from penstock.errors import ParkedNotFound, SubscriptionNotFound
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_changes
 from penstock.hub.subscriptions.poison_events import SKIPPED
@@ -99,6 +100,15 @@ class ParkedKeys:
             tx.subscriptions.revise(id)
             record_changes(tx, [_describe_change(id, parked, "skipped", reason)], by, self._clock())
         self._notify_changed(id)
+
+    def expire(self, before: int, limit: int) -> int:
+        """Skip up to *limit* keys that were parked before *before*; return how many."""
+        with self._store.read() as tx:
+            found = tx.subscriptions.list_old_parked(before, limit)
+        for subscription, parked_id in found:
+            with suppress(SubscriptionNotFound, ParkedNotFound):  # An operator was faster.
+                self.skip(subscription, parked_id, "nobody has retried or skipped it for too long")
+        return len(found)
 
     def park(self, id: str, session_id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
         """Park events behind earlier ones of their keys, by the ids of parked keys; return the ids still parked.

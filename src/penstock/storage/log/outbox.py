@@ -101,3 +101,6 @@ class OutboxRepository(Protocol):
 
     def delete_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
         """Delete rejected rows and return how many."""
+
+    def expire_rejected(self, before: int, rows: int) -> int:
+        """Delete some of the oldest *rows* rejected rows, those that were rejected before *before*; return how many."""

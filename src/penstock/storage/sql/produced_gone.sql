@@ -1,12 +1,14 @@
--- Select some batches that no repeat needs, oldest first: those of expired producers and of dropped partitions, and
--- those whose events were removed, except the newest :kept of each producer.
+-- Select some batches that no repeat needs, oldest first: those of expired producers and of dropped partitions; and of others
+-- those whose events were removed, and those that were appended before :before, except the newest :kept of each producer. The
+-- oldest batch of a producer tells whether it has any of the last sort.
 SELECT b.producer_id, b.epoch, b.number
 FROM penstock_producer AS r
 JOIN penstock_partition AS p ON p.id = r.partition_id
 JOIN penstock_produced AS b ON b.producer_id = r.id
-WHERE (r.is_expired OR p.floor > 0 OR p.event_type_id IS NULL)
+WHERE (r.is_expired OR p.floor > 0 OR p.event_type_id IS NULL
+       OR (SELECT appended_at FROM penstock_produced WHERE producer_id = r.id ORDER BY epoch, number LIMIT 1) < :before)
   AND (r.is_expired OR p.event_type_id IS NULL
-       OR b."offset" + b.events <= p.floor
+       OR (b."offset" + b.events <= p.floor OR b.appended_at < :before)
           AND (b.epoch, b.number) < (SELECT epoch, number FROM penstock_produced WHERE producer_id = b.producer_id
                                      ORDER BY epoch DESC, number DESC LIMIT 1 OFFSET :kept - 1))
 ORDER BY r.id, b.epoch, b.number

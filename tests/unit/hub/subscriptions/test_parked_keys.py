@@ -465,6 +465,23 @@ def test_skipped_key_waits_no_longer_and_is_recorded_with_its_reason(
     ]
 
 
+def test_keys_parked_for_too_long_are_skipped_and_recorded(
+    parking: ParkedKeys, store: Store, full: str, clock: VirtualClock
+) -> None:
+    clock.advance(seconds=60)
+    at = clock()
+    before = len(parking.list(full))
+
+    assert parking.expire(START_AT, 9) == 0
+    assert parking.expire(at, 2) == 2
+    assert parking.expire(at, 9) == before - 2
+
+    assert parking.list(full) == []
+    with store.read() as tx:
+        reasons = {each.reason for each in tx.groups.list_changes(full, before=None, limit=9)}
+    assert "nobody has retried or skipped it for too long (key a)" in reasons
+
+
 def test_skipped_key_keeps_events_ahead_of_the_position_for_a_retry(
     parking: ParkedKeys, store: Store, full: str
 ) -> None:

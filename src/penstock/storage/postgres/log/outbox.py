@@ -228,6 +228,10 @@ class PostgresOutbox(OutboxRepository):
         """Delete rejected rows."""
         return self._run("rejected_delete", ids, event_type).rowcount
 
+    def expire_rejected(self, before: int, rows: int) -> int:
+        """Delete rows that were rejected long ago."""
+        return self._connection.execute(_sql["rejected_expire"], {"before": before, "rows": rows}).rowcount
+
     def _look(self) -> tuple[OutboxSnapshot, list[str]]:
         ((xmax, running, found),) = self._run_planned("outbox_look", **self._looks.seen._asdict())
         return OutboxSnapshot(xmax, running), found

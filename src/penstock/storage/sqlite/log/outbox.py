@@ -85,6 +85,10 @@ class SqliteOutbox(OutboxRepository):
         """Delete rejected rows."""
         return self._connection.execute(_sql["rejected_delete"], _selection(ids, event_type)).rowcount
 
+    def expire_rejected(self, before: int, rows: int) -> int:
+        """Delete rows that were rejected long ago."""
+        return self._connection.execute(_sql["rejected_expire"], {"before": before, "rows": rows}).rowcount
+
     @contextmanager
     def _values_of_any_length(self) -> Iterator[None]:
         """Read values longer than a reader's limit: a row may have been rejected for its size."""
