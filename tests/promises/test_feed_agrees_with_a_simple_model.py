@@ -1,7 +1,8 @@
-"""Events are published, read, filtered, merged and split in any order: the hub agrees with a list per partition."""
+"""Events are published, read, filtered, merged, split and removed in any order: the hub agrees with lists."""
 
 import itertools
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -10,14 +11,15 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from penstock.core.log.cursor import FIRST, LAST
-from penstock.errors import PenstockError
+from penstock.core.log.cursor import FIRST, LAST, parse_cursor
+from penstock.errors import CursorExpired, PenstockError
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import WantedPartition
+from penstock.hub.log.read import PageReading, WantedPartition
 from penstock.server.log.feeds import LineForm
-from penstock.storage.log.events import KindFilter
+from penstock.storage.log.events import KindFilter, PartitionHead
 from tests.exhaustive import examples
 from tests.promises.scene import create, event, service
+from tests.store_contract.database import purge
 
 COUNT = 4
 KINDS = (None, "parcel", "Letter")
@@ -41,15 +43,31 @@ class Stored(NamedTuple):
     key: str | None
 
 
+class Extent(NamedTuple):
+    """The partitions of the feed and their heads, by number."""
+
+    partition_ids: Sequence[int]
+    heads: Sequence[PartitionHead]
+
+
 class Consumer:
     """Reads one virtual partition at its own n, with its own filter, and keeps its cursor."""
 
     def __init__(self, n: int, partition: int, kinds: KindFilter | None, cursor: str, skipped: dict[int, int]) -> None:
         self.n, self.partition, self.kinds, self.cursor = n, partition, kinds, cursor
         self.skipped = skipped
+        self.gone: set[int] = set()
+        """The numbers of events that were removed before they were read."""
         self.found: dict[int, list[int]] = {p: [] for p in range(COUNT)}
 
+    def lose(self, physical: int, stored: Stored) -> None:
+        """Note that an event is removed."""
+        if stored.n not in self.found[physical]:
+            self.gone.add(stored.n)
+
     def wants(self, physical: int, offset: int, stored: Stored, name: str) -> bool:
+        if stored.n in self.gone:
+            return False
         if offset < self.skipped[physical] or physical % min(self.n, COUNT) != self.partition % min(self.n, COUNT):
             return False
         slices = max(1, self.n // COUNT)
@@ -68,6 +86,7 @@ class FeedMachine(RuleBasedStateMachine):
         self.hubs, self.url = hubs, url
         self.name = f"feed.x{next(NAMES)}"
         self.model: list[list[Stored]] = [[] for _ in range(COUNT)]
+        self.floors = [0] * COUNT
         self.consumers: list[Consumer] = []
         self.numbers = itertools.count()
 
@@ -105,6 +124,29 @@ class FeedMachine(RuleBasedStateMachine):
                 database.insert(connection, self.name, '{"n":-1}', partition=partition)
             connection.rollback()
 
+    @rule(physical=st.integers(0, COUNT - 1), at=st.data())
+    def remove_one_by_one(self, physical: int, at: Any) -> None:
+        end = self._settle().heads[physical].next_offset
+        if end <= self.floors[physical]:
+            return
+        offsets = sorted(at.draw(st.sets(st.integers(self.floors[physical], end - 1), min_size=1, max_size=9)))
+        with self.hubs[0].store.write() as tx:
+            partition_id = self._settle().partition_ids[physical]
+            tx.log.find_heads([partition_id], lock=True)
+            tx.removal.remove(partition_id, offsets)
+        for consumer in self.consumers:
+            for offset in offsets:
+                consumer.lose(physical, self.model[physical][offset])
+
+    @rule(physical=st.integers(0, COUNT - 1), at=st.data(), deletes=st.booleans())
+    def expire(self, physical: int, at: Any, deletes: bool) -> None:
+        end = self._settle().heads[physical].next_offset
+        floor = self.floors[physical] = at.draw(st.integers(self.floors[physical], end))
+        with self.hubs[1].store.write() as tx:
+            tx.removal.raise_floor(self._settle().partition_ids[physical], floor)
+        while deletes and purge(self.hubs[1].store, 4):
+            pass
+
     @rule(n=st.sampled_from([1, 2, 4, 8, 12]), at=st.data(), kinds=wanted_kinds, last=st.booleans())
     def subscribe(self, n: int, at: Any, kinds: Any, last: bool) -> None:
         if len(self.consumers) == 6:
@@ -114,8 +156,9 @@ class FeedMachine(RuleBasedStateMachine):
         if kinds is not None:
             chosen = frozenset(self.name if kind == "DEFAULT" else kind for kind in kinds[0])
             names = KindFilter(chosen, kinds[1], self.name)
-        skipped = {p: len(self.model[p]) if last else 0 for p in range(COUNT)}
+        skipped = {p: len(self.model[p]) if last else self.floors[p] for p in range(COUNT)}
         consumer = Consumer(n, partition, names, LAST if last else FIRST, skipped)
+        consumer.gone |= self._find_removed()
         self.consumers.append(consumer)
         self._read(consumer, 0, 0)
 
@@ -147,8 +190,11 @@ class FeedMachine(RuleBasedStateMachine):
 
     def _read(self, consumer: Consumer, size: int, hub: int) -> int:
         """Read a page as lines, as the server does, and return how many events it has looked at."""
-        wanted = [WantedPartition("cursor", consumer.partition, consumer.cursor)]
-        reading = self.hubs[hub].log.open(self.name, consumer.n, wanted, size, consumer.kinds)
+        try:
+            reading = self._open(consumer, size, hub)
+        except CursorExpired as expired:
+            self._lose(consumer, expired)
+            reading = self._open(consumer, size, hub)
         for line in b"".join(LineForm(version=1, headers=None).pieces(self.hubs[hub].log.reader, reading)).splitlines():
             told = json.loads(line)
             if "data" in told:
@@ -156,6 +202,38 @@ class FeedMachine(RuleBasedStateMachine):
             else:
                 consumer.cursor = told["cursor"]
         return reading.tracks[0].scanned
+
+    def _open(self, consumer: Consumer, size: int, hub: int) -> PageReading:
+        wanted = [WantedPartition("cursor", consumer.partition, consumer.cursor)]
+        return self.hubs[hub].log.open(self.name, consumer.n, wanted, size, consumer.kinds)
+
+    def _lose(self, consumer: Consumer, expired: CursorExpired) -> None:
+        """Have a consumer go on where it is told to, without the events that it is told to have lost."""
+        cursor = parse_cursor(consumer.cursor, "cursor", self.name)
+        physical = range(consumer.partition % min(consumer.n, COUNT), COUNT, min(consumer.n, COUNT))
+        behind = zip(physical, cursor.offsets, strict=True)
+        assert expired.fields["lost"] == sum(max(0, self.floors[p] - offset) for p, offset in behind) > 0
+        for each in physical:
+            for stored in self.model[each][: self.floors[each]]:
+                consumer.lose(each, stored)
+        consumer.cursor = expired.fields["first_available"]
+
+    def _settle(self) -> "Extent":
+        """Move the outbox, so that the log is what the model is."""
+        feed, heads = self.hubs[0].log.find_heads(self.name)
+        return Extent(feed.partition_ids, [heads[each] for each in feed.partition_ids])
+
+    def _find_removed(self) -> set[int]:
+        """Return the numbers of the events that were removed one by one."""
+        extent = self._settle()
+        with self.hubs[0].store.read() as tx:
+            holes = [tx.removal.list_holes(each, 0, 1 << 39) for each in extent.partition_ids]
+        return {
+            stored.n
+            for events, own in zip(self.model, holes, strict=True)
+            for start, stop in own
+            for stored in events[start:stop]
+        }
 
     def _wanted(self, consumer: Consumer) -> dict[int, list[int]]:
         return {

@@ -96,8 +96,8 @@ def append(store: Store, *blocks: Block) -> None:
 def purge(store: Store, events: int = 10) -> int:
     """Delete up to *events* events below a floor, or else a dropped partition, and return how many of these."""
     with store.write() as tx:
-        for partition_id, start, stop in tx.log.list_unswept(1):
-            return tx.log.delete(partition_id, start, min(stop, start + events))
+        for partition_id, start, stop in tx.removal.list_unswept(1):
+            return tx.removal.delete(partition_id, start, min(stop, start + events))
         return int(tx.registry.purge_partition())
 
 

@@ -116,7 +116,7 @@ class RegistryRepository:
     def delete(self, name: str) -> bool:
         """Drop an event type, and return whether it existed.
 
-        Its events are below the floors of its partitions then: see `LogRepository.list_unswept`.
+        Its events are below the floors of its partitions then: see `RemovalRepository.list_unswept`.
         """
         self._run("drop_partitions", name=name)
         self._run("delete_positions", source=name)

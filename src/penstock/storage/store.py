@@ -4,7 +4,8 @@ Invariants of every database:
     Offsets of a partition are dense and in commit order: a reader that has seen offset k finds all offsets below it.
     A write is on disk before `Store.write` returns.
     The number of a partition in the store is never used again.
-    Events are never changed, and removed only below the floor of their partition.
+    Events are never changed. They are removed below the floor of their partition, or one by one, with a record of the
+    offset.
 
 All times are microseconds since 1970, UTC.
 """
@@ -20,6 +21,7 @@ from penstock.storage.batches import BatchRepository
 from penstock.storage.groups import GroupRepository
 from penstock.storage.log.events import LogRepository, PartitionHead
 from penstock.storage.log.outbox import OutboxRepository
+from penstock.storage.log.removal import RemovalRepository
 from penstock.storage.producers import ProducerRepository
 from penstock.storage.registry import RegistryRepository
 from penstock.storage.statements import SqlRunner
@@ -61,6 +63,11 @@ class Tx(ABC):
     @abstractmethod
     def outbox(self) -> OutboxRepository:
         """Rows that services have committed for the hub to move into the log."""
+
+    @cached_property
+    def removal(self) -> RemovalRepository:
+        """Removal of events."""
+        return RemovalRepository(self._sql)
 
     @cached_property
     def registry(self) -> RegistryRepository:

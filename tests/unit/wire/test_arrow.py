@@ -51,17 +51,18 @@ def test_times_are_repeated_for_the_length_of_their_runs(runs: int, length: int)
     times = [2**52 + run // length for run in range(runs * length)]
     columns = Columns(len(times), *one_by_one(["{}"] * len(times)), None, None, None, run_by_run(times))
 
-    batch = record_batch(0, 0, columns, NULL)
+    batch = record_batch(0, range(columns.rows), columns, NULL)
 
     assert batch.column("received_at").cast(pa.int64()).to_pylist() == times
 
 
-@given(ROWS, st.integers(0, 2**60), st.booleans())
-def test_joined_columns_become_rows(rows: Rows, start: int, sifted: bool) -> None:
+@given(ROWS, st.integers(0, 2**60), st.booleans(), st.booleans())
+def test_joined_columns_become_rows(rows: Rows, start: int, sifted: bool, dense: bool) -> None:
     data, keys, kinds, headers, times, marks = map(list, zip(*rows, strict=True))
     runs = run_by_run(times)
     columns = Columns(len(rows), *one_by_one(data), joined(keys), joined(kinds), joined(headers), runs)
-    batch = record_batch(7, start, columns, NULL, marks if sifted else None)
+    offsets = range(start, start + len(rows)) if dense else [start + at * at for at in range(len(rows))]
+    batch = record_batch(7, offsets, columns, NULL, marks if sifted else None)
     stream = ArrowStream()
     with pa.ipc.open_stream(b"".join([*stream.add(batch), *stream.end()])) as read:
         found = read.read_all()
@@ -70,7 +71,7 @@ def test_joined_columns_become_rows(rows: Rows, start: int, sifted: bool) -> Non
     others = [found.column(name).to_pylist() for name in ("partition", "offset", "key", "kind", "headers", "data")]
     kept = [at for at in range(len(rows)) if marks[at] or not sifted]
     assert [list(row) for row in zip(*others, received, strict=True)] == [
-        [7, start + at, keys[at], kinds[at], headers[at], data[at], times[at]] for at in kept
+        [7, offsets[at], keys[at], kinds[at], headers[at], data[at], times[at]] for at in kept
     ]
 
 
@@ -80,7 +81,7 @@ def test_sizes_that_contradict_the_data_are_never_sent(sizes: tuple[int, int]) -
     columns = Columns(2, b"{}{ }", array("i", sizes).tobytes(), None, None, None, (b"2", b"7"))
 
     with pytest.raises(AssertionError, match="sizes"):
-        record_batch(0, 0, columns, NULL)
+        record_batch(0, range(columns.rows), columns, NULL)
 
 
 def test_stream_without_batches_has_the_schema() -> None:
@@ -93,6 +94,6 @@ def test_data_of_a_batch_is_sent_without_a_copy() -> None:
     data = b"{}" * 10
     columns = Columns(10, data, array("i", [2] * 10).tobytes(), None, None, None, (b"10", b"7"))
 
-    parts = ArrowStream().add(record_batch(0, 0, columns, NULL))
+    parts = ArrowStream().add(record_batch(0, range(columns.rows), columns, NULL))
 
     assert pa.py_buffer(data).address in [part.address for part in parts if isinstance(part, pa.Buffer)]

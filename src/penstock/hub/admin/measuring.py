@@ -103,6 +103,6 @@ class DatabaseMonitor:
         event_types = read(lambda tx: tx.registry.measure(MEASURED_MAX))
         parked = read(lambda tx: tx.subscriptions.measure_parked(MEASURED_MAX))
         sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
-        expired = read(lambda tx: sum(stop - start for _, start, stop in tx.log.list_unswept(MEASURED_MAX)))
+        expired = read(lambda tx: sum(stop - start for _, start, stop in tx.removal.list_unswept(MEASURED_MAX)))
         space = ask(lambda timeout: self._store.measure_space(timeout=timeout))
         return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, expired, space)

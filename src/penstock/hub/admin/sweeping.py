@@ -11,7 +11,7 @@ import structlog
 from penstock.hub.background import Background, Clock, system_clock
 from penstock.hub.log.retention import RetentionRunner
 from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expire
-from penstock.storage.log.events import UnsweptRange
+from penstock.storage.log.removal import UnsweptRange
 from penstock.storage.store import Store
 
 SWEEP_ROWS: Final = 5_000
@@ -138,14 +138,14 @@ class Sweeper:
         """
         if not self._unswept:
             with self._store.read() as tx:
-                self._unswept.extend(tx.log.list_unswept(UNSWEPT_MAX))
+                self._unswept.extend(tx.removal.list_unswept(UNSWEPT_MAX))
         if not self._unswept:
             return False
         partition_id, start, stop = self._unswept.popleft()
         end = min(stop, start + self._rows)
         began = time.monotonic()
         with self._store.write() as tx:
-            deleted = tx.log.delete(partition_id, start, end)
+            deleted = tx.removal.delete(partition_id, start, end)
         took = time.monotonic() - began
         if deleted and end < stop:  # Else all is deleted, or the next events are far away.
             self._unswept.appendleft(UnsweptRange(partition_id, end, stop))

@@ -4,7 +4,8 @@ Invariants:
     A page is never decoded, and no transaction outlives a chunk.
     A chunk is bounded in rows and, unless a single event is larger, in bytes; so is the memory of a reader.
     Reading a range again gives the same events.
-    Events that retention removes between two chunks are an error, never a silent gap.
+    Events that retention removes between two chunks are an error, never a silent gap. Those that were compacted or
+    erased are left out: the database has a record of their offsets, and no other event may be missing.
 """
 
 from array import array
@@ -41,6 +42,8 @@ SHARED_ROWS: Final = 64
 SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256
 """The limits of shared chunks: readers that wait at one place wake together and read the same. 8 MiB in all."""
+REPEATS: Final = 5
+"""A range is read so often if events of it are removed one by one meanwhile."""
 EVENTS: Final = Frame("", "\n", "")
 """The frame of events that are read one by one: no event holds a line break."""
 
@@ -73,6 +76,8 @@ class LineChunk(NamedTuple):
     scanned: int
     kept: int
     body: bytes
+    offsets: Sequence[int] | None = None
+    """The offsets of the scanned events; None: they are dense."""
 
 
 class ColumnChunk(NamedTuple):
@@ -80,6 +85,8 @@ class ColumnChunk(NamedTuple):
 
     range: ReadRange
     columns: StoredColumns
+    offsets: Sequence[int]
+    """The offset of each event."""
 
 
 class Track:
@@ -156,10 +163,13 @@ class Track:
         if rows:
             self.rows_per_chunk = max(1, min(CHUNK_ROWS_MAX, CHUNK_BYTES * rows // max(size, 1)))
 
-    def advance(self, done: ReadRange, kept: int) -> None:
-        """Record that *done* has been read, and that *kept* of its events count."""
+    def advance(self, done: ReadRange, kept: int, *, is_filtered: bool = True) -> None:
+        """Record that *done* has been read, and that *kept* of its events count.
+
+        A page that is not filtered ends at a known offset: where events were removed, it has fewer of them.
+        """
         self.offsets[done.physical] = done.stop
-        self.quotas[done.physical] -= kept
+        self.quotas[done.physical] -= kept if is_filtered else done.stop - done.start
         self.kept += kept
         self.scanned += done.stop - done.start
 
@@ -341,7 +351,7 @@ class Reader:
             wanted, chunk = self._read_lines(reading, wanted, frame)
             self._shared.keep((wanted, *form), chunk)
         track.measure(chunk.kept, len(chunk.body))
-        track.advance(wanted, chunk.kept)
+        track.advance(wanted, chunk.kept, is_filtered=reading.is_filtered)
         return chunk
 
     def read_next_columns(self, reading: PageReading, track: Track) -> ColumnChunk | None:
@@ -358,20 +368,45 @@ class Reader:
         return chunk
 
     def _read_columns(self, reading: PageReading, wanted: ReadRange) -> ColumnChunk:
-        with self._store.read() as tx:
-            columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
-        wanted = wanted._replace(stop=columns.stop)
-        if columns.rows != wanted.stop - wanted.start:
-            raise _make_removed_error(reading.feed, wanted)
-        return ColumnChunk(wanted, columns)
+        for _ in range(REPEATS):
+            with self._store.read() as tx:
+                columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
+                found = wanted._replace(stop=columns.stop)
+                offsets = find_offsets(tx, reading.feed, found, columns.rows)
+            if offsets is not None:
+                return ColumnChunk(found, columns, offsets)
+        raise _make_removed_error(reading.feed, wanted)
 
     def _read_lines(self, reading: PageReading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
-        with self._store.read() as tx:
-            found = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
-        wanted = wanted._replace(stop=found.stop)
-        if found.scanned != wanted.stop - wanted.start:
-            raise _make_removed_error(reading.feed, wanted)
-        return wanted, LineChunk(found.scanned, found.kept, found.body)
+        for _ in range(REPEATS):
+            with self._store.read() as tx:
+                lines = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
+                found = wanted._replace(stop=lines.stop)
+                offsets = find_offsets(tx, reading.feed, found, lines.scanned)
+            if offsets is not None:
+                is_dense = isinstance(offsets, range)
+                return found, LineChunk(lines.scanned, lines.kept, lines.body, None if is_dense else offsets)
+        raise _make_removed_error(reading.feed, wanted)
+
+
+def find_offsets(tx: Tx, feed: StoredFeed, wanted: ReadRange, rows: int) -> Sequence[int] | None:
+    """Return the offsets of the *rows* events that were found in a range; None if others were removed since.
+
+    Raises:
+        CursorExpired: retention has removed some of the range.
+    """
+    if rows == wanted.stop - wanted.start:
+        return range(wanted.start, wanted.stop)
+    head = tx.log.find_heads([wanted.partition_id]).get(wanted.partition_id)
+    if head is None or head.floor > wanted.start:
+        raise _make_removed_error(feed, wanted)
+    found: list[int] = []
+    at = wanted.start
+    for start, stop in tx.removal.list_holes(wanted.partition_id, wanted.start, wanted.stop):
+        found += range(at, start)
+        at = max(at, stop)
+    found += range(at, wanted.stop)
+    return found if len(found) == rows else None
 
 
 def _choose_filter(feed: StoredFeed, kinds: KindFilter | None) -> KindFilter | None:
@@ -505,7 +540,7 @@ class ChunkRows:
 
     def __init__(self, chunk: ColumnChunk) -> None:
         count, columns = chunk.columns.rows, chunk.columns
-        self._start = chunk.range.start
+        self.offsets = chunk.offsets
         self._keys, self._kinds, self._headers = (
             _split(column, count) for column in (columns.keys, columns.kinds, columns.headers)
         )
@@ -522,7 +557,7 @@ class ChunkRows:
         slices, own = track.view.slices, track.view.slice
         kept = [True] * len(self._data)
         if slices > 1:
-            places = enumerate(self._keys, self._start)
+            places = zip(self.offsets, self._keys, strict=True)
             kept = [(offset if key is None else crc32(key)) % slices == own for offset, key in places]
         if (kinds := reading.kinds) is not None:
             default = kinds.default.lower()
@@ -555,8 +590,7 @@ def read_next_events(reads: Reads, reading: PageReading, track: Track) -> EventC
     start = track.offsets[physical]
     if not reading.is_filtered:
         lines = reads.read_next_lines(reading, track, EVENTS)
-        stop = track.offsets[physical]
-        return EventChunk(JoinedEvents(lines.body, lines.kept), range(start, stop), stop) if lines else None
+        return to_events(lines, start, track.offsets[physical]) if lines else None
     chunk = reads.read_next_columns(reading, track)
     if chunk is None:
         return None
@@ -565,12 +599,18 @@ def read_next_events(reads: Reads, reading: PageReading, track: Track) -> EventC
     return take_events(chunk, rows, track, kept)
 
 
+def to_events(lines: LineChunk, start: int, stop: int) -> EventChunk:
+    """Return the events of a range that were read as lines, framed as `EVENTS`, without a filter."""
+    events = JoinedEvents(lines.body, lines.kept) if lines.kept else ()
+    return EventChunk(events, range(start, stop) if lines.offsets is None else lines.offsets, stop)
+
+
 def take_events(
     chunk: ColumnChunk, rows: ChunkRows, track: Track, kept: Sequence[bool], *, timed: bool = False
 ) -> EventChunk:
     """Return the events of a chunk that are *kept*, and advance the track past the chunk."""
     events = list(compress(rows.data, kept))
-    offsets = list(compress(range(chunk.range.start, chunk.range.stop), kept))
+    offsets = list(compress(chunk.offsets, kept))
     received = list(compress(rows.received, kept)) if timed else ()
     track.advance(chunk.range, len(events))
     return EventChunk(events, offsets, chunk.range.stop, received)

@@ -107,7 +107,7 @@ class RetentionRunner:
         if not risen:
             return False
         with self._store.write() as tx:
-            done = [each_id for each_id, floor in risen.items() if tx.log.raise_floor(each_id, floor)]
+            done = [each_id for each_id, floor in risen.items() if tx.removal.raise_floor(each_id, floor)]
         if not done:  # Another hub was faster.
             return False
         events = sum(risen[each_id] - heads[each_id].floor for each_id in done)
@@ -224,7 +224,7 @@ class _SegmentSizes:
             found[oldest] = (
                 segment.stop
                 if segment.size <= excess
-                else tx.log.find_size_stop(oldest, segment.start, segment.stop, excess)
+                else tx.removal.find_size_stop(oldest, segment.start, segment.stop, excess)
             )
             excess -= segment.size
             times |= tx.log.find_receive_times({oldest: found[oldest]})
@@ -234,7 +234,7 @@ class _SegmentSizes:
         known, found = self._whole.get(partition_id, {}), []
         while start < stop:
             end = min(stop, start - start % SEGMENT_EVENTS + SEGMENT_EVENTS)
-            segment = known.get(start) or _Segment(start, end, tx.log.measure_size(partition_id, start, end))
+            segment = known.get(start) or _Segment(start, end, tx.removal.measure_size(partition_id, start, end))
             found.append(segment)
             start = end
         self._whole[partition_id] = {each.start: each for each in found if each.stop - each.start == SEGMENT_EVENTS}

@@ -28,7 +28,6 @@ from penstock.core.subscriptions.delivery import (
     DeliveryBatch,
     DeliveryRules,
     EventChunk,
-    JoinedEvents,
     SubscriptionDelivery,
 )
 from penstock.core.subscriptions.tokens import ParkedSpan
@@ -40,7 +39,7 @@ from penstock.errors import (
     PenstockError,
     SubscriptionNotFound,
 )
-from penstock.hub.log.read import ChunkRows, PageReading, Reader, Reads, read_next_events, take_events
+from penstock.hub.log.read import ChunkRows, PageReading, Reader, Reads, read_next_events, take_events, to_events
 from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import CursorCommit, CursorCommitter
 from penstock.hub.subscriptions.lease import HubLease
@@ -310,12 +309,10 @@ class ParkedKeyFilter:
         if chunk is None:
             return None, False
         rows = ChunkRows(chunk)
-        kept, is_outdated = self.filter(place, chunk.range.start, rows, rows.match(reading, track))
+        kept, is_outdated = self.filter(place, rows, rows.match(reading, track))
         return take_events(chunk, rows, track, kept, timed=timed), is_outdated
 
-    def filter(
-        self, place: FeedPartition, start: int, rows: ChunkRows, kept: Sequence[bool]
-    ) -> tuple[Sequence[bool], bool]:
+    def filter(self, place: FeedPartition, rows: ChunkRows, kept: Sequence[bool]) -> tuple[Sequence[bool], bool]:
         """Return which of the events *kept* so far to send, after parking those whose keys are parked.
 
         The second value says whether a key is parked no longer, so that the stream needs another snapshot.
@@ -326,7 +323,7 @@ class ParkedKeyFilter:
         parked_keys = self._ids.get(place, {})
         offsets: dict[int, list[int]] = {}
         ids = []
-        for offset, (key, keep) in enumerate(zip(rows.keys, kept, strict=True), start):
+        for offset, key, keep in zip(rows.offsets, rows.keys, kept, strict=True):
             parked_id = parked_keys.get(key) if keep and key is not None else None
             ids.append(parked_id)
             if parked_id is not None:
@@ -715,7 +712,7 @@ class ConsumerStream:
         """Return a light chunk that another stream has just read; None: it has to be read."""
         light = self._is_light(place, start, stop)
         chunk = self._services.reader.find_shared(self._ends.feed(place[0]), place[1], start, stop) if light else None
-        return EventChunk(JoinedEvents(chunk.body, chunk.kept), range(start, stop), stop) if chunk else None
+        return to_events(chunk, start, stop) if chunk else None
 
     def _read(self, place: FeedPartition, start: int, stop: int) -> EventChunk | None:
         """Read a chunk; None: there is none, or retention has removed it, and the stream skips it."""

@@ -497,7 +497,7 @@ class LineForm:
     def _read_by_column(self, reader: Reader, reading: PageReading, track: Track) -> Iterator[bytes]:
         while chunk := reader.read_next_columns(reading, track):
             lines = list(self._lines(reading, track, chunk))
-            track.advance(chunk.range, len(lines))
+            track.advance(chunk.range, len(lines), is_filtered=reading.is_filtered)
             yield b"".join(lines)
             if reading.is_filtered:
                 yield self._checkpoint(track)
@@ -547,10 +547,11 @@ class ArrowForm:
         for track in reading.tracks:
             while chunk := reader.read_next_columns(reading, track):
                 kept = ChunkRows(chunk).match(reading, track) if reading.is_filtered else None
-                track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
+                events = chunk.columns.rows if kept is None else sum(kept)
+                track.advance(chunk.range, events, is_filtered=reading.is_filtered)
                 headers = self._join_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)
-                yield stream.add(arrow.record_batch(track.view.partition, chunk.range.start, columns, NONE, kept))
+                yield stream.add(arrow.record_batch(track.view.partition, chunk.offsets, columns, NONE, kept))
 
     def _join_headers(self, reading: PageReading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None

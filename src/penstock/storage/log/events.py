@@ -48,16 +48,6 @@ class Block(NamedTuple):
     rows: list[Row]
 
 
-class UnsweptRange(NamedTuple):
-    """Offsets of a partition that are below its floor, where events are still to be deleted."""
-
-    partition_id: int
-    start: int
-    """Offset of the first such event."""
-    stop: int
-    """The floor."""
-
-
 class ReceiveTimes(NamedTuple):
     """Times at which the events of a range were received, one a run of neighbours that share it; joined by LF."""
 
@@ -150,25 +140,6 @@ class LogRepository(Protocol):
 
         Partitions without such an event are left out.
         """
-
-    def measure_size(self, partition_id: int, start: int, stop: int) -> int:
-        """Return the size of the events of a range in bytes, of their data alone."""
-
-    def find_size_stop(self, partition_id: int, start: int, stop: int, size: int) -> int:
-        """Return the offset after the first events of a range that have *size* bytes of data or more, else its stop."""
-
-    def raise_floor(self, partition_id: int, floor: int) -> bool:
-        """Raise the floor of a partition; return False if it is as high already.
-
-        The events below are not shown any more, and may be deleted. Until the transaction ends, no other appends to the
-        partition.
-        """
-
-    def list_unswept(self, limit: int) -> Sequence[UnsweptRange]:
-        """Return up to *limit* partitions, dropped ones among them, that hold events below their floors."""
-
-    def delete(self, partition_id: int, start: int, stop: int) -> int:
-        """Delete the events of a range below the floor of its partition; return how many there were."""
 
 
 def read_stored_columns(

@@ -5,6 +5,7 @@ type and the column names, and loads nothing.
 """
 
 import struct
+from collections.abc import Sequence
 from io import RawIOBase
 from operator import sub
 from typing import Any, Final, Protocol, TypeAlias
@@ -64,9 +65,9 @@ class JoinedColumns(Protocol):
 
 
 def record_batch(
-    partition: int, start: int, joined: JoinedColumns, null: bytes, kept: list[bool] | None = None
+    partition: int, offsets: Sequence[int], joined: JoinedColumns, null: bytes, kept: list[bool] | None = None
 ) -> pa.RecordBatch:
-    """Return a record batch of events with dense offsets from *start*.
+    """Return a record batch of events with these *offsets*.
 
     A row equal to *null* has no value. *kept* marks the rows to include; None includes all.
     """
@@ -74,7 +75,7 @@ def record_batch(
     nulls = pa.nulls(rows, pa.string())
     columns = [
         _fill(pa.int32(), rows, struct.pack("=i", partition) * rows),
-        pa.arange(start, start + rows),
+        pa.arange(offsets.start, offsets.stop) if isinstance(offsets, range) else pa.array(offsets, pa.int64()),
         _restore_nulls(joined.keys, nulls, null),
         _restore_nulls(joined.kinds, nulls, null),
         _restore_nulls(joined.headers, nulls, null),

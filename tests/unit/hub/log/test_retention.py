@@ -10,6 +10,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log import retention as module
 from penstock.hub.log.retention import Overtaken, RetentionRunner
 from penstock.storage.groups import Position
+from penstock.storage.log.removal import RemovalRepository
 from penstock.storage.store import Store
 from penstock.testing.clock import VirtualClock
 from tests.unit.hub.feeds import NAME, create_feed, find_feed
@@ -63,7 +64,7 @@ def commit(store: Store, *offsets: int, group: str = GROUP, slice: str = "", epo
 def size_of_one(store: Store) -> int:
     """Return the size of the first event of any partition; all have the same."""
     with store.read() as tx:
-        return max(tx.log.measure_size(each, 0, 1) for each in find_feed(store).partition_ids)
+        return max(tx.removal.measure_size(each, 0, 1) for each in find_feed(store).partition_ids)
 
 
 def change_options(hub: Hub, **options: Any) -> None:
@@ -242,15 +243,13 @@ def test_sizes_of_whole_segments_are_measured_once(
     create_feed(hub.store, options={"retention_bytes": 1_000_000})
     publish(hub, "abcde")
     measured: list[tuple[int, int]] = []
-    with hub.store.read() as tx:
-        log = type(tx.log)
-    original = log.measure_size
+    original = RemovalRepository.measure_size
 
     def measure(self: Any, partition_id: int, start: int, stop: int) -> int:
         measured.append((start, stop))
         return original(self, partition_id, start, stop)
 
-    monkeypatch.setattr(log, "measure_size", measure)
+    monkeypatch.setattr(RemovalRepository, "measure_size", measure)
     for _ in range(2):
         runner.run()
 

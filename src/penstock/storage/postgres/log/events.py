@@ -22,7 +22,6 @@ from penstock.storage.log.events import (
     ReceiveTimes,
     StoredColumns,
     StoredLines,
-    UnsweptRange,
     read_stored_columns,
 )
 from penstock.storage.postgres import POSTGRES
@@ -109,31 +108,6 @@ class PostgresLog(LogRepository):
         given = {"ids": list(offsets), "offsets": list(offsets.values())}
         return dict(self._connection.execute(_sql["received"], given).fetchall())
 
-    def measure_size(self, partition_id: int, start: int, stop: int) -> int:
-        """Return the size of the data of a range."""
-        (size,) = self._one("data_size", partition_id=partition_id, start=start, stop=stop)
-        return int(size)
-
-    def find_size_stop(self, partition_id: int, start: int, stop: int, size: int) -> int:
-        """Return the offset after the first events of a range with *size* bytes of data."""
-        given = {"partition_id": partition_id, "start": start, "stop": stop, "size": size}
-        (found,) = self._one("data_size_stop", **given) or (stop,)
-        return int(found)
-
-    def raise_floor(self, partition_id: int, floor: int) -> bool:
-        """Raise the floor of a partition."""
-        given = {"partition_id": partition_id, "floor": floor}
-        return self._connection.execute(_sql["raise_floor"], given).rowcount > 0
-
-    def list_unswept(self, limit: int) -> Sequence[UnsweptRange]:
-        """Return partitions that hold events below their floors."""
-        return [UnsweptRange(*row) for row in self._connection.execute(_sql["below_floor"], {"limit": limit})]
-
-    def delete(self, partition_id: int, start: int, stop: int) -> int:
-        """Delete the events of a range."""
-        given = {"partition_id": partition_id, "start": start, "stop": stop}
-        return self._connection.execute(_sql["delete_range"], given).rowcount
-
     def _insert(self, blocks: Sequence[Block]) -> str:
         values: list[Any] = []
         for block in blocks:
@@ -171,10 +145,13 @@ def _to_native_order(sizes: bytes) -> bytes:
 
 
 def _read_times(ask: Ask, rows: int, first: int | None, last: int | None) -> ReceiveTimes | None:
-    """Return the times of a range whose *first* and *last* time are known; None if some of it has been removed."""
-    if first is None or last is None:
+    """Return the times of a range; None if some of it has been removed.
+
+    *first* and *last* are the times at its ends; None: there is no event.
+    """
+    if not rows:
         return ReceiveTimes(b"", b"")
-    if first == last:
+    if first is not None and first == last:
         return ReceiveTimes(b"%d" % rows, b"%d" % first)
     found, ends, times = ask("columns_received")
     return ReceiveTimes(ends, times) if found == rows else None

@@ -19,6 +19,7 @@ import msgspec
 from penstock.storage.log.events import (
     CHUNK_BYTES,
     ROW_COLUMNS,
+    SIZE_BYTES,
     Ask,
     Block,
     Frame,
@@ -28,7 +29,6 @@ from penstock.storage.log.events import (
     ReceiveTimes,
     StoredColumns,
     StoredLines,
-    UnsweptRange,
     read_stored_columns,
 )
 from penstock.storage.sqlite import SQLITE
@@ -186,7 +186,8 @@ class SqliteLog(LogRepository):
             ask = self._ask(partition_id, start, stop)
             data, joined = ask("columns")
             shapes = decode_shapes(joined or b"")
-            received = _read_times(ask, place_of(partition_id, start), shapes.blocks)
+            is_dense = len(shapes.sizes) == SIZE_BYTES * (stop - start)
+            received = _read_times(ask, place_of(partition_id, start), shapes.blocks, is_dense=is_dense)
             return read_stored_columns(
                 ask, stop, data or b"", shapes.sizes, received, keyed=shapes.keyed, sparse=shapes.sparse
             )
@@ -202,32 +203,6 @@ class SqliteLog(LogRepository):
         """Return when the first event at each offset or after it was received."""
         given = _json(list(offsets.items())).decode()
         return dict(self._connection.execute(_sql["received"], {"positions": given}).fetchall())
-
-    def measure_size(self, partition_id: int, start: int, stop: int) -> int:
-        """Return the size of the data of a range."""
-        (size,) = self._ask(partition_id, start, stop)("data_size")
-        return int(size)
-
-    def find_size_stop(self, partition_id: int, start: int, stop: int, size: int) -> int:
-        """Return the offset after the first events of a range with *size* bytes of data."""
-        (found,) = self._ask(partition_id, start, stop)(
-            "data_size_stop", size=size, origin=place_of(partition_id, 0)
-        ) or (stop,)
-        return int(found)
-
-    def raise_floor(self, partition_id: int, floor: int) -> bool:
-        """Raise the floor of a partition."""
-        given = {"partition_id": partition_id, "floor": floor}
-        return self._connection.execute(_sql["raise_floor"], given).rowcount > 0
-
-    def list_unswept(self, limit: int) -> Sequence[UnsweptRange]:
-        """Return partitions that hold events below their floors."""
-        return [UnsweptRange(*row) for row in self._connection.execute(_sql["below_floor"], {"limit": limit})]
-
-    def delete(self, partition_id: int, start: int, stop: int) -> int:
-        """Delete the events of a range."""
-        given = {"first": place_of(partition_id, start), "past": place_of(partition_id, stop)}
-        return self._connection.execute(_sql["delete_range"], given).rowcount
 
     def _fitting(self, partition_id: int, start: int, stop: int, read: Callable[[int], Chunk]) -> Chunk:
         """Read a range; only if SQLite refuses to make so large a value, find out how much fits into a chunk."""
@@ -270,11 +245,14 @@ def _check_sizes(events: Iterable[bytes]) -> None:
         raise ValueError(f"an event of more than {SIZE_MAX} bytes has no shape, and cannot be kept in SQLite")
 
 
-def _read_times(ask: Ask, first: int, blocks: Sequence[int]) -> ReceiveTimes | None:
-    """Return when the *blocks* from the place *first* on were received; None if a block has been removed."""
-    if len(blocks) > _BLOCKS:
+def _read_times(ask: Ask, first: int, blocks: Sequence[int], *, is_dense: bool) -> ReceiveTimes | None:
+    """Return when the *blocks* from the place *first* on were received; None if a block has been removed.
+
+    Unless the range *is_dense*, the beginnings of blocks may be missing.
+    """
+    if len(blocks) > _BLOCKS or not is_dense:
         found, ends, times = ask("columns_received")
-        return ReceiveTimes(ends, times) if found == sum(blocks) else None
+        return ReceiveTimes(ends or b"", times or b"") if (found or 0) == sum(blocks) else None
     stops = list(accumulate(blocks))
     firsts = [first + stop for stop in (0, *stops)[: len(stops)]]
     found, times = ask("columns_received_at", places=_json(firsts).decode())

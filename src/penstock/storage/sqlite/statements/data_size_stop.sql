@@ -1,7 +1,7 @@
 -- Select the offset after the first events of a range whose data are at least :size bytes.
-SELECT place - :origin + 1
+SELECT place - (:partition_id << 40) + 1
 FROM (SELECT place, sum(length(CAST(data AS BLOB))) OVER (ORDER BY place ROWS UNBOUNDED PRECEDING) AS size
       FROM penstock_event
-      WHERE place >= :first AND place < :past)
+      WHERE place >= (:partition_id << 40) + :start AND place < (:partition_id << 40) + :stop)
 WHERE size >= :size
 LIMIT 1

@@ -1,2 +1,3 @@
--- Delete the events of a range; a trigger refuses those that are not below the floor.
-DELETE FROM penstock_event WHERE place >= :first AND place < :past
+-- Delete the events of a range; a trigger refuses those that are neither below the floor nor in a hole.
+DELETE FROM penstock_event
+WHERE place >= (:partition_id << 40) + :start AND place < (:partition_id << 40) + :stop

@@ -1,0 +1,98 @@
+"""Port of the removal of events: floors that rise, what is below them, and events that are removed one by one."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.storage.statements import SqlRunner
+
+Range = tuple[int, int]
+"""A range of offsets: the first, and the one after the last."""
+
+
+class UnsweptRange(NamedTuple):
+    """Offsets of a partition that are below its floor, where events are still to be deleted."""
+
+    partition_id: int
+    start: int
+    """Offset of the first such event."""
+    stop: int
+    """The floor."""
+
+
+class RemovalRepository:
+    """Removes events, and keeps a record of the offsets of those that are removed one by one.
+
+    The latter are called holes. Each event that a partition does not have is below its floor, or in a hole.
+    """
+
+    def __init__(self, sql: SqlRunner) -> None:
+        self._run = sql.run
+        self._run_each = sql.run_each
+
+    def raise_floor(self, partition_id: int, floor: int) -> bool:
+        """Raise the floor of a partition; return False if it is as high already.
+
+        The events below are not shown any more, and may be deleted. Until the transaction ends, no other appends to the
+        partition.
+        """
+        return self._run("raise_floor", partition_id=partition_id, floor=floor).rowcount > 0
+
+    def list_unswept(self, limit: int) -> Sequence[UnsweptRange]:
+        """Return up to *limit* partitions, dropped ones among them, that hold events below their floors."""
+        return [UnsweptRange(*row) for row in self._run("below_floor", limit=limit).fetchall()]
+
+    def delete(self, partition_id: int, start: int, stop: int) -> int:
+        """Delete the events of a range below the floor of its partition; return how many there were."""
+        deleted = self._run("delete_range", partition_id=partition_id, start=start, stop=stop).rowcount
+        self._run("holes_delete", partition_id=partition_id, start=0, stop=stop)
+        return deleted
+
+    def measure_size(self, partition_id: int, start: int, stop: int) -> int:
+        """Return the size of the events of a range in bytes, of their data alone."""
+        [(size,)] = self._run("data_size", partition_id=partition_id, start=start, stop=stop).fetchall()
+        return int(size)
+
+    def find_size_stop(self, partition_id: int, start: int, stop: int, size: int) -> int:
+        """Return the offset after the first events of a range that have *size* bytes of data or more, else its stop."""
+        rows = self._run("data_size_stop", partition_id=partition_id, start=start, stop=stop, size=size).fetchall()
+        return int(rows[0][0]) if rows else stop
+
+    def list_holes(self, partition_id: int, start: int, stop: int) -> Sequence[Range]:
+        """Return the holes that reach into a range, sorted; they neither touch nor overlap."""
+        rows = self._run("holes", partition_id=partition_id, start=start, stop=stop).fetchall()
+        return [(first, past) for first, past in rows]
+
+    def remove(self, partition_id: int, offsets: Sequence[int]) -> int:
+        """Remove events above the floor, and record their offsets; return how many were there.
+
+        The head of the partition is locked. *offsets* are sorted.
+        """
+        if not offsets:
+            return 0
+        first, past = offsets[0], offsets[-1] + 1
+        near = self.list_holes(partition_id, max(0, first - 1), past + 1)
+        merged = merge_ranges(chain(near, ((each, each + 1) for each in offsets)))
+        self._run("holes_delete", partition_id=partition_id, start=merged[0][0], stop=merged[-1][1])
+        self._run_each("hole_insert", [(partition_id, *each) for each in merged])
+        given = msgspec.json.encode(list(offsets)).decode()
+        removed = self._run("delete_offsets", partition_id=partition_id, offsets=given).rowcount
+        self._run("continue_after", partition_id=partition_id, offset=past)
+        return removed
+
+
+def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """Return the offsets of all *ranges* as few ranges, sorted.
+
+    >>> merge_ranges([(4, 5), (1, 3), (3, 4), (7, 9)])
+    [(1, 5), (7, 9)]
+    """
+    found: list[Range] = []
+    for start, stop in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return found

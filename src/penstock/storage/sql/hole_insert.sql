@@ -1,0 +1,2 @@
+-- Record a hole.
+INSERT INTO penstock_hole (partition_id, start, stop) VALUES (?, ?, ?)

@@ -1,0 +1,2 @@
+-- Delete the holes of the partition :partition_id within a range.
+DELETE FROM penstock_hole WHERE partition_id = :partition_id AND start >= :start AND stop <= :stop
