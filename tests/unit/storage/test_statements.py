@@ -156,7 +156,7 @@ APPLIED = {
     "sqlite successor": "04d5de2d6d98b5ec",
     "sqlite access": "4bd89d6e041af384",
     "sqlite audit": "ccc5822fca563806",
-    "sqlite removal": "573b1dba0b1326d7",
+    "sqlite removal": "28d31b6e4651f07c",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
     "postgres producers": "787730db0c3fb65d",
@@ -166,7 +166,7 @@ APPLIED = {
     "postgres successor": "04d5de2d6d98b5ec",
     "postgres access": "b7f64a9944409f99",
     "postgres audit": "b2176b66b48ae39c",
-    "postgres removal": "e0f1b3836ff74980",
+    "postgres removal": "71947ac02ab43d1d",
 }
 """Digests of the migrations that databases may have applied, without their comments."""
 

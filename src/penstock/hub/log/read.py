@@ -110,6 +110,10 @@ class Track:
         }
         self.quotas = dict.fromkeys(view.physical, 0)
         self._heads = {physical: heads[feed.partition_ids[physical]].next_offset for physical in view.physical}
+        self.has_holes = any(
+            offsets[physical] < heads[feed.partition_ids[physical]].holes_stop for physical in view.physical
+        )
+        """Whether events after the offsets may have been removed one by one."""
         self.kept = 0
         self.scanned = 0
         self.rows_per_chunk = CHUNK_ROWS
@@ -182,6 +186,8 @@ class PageReading(NamedTuple):
     kinds: KindFilter | None
     scan_max: int
     """The number of events that a filtered page may scan in each partition."""
+    has_holes: bool = False
+    """Whether events of the page may have been removed one by one, as is known at its beginning."""
 
     def find_next_range(self, track: Track) -> ReadRange | None:
         """Return the next range to read of *track*; None if its share of the page is full or nothing is left."""
@@ -191,7 +197,12 @@ class PageReading(NamedTuple):
 
     @property
     def is_filtered(self) -> bool:
-        """True if the page leaves out events, by kind or because they belong to another slice."""
+        """True if the page leaves out events: by kind, as those of another slice, or because they are gone."""
+        return self.has_holes or self.is_sifted
+
+    @property
+    def is_sifted(self) -> bool:
+        """True if each event has to be examined: the page leaves some out by kind, or as of another slice."""
         return self.kinds is not None or any(track.view.slices > 1 for track in self.tracks)
 
     @property
@@ -272,7 +283,8 @@ class Reader:
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
         scan_max = max(1, SCAN_ROWS_MAX // max(1, busy))
-        reading = PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max)
+        has_holes = any(track.has_holes for track in tracks)
+        reading = PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max, has_holes)
         if has_waiting and reading.reaches_head:
             raise UnsettledError([name])
         return reading
@@ -375,7 +387,7 @@ class Reader:
                 offsets = find_offsets(tx, reading.feed, found, columns.rows)
             if offsets is not None:
                 return ColumnChunk(found, columns, offsets)
-        raise _make_removed_error(reading.feed, wanted)
+        raise make_removed_error(reading.feed, wanted)
 
     def _read_lines(self, reading: PageReading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
         for _ in range(REPEATS):
@@ -386,7 +398,7 @@ class Reader:
             if offsets is not None:
                 is_dense = isinstance(offsets, range)
                 return found, LineChunk(lines.scanned, lines.kept, lines.body, None if is_dense else offsets)
-        raise _make_removed_error(reading.feed, wanted)
+        raise make_removed_error(reading.feed, wanted)
 
 
 def find_offsets(tx: Tx, feed: StoredFeed, wanted: ReadRange, rows: int) -> Sequence[int] | None:
@@ -399,7 +411,7 @@ def find_offsets(tx: Tx, feed: StoredFeed, wanted: ReadRange, rows: int) -> Sequ
         return range(wanted.start, wanted.stop)
     head = tx.log.find_heads([wanted.partition_id]).get(wanted.partition_id)
     if head is None or head.floor > wanted.start:
-        raise _make_removed_error(feed, wanted)
+        raise make_removed_error(feed, wanted)
     found: list[int] = []
     at = wanted.start
     for start, stop in tx.removal.list_holes(wanted.partition_id, wanted.start, wanted.stop):
@@ -513,7 +525,8 @@ def _make_expired_error(
     )
 
 
-def _make_removed_error(feed: StoredFeed, wanted: ReadRange) -> CursorExpired:
+def make_removed_error(feed: StoredFeed, wanted: ReadRange) -> CursorExpired:
+    """Return the error of a read whose events were removed after it had begun."""
     return CursorExpired(
         parameter="cursor",
         event_type=feed.name,

@@ -14,7 +14,7 @@ from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, 
 from penstock.processing.engine.item import Batch, Position, in_parts
 from penstock.processing.parameters import check_flag
 from penstock.processing.sources.exchanges import Exchanges, result_of
-from penstock.processing.sources.feed_pages import FeedPages, Partitions, pyarrow
+from penstock.processing.sources.feed_pages import FeedPage, FeedPages, Partitions, pyarrow
 from penstock.processing.sources.feed_position import (
     FeedPosition,
     check_place,
@@ -275,29 +275,31 @@ class _Feed:
         if page is None:  # There are other partitions than were asked for.
             yield from self._look()
             return []
-        return self._batches(page, places, is_hashed=known.is_hashed, is_tail=not page.num_rows)
+        return self._batches(page, places, is_hashed=known.is_hashed)
 
-    def _batches(
-        self, page: "pa.Table", places: Mapping[int, FeedPosition], *, is_hashed: bool, is_tail: bool
-    ) -> list[Batch]:
+    def _batches(self, page: FeedPage, places: Mapping[int, FeedPosition], *, is_hashed: bool) -> list[Batch]:
         found: dict[int, list[StreamEvent]] = {partition: [] for partition in places}
         sizes: Counter[int] = Counter()
-        for batch in page.to_batches():
+        is_tail = all(page.ends[partition] == place.offset for partition, place in places.items())
+        for batch in page.events.to_batches():
             if batch.num_rows:
                 partition = batch.column("partition")[0].as_py()
                 found[partition] += self._events(batch, partition, places[partition].epoch, is_hashed=is_hashed)
                 sizes[partition] += batch.nbytes
         made = []
         for partition, events in found.items():
-            place = places[partition]
-            if events and not events[0].index == place.offset == events[-1].next - len(events):
-                found_there = f"offsets {events[0].index} to {events[-1].index} in {len(events)} rows"
-                reason = f"{found_there}, where {place.offset} and those after it were asked for"
+            place, end = places[partition], page.ends[partition]
+            is_whole = end - place.offset == len(events) + page.left_out[partition]
+            if not is_whole or (events and not place.offset <= events[0].index <= events[-1].index < end):
+                found_there = f"{len(events)} rows"
+                if events:
+                    found_there = f"offsets {events[0].index} to {events[-1].index} in {found_there}"
+                reason = f"{found_there}, where {place.offset} and those after it, before {end}, were asked for"
                 raise MalformedAnswer(url=f"{self._name!r}, partition {partition},", reason=reason)
-            end = FeedPosition(place.epoch, events[-1].next) if events else place
-            if events or is_tail:
+            if end > place.offset or is_tail:
+                position = FeedPosition(place.epoch, end).encode()
                 tranche = encode_tranche(self._name, partition)
-                made.append(Batch(tranche, end.encode(), events, is_tail=is_tail, bytes=sizes[partition]))
+                made.append(Batch(tranche, position, events, is_tail=is_tail, bytes=sizes[partition]))
         return made
 
     def _events(self, batch: "pa.RecordBatch", partition: int, epoch: int, *, is_hashed: bool) -> list[StreamEvent]:

@@ -9,7 +9,7 @@ from penstock.client.registry import EventTypeProtocol, hub_address
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, MalformedAnswer, RequirementMissing, StaleSplit, Unavailable
 from penstock.wire.http import Exchange, HttpRequest, is_transient, join_url, retry_until
-from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER
+from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.query import Query
 
@@ -51,6 +51,16 @@ class Bounds(NamedTuple):
     epoch: int
     floors: tuple[int, ...]
     heads: tuple[int, ...]
+
+
+class FeedPage(NamedTuple):
+    """A page of several partitions."""
+
+    events: "pa.Table"
+    ends: Mapping[int, int]
+    """The offset after the page, by partition."""
+    left_out: Mapping[int, int]
+    """The number of offsets up to there without an event, by partition."""
 
 
 class FeedPages:
@@ -114,7 +124,7 @@ class FeedPages:
 
     def page(
         self, epoch: int, count: int, offsets: Mapping[int, int], events: int, wait_seconds: float
-    ) -> "Exchange[pa.Table | None]":
+    ) -> "Exchange[FeedPage | None]":
         """Return what follows in the partitions that *offsets* names, up to so many *events*.
 
         None: the feed has another number of partitions than *count* by now.
@@ -137,13 +147,21 @@ class FeedPages:
             answer = yield from self._json.send(request, is_transient, 200)
         except (BadPartitionCount, StaleSplit):
             return None
-        after = Query(answer.headers.get(CURSOR_HEADER.lower(), "").encode()).find_texts(f"cursor{next(iter(offsets))}")
-        if not after:
-            raise MalformedAnswer(url=url, reason=f"an answer without {CURSOR_HEADER}")
-        if parse_cursor(after[0], CURSOR_HEADER, self._event_type).view.count != count:
-            return None
+        after = Query(answer.headers.get(CURSOR_HEADER.lower(), "").encode())
+        left_out = Query(answer.headers.get(LEFT_OUT_HEADER.lower(), "").encode())
+        ends: dict[int, int] = {}
+        missing: dict[int, int] = {}
+        for partition in offsets:
+            cursors_after = after.find_texts(f"cursor{partition}")
+            if not cursors_after:
+                raise MalformedAnswer(url=url, reason=f"an answer without {CURSOR_HEADER}")
+            cursor = parse_cursor(cursors_after[0], CURSOR_HEADER, self._event_type)
+            if cursor.view.count != count:
+                return None
+            [ends[partition]] = cursor.offsets
+            missing[partition] = int(next(iter(left_out.find_texts(f"partition{partition}")), "0"))
         try:
             with pa.ipc.open_stream(answer.body) as stream:
-                return stream.read_all()
+                return FeedPage(stream.read_all(), ends, missing)
         except pa.ArrowException as error:
             raise MalformedAnswer(url=url, reason=f"no Arrow stream: {error}") from error

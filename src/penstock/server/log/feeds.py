@@ -41,7 +41,15 @@ from penstock.errors import (
 )
 from penstock.hub.activity import Activity
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import ChunkRows, ColumnChunk, PageReading, Reader, Track, WantedPartition
+from penstock.hub.log.read import (
+    ChunkRows,
+    ColumnChunk,
+    PageReading,
+    Reader,
+    Track,
+    WantedPartition,
+    make_removed_error,
+)
 from penstock.schema.json_text import decode
 from penstock.server.auth import authorize, claim_of, count_stream, event_type_named
 from penstock.server.http.encoding import Encoder, choose_encoding, choose_form, encoder
@@ -176,6 +184,9 @@ class ZeroEventHubPage:
         if self.form.media_type == feedapi.ARROW and (is_whole or not reading.is_filtered):
             after = ((track.view.partition, track.cursor_after(whole=is_whole)) for track in reading.tracks)
             found[feedapi.CURSOR_HEADER] = "&".join(f"cursor{partition}={cursor}" for partition, cursor in after)
+            if reading.is_filtered:
+                left_out = ((track.view.partition, track.scanned - track.kept) for track in reading.tracks)
+                found[feedapi.LEFT_OUT_HEADER] = "&".join(f"partition{number}={count}" for number, count in left_out)
         return found
 
 
@@ -546,7 +557,9 @@ class ArrowForm:
     ) -> "Iterator[list[arrow.ArrowPart]]":
         for track in reading.tracks:
             while chunk := reader.read_next_columns(reading, track):
-                kept = ChunkRows(chunk).match(reading, track) if reading.is_filtered else None
+                if not (reading.is_filtered or isinstance(chunk.offsets, range)):
+                    raise make_removed_error(reading.feed, chunk.range)  # Clients would miss an event.
+                kept = ChunkRows(chunk).match(reading, track) if reading.is_sifted else None
                 events = chunk.columns.rows if kept is None else sum(kept)
                 track.advance(chunk.range, events, is_filtered=reading.is_filtered)
                 headers = self._join_headers(reading, chunk) if self._headers else chunk.columns.headers

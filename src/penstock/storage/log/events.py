@@ -36,6 +36,8 @@ class PartitionHead(NamedTuple):
     next_offset: int
     received_at: int
     """When the last event was received, 0 if the partition is empty. Never goes back."""
+    holes_stop: int = 0
+    """Offset from which on no event was removed one by one."""
 
 
 class Block(NamedTuple):

@@ -79,7 +79,7 @@ class RemovalRepository:
         self._run_each("hole_insert", [(partition_id, *each) for each in merged])
         given = msgspec.json.encode(list(offsets)).decode()
         removed = self._run("delete_offsets", partition_id=partition_id, offsets=given).rowcount
-        self._run("continue_after", partition_id=partition_id, offset=past)
+        self._run("raise_holes_stop", partition_id=partition_id, stop=past)
         return removed
 
 

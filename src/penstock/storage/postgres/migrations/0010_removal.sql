@@ -9,8 +9,8 @@ CREATE TABLE penstock_hole (
     PRIMARY KEY (partition_id, start)
 );
 
--- Offsets below it were given to events that are gone, the partition's last ones: they are not given again.
-ALTER TABLE penstock_partition ADD COLUMN continues_at bigint NOT NULL DEFAULT 0;
+-- The end of the last hole: from there on no event is missing. Its offset is not given again where it was the last one.
+ALTER TABLE penstock_partition ADD COLUMN holes_stop bigint NOT NULL DEFAULT 0;
 
 -- Once a statement: a trigger for each row makes deletions five times as slow.
 DROP TRIGGER penstock_event_is_kept ON penstock_event;

@@ -1,7 +1,7 @@
 -- Where the groups :names (a JSON array) stand, what each partition has, and when the first event that is there and not
 -- committed came. What is of another epoch than its feed has nothing of it committed.
 SELECT p."group", p.source, p.slice, p.tranche, p.epoch, p."offset", p.updated_at,
-       t.epoch, a.floor, greatest(a.floor, a.continues_at, coalesce(newest."offset" + 1, 0)), wanted.received_at
+       t.epoch, a.floor, greatest(a.floor, a.holes_stop, coalesce(newest."offset" + 1, 0)), wanted.received_at
 FROM penstock_position AS p
 LEFT JOIN penstock_event_type AS t ON t.name = p.source
 LEFT JOIN penstock_partition AS a ON a.event_type_id = t.id AND a.number = p.tranche

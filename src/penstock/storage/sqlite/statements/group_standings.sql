@@ -2,7 +2,7 @@
 -- committed came. What is of another epoch than its feed has nothing of it committed.
 SELECT p."group", p.source, p.slice, p.tranche, p.epoch, p."offset", p.updated_at,
        t.epoch, a.floor,
-       max(a.floor, a.continues_at, coalesce((SELECT max(place) FROM penstock_event
+       max(a.floor, a.holes_stop, coalesce((SELECT max(place) FROM penstock_event
                               WHERE place >= a.id << 40 AND place < a.id + 1 << 40) - (a.id << 40) + 1, 0)),
        (SELECT received_at FROM penstock_event
         WHERE place = (SELECT min(place) FROM penstock_event
