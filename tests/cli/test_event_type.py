@@ -56,13 +56,13 @@ def test_create_reports_a_member_that_was_probably_meant_otherwise(at_hub: Comma
 
 
 def test_event_size_limit_is_shown_and_enforced_and_member_without_effect_is_reported(at_hub: Command) -> None:
-    definition = json.dumps({"options": {"retention_time": 86_400_000}})
+    definition = json.dumps({"event_owner_selector": {"type": "static", "name": "owner", "value": "ada"}})
     created = at_hub("event-type", "create", "short", "--max-event-bytes", 65_536, "--file", "-", stdin=definition)
     shown = at_hub("event-type", "show", "short")
     refused = at_hub("publish", "short", stdin=json.dumps({"text": "x" * 65_536}))
 
     assert (created.status, shown.status, refused.status) == (0, 0, 1)
-    assert "short: options.retention_time has no effect" in created.err
+    assert "short: event_owner_selector has no effect" in created.err
     assert "lines of its feed have at most 65536 bytes" in shown.out
     assert "line 1 of standard input: the event takes up to " in refused.err
     assert "more than the max_event_bytes of 'short', 65536\n" in refused.err

@@ -147,9 +147,9 @@ def test_unknown_member_is_reported_and_kept(at_hub: Command, hub: LiveHub, clic
 
 
 def test_member_without_effect_is_reported_by_the_hub_and_in_a_dry_run(at_hub: Command, clicks: str) -> None:
-    retained = f"{clicks}options: {{retention_time: 86400000}}\n"
-    said = "options.retention_time has no effect"
-    dry, done, again = (apply(at_hub, retained, *options) for options in (["--dry-run"], [], []))
+    selected = f"{clicks}event_owner_selector: {{type: static, name: owner, value: ada}}\n"
+    said = "event_owner_selector has no effect"
+    dry, done, again = (apply(at_hub, selected, *options) for options in (["--dry-run"], [], []))
 
     assert [each.err.count(said) for each in (dry, done, again)] == [1, 1, 0]
     assert f"<stdin>:5: {name_in(clicks)}: {said}" in dry.err

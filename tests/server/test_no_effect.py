@@ -19,7 +19,7 @@ GIVEN: dict[str, tuple[dict[str, Any], list[str]]] = {
     "authorization": ({"authorization": LISTS}, ["authorization"]),
     "retention": ({"options": {"retention_time": 86_400_000}}, []),
     "selector": ({"event_owner_selector": SELECTOR}, ["event_owner_selector"]),
-    "compaction": (BUSINESS | {"cleanup_policy": "compact"}, ["cleanup_policy"]),
+    "compaction": (BUSINESS | {"cleanup_policy": "compact"}, []),
     "all": (
         {"authorization": LISTS, "event_owner_selector": SELECTOR},
         ["authorization", "event_owner_selector"],
@@ -62,17 +62,10 @@ def test_authorization_of_subscriptions_is_warned_of(feed: Served) -> None:
     assert [warnings_of(each) for each in (plain, named, again)] == [[], ["authorization"], ["authorization"]]
 
 
-def test_deletions_and_administrators_are_warned_of(http: httpx2.Client) -> None:
-    name = f"test.{uuid.uuid4().hex}"
-    http.post("/event-types", json=an_event_type(name, cleanup_policy="compact", **BUSINESS))
-    mark = {"metadata": {"partition_compaction_key": "7"}}
-    deleted = http.post(f"/event-types/{name}/deleted-events", json=[mark])
-    published = http.post(f"/event-types/{name}/deleted-events", json=[])
+def test_administrators_are_warned_of(http: httpx2.Client) -> None:
     administered = http.post("/settings/admins", json=LISTS)
     as_new(http)
 
-    assert "deletions have no effect yet" in deleted.headers["warning"]
-    assert published.is_success
     assert "administrators have no effect here" in administered.headers["warning"]
 
 

@@ -200,8 +200,6 @@ class StoredFeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ANYBODY: Final = "this hub does not authenticate callers, and anybody may read, publish and change everything"
-_NEVER_REMOVED: Final = "no event is removed while its event type exists"
-DELETIONS: Final = f"deletions have no effect yet: {_NEVER_REMOVED}"
 ADMINISTRATORS: Final = f"administrators have no effect here: {_ANYBODY}"
 
 
@@ -231,5 +229,3 @@ def find_members_without_effect(
         yield WithoutEffect("authorization", _ANYBODY)
     if definition.get("event_owner_selector") is not None:
         yield WithoutEffect("event_owner_selector", "who may read an event type may read all its events")
-    if str(definition.get("cleanup_policy") or "delete").lower() != "delete":
-        yield WithoutEffect("cleanup_policy", f"{_NEVER_REMOVED}, also where a later one has its compaction key")

@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from penstock.hub.background import Background, Clock, system_clock
+from penstock.hub.log.compaction import Compactor
 from penstock.hub.log.retention import RetentionRunner
 from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expire
 from penstock.storage.log.removal import UnsweptRange
@@ -60,6 +61,7 @@ class Sweeper:
         self._expiry = expiry
         self._retention = retention
         self._expire_parked = expire_parked
+        self._compactor = Compactor(store, clock)
         self._unswept: deque[UnsweptRange] = deque()
         self._rows = DELETE_ROWS[0]
         self._wanted = threading.Event()
@@ -104,8 +106,9 @@ class Sweeper:
             return False
 
     def _let_expire(self) -> bool:
-        """Skip old parked keys, and raise floors; return whether there are events to delete now."""
+        """Skip old parked keys, compact, and raise floors; return whether there are events to delete now."""
         self._expire_parked(self._compute_cutoff(PARKED_SECONDS), SWEEP_PARKED)
+        self._compactor.run(self._stop_wanted.wait)
         return self._retention is not None and self._retention.run(self._stop_wanted.is_set)
 
     def _remove_some(self) -> bool:

@@ -21,7 +21,6 @@ from starlette.types import Message, Receive, Scope
 from penstock.core.events.event import NewEvent
 from penstock.core.events.metadata import PUBLISHER
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
-from penstock.core.registry.event_type import DELETIONS
 from penstock.errors import (
     Conflict,
     EventTooLarge,
@@ -39,7 +38,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, PublishOptions
 from penstock.server.auth import admit, event_type_named, note_publisher, publisher_of
 from penstock.server.http.requests import AVRO, check_again, read_body, refuse_foreign_body, route_path
-from penstock.server.http.responses import json_response, warn
+from penstock.server.http.responses import json_response
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import AccessLine, access_of
@@ -476,7 +475,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     state.metrics.published.add(name, len(events))
     if events:
         note_publisher(request.scope, name)
-    return warn(Response(status_code=200), [DELETIONS] if deletes else [])
+    return Response(status_code=200)
 
 
 def _check_headers(request: Request) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.storage.log.events import DELETION
 from penstock.storage.statements import SqlRunner
 
 Range = tuple[int, int]
@@ -20,6 +21,16 @@ class UnsweptRange(NamedTuple):
     """Offset of the first such event."""
     stop: int
     """The floor."""
+
+
+class EventKey(NamedTuple):
+    """Key of an event."""
+
+    offset: int
+    key: str | None
+    is_deletion: bool
+    """Whether it asks to delete the earlier events of its key, and is not shown itself."""
+    received_at: int
 
 
 class RemovalRepository:
@@ -59,6 +70,12 @@ class RemovalRepository:
         """Return the offset after the first events of a range that have *size* bytes of data or more, else its stop."""
         rows = self._run("data_size_stop", partition_id=partition_id, start=start, stop=stop, size=size).fetchall()
         return int(rows[0][0]) if rows else stop
+
+    def list_keys(self, partition_id: int, start: int, stop: int, limit: int) -> Sequence[EventKey]:
+        """Return the keys of up to *limit* events of a range, in order."""
+        given = {"partition_id": partition_id, "start": start, "stop": stop, "limit": limit, "deletion": DELETION}
+        rows = self._run("keys", **given).fetchall()
+        return [EventKey(offset, key, bool(is_deletion), at) for offset, key, is_deletion, at in rows]
 
     def list_holes(self, partition_id: int, start: int, stop: int) -> Sequence[Range]:
         """Return the holes that reach into a range, sorted; they neither touch nor overlap."""

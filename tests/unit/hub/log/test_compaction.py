@@ -1,0 +1,190 @@
+"""Compaction keeps the newest event of each key, and a deletion for a while; nothing else is removed."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.hub.hub import Hub
+from penstock.hub.log import compaction
+from penstock.hub.log.compaction import DELAY, DELETIONS_KEPT, LAG_MAX, Compactor
+from penstock.storage.store import Store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_business_event, a_new_event
+from tests.promises.scene import seeded
+from tests.unit.hub.feeds import NAME, create_feed, find_feed
+
+LATER = DELAY + 1
+
+
+@pytest.fixture
+def compactor(hub: Hub, clock: VirtualClock) -> Compactor:
+    create_feed(
+        hub.store,
+        partition_count=2,
+        category="business",
+        enrichment_strategies=["metadata_enrichment"],
+        cleanup_policy="compact",
+    )
+    return Compactor(hub.store, clock)
+
+
+def publish(hub: Hub, keys: str, partition: int = 0, *, deletes: bool = False) -> None:
+    """Publish one event a letter, which is its key; or delete these keys."""
+    metadata = {"partition": str(partition)}
+    events = [
+        a_new_event(a_business_event(n, metadata=metadata | {"partition_compaction_key": key}), partition=partition)
+        for n, key in enumerate(keys)
+    ]
+    if deletes:
+        hub.log.submit(NAME, events, deletes=True).result()
+    else:
+        hub.log.publish(NAME, events)
+
+
+def left(store: Store, partition: int = 0) -> str:
+    """Return the keys of the events that are there; a deletion is a capital."""
+    partition_id = find_feed(store).partition_ids[partition]
+    with store.read() as tx:
+        found = tx.removal.list_keys(partition_id, 0, 9_999, 9_999)
+    return "".join((each.key or "-").upper() if each.is_deletion else each.key or "-" for each in found)
+
+
+def test_newest_event_of_each_key_is_kept(hub: Hub, clock: VirtualClock, compactor: Compactor) -> None:
+    publish(hub, "abacabad")
+    publish(hub, "ab", 1)
+    clock.advance(seconds=LATER)
+
+    compactor.run()
+
+    assert (left(hub.store), left(hub.store, 1)) == ("cbad", "ab")
+    assert compactor.removed == 4
+    [first, _] = find_feed(hub.store).partition_ids
+    with hub.store.read() as tx:
+        assert tx.removal.list_holes(first, 0, 99) == [(0, 3), (4, 5)]
+        assert tx.log.find_heads([first])[first].next_offset == 8
+
+
+def test_young_events_are_left_alone_and_newer_ones_among_them_replace_nothing(
+    hub: Hub, clock: VirtualClock, compactor: Compactor
+) -> None:
+    publish(hub, "aba")
+    clock.advance(seconds=LATER)
+    publish(hub, "bb")
+
+    compactor.run()
+
+    assert left(hub.store) == "babb"
+
+
+def test_deletion_removes_earlier_events_of_its_key_and_goes_after_a_while(
+    hub: Hub, clock: VirtualClock, compactor: Compactor
+) -> None:
+    publish(hub, "abab")
+    publish(hub, "a", deletes=True)
+    clock.advance(seconds=LATER)
+    compactor.run()
+    assert left(hub.store) == "bA"
+
+    clock.advance(seconds=DELETIONS_KEPT - LATER - 1)
+    compactor.run()
+    assert left(hub.store) == "bA"
+    clock.advance(seconds=2)
+    compactor.run()
+
+    assert left(hub.store) == "b"
+    [first, _] = find_feed(hub.store).partition_ids
+    with hub.store.read() as tx:
+        assert tx.log.find_heads([first])[first].next_offset == 5
+
+
+def test_event_after_a_deletion_replaces_it(hub: Hub, clock: VirtualClock, compactor: Compactor) -> None:
+    publish(hub, "a")
+    publish(hub, "a", deletes=True)
+    publish(hub, "a")
+    clock.advance(seconds=LATER)
+
+    compactor.run()
+
+    assert left(hub.store) == "a"
+
+
+def test_partition_is_compacted_again_once_it_has_doubled_or_its_new_events_are_old(
+    hub: Hub, clock: VirtualClock, compactor: Compactor
+) -> None:
+    publish(hub, "abcd")
+    clock.advance(seconds=LATER)
+    compactor.run()
+
+    found = []
+    for keys, seconds in (("abc", LATER), ("d", LATER), ("a", LATER), ("", LAG_MAX)):
+        publish(hub, keys) if keys else None
+        clock.advance(seconds=seconds)
+        compactor.run()
+        found.append(left(hub.store))
+
+    assert found == ["abcdabc", "abcd", "abcda", "bcda"]
+
+
+def test_other_event_types_and_events_without_a_key_are_left_alone(
+    hub: Hub, clock: VirtualClock, compactor: Compactor
+) -> None:
+    create_feed(hub.store, "other")
+    hub.log.publish("other", [a_new_event({"n": n}, key="a", partition=0) for n in range(3)])
+    clock.advance(seconds=LATER)
+
+    compactor.run()
+
+    assert compactor.removed == 0
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (2, 3), (1, 1), (200, 7)])
+def test_bounded_passes_end_in_the_same_state(
+    hub: Hub, clock: VirtualClock, compactor: Compactor, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int]
+) -> None:
+    for name, size in zip(("KEYS_MAX", "STEP_EVENTS"), sizes, strict=True):
+        monkeypatch.setattr(compaction, name, size)
+    chance = seeded()
+    letters = [chance.choice("abcdefg") for _ in range(60)]
+    publish(hub, "".join(letters))
+    clock.advance(seconds=LATER)
+
+    for _ in range(70):
+        clock.advance(seconds=LAG_MAX)
+        compactor.run()
+
+    assert left(hub.store) == _newest(letters)
+
+
+def _newest(letters: Sequence[str]) -> str:
+    return "".join(each for at, each in enumerate(letters) if each not in letters[at + 1 :])
+
+
+def test_round_ends_when_it_is_to_stop_and_the_next_one_completes_it(
+    hub: Hub, clock: VirtualClock, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "STEP_EVENTS", 2)
+    publish(hub, "abababababab")
+    clock.advance(seconds=LATER)
+    pauses = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) == 9
+
+    compactor.run(pause)
+    half = left(hub.store)
+    compactor.run()
+
+    assert "ab" < half != "ab"
+    assert left(hub.store) == "ab"
+
+
+def test_compacted_feed_shows_the_newest_events_alone(hub: Hub, clock: VirtualClock, compactor: Compactor) -> None:
+    publish(hub, "abac")
+    publish(hub, "b", deletes=True)
+    clock.advance(seconds=LATER)
+    compactor.run()
+
+    publish(hub, "d")
+
+    assert left(hub.store) == "acBd"
