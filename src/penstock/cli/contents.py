@@ -108,6 +108,12 @@ CONTENTS: Final = {
             "penstock tail order.placed --from first --count 1000 --output json > some.ndjson",
         ),
     ),
+    "erase": CommandEntry(
+        EVENTS,
+        "penstock.cli.erase:erase",
+        "Erase the events of a key for good, such as those of a person, and report what was erased.",
+        ("penstock erase customer.changed --key customer-00417",),
+    ),
     "event-type": CommandEntry(
         EVENTS,
         "penstock.cli.event_type.command:app",

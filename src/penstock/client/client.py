@@ -167,6 +167,25 @@ class Client(Closing):
         """
         self._transport.carry_out(self._protocol.event_types.delete(name))
 
+    def erase(self, event_type: str, key: str) -> dict[str, Any]:
+        """Have the events of a key erased that an event type has now, and return the erasure as the hub describes it.
+
+        It goes on in the background: `erasure` tells when it is finished. Repeating it does no harm.
+
+        Raises:
+            EventTypeNotFound: The event type does not exist.
+            AccessDenied: The caller has no right to administer the event type.
+        """
+        return self._transport.carry_out(self._protocol.event_types.erase(event_type, key))
+
+    def erasure(self, event_type: str, id: str) -> dict[str, Any]:
+        """Return what was erased so far, and whether the erasure is finished.
+
+        Raises:
+            ErasureNotFound: The event type has no such erasure.
+        """
+        return self._transport.carry_out(self._protocol.event_types.erasure(event_type, id))
+
     def partitions(self, name: str) -> list[PartitionOffsets]:
         """Return the first and last available offset of each partition, sorted by partition.
 

@@ -319,6 +319,25 @@ class EventTypeProtocol:
         request = HttpRequest(method="DELETE", url=hub_address(self._url, "event-types", name))
         yield from self._json.send(request, is_not_applied, 200)
 
+    def erase(self, name: str, key: str) -> Exchange[dict[str, Any]]:
+        """Have the events of a key erased, and return the erasure."""
+        request = HttpRequest(
+            method="POST",
+            url=hub_address(self._url, "event-types", name, "erasures"),
+            headers=_JSON,
+            body=msgspec.json.encode({"key": key}),
+        )
+        found: dict[str, Any] = decode_response(
+            (yield from self._json.send(request, is_transient, 202)), dict[str, Any]
+        )
+        return found
+
+    def erasure(self, name: str, id: str) -> Exchange[dict[str, Any]]:
+        """Return an erasure."""
+        answer = yield from self._get("event-types", name, "erasures", id)
+        found: dict[str, Any] = decode_response(answer, dict[str, Any])
+        return found
+
     def partitions(self, name: str) -> Exchange[list[PartitionOffsets]]:
         """Return the range of offsets of each partition."""
         answer = yield from self._get("event-types", name, "partitions")

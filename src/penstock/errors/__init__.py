@@ -25,6 +25,7 @@
     ├── NotFound
     │   ├── EventTypeNotFound
     │   ├── PartitionNotFound
+    │   ├── ErasureNotFound
     │   ├── GroupNotFound
     │   ├── ProducerNotFound
     │   ├── SubscriptionNotFound

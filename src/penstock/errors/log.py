@@ -124,6 +124,17 @@ class PartitionNotFound(NotFound):
     partition_count: int
 
 
+class ErasureNotFound(NotFound):
+    """There is no such erasure."""
+
+    code = "erasure-not-found"
+    message = "{event_type!r} has no erasure {erasure!r}"
+    hint = "GET /event-types/{event_type}/erasures lists the newest."
+
+    event_type: str
+    erasure: str
+
+
 class BadPartitionCount(Invalid):
     """A feed cannot be read with this `n`."""
 

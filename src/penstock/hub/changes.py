@@ -31,8 +31,8 @@ from penstock.storage.admin import Setting
 from penstock.storage.store import Tx
 
 ResourceType = Literal[
-    "admins", "batches", "blacklist_entry", "cursors", "database", "event_type", "feature", "group", "parked_key",
-    "producer", "rejected_rows", "retention", "subscription", "token",
+    "admins", "batches", "blacklist_entry", "cursors", "database", "erasure", "event_type", "feature", "group",
+    "parked_key", "producer", "rejected_rows", "retention", "subscription", "token",
 ]  # fmt: skip
 Action = Literal["created", "updated", "deleted"]
 

@@ -1,7 +1,7 @@
 """The hub: composes the services of each capability over one store, and starts and stops their threads."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.core.producers import MODULUS
@@ -17,6 +17,8 @@ from penstock.hub.background import Clock, system_clock
 from penstock.hub.batches.batches import Batches
 from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
 from penstock.hub.groups import Groups
+from penstock.hub.log.compaction import Compactor
+from penstock.hub.log.erasure import Erasures
 from penstock.hub.log.log import Log
 from penstock.hub.log.publish import Volume
 from penstock.hub.log.retention import RetentionRunner
@@ -61,6 +63,7 @@ class Hub:
         subscriptions: subscriptions, their streams and parked keys.
         groups: consumer groups and their positions.
         registry: event types and schemas.
+        erasures: erases the events of a key.
         admin: settings, permissions, tokens, the database, sweeping.
         activity: records what callers do.
     """
@@ -91,7 +94,9 @@ class Hub:
         self.activity = Activity(store, clock, count_interval=activity_interval)
         settings = Settings(store, self._apply_settings, clock=clock)
         retention = RetentionRunner(store, lambda: settings.current().retention, clock)
-        sweeper = Sweeper(store, clock, expiry.check(), retention, self._expire_parked)
+        self.erasures = Erasures(store, clock, self._settle, self._sweep)
+        tasks = (self._expire_parked, self.erasures.run, Compactor(store, clock).run, retention.run)
+        sweeper = Sweeper(store, clock, expiry.check(), tasks)
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
         monitor = DatabaseMonitor(store, clock)
@@ -132,9 +137,13 @@ class Hub:
         """Move the outbox of *name* for the registry, which the log needs first."""
         self.log.settle(name)
 
-    def _expire_parked(self, before: int, limit: int) -> int:
+    def _sweep(self) -> None:
+        """Start a sweep soon."""
+        self.admin.sweeper.sweep()
+
+    def _expire_parked(self, pause: Callable[[float], bool]) -> None:
         """Skip parked keys for the sweeper, which the registry needs before there are subscriptions."""
-        return self.subscriptions.parked_keys.expire(before, limit)
+        self.subscriptions.parked_keys.expire(pause)
 
     def _apply_settings(self) -> None:
         """Record what the settings say, and have readers check their rights again."""

@@ -179,9 +179,18 @@ def lock_own(tx: Tx, which: OwnEventType, now: int, limits: Limits = PENSTOCK) -
 
 
 def append_own(
-    tx: Tx, feed: StoredFeed, events: Sequence[Event], now: int, *, validated: bool = True, flow_id: str | None = None
+    tx: Tx,
+    feed: StoredFeed,
+    events: Sequence[Event],
+    now: int,
+    *,
+    validated: bool = True,
+    flow_id: str | None = None,
+    keys: Sequence[str | None] | None = None,
 ) -> None:
     """Publish *events* to a feed that `lock_own` has locked; unless they are *validated*, it has to accept them.
+
+    *keys* are those of the events; None: they have none.
 
     Their metadata is what they have of it themselves; its other members are made here.
 
@@ -190,7 +199,8 @@ def append_own(
         DatabaseUnavailable: the event type was deleted meanwhile.
     """
     at = format_time(now)
-    new = [NewEvent.of(msgspec.json.encode(_complete(each, at))) for each in events]
+    made = [msgspec.json.encode(_complete(each, at)) for each in events]
+    new = [NewEvent.of(data, key=key) for data, key in zip(made, keys or [None] * len(made), strict=True)]
     prepared = prepare(feed, NewEvents(new, flow_id=flow_id, validated=validated, is_own=True), now)
     heads = lock_heads(tx, [prepared])
     if any(each not in heads for each in prepared.partition_ids):

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from penstock.server import admin, batches, groups, operations, producers, registry
-from penstock.server.log import event_stream, feeds, nakadi, publish
+from penstock.server.log import erasures, event_stream, feeds, nakadi, publish
 from penstock.server.openapi import admin as admin_shapes
 from penstock.server.openapi import batches as batch_shapes
 from penstock.server.openapi import groups as group_shapes
@@ -235,6 +235,9 @@ _REGISTRY: Final[Sequence[HttpOperation]] = (
         registry_shapes.NEW_EVENT_TYPE,
     ),
     DELETE(_EVENT_TYPE, "admin", registry.delete_event_type, registry_shapes.DELETED),
+    POST(f"{_EVENT_TYPE}/erasures", "admin", erasures.erase, log_shapes.ERASURE_BEGUN, body=log_shapes.NEW_ERASURE),
+    GET(f"{_EVENT_TYPE}/erasures", "admin", erasures.list_erasures, log_shapes.ERASURES),
+    GET(f"{_EVENT_TYPE}/erasures/{{id}}", "admin", erasures.show_erasure, log_shapes.ERASURE, in_path=admin_shapes.ID),
     GET(f"{_EVENT_TYPE}/producers", "view", registry.list_event_type_producers, registry_shapes.EVENT_TYPE_PRODUCERS),
     GET(f"{_EVENT_TYPE}/consumers", "view", registry.list_event_type_consumers, registry_shapes.EVENT_TYPE_CONSUMERS),
     PUT(

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from penstock.storage.admin import AccessRepository, SettingRepository
 from penstock.storage.batches import BatchRepository
 from penstock.storage.groups import GroupRepository
+from penstock.storage.log.erasure import ErasureRepository
 from penstock.storage.log.events import LogRepository, PartitionHead
 from penstock.storage.log.outbox import OutboxRepository
 from penstock.storage.log.removal import RemovalRepository
@@ -68,6 +69,11 @@ class Tx(ABC):
     def removal(self) -> RemovalRepository:
         """Removal of events."""
         return RemovalRepository(self._sql)
+
+    @cached_property
+    def erasures(self) -> ErasureRepository:
+        """Requests to erase the events of a key."""
+        return ErasureRepository(self._sql)
 
     @cached_property
     def registry(self) -> RegistryRepository:
@@ -187,6 +193,13 @@ class Store(Protocol):
 
     def measure_space(self, *, timeout: float) -> StoreSpace:
         """Return how much space the database takes; a statement takes up to *timeout* seconds."""
+
+    def forget_deleted(self) -> bool:
+        """Let go of earlier versions of what was deleted that the database still has beside its file.
+
+        Return False if readers are in the way. SQLite moves its write-ahead log into the file, and empties it. The log
+        of PostgreSQL is what standbys and backups are made of: it does nothing.
+        """
 
     def watch(self) -> Watcher:
         """Return a watcher for one thread."""

@@ -157,6 +157,7 @@ APPLIED = {
     "sqlite access": "4bd89d6e041af384",
     "sqlite audit": "ccc5822fca563806",
     "sqlite removal": "28d31b6e4651f07c",
+    "sqlite erasure": "031e45d86d7353f3",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
     "postgres producers": "787730db0c3fb65d",
@@ -167,6 +168,7 @@ APPLIED = {
     "postgres access": "b7f64a9944409f99",
     "postgres audit": "b2176b66b48ae39c",
     "postgres removal": "71947ac02ab43d1d",
+    "postgres erasure": "89ab50bd0971e4fe",
 }
 """Digests of the migrations that databases may have applied, without their comments."""
 

@@ -3,14 +3,12 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
 
 from penstock.hub.background import Background, Clock, system_clock
-from penstock.hub.log.compaction import Compactor
-from penstock.hub.log.retention import RetentionRunner
 from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expire
 from penstock.storage.log.removal import UnsweptRange
 from penstock.storage.store import Store
@@ -33,15 +31,20 @@ REJECTED_SECONDS: Final = 90 * 86_400.0
 """How long rejected rows are kept."""
 CHANGES_SECONDS: Final = 365 * 86_400.0
 """How long the history of a consumer group tells of changes that operators made."""
-PARKED_SECONDS: Final = 365 * 86_400.0
-"""How long a key stays parked that nobody retries or skips."""
-SWEEP_PARKED: Final = 100
 STAGED_KEPT: Final = 100
 """The number of published batches of a producer group that stay known; a query repeats only its last one."""
 SWEEP_INTERVAL: Final = 60.0
 """The interval at which retention is applied and producers are expired."""
 RETRY_INTERVAL: Final = 5.0
 _log: Final = structlog.get_logger("penstock.sweep")
+
+
+SweepTask = Callable[[Callable[[float], bool]], object]
+"""Removes something; returns True if there are events to delete below a floor.
+
+It calls what it is given after each transaction, with the seconds that it took, so that others get their turn; that
+returns whether to stop.
+"""
 
 
 class Sweeper:
@@ -52,16 +55,13 @@ class Sweeper:
         store: Store,
         clock: Clock = system_clock,
         expiry: Expiry = Expiry(),  # noqa: B008 - immutable
-        retention: RetentionRunner | None = None,
-        expire_parked: Callable[[int, int], int] = lambda before, limit: 0,  # noqa: ARG005
+        tasks: Sequence[SweepTask] = (),
     ) -> None:
-        """Without *retention* no event expires. *expire_parked* skips parked keys: see `ParkedKeys.expire`."""
+        """*tasks* are done in each round, after everything that can be removed was removed."""
         self._store = store
         self._clock = clock
         self._expiry = expiry
-        self._retention = retention
-        self._expire_parked = expire_parked
-        self._compactor = Compactor(store, clock)
+        self._tasks = tasks
         self._unswept: deque[UnsweptRange] = deque()
         self._rows = DELETE_ROWS[0]
         self._wanted = threading.Event()
@@ -89,7 +89,7 @@ class Sweeper:
             self._wanted.clear()
             while not self._stop_wanted.is_set() and self._attempt(self._remove_some):
                 pass
-            if not self._stop_wanted.is_set() and self._attempt(self._let_expire):
+            if not self._stop_wanted.is_set() and self._attempt(self._do_tasks):
                 self._wanted.set()
             if self._stop_wanted.is_set():
                 return
@@ -105,11 +105,10 @@ class Sweeper:
             again.start()
             return False
 
-    def _let_expire(self) -> bool:
-        """Skip old parked keys, compact, and raise floors; return whether there are events to delete now."""
-        self._expire_parked(self._compute_cutoff(PARKED_SECONDS), SWEEP_PARKED)
-        self._compactor.run(self._stop_wanted.wait)
-        return self._retention is not None and self._retention.run(self._stop_wanted.is_set)
+    def _do_tasks(self) -> bool:
+        """Do all tasks; return whether there are events to delete now."""
+        found = [task(self._stop_wanted.wait) for task in self._tasks]
+        return any(found)
 
     def _remove_some(self) -> bool:
         if self._expire_some() or self._delete_some():

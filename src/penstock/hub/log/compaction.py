@@ -64,8 +64,7 @@ class Compactor:
     def run(self, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
         """Compact each partition that needs it.
 
-        *pause* is called after each transaction with the seconds that it took, to give others their turn; it returns
-        whether to stop.
+        *pause*: see `penstock.hub.admin.sweeping.SweepTask`.
 
         Raises:
             Unavailable: the database cannot be asked.

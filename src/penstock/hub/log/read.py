@@ -8,6 +8,7 @@ Invariants:
     erased are left out: the database has a record of their offsets, and no other event may be missing.
 """
 
+import time
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ SCAN_ROWS_MAX: Final = 100_000
 SHARED_ROWS: Final = 64
 SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256
+SHARED_SECONDS: Final = 2.0
 """The limits of shared chunks: readers that wait at one place wake together and read the same. 8 MiB in all."""
 REPEATS: Final = 5
 """A range is read so often if events of it are removed one by one meanwhile."""
@@ -430,21 +432,32 @@ def _choose_filter(feed: StoredFeed, kinds: KindFilter | None) -> KindFilter | N
 
 
 class _SharedChunks:
+    """Chunks that were just read; none is given out that is older than `SHARED_SECONDS`, since events can be erased."""
+
     def __init__(self) -> None:
         self._guard = Lock()
-        self._kept: OrderedDict[object, LineChunk] = OrderedDict()
+        self._kept: OrderedDict[object, tuple[float, LineChunk]] = OrderedDict()
 
     def find(self, key: object) -> LineChunk | None:
         with self._guard:
-            return self._kept.get(key)
+            self._forget()
+            found = self._kept.get(key)
+            return found[1] if found is not None else None
 
     def keep(self, key: object, chunk: LineChunk) -> None:
         if chunk.scanned > SHARED_ROWS or len(chunk.body) > SHARED_BYTES:
             return
         with self._guard:
-            self._kept[key] = chunk
+            self._forget()
+            self._kept.pop(key, None)
+            self._kept[key] = time.monotonic() + SHARED_SECONDS, chunk
             while len(self._kept) > SHARED_CHUNKS:
                 self._kept.popitem(last=False)
+
+    def _forget(self) -> None:
+        now = time.monotonic()
+        while self._kept and next(iter(self._kept.values()))[0] < now:
+            self._kept.popitem(last=False)
 
 
 def share_page(tracks: Sequence[Track], page_size: int) -> None:

@@ -72,8 +72,10 @@ class RetentionRunner:
         self.expired: Counter[str] = Counter()
         self.overtaken: dict[Overtaken, int] = {}
 
-    def run(self, is_stopping: Callable[[], bool] = lambda: False) -> bool:
-        """Raise floors once for each event type; return whether any has risen. *is_stopping* ends the round early.
+    def run(self, pause: Callable[[float], bool] = lambda seconds: False) -> bool:  # noqa: ARG005
+        """Raise floors once for each event type; return whether any has risen.
+
+        *pause*: see `penstock.hub.admin.sweeping.SweepTask`.
 
         Raises:
             Unavailable: the database cannot be asked.
@@ -84,7 +86,7 @@ class RetentionRunner:
         default, has_risen = self._default(), False
         self._sizes.keep_only({each for feed in feeds for each in feed.partition_ids})
         for feed in feeds:
-            if is_stopping():
+            if pause(0.0):
                 break
             retention = feed.event_type.find_retention(default)
             for group in retention.groups:

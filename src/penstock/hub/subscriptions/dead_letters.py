@@ -30,6 +30,8 @@ class DeadLetter(NamedTuple):
     offset: int
     reason: str
     data: bytes
+    key: str | None = None
+    """The key of the event, which is that of the dead letter too."""
 
 
 def create_dead_letters(store: Store, limits: Limits, now: int) -> None:
@@ -53,4 +55,4 @@ def publish_dead_letter(tx: Tx, letter: DeadLetter, limits: Limits, clock: Clock
         "error": {"message": letter.reason},
         "event": msgspec.Raw(letter.data),
     }
-    append_own(tx, feed, [event], clock(), validated=False)
+    append_own(tx, feed, [event], clock(), validated=False, keys=[letter.key])

@@ -4,6 +4,7 @@ A key is parked after an event of it could not be processed: see `poison_events`
 docs/decisions/parked-keys.md gives the reasons.
 """
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
@@ -21,6 +22,12 @@ from penstock.storage.subscriptions import StoredParkedKey, StoredSlot
 
 PASSED_MAX: Final = 10_000
 """Skipping a key moves the position past no more than so many events of each parked key."""
+
+
+PARKED_SECONDS: Final = 365 * 86_400.0
+"""How long a key stays parked that nobody retries or skips."""
+EXPIRED_MAX: Final = 100
+"""The number of keys that are skipped at once because they are parked for too long."""
 
 
 class ParkedKeys:
@@ -101,14 +108,16 @@ class ParkedKeys:
             record_changes(tx, [_describe_change(id, parked, "skipped", reason)], by, self._clock())
         self._notify_changed(id)
 
-    def expire(self, before: int, limit: int) -> int:
-        """Skip up to *limit* keys that were parked before *before*; return how many."""
+    def expire(self, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
+        """Skip keys that are parked for too long. *pause*: see `penstock.hub.admin.sweeping.SweepTask`."""
         with self._store.read() as tx:
-            found = tx.subscriptions.list_old_parked(before, limit)
+            found = tx.subscriptions.list_old_parked(self._clock() - int(PARKED_SECONDS * 1_000_000), EXPIRED_MAX)
         for subscription, parked_id in found:
+            began = time.monotonic()
             with suppress(SubscriptionNotFound, ParkedNotFound):  # An operator was faster.
                 self.skip(subscription, parked_id, "nobody has retried or skipped it for too long")
-        return len(found)
+            if pause(time.monotonic() - began):
+                return
 
     def park(self, id: str, session_id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
         """Park events behind earlier ones of their keys, by the ids of parked keys; return the ids still parked.

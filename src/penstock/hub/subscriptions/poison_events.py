@@ -102,7 +102,9 @@ class PoisonEvents:
         The dead letter may be too large or too deep, or its event type may have got another schema.
         """
         (name, number), reason = event.place, _describe_failure(policy.send_count)
-        letter = DeadLetter(subscription.id, name, number, event.feed.epoch, event.offset, reason, event.data)
+        letter = DeadLetter(
+            subscription.id, name, number, event.feed.epoch, event.offset, reason, event.data, event.key
+        )
         try:
             publish_dead_letter(tx, letter, self._limits, self._clock)
         except (Invalid, TooLarge) as error:

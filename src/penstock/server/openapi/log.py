@@ -233,3 +233,37 @@ OF_STREAM: Final = (
         _ANY_NUMBER,
     ),
 )
+
+_STRING: Final = {"type": "string"}
+NEW_ERASURE: Final = {
+    JSON: {
+        **object_of("key", key={"type": "string", "maxLength": KEY_CHARS_MAX, "description": "The key of the events."}),
+        "additionalProperties": False,
+    }
+}
+_COUNTED: Final = {"type": "integer", "minimum": 0}
+_ERASURE: Final = object_of(
+    "id event_type key_sha256 state requested_by requested_at finished_at partitions erased",
+    id=_STRING,
+    event_type=_STRING,
+    key_sha256={"type": "string", "description": "The digest of the key, in hexadecimal."},
+    state={"enum": ["requested", "finished"]},
+    requested_by={"type": ["string", "null"]},
+    requested_at={"type": "string", "format": "date-time"},
+    finished_at={"type": ["string", "null"]},
+    partitions=list_of(
+        object_of("partition before_offset", partition=_STRING, before_offset={"type": "integer", "minimum": 0})
+    ),
+    erased=object_of(
+        "events parked_keys rejected dead_letters",
+        events=_COUNTED,
+        parked_keys=_COUNTED,
+        rejected=_COUNTED,
+        dead_letters=_COUNTED,
+    ),
+)
+ERASURE_BEGUN: Final = AnswerShape(202, "It is recorded, and begins.", {JSON: _ERASURE}, {})
+ERASURE: Final = AnswerShape(200, "What was erased so far.", {JSON: _ERASURE}, {})
+ERASURES: Final = AnswerShape(
+    200, "The 100 newest, newest first.", {JSON: object_of("items", items=list_of(_ERASURE))}, {}
+)

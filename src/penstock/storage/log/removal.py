@@ -1,6 +1,7 @@
 """Port of the removal of events: floors that rise, what is below them, and events that are removed one by one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import NamedTuple
 
@@ -76,6 +77,20 @@ class RemovalRepository:
         given = {"partition_id": partition_id, "start": start, "stop": stop, "limit": limit, "deletion": DELETION}
         rows = self._run("keys", **given).fetchall()
         return [EventKey(offset, key, bool(is_deletion), at) for offset, key, is_deletion, at in rows]
+
+    def list_offsets(self, partition_id: int, start: int, stop: int, key: str) -> Sequence[int]:
+        """Return the offsets of the events of a range that have a key, sorted; each event of it is looked at."""
+        rows = self._run("key_offsets", partition_id=partition_id, start=start, stop=stop, key=key).fetchall()
+        return [offset for (offset,) in rows]
+
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """Have SQLite overwrite the bytes of what the block deletes; PostgreSQL does not."""
+        self._run("overwrite_on")
+        try:
+            yield
+        finally:
+            self._run("overwrite_off")
 
     def list_holes(self, partition_id: int, start: int, stop: int) -> Sequence[Range]:
         """Return the holes that reach into a range, sorted; they neither touch nor overlap."""

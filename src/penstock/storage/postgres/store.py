@@ -156,6 +156,10 @@ class PostgresStore:
         with self.read(timeout=timeout) as tx:
             return StoreSpace(tx.measure_bytes(), None, None)
 
+    def forget_deleted(self) -> bool:
+        """Do nothing: see `Store.forget_deleted`."""
+        return True
+
     def watch(self) -> PostgresWatcher:
         """Return a watcher for one thread."""
         return PostgresWatcher(self._conninfo)

@@ -3,7 +3,7 @@
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -87,6 +87,12 @@ class SqliteStore:
         except OSError as error:
             raise DatabaseUnavailable(reason=str(error), retry_after=1) from error
         return StoreSpace(used, disk.free, disk.total)
+
+    def forget_deleted(self) -> bool:
+        """Empty the write-ahead log: see `Store.forget_deleted`."""
+        with closing(connect(self.path, writes=False)) as connection, translate_errors():
+            (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not is_busy
 
     def watch(self) -> "SqliteWatcher":
         """Return a watcher for one thread."""

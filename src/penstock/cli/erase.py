@@ -1,0 +1,49 @@
+"""`penstock erase`: erases the events of a key, for good, and reports what was erased."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from penstock.cli.options import URL, OutputOption, UrlOption, YesOption
+
+
+def erase(
+    event_type: Annotated[str, typer.Argument(metavar="EVENT_TYPE", help="The event type.")],
+    *,
+    key: Annotated[
+        str,
+        typer.Option("--key", metavar="KEY", help="Their key; of a compacted event type, the compaction key."),
+    ],
+    yes: YesOption = False,
+    url: UrlOption = URL,
+    output: OutputOption = "text",
+) -> None:
+    """Erase the events of a key that an event type has now, for good, after asking; wait until it is done, and report.
+
+    If it is interrupted, the hub goes on by itself.
+    """
+    from penstock.cli.asking import confirm
+    from penstock.cli.hub import open_client
+    from penstock.cli.output import counted, print_json, say, working
+
+    with open_client(url) as client:
+        client.event_type(event_type)
+        if not yes:
+            confirm(f"Erase all events of {event_type} with the key {key!r} for ever?")
+        erasure = client.erase(event_type, key)
+        with working("erasing"):
+            while erasure["state"] != "finished":
+                time.sleep(0.2)
+                erasure = client.erasure(event_type, erasure["id"])
+    if output == "json":
+        print_json(erasure)
+        return
+    erased = erasure["erased"]
+    found = [
+        counted(erased["events"], "event"),
+        counted(erased["parked_keys"], "parked key"),
+        counted(erased["rejected"], "rejected row"),
+        counted(erased["dead_letters"], "dead letter"),
+    ]
+    say(f"erased {', '.join(found)} of {event_type}, as erasure {erasure['id']}")

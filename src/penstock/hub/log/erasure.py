@@ -1,0 +1,203 @@
+"""Erasure of personal data: removes the events of a key, and what else the database has of them.
+
+A request is recorded before anything is erased, with the ends of all partitions: events that are published later are
+not erased. The sweeper erases, in small transactions that count what they erase, and finishes a request once nothing
+is left; a hub that is killed meanwhile goes on at its next start. Offsets stay: readers pass over them.
+docs/guides/erasure.md lists what is erased, what is not, and for how long it stays.
+"""
+
+import hashlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+import structlog
+
+from penstock.core.access import Sender
+from penstock.core.events.event import KEY_CHARS_MAX
+from penstock.errors import BadParameter, ErasureNotFound
+from penstock.hub.background import Clock
+from penstock.hub.changes import AuditedChange, record_change
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
+from penstock.storage.log.erasure import ErasedCounts, StoredErasure
+from penstock.storage.store import Store, Tx
+
+STEP_OFFSETS: Final = 20_000
+"""The number of offsets that are searched at once."""
+_log: Final = structlog.get_logger("penstock.erasure")
+
+
+class _Letter(msgspec.Struct):
+    """The part of a dead letter that says whose event it has."""
+
+    event_type: str
+
+
+_decode_letter: Final = msgspec.json.Decoder(_Letter).decode
+
+
+class Erasures:
+    """The erasures of one store."""
+
+    def __init__(
+        self, store: Store, clock: Clock, settle: Callable[[str], object], sweep: Callable[[], object]
+    ) -> None:
+        """*settle* moves the outbox of an event type into the log, and *sweep* has `run` called soon."""
+        self._store = store
+        self._clock = clock
+        self._settle = settle
+        self._sweep = sweep
+
+    def request(self, name: str, key: str, by: Sender | None = None) -> StoredErasure:
+        """Have the events of a key erased that the event type *name* has now, those in the outbox included.
+
+        Raises:
+            EventTypeNotFound: there is no such event type.
+            BadParameter: *key* is longer than a key can be.
+            HubUnavailable, DatabaseUnavailable: the outbox could not be moved now.
+        """
+        if len(key) > KEY_CHARS_MAX:
+            raise BadParameter(parameter="key", value=key[:80], allowed=f"a text of at most {KEY_CHARS_MAX} characters")
+        self._settle(name)
+        with self._store.write() as tx:
+            feed = tx.registry.get(name)
+            heads = tx.log.find_heads(sorted(feed.partition_ids), lock=True)
+            ends = {number: heads[each].next_offset for number, each in enumerate(feed.partition_ids) if each in heads}
+            owner = by.owner if by else None
+            digest = hashlib.sha256(key.encode()).hexdigest()
+            now = self._clock()
+            found = StoredErasure(str(uuid.uuid4()), name, feed.epoch, ends, key, digest, owner, now)
+            tx.erasures.insert(found)
+            shown = {"event_type": name, "key_sha256": digest, "ends": {str(each): end for each, end in ends.items()}}
+            record_change(tx, AuditedChange("erasure", found.id, None, shown), by, now)
+        self._sweep()
+        return found
+
+    def find(self, name: str, id: str) -> StoredErasure:
+        """Return an erasure of an event type.
+
+        Raises:
+            ErasureNotFound: there is none.
+        """
+        with self._store.read() as tx:
+            for each in tx.erasures.list(id=id, event_type=name):
+                return each
+        raise ErasureNotFound(event_type=name, erasure=id)
+
+    def list(self, name: str) -> Sequence[StoredErasure]:
+        """Return the 100 newest erasures of an event type, newest first."""
+        with self._store.read() as tx:
+            return tx.erasures.list(event_type=name)
+
+    def run(self, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
+        """Go on with all erasures. *pause*: see `penstock.hub.admin.sweeping.SweepTask`.
+
+        Raises:
+            Unavailable: the database cannot be asked; what was erased is.
+        """
+        with self._store.read() as tx:
+            unfinished = tx.erasures.list(unfinished=True)
+        for each in reversed(unfinished):
+            if self._erase(each, pause):
+                return
+
+    def _erase(self, erasure: StoredErasure, pause: Callable[[float], bool]) -> bool:
+        """Erase what there is; return whether to stop."""
+        if erasure.key is not None:
+            if self._erase_all(erasure, erasure.key, pause):
+                return True
+            with self._store.write() as tx, tx.removal.overwriting():
+                tx.erasures.forget_key(erasure.id)
+        if not self._store.forget_deleted():
+            _log.info("readers keep the write-ahead log from being emptied; an erasure goes on later", id=erasure.id)
+            return False
+        with self._store.write() as tx:
+            tx.erasures.finish(erasure.id, self._clock())
+        _log.info("events were erased", id=erasure.id, event_type=erasure.event_type)
+        return False
+
+    def _erase_all(self, erasure: StoredErasure, key: str, pause: Callable[[float], bool]) -> bool:
+        with self._store.read() as tx:
+            feed = tx.registry.find(erasure.event_type)
+        # The events of an event type that was dropped are being deleted.
+        ids = feed.partition_ids if feed is not None and feed.epoch == erasure.epoch else ()
+        ends = [(ids[number], end) for number, end in erasure.ends.items() if number < len(ids)]
+        ranges = [(partition_id, *each) for partition_id, end in ends for each in _ranges(0, end)]
+        for each in ranges:
+            if self._rest(pause, partial(self._erase_range, erasure, *each)):
+                return True
+        for each in self._list_letter_ranges():
+            if self._rest(pause, partial(self._erase_letters, erasure, *each)):
+                return True
+        self._erase_parked(erasure, key)
+        with self._store.write() as tx, tx.removal.overwriting():
+            tx.erasures.add(erasure.id, ErasedCounts(rejected=tx.erasures.delete_rejected(erasure.event_type, key)))
+        return False
+
+    @staticmethod
+    def _rest(pause: Callable[[float], bool], act: Callable[[], None]) -> bool:
+        began = time.monotonic()
+        act()
+        return pause(time.monotonic() - began)
+
+    def _erase_range(self, erasure: StoredErasure, partition_id: int, start: int, stop: int) -> None:
+        assert erasure.key is not None
+        with self._store.read() as tx:
+            if not tx.removal.list_offsets(partition_id, start, stop, erasure.key):
+                return
+        with self._store.write() as tx:
+            if not tx.log.find_heads([partition_id], lock=True):
+                return  # Dropped meanwhile.
+            offsets = tx.removal.list_offsets(partition_id, start, stop, erasure.key)
+            self._remove(tx, partition_id, offsets)
+            tx.erasures.add(erasure.id, ErasedCounts(events=len(offsets)))
+
+    def _list_letter_ranges(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the ranges of all dead letters: partition id, start and stop."""
+        with self._store.read() as tx:
+            letters = tx.registry.find(DEAD_LETTERS)
+            heads = tx.log.find_heads(letters.partition_ids) if letters else {}
+        for partition_id, head in heads.items():
+            for each in _ranges(head.floor, head.next_offset):
+                yield partition_id, *each
+
+    def _erase_letters(self, erasure: StoredErasure, partition_id: int, start: int, stop: int) -> None:
+        """Erase the dead letters of a range; they have the keys of the events that they are about."""
+        assert erasure.key is not None
+        with self._store.read() as tx:
+            found = tx.removal.list_offsets(partition_id, start, stop, erasure.key)
+            read = {each: tx.log.read_columns(partition_id, each, each + 1) for each in found}
+        offsets = [
+            each
+            for each, columns in read.items()
+            if columns.rows and _decode_letter(columns.data).event_type == erasure.event_type
+        ]
+        if not offsets:
+            return
+        with self._store.write() as tx:
+            if tx.log.find_heads([partition_id], lock=True):
+                self._remove(tx, partition_id, offsets)
+                tx.erasures.add(erasure.id, ErasedCounts(dead_letters=len(offsets)))
+
+    def _erase_parked(self, erasure: StoredErasure, key: str) -> None:
+        with self._store.read() as tx:
+            found = tx.erasures.list_parked_keys(erasure.event_type, key)
+        for subscription, parked_id in found:
+            with self._store.write() as tx, tx.removal.overwriting():
+                if tx.subscriptions.find(subscription, lock=True) is not None:
+                    tx.erasures.drop_parked_key(parked_id)
+                    tx.subscriptions.revise(subscription)
+                    tx.erasures.add(erasure.id, ErasedCounts(parked_keys=1))
+
+    @staticmethod
+    def _remove(tx: Tx, partition_id: int, offsets: Sequence[int]) -> None:
+        with tx.removal.overwriting():
+            tx.removal.remove(partition_id, offsets)
+
+
+def _ranges(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    for each in range(start, stop, STEP_OFFSETS):
+        yield each, min(stop, each + STEP_OFFSETS)

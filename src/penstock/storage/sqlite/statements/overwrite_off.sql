@@ -1,0 +1,2 @@
+-- Leave the bytes of what this connection deletes from now on.
+PRAGMA secure_delete = OFF

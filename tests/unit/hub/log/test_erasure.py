@@ -1,0 +1,198 @@
+"""The events of a key are erased with what else the database has of them, and nothing else is."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.core.access import Caller, Sender
+from penstock.errors import BadParameter, ErasureNotFound, EventTypeNotFound
+from penstock.hub.admin.sweeping import Sweeper
+from penstock.hub.hub import Hub
+from penstock.hub.log import erasure as module
+from penstock.hub.own_events import AUDIT_LOG
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, DeadLetter, publish_dead_letter
+from penstock.storage.log.erasure import ErasedCounts
+from penstock.storage.log.outbox import OutboxRow
+from penstock.testing.clock import START_AT, VirtualClock
+from penstock.testing.factories import a_new_event
+from tests.unit.hub.feeds import JOINED, NAME, create_feed, find_feed, insert_subscription
+
+KEY, SECRET = "jane", "Jane's street"
+
+
+@pytest.fixture(autouse=True)
+def feed(hub: Hub) -> None:
+    create_feed(hub.store, partition_count=2)
+
+
+def publish(hub: Hub, keys: str, partition: int = 0, name: str = NAME) -> None:
+    """Publish one event a letter; j has the key, and the secret in its data."""
+    hub.log.publish(
+        name,
+        [
+            a_new_event(
+                {"n": n, "of": SECRET if key == "j" else key}, key=KEY if key == "j" else key, partition=partition
+            )
+            for n, key in enumerate(keys)
+        ],
+    )
+
+
+def left(hub: Hub, partition: int = 0, name: str = NAME) -> str:
+    with hub.store.read() as tx:
+        found = tx.removal.list_keys(tx.registry.get(name).partition_ids[partition], 0, 9_999, 9_999)
+    return "".join("j" if each.key == KEY else each.key or "-" for each in found)
+
+
+@pytest.mark.parametrize("step", [1, 3, 20_000])
+def test_events_of_the_key_are_erased_in_all_partitions(hub: Hub, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    monkeypatch.setattr(module, "STEP_OFFSETS", step)
+    publish(hub, "ajbjja")
+    publish(hub, "jcj", 1)
+    requested = hub.erasures.request(NAME, KEY)
+
+    hub.erasures.run()
+
+    assert (left(hub), left(hub, 1)) == ("aba", "c")
+    found = hub.erasures.find(NAME, requested.id)
+    assert found.erased == ErasedCounts(events=5)
+    assert (found.key, found.digest) == (None, hashlib.sha256(KEY.encode()).hexdigest())
+    assert (found.finished_at, found.ends) == (START_AT, {0: 6, 1: 3})
+    [first, second] = find_feed(hub.store).partition_ids
+    with hub.store.read() as tx:
+        assert tx.removal.list_holes(first, 0, 99) == [(1, 2), (3, 5)]
+        assert tx.log.find_heads([second])[second].next_offset == 3
+
+
+def test_events_that_are_published_after_the_request_stay(hub: Hub) -> None:
+    publish(hub, "aj")
+    hub.erasures.request(NAME, KEY)
+    publish(hub, "jb")
+
+    hub.erasures.run()
+
+    assert left(hub) == "ajb"
+
+
+def test_erasure_that_is_interrupted_goes_on_and_counts_everything_once(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STEP_OFFSETS", 2)
+    publish(hub, "jjjjjjjja")
+    requested = hub.erasures.request(NAME, KEY)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) == 2
+
+    hub.erasures.run(pause)
+    half = hub.erasures.find(NAME, requested.id)
+    Hub(hub.store).erasures.run()
+
+    assert (half.finished_at, half.erased.events, half.key) == (None, 4, KEY)
+    found = hub.erasures.find(NAME, requested.id)
+    assert (found.finished_at is not None, found.erased.events, left(hub)) == (True, 8, "a")
+
+
+def test_parked_keys_rejected_rows_and_dead_letters_are_erased(hub: Hub, clock: VirtualClock) -> None:
+    create_feed(hub.store, "other")
+    publish(hub, "aj")
+    subscription = "038fc871-1d2c-4e2e-aa29-1579e8f2e71f"
+    insert_subscription(hub.store, subscription, find_feed(hub.store).id)
+    with hub.store.write() as tx:
+        for key, name in ((KEY, NAME), ("a", NAME), (KEY, "other")):
+            tx.subscriptions.park(subscription, (name, 0), key, 1, attempts=1, at=START_AT)
+            tx.outbox.reject([(OutboxRow(1, name, "{}", key, None, 0, "2024-01-01T00:00:00.000Z"), "no")], START_AT)
+    for key, name in ((KEY, NAME), ("a", NAME), (None, NAME), (KEY, "other")):
+        with hub.store.write() as tx:
+            publish_dead_letter(tx, DeadLetter(subscription, name, 0, 1, 1, "no", b"{}", key), hub.limits, clock)
+    requested = hub.erasures.request(NAME, KEY)
+
+    hub.erasures.run()
+
+    assert hub.erasures.find(NAME, requested.id).erased == ErasedCounts(1, 1, 1, 1)
+    with hub.store.read() as tx:
+        parked = {(each.place[0], each.key) for each in tx.subscriptions.list_parked(subscription)}
+        rejected = {(each.event_type, each.key) for each in tx.outbox.list_rejected(9)}
+    assert parked == rejected == {(NAME, "a"), ("other", KEY)}
+    assert left(hub, name=DEAD_LETTERS) == "a-j"
+
+
+def test_event_type_that_was_created_again_keeps_its_events(hub: Hub) -> None:
+    publish(hub, "aj")
+    requested = hub.erasures.request(NAME, KEY)
+    with hub.store.write() as tx:
+        tx.registry.delete(NAME)
+    create_feed(hub.store, partition_count=2)
+    hub.registry.load(NAME)
+    publish(hub, "jb")
+
+    hub.erasures.run()
+
+    assert left(hub) == "jb"
+    assert hub.erasures.find(NAME, requested.id).finished_at is not None
+
+
+def test_request_is_in_the_audit_log_without_the_key(hub: Hub) -> None:
+    hub.admin.settings.switch("audit_log_collection", on=True)
+
+    requested = hub.erasures.request(NAME, KEY, Sender(Caller("user", "root"), "10.0.0.1"))
+
+    with hub.store.read() as tx:
+        log = tx.registry.get(AUDIT_LOG.name)
+        events = [
+            json.loads(line)
+            for each in log.partition_ids
+            for line in tx.log.read_lines(each, 0, 9, JOINED, None).body.splitlines()
+        ]
+    [event] = [each for each in events if each["resource_type"] == "erasure"]
+    assert (event["user"], event["resource_id"], event["action"]) == ("root", requested.id, "created")
+    assert event["new_object"]["key_sha256"] == requested.digest
+    assert KEY not in json.dumps(event)
+
+
+def test_unknown_event_types_erasures_and_long_keys_are_refused(hub: Hub) -> None:
+    with pytest.raises(EventTypeNotFound):
+        hub.erasures.request("nothing", KEY)
+    with pytest.raises(BadParameter, match="key"):
+        hub.erasures.request(NAME, "x" * 1_025)
+    requested = hub.erasures.request(NAME, "x" * 1_024)
+    with pytest.raises(ErasureNotFound):
+        hub.erasures.find("other", requested.id)
+    assert [each.id for each in hub.erasures.list(NAME)] == [requested.id]
+
+
+def test_sweeper_erases(hub: Hub) -> None:
+    publish(hub, "aj")
+    requested = hub.erasures.request(NAME, KEY)
+    sweeper = Sweeper(hub.store, tasks=[hub.erasures.run])
+
+    sweeper.start()
+    while hub.erasures.find(NAME, requested.id).finished_at is None:
+        pass
+
+    assert sweeper.stop(300)
+    assert left(hub) == "a"
+
+
+def test_no_byte_of_the_events_is_left_in_the_files_of_sqlite(tmp_path: Path, hub: Hub) -> None:
+    if not hub.store.url.startswith("sqlite"):
+        return
+    large = "x" * 20_000
+    hub.log.publish(
+        NAME, [a_new_event({"of": SECRET, "large": large}, key=KEY, partition=0), a_new_event({}, key="a", partition=0)]
+    )
+    files = [Path(hub.store.url.removeprefix("sqlite:///")), Path(f"{hub.store.url.removeprefix('sqlite:///')}-wal")]
+    assert any(SECRET.encode() in file.read_bytes() for file in files)
+    hub.erasures.request(NAME, KEY)
+
+    hub.erasures.run()
+
+    for file in files:
+        content = file.read_bytes()
+        assert SECRET.encode() not in content
+        assert large[:3_000].encode() not in content
+        assert KEY.encode() not in content
