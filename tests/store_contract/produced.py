@@ -120,6 +120,14 @@ class GoneContract(Contract):
         assert old(FIRST_AT + 2, 1) == [BatchRef(one, 2, 7), BatchRef(one, 3, 0), BatchRef(one, 3, 1)]
         assert old(FIRST_AT + 9, 2) == [BatchRef(one, 2, 7), *(BatchRef(one, 3, n) for n in range(3))]
 
+    def test_old_batches_of_a_pinned_producer_are_needed(self, store: Store, database: Database) -> None:
+        producer_id = inserted(store, (created(store).partition_ids[0], "g"), ProducerState(3, 0, 0))
+        produced(store, *(AppendedBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(5)))
+        database.run(f"UPDATE penstock_producer SET is_pinned = {'true' if database.mark == '%s' else '1'}")
+
+        with store.read() as tx:
+            assert tx.producers.list_unneeded_batches(99, 1, FIRST_AT + 99) == []
+
     def test_batches_of_removed_events_are_unneeded_except_the_newest_of_each_producer(
         self, store: Store, database: Database
     ) -> None:

@@ -13,12 +13,12 @@ from penstock.hub.admin.publishers import Publishers
 from penstock.hub.admin.settings import Settings
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.admin.tokens import Tokens
-from penstock.hub.background import Clock, system_clock
+from penstock.hub.background import CheckedClock, Clock, system_clock
 from penstock.hub.batches.batches import Batches
 from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
+from penstock.hub.erasure import Erasures
 from penstock.hub.groups import Groups
 from penstock.hub.log.compaction import Compactor
-from penstock.hub.log.erasure import Erasures
 from penstock.hub.log.log import Log
 from penstock.hub.log.publish import Volume
 from penstock.hub.log.retention import RetentionRunner
@@ -93,10 +93,12 @@ class Hub:
         self._watch = Watch(store)
         self.activity = Activity(store, clock, count_interval=activity_interval)
         settings = Settings(store, self._apply_settings, clock=clock)
-        retention = RetentionRunner(store, lambda: settings.current().retention, clock)
+        checked = CheckedClock(clock) if clock is system_clock else clock
+        retention = RetentionRunner(store, lambda: settings.current().retention, checked)
         self.erasures = Erasures(store, clock, self._settle, self._sweep)
-        tasks = (self._expire_parked, self.erasures.run, Compactor(store, clock).run, retention.run)
-        sweeper = Sweeper(store, clock, expiry.check(), tasks)
+        tasks = (retention.run, self.erasures.run, self._expire_parked, Compactor(store, checked).run)
+        sweeper = Sweeper(store, checked, expiry.check(), tasks)
+        self._checked_clock = checked
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
         monitor = DatabaseMonitor(store, clock)
@@ -143,7 +145,7 @@ class Hub:
 
     def _expire_parked(self, pause: Callable[[float], bool]) -> None:
         """Skip parked keys for the sweeper, which the registry needs before there are subscriptions."""
-        self.subscriptions.parked_keys.expire(pause)
+        self.subscriptions.parked_keys.expire(self._checked_clock(), pause)
 
     def _apply_settings(self) -> None:
         """Record what the settings say, and have readers check their rights again."""

@@ -111,6 +111,8 @@ class RegistryRepository:
             fingerprint=event_type.fingerprint,
             at=at,
         )
+        if event_type.is_compacted and not feed.event_type.is_compacted:
+            self._run("begin_compaction", id=feed.id)
         self._insert_partitions(feed.id, range(feed.partition_count, event_type.partition_count))
 
     def delete(self, name: str) -> bool:

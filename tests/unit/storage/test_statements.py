@@ -156,7 +156,7 @@ APPLIED = {
     "sqlite successor": "04d5de2d6d98b5ec",
     "sqlite access": "4bd89d6e041af384",
     "sqlite audit": "ccc5822fca563806",
-    "sqlite removal": "28d31b6e4651f07c",
+    "sqlite removal": "b0d9633a82fe3f6d",
     "sqlite erasure": "031e45d86d7353f3",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
@@ -167,7 +167,7 @@ APPLIED = {
     "postgres successor": "04d5de2d6d98b5ec",
     "postgres access": "b7f64a9944409f99",
     "postgres audit": "b2176b66b48ae39c",
-    "postgres removal": "71947ac02ab43d1d",
+    "postgres removal": "03e7da246ae3968a",
     "postgres erasure": "89ab50bd0971e4fe",
 }
 """Digests of the migrations that databases may have applied, without their comments."""

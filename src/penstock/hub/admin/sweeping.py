@@ -4,11 +4,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
 
-from penstock.hub.background import Background, Clock, system_clock
+from penstock.hub.background import Background, Clock, StepSize, system_clock
 from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expire
 from penstock.storage.log.removal import UnsweptRange
 from penstock.storage.store import Store
@@ -40,7 +41,7 @@ _log: Final = structlog.get_logger("penstock.sweep")
 
 
 SweepTask = Callable[[Callable[[float], bool]], object]
-"""Removes something; returns True if there are events to delete below a floor.
+"""Removes something.
 
 It calls what it is given after each transaction, with the seconds that it took, so that others get their turn; that
 returns whether to stop.
@@ -57,13 +58,13 @@ class Sweeper:
         expiry: Expiry = Expiry(),  # noqa: B008 - immutable
         tasks: Sequence[SweepTask] = (),
     ) -> None:
-        """*tasks* are done in each round, after everything that can be removed was removed."""
+        """*tasks* are done one after the other every `SWEEP_INTERVAL`, and when a sweep is started."""
         self._store = store
         self._clock = clock
         self._expiry = expiry
         self._tasks = tasks
         self._unswept: deque[UnsweptRange] = deque()
-        self._rows = DELETE_ROWS[0]
+        self._step = StepSize(*DELETE_ROWS, DELETE_SECONDS)
         self._wanted = threading.Event()
         self._wanted.set()  # A killed hub may have left rows to remove.
         self._stop_wanted = threading.Event()
@@ -87,28 +88,26 @@ class Sweeper:
         while True:
             self._wanted.wait(SWEEP_INTERVAL)
             self._wanted.clear()
-            while not self._stop_wanted.is_set() and self._attempt(self._remove_some):
-                pass
-            if not self._stop_wanted.is_set() and self._attempt(self._do_tasks):
-                self._wanted.set()
+            due, more = time.monotonic(), True
+            while more and not self._stop_wanted.is_set():
+                if time.monotonic() >= due:  # Also while there is much to delete.
+                    due = time.monotonic() + SWEEP_INTERVAL
+                    for task in self._tasks:
+                        self._attempt(partial(task, self._stop_wanted.wait))
+                more = self._attempt(self._remove_some)
             if self._stop_wanted.is_set():
                 return
 
-    def _attempt(self, act: Callable[[], bool]) -> bool:
+    def _attempt(self, act: Callable[[], object]) -> bool:
         """Return whether *act* has found anything to do; if it fails, have everything repeated soon."""
         try:
-            return act()
+            return bool(act())
         except Exception as error:  # noqa: BLE001 - if this thread ended, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))
             again = threading.Timer(RETRY_INTERVAL, self._wanted.set)
             again.daemon = True  # The process does not wait for it at exit.
             again.start()
             return False
-
-    def _do_tasks(self) -> bool:
-        """Do all tasks; return whether there are events to delete now."""
-        found = [task(self._stop_wanted.wait) for task in self._tasks]
-        return any(found)
 
     def _remove_some(self) -> bool:
         if self._expire_some() or self._delete_some():
@@ -144,15 +143,14 @@ class Sweeper:
         if not self._unswept:
             return False
         partition_id, start, stop = self._unswept.popleft()
-        end = min(stop, start + self._rows)
+        end = min(stop, start + self._step.size)
         began = time.monotonic()
         with self._store.write() as tx:
             deleted = tx.removal.delete(partition_id, start, end)
         took = time.monotonic() - began
         if deleted and end < stop:  # Else all is deleted, or the next events are far away.
             self._unswept.appendleft(UnsweptRange(partition_id, end, stop))
-        low, high = DELETE_ROWS
-        self._rows = max(low, min(high, int(self._rows * DELETE_SECONDS / max(took, 1e-6)), 2 * self._rows))
+        self._step.adapt(took)
         self._stop_wanted.wait(took)  # Others get as much time.
         return True
 

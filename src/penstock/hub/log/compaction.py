@@ -6,7 +6,8 @@ offset than that. Memory is bounded: with more than `KEYS_MAX` keys a pass ends 
 
 A partition is compacted once as many events are new as were left by the last pass, or once the first of the new ones is
 older than `LAG_MAX`: so the work is in proportion to what is published. Events younger than `DELAY` are left alone, so
-that consumers which follow a feed see each of them.
+that consumers which follow a feed see each of them. Events from before their event type was compacted have no
+compaction key, and stay.
 """
 
 import time
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from penstock.core.registry.event_type import StoredFeed
-from penstock.hub.background import Clock
+from penstock.hub.background import Clock, StepSize
 from penstock.storage.log.removal import EventKey
 from penstock.storage.store import Store
 
@@ -30,7 +31,11 @@ DELETIONS_KEPT: Final = 86_400.0
 KEYS_MAX: Final = 200_000
 """The number of keys that a pass has in memory."""
 STEP_EVENTS: Final = 2_000
-"""The number of offsets that are looked at, and of events that are removed, in one transaction."""
+"""The number of events whose keys are read at once."""
+REMOVED_EVENTS: Final = (50, 2_000)
+"""The fewest and the most events that are removed in one transaction."""
+REMOVAL_SECONDS: Final = 0.02
+"""About how long such a transaction takes."""
 _MICROSECONDS: Final = 1_000_000
 _log: Final = structlog.get_logger("penstock.compaction")
 
@@ -59,6 +64,7 @@ class Compactor:
         self._store = store
         self._clock = clock
         self._cleaned: dict[int, _Cleaned] = {}
+        self._step = StepSize(*REMOVED_EVENTS, REMOVAL_SECONDS)
         self.removed = 0
 
     def run(self, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
@@ -92,8 +98,9 @@ class Compactor:
             head = tx.log.find_heads([partition_id]).get(partition_id)
             if head is None:  # Dropped meanwhile.
                 return
-            cleaned = self._cleaned.get(partition_id, _Cleaned(head.floor, 0, None))
-            start = max(cleaned.stop, head.floor)
+            lowest = max(head.floor, tx.removal.find_compacted_from(partition_id))
+            cleaned = self._cleaned.get(partition_id, _Cleaned(lowest, 0, None))
+            start = max(cleaned.stop, lowest)
             found = tx.log.find_first_offsets(
                 {partition_id: (start, head.next_offset)}, now - int(DELAY * _MICROSECONDS)
             )
@@ -101,16 +108,19 @@ class Compactor:
             since = tx.log.find_receive_times({partition_id: start}).get(partition_id, now)
         is_late = since < now - int(LAG_MAX * _MICROSECONDS)
         is_due = end > start and (end - start >= cleaned.events or is_late)
-        if not is_due and (cleaned.deletion_at is None or cleaned.deletion_at >= deletions_from):
+        late_us = int(LAG_MAX * _MICROSECONDS)
+        if not is_due and (cleaned.deletion_at is None or cleaned.deletion_at >= deletions_from - late_us):
             return
         newest, end = self._find_newest(partition_id, start, end, pause)
         events, deletion_at, old = 0, None, []
-        for each in self._scan(partition_id, head.floor, end, pause):
+        last = head.next_offset - 1  # It stays, so that hubs of an older version know where the partition goes on.
+        for each in self._scan(partition_id, lowest, end, pause):
             digest = None if each.key is None else _digest(each.key)
             is_old_deletion = each.is_deletion and each.received_at < deletions_from
-            if is_old_deletion or (digest is not None and each.offset < newest.get(digest, -1)):
+            is_replaced = digest is not None and each.offset < newest.get(digest, -1)
+            if each.offset != last and (is_old_deletion or is_replaced):
                 old.append(each.offset)
-                if len(old) == STEP_EVENTS:
+                if len(old) >= self._step.size:
                     self._remove(partition_id, old, pause)
                     old = []
                 continue
@@ -149,6 +159,7 @@ class Compactor:
             head = tx.log.find_heads([partition_id], lock=True).get(partition_id)
             if head is not None:
                 self.removed += tx.removal.remove(partition_id, [each for each in offsets if each >= head.floor])
+        self._step.adapt(time.monotonic() - began)
         _rest(pause, began)
 
 

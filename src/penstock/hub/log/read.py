@@ -29,7 +29,14 @@ from penstock.core.log.cursor import (
 )
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import EventChunk, JoinedEvents
-from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, EventTypeNotFound, PartitionNotFound
+from penstock.errors import (
+    BadCursor,
+    BadPartitionCount,
+    CursorExpired,
+    DatabaseUnavailable,
+    EventTypeNotFound,
+    PartitionNotFound,
+)
 from penstock.storage.log.events import CHUNK_BYTES, DELETION, NONE, Frame, KindFilter, PartitionHead, StoredColumns
 from penstock.storage.store import Store, Tx
 
@@ -389,7 +396,7 @@ class Reader:
                 offsets = find_offsets(tx, reading.feed, found, columns.rows)
             if offsets is not None:
                 return ColumnChunk(found, columns, offsets)
-        raise make_removed_error(reading.feed, wanted)
+        raise make_changing_error()
 
     def _read_lines(self, reading: PageReading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
         for _ in range(REPEATS):
@@ -400,7 +407,12 @@ class Reader:
             if offsets is not None:
                 is_dense = isinstance(offsets, range)
                 return found, LineChunk(lines.scanned, lines.kept, lines.body, None if is_dense else offsets)
-        raise make_removed_error(reading.feed, wanted)
+        raise make_changing_error()
+
+
+def make_changing_error() -> DatabaseUnavailable:
+    """Return the error of a read of events that are being removed one by one: a repeat leaves them out."""
+    return DatabaseUnavailable(reason="events are being removed while they are read", retry_after=1)
 
 
 def find_offsets(tx: Tx, feed: StoredFeed, wanted: ReadRange, rows: int) -> Sequence[int] | None:

@@ -1,29 +1,25 @@
 """Retention: raises the floors of partitions above events that are too old, or that exceed the size of an event type.
 
 A floor rises in one step, in a transaction of its own; the events below it are deleted afterwards, a few at a time, by
-the sweeper. Ages are measured by the clocks of this process and of the database, whichever is behind. If the clock of
-this process has jumped forward, no event is deleted for its age during `CLOCK_PAUSE`, so that an operator can correct
-the clock first (docs/guides/retention.md).
+the sweeper. Ages are measured by the clocks of this process and of the database, whichever is behind.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import structlog
 
+from penstock.core.groups import slice_of, view_of
+from penstock.core.log.cursor import FeedView
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.registry.retention import Retention, RetentionLimits
-from penstock.hub.background import Clock, uptime
+from penstock.hub.background import Clock
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
 
 SEGMENT_EVENTS: Final = 10_000
 """Sizes are measured by segments of so many offsets; those of whole segments are remembered."""
-CLOCK_JUMP: Final = 60.0
-"""A clock that runs ahead by more than this between two rounds, in seconds, has jumped."""
-CLOCK_PAUSE: Final = 3_600.0
-"""How long a clock is not trusted after it has jumped, in seconds."""
 _log: Final = structlog.get_logger("penstock.retention")
 
 _Offsets = dict[int, int]
@@ -36,8 +32,7 @@ class _View(NamedTuple):
     tx: Tx
     feed: StoredFeed
     heads: Mapping[int, PartitionHead]
-    now: int | None
-    """None: no event expires by its age."""
+    now: int
 
 
 class Overtaken(NamedTuple):
@@ -57,17 +52,11 @@ class RetentionRunner:
         overtaken: The number of those that a group had not committed; 0 for each other group that is waited for.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        default: Callable[[], RetentionLimits],
-        clock: Clock,
-        monotonic: Callable[[], float] = uptime,
-    ) -> None:
+    def __init__(self, store: Store, default: Callable[[], RetentionLimits], clock: Clock) -> None:
         """*default* returns the limits of event types that set none."""
         self._store = store
         self._default = default
-        self._clock = _CheckedClock(clock, monotonic)
+        self._clock = clock
         self._sizes = _SegmentSizes()
         self.expired: Counter[str] = Counter()
         self.overtaken: dict[Overtaken, int] = {}
@@ -81,7 +70,7 @@ class RetentionRunner:
             Unavailable: the database cannot be asked.
         """
         with self._store.read() as tx:
-            now = self._clock.read(tx)
+            now = min(self._clock(), tx.now())
             feeds = tx.registry.list()
         default, has_risen = self._default(), False
         self._sizes.keep_only({each for feed in feeds for each in feed.partition_ids})
@@ -95,7 +84,7 @@ class RetentionRunner:
                 has_risen |= self._apply(feed, retention, now)
         return has_risen
 
-    def _apply(self, feed: StoredFeed, retention: Retention, now: int | None) -> bool:
+    def _apply(self, feed: StoredFeed, retention: Retention, now: int) -> bool:
         with self._store.read() as tx:
             heads = tx.log.find_heads(feed.partition_ids)
             if len(heads) < feed.partition_count:  # Dropped meanwhile.
@@ -109,6 +98,9 @@ class RetentionRunner:
         if not risen:
             return False
         with self._store.write() as tx:
+            locked = tx.log.find_heads(sorted(risen), lock=True)
+            if any(each not in locked or locked[each].revision != feed.revision for each in risen):
+                return False  # The event type was changed meanwhile, or dropped.
             done = [each_id for each_id, floor in risen.items() if tx.removal.raise_floor(each_id, floor)]
         if not done:  # Another hub was faster.
             return False
@@ -129,11 +121,14 @@ class RetentionRunner:
         """Return the first offset within *limits* of each partition, at least its floor."""
         tx, heads = view.tx, view.heads
         floors = {each: head.floor for each, head in heads.items()}
-        if limits.time_ms is not None and view.now is not None:
+        if limits.time_ms is not None:
             ranges = {each: (head.floor, head.next_offset) for each, head in heads.items()}
-            floors = tx.log.find_first_offsets(ranges, view.now - limits.time_ms * 1_000)
+            floors = tx.log.find_first_offsets(ranges, max(0, view.now - limits.time_ms * 1_000))
         if limits.size is not None:
             ends = {each: head.next_offset for each, head in heads.items()}
+            if view.feed.event_type.is_compacted:
+                self._sizes.forget(heads)
+            self._sizes.forget_below({each: head.floor for each, head in heads.items()})
             floors = self._sizes.find_floors(tx, floors, ends, limits.size)
         return floors
 
@@ -157,38 +152,28 @@ class RetentionRunner:
 
 
 def _find_committed(tx: Tx, feed: StoredFeed, groups: Sequence[str]) -> Mapping[tuple[str, int], int]:
-    """Return the next offset that each group wants of each partition; of several slices the one that is behind."""
+    """Return the next offset that each group wants of each partition.
+
+    Of several slices the one that is behind counts, and one that has never committed wants everything.
+    """
     found: dict[tuple[str, int], int] = {}
+    slices: dict[tuple[str, int], set[str]] = {}
     for each in tx.groups.list_standings(groups):
         if each.source == feed.name:
             place, offset = (each.group, each.tranche), each.offset if each.epoch == feed.epoch else 0
             found[place] = min(offset, found.get(place, offset))
+            slices.setdefault(place, set()).add(each.slice)
+    for place, known in slices.items():
+        views = [view for each in known if (view := view_of(each, feed.partition_count)) is not None]
+        siblings = {
+            slice_of(FeedView(view.n, number, view.count))
+            for view in views
+            for number in range(view.partition % view.count, view.n, view.count)
+            if view.slices > 1
+        }
+        if siblings - known:
+            found[place] = 0
     return found
-
-
-class _CheckedClock:
-    """The time by which events expire."""
-
-    def __init__(self, clock: Clock, monotonic: Callable[[], float]) -> None:
-        self._clock = clock
-        self._monotonic = monotonic
-        self._last: tuple[int, float] | None = None
-        self._trusted_from = float("-inf")
-
-    def read(self, tx: Tx) -> int | None:
-        """Return the time by the clock that is behind; None after the clock of this process has jumped forward."""
-        now, uptime = self._clock(), self._monotonic()
-        if self._last is not None:
-            ahead = (now - self._last[0]) / 1e6 - (uptime - self._last[1])
-            if ahead > CLOCK_JUMP:
-                self._trusted_from = uptime + CLOCK_PAUSE
-                _log.warning(
-                    "the clock has jumped forward; no event expires by its age for a while",
-                    seconds=round(ahead),
-                    pause=CLOCK_PAUSE,
-                )
-        self._last = now, uptime
-        return None if uptime < self._trusted_from else min(now, tx.now())
 
 
 class _Segment(NamedTuple):
@@ -210,6 +195,18 @@ class _SegmentSizes:
         """Forget all other partitions."""
         for each in self._whole.keys() - partition_ids:
             del self._whole[each]
+
+    def forget(self, partition_ids: Iterable[int]) -> None:
+        """Forget these partitions: events of them may have been removed."""
+        for each in partition_ids:
+            self._whole.pop(each, None)
+
+    def forget_below(self, floors: _Offsets) -> None:
+        """Forget the segments below these floors."""
+        for each, floor in floors.items():
+            known = self._whole.get(each, {})
+            for start in [start for start in known if start < floor]:
+                del known[start]
 
     def find_floors(self, tx: Tx, floors: _Offsets, ends: _Offsets, limit: int) -> _Offsets:
         """Return floors, not below *floors*, above which all partitions together have at most *limit* bytes.
@@ -233,11 +230,11 @@ class _SegmentSizes:
         return found
 
     def _measure(self, tx: Tx, partition_id: int, start: int, stop: int) -> Sequence[_Segment]:
-        known, found = self._whole.get(partition_id, {}), []
+        known, found = self._whole.setdefault(partition_id, {}), []
         while start < stop:
             end = min(stop, start - start % SEGMENT_EVENTS + SEGMENT_EVENTS)
             segment = known.get(start) or _Segment(start, end, tx.removal.measure_size(partition_id, start, end))
             found.append(segment)
             start = end
-        self._whole[partition_id] = {each.start: each for each in found if each.stop - each.start == SEGMENT_EVENTS}
+        known |= {each.start: each for each in found if each.stop - each.start == SEGMENT_EVENTS}
         return found

@@ -108,10 +108,10 @@ class ParkedKeys:
             record_changes(tx, [_describe_change(id, parked, "skipped", reason)], by, self._clock())
         self._notify_changed(id)
 
-    def expire(self, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
+    def expire(self, now: int, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
         """Skip keys that are parked for too long. *pause*: see `penstock.hub.admin.sweeping.SweepTask`."""
         with self._store.read() as tx:
-            found = tx.subscriptions.list_old_parked(self._clock() - int(PARKED_SECONDS * 1_000_000), EXPIRED_MAX)
+            found = tx.subscriptions.list_old_parked(now - int(PARKED_SECONDS * 1_000_000), EXPIRED_MAX)
         for subscription, parked_id in found:
             began = time.monotonic()
             with suppress(SubscriptionNotFound, ParkedNotFound):  # An operator was faster.

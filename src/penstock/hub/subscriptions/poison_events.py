@@ -19,7 +19,7 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import UnprocessablePolicy, read_unprocessable_policy, start_partition
 from penstock.errors import Invalid, TooLarge
 from penstock.hub.background import Clock
-from penstock.hub.log.read import CHUNK_ROWS, ChunkRows, ColumnChunk, ReadRange, find_offsets
+from penstock.hub.log.read import CHUNK_ROWS, ChunkRows, ColumnChunk, ReadRange, find_offsets, make_changing_error
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, DeadLetter, publish_dead_letter
 from penstock.storage.groups import PositionChange
 from penstock.storage.log.events import DELETION
@@ -138,7 +138,7 @@ def _find_next(tx: Tx, subscription_id: str, slot: StoredSlot) -> PoisonEvent | 
         columns = tx.log.read_columns(partition_id, offset, stop)
         found = ReadRange(slot.place[1], partition_id, offset, columns.stop)
         if (offsets := find_offsets(tx, feed, found, columns.rows)) is None:
-            continue  # Events were removed meanwhile.
+            raise make_changing_error()
         rows = ChunkRows(ColumnChunk(found, columns, offsets))
         for at, (key, kind, _, data) in zip(offsets, rows.tuples(), strict=True):
             text = None if key is None else key.decode()

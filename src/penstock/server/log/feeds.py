@@ -48,7 +48,7 @@ from penstock.hub.log.read import (
     Reader,
     Track,
     WantedPartition,
-    make_removed_error,
+    make_changing_error,
 )
 from penstock.schema.json_text import decode
 from penstock.server.auth import authorize, claim_of, count_stream, event_type_named
@@ -558,7 +558,7 @@ class ArrowForm:
         for track in reading.tracks:
             while chunk := reader.read_next_columns(reading, track):
                 if not (reading.is_filtered or isinstance(chunk.offsets, range)):
-                    raise make_removed_error(reading.feed, chunk.range)  # Clients would miss an event.
+                    raise make_changing_error()  # Clients would miss an event.
                 kept = ChunkRows(chunk).match(reading, track) if reading.is_sifted else None
                 events = chunk.columns.rows if kept is None else sum(kept)
                 track.advance(chunk.range, events, is_filtered=reading.is_filtered)

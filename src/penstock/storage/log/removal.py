@@ -78,6 +78,11 @@ class RemovalRepository:
         rows = self._run("keys", **given).fetchall()
         return [EventKey(offset, key, bool(is_deletion), at) for offset, key, is_deletion, at in rows]
 
+    def find_compacted_from(self, partition_id: int) -> int:
+        """Return the offset from which on the keys of events are compaction keys."""
+        rows = self._run("compacted_from", partition_id=partition_id).fetchall()
+        return int(rows[0][0]) if rows else 0
+
     def list_offsets(self, partition_id: int, start: int, stop: int, key: str) -> Sequence[int]:
         """Return the offsets of the events of a range that have a key, sorted; each event of it is looked at."""
         rows = self._run("key_offsets", partition_id=partition_id, start=start, stop=stop, key=key).fetchall()

@@ -1,2 +1,3 @@
 -- Delete the holes of the partition :partition_id within a range.
-DELETE FROM penstock_hole WHERE partition_id = :partition_id AND start >= :start AND stop <= :stop
+DELETE FROM penstock_hole
+WHERE partition_id = :partition_id AND start >= :start AND start < :stop AND stop <= :stop

@@ -81,20 +81,52 @@ def test_deletion_removes_earlier_events_of_its_key_and_goes_after_a_while(
 ) -> None:
     publish(hub, "abab")
     publish(hub, "a", deletes=True)
+    publish(hub, "c")
     clock.advance(seconds=LATER)
     compactor.run()
-    assert left(hub.store) == "bA"
+    assert left(hub.store) == "bAc"
 
-    clock.advance(seconds=DELETIONS_KEPT - LATER - 1)
+    clock.advance(seconds=DELETIONS_KEPT + LAG_MAX - LATER - 1)
     compactor.run()
-    assert left(hub.store) == "bA"
+    assert left(hub.store) == "bAc"
     clock.advance(seconds=2)
     compactor.run()
 
-    assert left(hub.store) == "b"
-    [first, _] = find_feed(hub.store).partition_ids
+    assert left(hub.store) == "bc"
+
+
+def test_last_event_of_a_partition_stays_even_if_it_is_an_old_deletion(
+    hub: Hub, clock: VirtualClock, compactor: Compactor
+) -> None:
+    publish(hub, "ab")
+    publish(hub, "a", deletes=True)
+    clock.advance(seconds=DELETIONS_KEPT + LAG_MAX + LATER)
+
+    compactor.run()
+
+    assert left(hub.store) == "bA"
+
+
+def test_events_from_before_their_event_type_was_compacted_stay(
+    hub: Hub, clock: VirtualClock, compactor: Compactor
+) -> None:
+    create_feed(hub.store, "late", category="business", enrichment_strategies=["metadata_enrichment"])
+    hub.log.publish("late", [a_new_event(a_business_event(n), key="a", partition=0) for n in range(3)])
+    with hub.store.write() as tx:
+        feed = tx.registry.find("late", lock=True)
+        assert feed is not None
+        changed = feed.event_type.definition | {"cleanup_policy": "compact_and_delete"}
+        tx.registry.update(feed, type(feed.event_type).of(changed, 1), 0)
+    hub.registry.load("late")
+    metadata = {"partition_compaction_key": "a"}
+    hub.log.publish("late", [a_new_event(a_business_event(n, metadata=metadata), partition=0) for n in range(3)])
+    clock.advance(seconds=LATER)
+
+    compactor.run()
+
     with hub.store.read() as tx:
-        assert tx.log.find_heads([first])[first].next_offset == 5
+        found = tx.removal.list_keys(tx.registry.get("late").partition_ids[0], 0, 99, 99)
+    assert [each.offset for each in found] == [0, 1, 2, 5]
 
 
 def test_event_after_a_deletion_replaces_it(hub: Hub, clock: VirtualClock, compactor: Compactor) -> None:
@@ -143,6 +175,8 @@ def test_bounded_passes_end_in_the_same_state(
 ) -> None:
     for name, size in zip(("KEYS_MAX", "STEP_EVENTS"), sizes, strict=True):
         monkeypatch.setattr(compaction, name, size)
+    monkeypatch.setattr(compaction, "REMOVED_EVENTS", (sizes[1], sizes[1]))
+    compactor = Compactor(hub.store, clock)
     chance = seeded()
     letters = [chance.choice("abcdefg") for _ in range(60)]
     publish(hub, "".join(letters))
@@ -163,6 +197,8 @@ def test_round_ends_when_it_is_to_stop_and_the_next_one_completes_it(
     hub: Hub, clock: VirtualClock, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "STEP_EVENTS", 2)
+    monkeypatch.setattr(compaction, "REMOVED_EVENTS", (2, 2))
+    compactor = Compactor(hub.store, clock)
     publish(hub, "abababababab")
     clock.advance(seconds=LATER)
     pauses = []

@@ -13,6 +13,7 @@ from penstock.storage.groups import Position
 from penstock.storage.log.removal import RemovalRepository
 from penstock.storage.store import Store
 from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_business_event, a_new_event
 from tests.unit.hub.feeds import NAME, create_feed, find_feed
 from tests.unit.hub.numbering import make_events
 
@@ -20,25 +21,9 @@ SECOND = 1_000_000
 GROUP = "billing"
 
 
-class Uptime:
-    """The monotonic clock of a runner, which moves with the virtual clock unless that jumps."""
-
-    def __init__(self, clock: VirtualClock) -> None:
-        self._clock = clock
-        self.behind = 0.0
-
-    def __call__(self) -> float:
-        return self._clock() / 1e6 - self.behind
-
-
 @pytest.fixture
-def uptime(clock: VirtualClock) -> Uptime:
-    return Uptime(clock)
-
-
-@pytest.fixture
-def runner(hub: Hub, clock: VirtualClock, uptime: Uptime) -> RetentionRunner:
-    return RetentionRunner(hub.store, lambda: hub.admin.settings.current().retention, clock, uptime)
+def runner(hub: Hub, clock: VirtualClock) -> RetentionRunner:
+    return RetentionRunner(hub.store, lambda: hub.admin.settings.current().retention, clock)
 
 
 def publish(hub: Hub, letters: str, partition: int = 0) -> None:
@@ -152,42 +137,7 @@ def test_setting_that_is_no_limit_is_refused(hub: Hub, limits: RetentionLimits) 
 # The clock
 
 
-def test_clock_that_jumped_forward_is_not_trusted_for_an_hour(
-    hub: Hub, clock: VirtualClock, runner: RetentionRunner, uptime: Uptime
-) -> None:
-    create_feed(hub.store, options={"retention_time": 60_000})
-    publish(hub, "abc")
-    runner.run()
-    day = 86_400.0
-    clock.advance(seconds=day)
-    uptime.behind += day
-
-    outcomes = []
-    for _ in range(3):
-        outcomes.append(runner.run())
-        clock.advance(seconds=module.CLOCK_PAUSE / 2)
-
-    assert outcomes == [False, False, True]
-
-
-def test_corrected_clock_deletes_nothing(
-    hub: Hub, clock: VirtualClock, runner: RetentionRunner, uptime: Uptime
-) -> None:
-    create_feed(hub.store, options={"retention_time": 60_000})
-    publish(hub, "abc")
-    runner.run()
-    for jump in (86_400, -86_400):
-        clock.advance(seconds=jump)
-        uptime.behind += jump
-        assert not runner.run()
-    clock.advance(seconds=30)
-
-    assert not runner.run()
-
-    assert floors(hub.store) == [0]
-
-
-def test_clock_of_the_database_counts_if_it_is_behind(hub: Hub, uptime: Uptime) -> None:
+def test_clock_of_the_database_counts_if_it_is_behind(hub: Hub) -> None:
     create_feed(hub.store, options={"retention_time": 86_400_000})
     with hub.store.read() as tx:
         now = tx.now()
@@ -195,7 +145,7 @@ def test_clock_of_the_database_counts_if_it_is_behind(hub: Hub, uptime: Uptime) 
     publisher = Hub(hub.store, clock=ahead)
     publisher.log.publish(NAME, make_events("abc"))
     ahead.advance(seconds=2 * 86_400)
-    runner = RetentionRunner(hub.store, RetentionLimits, ahead, uptime)
+    runner = RetentionRunner(hub.store, RetentionLimits, ahead)
 
     assert not runner.run()
 
@@ -304,3 +254,77 @@ def test_group_that_lags_too_much_is_overtaken_and_that_is_counted(
 
     assert floors(hub.store) == [4]
     assert runner.overtaken == {Overtaken(NAME, GROUP): 3, Overtaken(NAME, "swift"): 1}
+
+
+def test_slice_of_a_cursor_set_that_has_never_committed_wants_everything(
+    hub: Hub, clock: VirtualClock, runner: RetentionRunner
+) -> None:
+    wait = {"groups": [GROUP], "retention_time": 100_000}
+    create_feed(hub.store, options={"retention_time": 10_000, "retention_wait": wait})
+    publish(hub, "abcdef")
+    clock.advance(seconds=11)
+    commit(hub.store, 4, slice="2/0")
+    assert not runner.run()
+
+    commit(hub.store, 3, slice="2/1")
+
+    assert runner.run()
+    assert floors(hub.store) == [3]
+
+
+# Changes meanwhile
+
+
+def test_event_type_that_is_changed_during_a_round_is_judged_by_the_next_one(
+    hub: Hub, clock: VirtualClock, runner: RetentionRunner
+) -> None:
+    create_feed(hub.store, options={"retention_time": 10_000})
+    publish(hub, "abc")
+    clock.advance(seconds=11)
+
+    def prolong(_: float) -> bool:
+        change_options(hub, retention_time=100_000)
+        return False
+
+    assert not runner.run(prolong)
+    assert not runner.run()
+    assert floors(hub.store) == [0]
+
+
+def test_longest_retention_time_keeps_everything_and_stops_no_other(
+    hub: Hub, clock: VirtualClock, runner: RetentionRunner
+) -> None:
+    create_feed(hub.store, "a.long", options={"retention_time": 1 << 62})
+    create_feed(hub.store, options={"retention_time": 10_000})
+    publish(hub, "abc")
+    clock.advance(seconds=11)
+
+    assert runner.run()
+
+    assert floors(hub.store) == [3]
+
+
+def test_compacted_events_do_not_count_to_the_size(
+    hub: Hub, runner: RetentionRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SEGMENT_EVENTS", 2)
+    create_feed(
+        hub.store,
+        category="business",
+        enrichment_strategies=["metadata_enrichment"],
+        cleanup_policy="compact_and_delete",
+        options={"retention_bytes": 1_000_000},
+    )
+    [partition_id] = find_feed(hub.store).partition_ids
+    events = [a_business_event(n, metadata={"partition_compaction_key": str(n)}) for n in range(6)]
+    hub.log.publish(NAME, [a_new_event(each, partition=0) for each in events])
+    runner.run()
+    with hub.store.write() as tx:
+        tx.log.find_heads([partition_id], lock=True)
+        tx.removal.remove(partition_id, [0, 1, 2])
+    with hub.store.read() as tx:
+        size = tx.removal.measure_size(partition_id, 0, 6)
+
+    change_options(hub, retention_bytes=size)
+
+    assert not runner.run()

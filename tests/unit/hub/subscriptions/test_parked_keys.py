@@ -470,11 +470,11 @@ def test_keys_parked_for_too_long_are_skipped_and_recorded(
     parking: ParkedKeys, store: Store, full: str, clock: VirtualClock
 ) -> None:
     clock.advance(seconds=parked_keys.PARKED_SECONDS - 1)
-    parking.expire()
+    parking.expire(clock())
     assert len(parking.list(full)) == 3
 
     clock.advance(seconds=2)
-    parking.expire()
+    parking.expire(clock())
 
     assert parking.list(full) == []
     with store.read() as tx:

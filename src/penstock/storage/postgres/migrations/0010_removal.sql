@@ -12,6 +12,9 @@ CREATE TABLE penstock_hole (
 -- The end of the last hole: from there on no event is missing. Its offset is not given again where it was the last one.
 ALTER TABLE penstock_partition ADD COLUMN holes_stop bigint NOT NULL DEFAULT 0;
 
+-- Events below it came before their event type was compacted: their keys are no compaction keys.
+ALTER TABLE penstock_partition ADD COLUMN compacted_from bigint NOT NULL DEFAULT 0;
+
 -- Once a statement: a trigger for each row makes deletions five times as slow.
 DROP TRIGGER penstock_event_is_kept ON penstock_event;
 

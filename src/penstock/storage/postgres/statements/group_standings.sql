@@ -6,7 +6,7 @@ FROM penstock_position AS p
 LEFT JOIN penstock_event_type AS t ON t.name = p.source
 LEFT JOIN penstock_partition AS a ON a.event_type_id = t.id AND a.number = p.tranche
 LEFT JOIN LATERAL (SELECT "offset" FROM penstock_event
-                   WHERE partition_id = a.id ORDER BY "offset" DESC LIMIT 1) AS newest ON true
+                   WHERE partition_id = a.id AND "offset" >= a.floor ORDER BY "offset" DESC LIMIT 1) AS newest ON true
 LEFT JOIN LATERAL (SELECT received_at FROM penstock_event
                    WHERE partition_id = a.id
                      AND "offset" >= greatest(a.floor, CASE WHEN p.epoch = t.epoch THEN p."offset" END)

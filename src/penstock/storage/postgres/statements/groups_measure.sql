@@ -10,7 +10,7 @@ WITH standing AS (
     LEFT JOIN penstock_partition AS a ON a.event_type_id = t.id AND a.number = p.tranche
     CROSS JOIN LATERAL (SELECT greatest(a.floor, CASE WHEN p.epoch = t.epoch THEN p."offset" ELSE 0 END) AS wanted) AS at
     LEFT JOIN LATERAL (SELECT "offset" FROM penstock_event
-                       WHERE partition_id = a.id ORDER BY "offset" DESC LIMIT 1) AS newest ON true
+                       WHERE partition_id = a.id AND "offset" >= a.floor ORDER BY "offset" DESC LIMIT 1) AS newest ON true
     LEFT JOIN LATERAL (SELECT received_at FROM penstock_event
                        WHERE partition_id = a.id AND "offset" >= at.wanted ORDER BY "offset" LIMIT 1) AS oldest ON true
 ), slowest AS (

@@ -11,6 +11,9 @@ CREATE TABLE penstock_hole (
 -- The end of the last hole: from there on no event is missing. Its offset is not given again where it was the last one.
 ALTER TABLE penstock_partition ADD COLUMN holes_stop INTEGER NOT NULL DEFAULT 0;
 
+-- Events below it came before their event type was compacted: their keys are no compaction keys.
+ALTER TABLE penstock_partition ADD COLUMN compacted_from INTEGER NOT NULL DEFAULT 0;
+
 DROP TRIGGER penstock_event_is_kept;
 
 CREATE TRIGGER penstock_event_is_kept BEFORE DELETE ON penstock_event

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.core.access import Caller, Sender
 from penstock.errors import BadParameter, ErasureNotFound, EventTypeNotFound
+from penstock.hub import erasure as module
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.hub import Hub
-from penstock.hub.log import erasure as module
 from penstock.hub.own_events import AUDIT_LOG
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, DeadLetter, publish_dead_letter
 from penstock.storage.log.erasure import ErasedCounts
