@@ -27,6 +27,8 @@ from penstock.storage.store import Store, Tx
 
 STEP_OFFSETS: Final = 20_000
 """The number of offsets that are searched at once."""
+UNSWEPT_MAX: Final = 1_000_000
+"""More partitions than hold expired events."""
 _log: Final = structlog.get_logger("penstock.erasure")
 
 
@@ -120,17 +122,11 @@ class Erasures:
         return False
 
     def _erase_all(self, erasure: StoredErasure, key: str, pause: Callable[[float], bool]) -> bool:
-        with self._store.read() as tx:
-            feed = tx.registry.find(erasure.event_type)
-        # The events of an event type that was dropped are being deleted.
-        ids = feed.partition_ids if feed is not None and feed.epoch == erasure.epoch else ()
-        ends = [(ids[number], end) for number, end in erasure.ends.items() if number < len(ids)]
-        ranges = [(partition_id, *each) for partition_id, end in ends for each in _ranges(0, end)]
-        for each in ranges:
-            if self._rest(pause, partial(self._erase_range, erasure, *each)):
+        for partition_id, start, stop in self._list_ranges(erasure):
+            if self._rest(pause, partial(self._erase_range, erasure, partition_id, start, stop)):
                 return True
-        for each in self._list_letter_ranges():
-            if self._rest(pause, partial(self._erase_letters, erasure, *each)):
+        for partition_id, start, stop in self._list_letter_ranges():
+            if self._rest(pause, partial(self._erase_letters, erasure, partition_id, start, stop)):
                 return True
         self._erase_parked(erasure, key)
         with self._store.write() as tx, tx.removal.overwriting():
@@ -154,6 +150,20 @@ class Erasures:
             offsets = tx.removal.list_offsets(partition_id, start, stop, erasure.key)
             self._remove(tx, partition_id, offsets)
             tx.erasures.add(erasure.id, ErasedCounts(events=len(offsets)))
+
+    def _list_ranges(self, erasure: StoredErasure) -> Iterator[tuple[int, int, int]]:
+        """Yield the ranges to search: partition id, start and stop. Expired events that are still there count."""
+        with self._store.read() as tx:
+            feed = tx.registry.find(erasure.event_type)
+            if feed is None or feed.epoch != erasure.epoch:  # It was dropped, and its events are being deleted.
+                return
+            heads = tx.log.find_heads(feed.partition_ids)
+            expired = {each.partition_id: each.start for each in tx.removal.list_unswept(UNSWEPT_MAX)}
+        for number, partition_id in enumerate(feed.partition_ids):
+            if partition_id in heads and number in erasure.ends:
+                start = expired.get(partition_id, heads[partition_id].floor)
+                for each in _ranges(start, erasure.ends[number]):
+                    yield partition_id, *each
 
     def _list_letter_ranges(self) -> Iterator[tuple[int, int, int]]:
         """Yield the ranges of all dead letters: partition id, start and stop."""

@@ -76,6 +76,17 @@ def test_events_that_are_published_after_the_request_stay(hub: Hub) -> None:
     assert left(hub) == "ajb"
 
 
+def test_expired_events_that_are_still_there_are_erased_too(hub: Hub) -> None:
+    publish(hub, "jajaj")
+    with hub.store.write() as tx:
+        tx.removal.raise_floor(find_feed(hub.store).partition_ids[0], 3)
+    hub.erasures.request(NAME, KEY)
+
+    hub.erasures.run()
+
+    assert left(hub) == "aa"
+
+
 def test_erasure_that_is_interrupted_goes_on_and_counts_everything_once(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
