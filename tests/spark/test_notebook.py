@@ -33,7 +33,7 @@ def test_notebook_runs_from_top_to_bottom(notebook: Any, tmp_path: Path, monkeyp
     said = results(notebook)
     assert "Report(batches=1, events=4000" in said
     assert "(2000, 2000, " in said, "the rest of the week"
-    assert "Told(changes=" in said
+    assert "FeedSummary(changes=" in said
     assert any("image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", []))
     assert not list(tmp_path.glob("flights-*")), "it has not cleaned up"
 
