@@ -4,6 +4,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -201,9 +202,14 @@ def test_processor_that_is_killed_loses_nothing_and_repeats_only_uncommitted_eve
             program.kill()
             note([*lines, *program.rest()], before)
     before = left()
-    with running("-m", "tests.processing.subscriber", hub.url, subscription) as program:
+    with (
+        ThreadPoolExecutor(1) as reader,
+        running("-m", "tests.processing.subscriber", hub.url, subscription) as program,
+    ):
+        lines_left = reader.submit(program.rest)  # It reads meanwhile: a full pipe would block the handler.
         until(lambda: not left())
-        note(program.end().splitlines(), before)
+        program.end()
+        note(lines_left.result(), before)
     assert {key: sorted(set(numbers)) for key, numbers in handled.items()} == numbers_of(range(published))
 
 
