@@ -27,6 +27,7 @@ schema:
     order_id: {type: string}
     step: {type: integer}
 """
+SELECTOR = "event_owner_selector: {type: static, name: owner, value: ada}\n"
 UNOWNED = GOOD.replace("owning_application: shop\n", "")
 WAIVED = UNOWNED.replace("annotations:\n", "annotations:\n  penstock.waiver/ownership: agreed with the platform\n")
 
@@ -155,21 +156,21 @@ def test_findings_in_an_openapi_document_have_their_place_there(penstock: Comman
 
 
 def test_member_that_is_unknown_or_without_effect_is_a_warning(penstock: Command) -> None:
-    text = f"{GOOD}partition_stratgy: hash\noptions:\n  retention_tiem: 1\n  retention_time: 86400000\n"
+    text = f"{GOOD}partition_stratgy: hash\noptions:\n  retention_tiem: 1\n{SELECTOR}"
 
     done, as_json, log = (check(penstock, text, *options) for options in ((), ("-o", "json"), ("-o", "sarif")))
 
     assert done.status == as_json.status == 0
     assert row_of(done, "partition_stratgy").split()[:2] == ["a.yaml:13", "WARNING"]
     assert row_of(done, "partition_stratgy").endswith("Is it `partition_strategy`?")
-    assert "WARNING" in row_of(done, "a.yaml:16") and "retention_time" in row_of(done, "a.yaml:16")
+    assert "WARNING" in row_of(done, "a.yaml:16") and "event_owner_selector" in row_of(done, "a.yaml:16")
     [event_type] = as_json.json["event_types"]
     assert event_type["unknown_members"] == [
         {"file": "a.yaml", "line": 13, "member": "partition_stratgy", "meant": "partition_strategy"},
         {"file": "a.yaml", "line": 15, "member": "options.retention_tiem", "meant": "options.retention_time"},
     ]
     [found] = event_type["without_effect"]
-    assert (found["line"], found["member"]) == (16, "options.retention_time")
+    assert (found["line"], found["member"]) == (16, "event_owner_selector")
     results = sorted((each["ruleId"], each["level"]) for each in log.json["runs"][0]["results"])
     assert results == [("no-effect", "warning"), ("unknown-member", "warning"), ("unknown-member", "warning")]
 

@@ -72,6 +72,7 @@ ROWS = (
     Row("POST", "/subscriptions/{subscription}/parked/1/skip", {"reason": "a test"}, 404),
     Row("POST", "/event-types", an_event_type("other"), 201),
     Row("PUT", FEED, an_event_type("feed", ordering_key_fields=[]), 200),
+    Row("POST", f"{FEED}/erasures", {"key": "a"}, 202),
     Row("PUT", f"{FEED}/partition-count", {"partition_count": 2}, 204),
     Row("POST", f"{FEED}/definition-check", an_event_type("feed"), 204),
     Row("POST", f"{FEED}/schemas", {"type": "json_schema", "schema": '{"properties": {"a": {}}}'}, 200),
@@ -86,6 +87,7 @@ ROWS = (
         200,
     ),
     Row("PATCH", "/groups/known/positions", {"to": "begin", "reason": "a test"}, 200),
+    Row("PUT", "/settings/retention", {"retention_time": 1, "retention_bytes": None}, 200),
     Row("POST", "/settings/admins", dict.fromkeys(("admins", "readers", "writers"), ADMINISTRATORS), 200),
     Row("POST", "/settings/features", {"feature": "disable_event_type_deletion", "enabled": True}, 204),
 )

@@ -19,9 +19,10 @@ def erase(
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """Erase the events of a key that an event type has now, for good, after asking; wait until it is done, and report.
+    """Erase the events of a key for good, such as those of a person, and report what was erased.
 
-    If it is interrupted, the hub goes on by itself.
+    It asks first, and waits until the hub is done; if it is interrupted, the hub goes on by itself. Events that are
+    published later stay.
     """
     from penstock.cli.asking import confirm
     from penstock.cli.hub import open_client

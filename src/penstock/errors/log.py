@@ -129,7 +129,7 @@ class ErasureNotFound(NotFound):
 
     code = "erasure-not-found"
     message = "{event_type!r} has no erasure {erasure!r}"
-    hint = "GET /event-types/{event_type}/erasures lists the newest."
+    hint = "An erasure has the id that its request was answered with."
 
     event_type: str
     erasure: str

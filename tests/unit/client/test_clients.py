@@ -70,6 +70,8 @@ CALLS = [
          ["POST /event-types/a/schemas/latest/compatibility-check"], "version='1.1.0'"),
     Call("check_compatibility", ("a", "{}"), {"version": "1.0.0"}, [(COMPATIBLE, 200)],
          ["POST /event-types/a/schemas/1.0.0/compatibility-check"], "compatible=True"),
+    Call("erase", ("a", "jane"), {}, [({"id": "e"}, 202)], ["POST /event-types/a/erasures"], "'id': 'e'"),
+    Call("erasure", ("a", "e"), {}, [({"id": "e"}, 200)], ["GET /event-types/a/erasures/e"], "'id': 'e'"),
     Call("delete_event_type", ("a",), {}, [({}, 200)], ["DELETE /event-types/a"], "None"),
     Call("partitions", ("a",), {}, [(OFFSETS, 200)], ["GET /event-types/a/partitions"], "newest=4"),
     Call("consumer_groups", ("a",), {"kind": "spark"}, [(PAGE | {"items": [GROUP]}, 200)],

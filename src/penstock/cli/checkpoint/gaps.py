@@ -2,18 +2,15 @@
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.cli.checkpoint.keeper import UNKNOWN, Behind
 from penstock.cli.output import tell
 from penstock.client import Client, PartitionOffsets
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
-from penstock.processing.sources.feed_pages import FeedPages, pyarrow
+from penstock.processing.sources.feed_pages import FeedPage, FeedPages, pyarrow
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.wire.http import is_transient
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MICROSECONDS: Final = 1_000_000
 
@@ -86,9 +83,9 @@ class Gaps:
         return self._known[event_type]
 
 
-def _age(page: "pa.Table | None") -> float | None:
+def _age(page: FeedPage | None) -> float | None:
     """Return how old the first event of a page is; None: it has none."""
-    if page is None or not page.num_rows:
+    if page is None or not page.events.num_rows:
         return None
-    received: int = page.column("received_at").cast(pyarrow().int64())[0].as_py()
+    received: int = page.events.column("received_at").cast(pyarrow().int64())[0].as_py()
     return max(0.0, round(time.time() - received / MICROSECONDS, 3))
