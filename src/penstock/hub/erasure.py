@@ -125,6 +125,7 @@ class Erasures:
         for partition_id, start, stop in self._list_ranges(erasure):
             if self._rest(pause, partial(self._erase_range, erasure, partition_id, start, stop)):
                 return True
+        self._wait_for_subscriptions(erasure)
         for partition_id, start, stop in self._list_letter_ranges():
             if self._rest(pause, partial(self._erase_letters, erasure, partition_id, start, stop)):
                 return True
@@ -192,13 +193,33 @@ class Erasures:
                 self._remove(tx, partition_id, offsets)
                 tx.erasures.add(erasure.id, ErasedCounts(dead_letters=len(offsets)))
 
-    def _erase_parked(self, erasure: StoredErasure, key: str) -> None:
+    def _wait_for_subscriptions(self, erasure: StoredErasure) -> None:
+        """Wait for transactions that may park a key, or publish a dead letter, of an event that they have read before.
+
+        Such a transaction locks its subscription first. One that begins later does not find the event any more.
+        """
         with self._store.read() as tx:
+            readers = tx.subscriptions.list_readers(erasure.event_type)
+        for each in readers:
+            with self._store.write() as tx:
+                tx.subscriptions.find(each, lock=True)
+
+    def _erase_parked(self, erasure: StoredErasure, key: str) -> None:
+        """Erase the parked events of the key; those that are parked behind them and stay are sent again."""
+        with self._store.read() as tx:
+            feed = tx.registry.find(erasure.event_type)
+            if feed is None or feed.epoch != erasure.epoch:  # The parked keys went with its subscriptions.
+                return
             found = tx.erasures.list_parked_keys(erasure.event_type, key)
-        for subscription, parked_id in found:
+        for subscription, parked_id, partition in found:
+            end = erasure.ends.get(partition, 0)
             with self._store.write() as tx, tx.removal.overwriting():
-                if tx.subscriptions.find(subscription, lock=True) is not None:
-                    tx.erasures.drop_parked_key(parked_id)
+                if tx.subscriptions.find(subscription, lock=True) is None:
+                    continue
+                parked = tx.subscriptions.list_parked(subscription, counted=False)
+                if any(each.id == parked_id and each.first < end for each in parked):
+                    tx.subscriptions.acknowledge_parked({parked_id: end - 1})
+                    tx.subscriptions.mark_parked([parked_id], retried=True)
                     tx.subscriptions.revise(subscription)
                     tx.erasures.add(erasure.id, ErasedCounts(parked_keys=1))
 

@@ -127,11 +127,13 @@ class RegistryRepository:
     def raise_epochs(self) -> int:
         """Give every feed an epoch that no cursor has seen, and return how many feeds there are.
 
-        Subscriptions keep their positions, which are as old as the feeds.
+        Subscriptions keep their positions, which are as old as the feeds. Erasures that had begun go on.
         """
+        erasures = [each for (each,) in self._run("erasures_unfinished").fetchall()]
         self._run("restore_epochs")
         count = self._run("restore_event_types").rowcount
         self._run("restore_subscriptions")
+        self._run("restore_erasures", ids=_to_json(erasures))
         return count
 
     def list_schemas(

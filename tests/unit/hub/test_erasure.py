@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,12 +15,14 @@ from penstock.hub.own_events import AUDIT_LOG
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, DeadLetter, publish_dead_letter
 from penstock.storage.log.erasure import ErasedCounts
 from penstock.storage.log.outbox import OutboxRow
+from penstock.storage.store import Tx
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event
-from tests.promises.scene import until
+from tests.promises.scene import until, waiting_for_locks
 from tests.unit.hub.feeds import JOINED, NAME, create_feed, find_feed, insert_subscription
 
 KEY, SECRET = "jane", "Jane's street"
+SUBSCRIPTION = "038fc871-1d2c-4e2e-aa29-1579e8f2e71f"
 
 
 @pytest.fixture(autouse=True)
@@ -111,25 +114,97 @@ def test_erasure_that_is_interrupted_goes_on_and_counts_everything_once(
 def test_parked_keys_rejected_rows_and_dead_letters_are_erased(hub: Hub, clock: VirtualClock) -> None:
     create_feed(hub.store, "other")
     publish(hub, "aj")
-    subscription = "038fc871-1d2c-4e2e-aa29-1579e8f2e71f"
-    insert_subscription(hub.store, subscription, find_feed(hub.store).id)
+    insert_subscription(hub.store, SUBSCRIPTION, find_feed(hub.store).id)
     with hub.store.write() as tx:
         for key, name in ((KEY, NAME), ("a", NAME), (KEY, "other")):
-            tx.subscriptions.park(subscription, (name, 0), key, 1, attempts=1, at=START_AT)
+            tx.subscriptions.park(SUBSCRIPTION, (name, 0), key, 1, attempts=1, at=START_AT)
             tx.outbox.reject([(OutboxRow(1, name, "{}", key, None, 0, "2024-01-01T00:00:00.000Z"), "no")], START_AT)
     for key, name in ((KEY, NAME), ("a", NAME), (None, NAME), (KEY, "other")):
         with hub.store.write() as tx:
-            publish_dead_letter(tx, DeadLetter(subscription, name, 0, 1, 1, "no", b"{}", key), hub.limits, clock)
+            publish_dead_letter(tx, DeadLetter(SUBSCRIPTION, name, 0, 1, 1, "no", b"{}", key), hub.limits, clock)
     requested = hub.erasures.request(NAME, KEY)
 
     hub.erasures.run()
 
     assert hub.erasures.find(NAME, requested.id).erased == ErasedCounts(1, 1, 1, 1)
     with hub.store.read() as tx:
-        parked = {(each.place[0], each.key) for each in tx.subscriptions.list_parked(subscription)}
+        parked = {(each.place[0], each.key) for each in tx.subscriptions.list_parked(SUBSCRIPTION)}
         rejected = {(each.event_type, each.key) for each in tx.outbox.list_rejected(9)}
     assert parked == rejected == {(NAME, "a"), ("other", KEY)}
     assert left(hub, name=DEAD_LETTERS) == "a-j"
+
+
+def park(tx: Tx, *offsets: int) -> None:
+    for each in offsets:
+        tx.subscriptions.park(SUBSCRIPTION, (NAME, 0), KEY, each, attempts=1, at=START_AT)
+
+
+def test_key_that_is_being_parked_meanwhile_is_erased_and_so_is_a_dead_letter(
+    hub: Hub, clock: VirtualClock, migrated_url: str
+) -> None:
+    """Whoever gives an event up locks the subscription, reads the event, and then parks its key or publishes it."""
+    publish(hub, "aj")
+    insert_subscription(hub.store, SUBSCRIPTION, find_feed(hub.store).id)
+    letter = DeadLetter(SUBSCRIPTION, NAME, 0, 1, 1, "no", b"{}", KEY)
+    with hub.store.write() as tx:
+        publish_dead_letter(tx, letter, hub.limits, clock)
+    requested = hub.erasures.request(NAME, KEY)
+    with ThreadPoolExecutor(1) as threads:
+        with hub.store.write() as tx:
+            assert tx.subscriptions.find(SUBSCRIPTION, lock=True) is not None
+            assert tx.log.read_columns(find_feed(hub.store).partition_ids[0], 1, 2).rows == 1
+            erasing = threads.submit(hub.erasures.run)
+            if migrated_url.startswith("postgres"):  # SQLite has one write at a time.
+                until(lambda: erasing.done() or waiting_for_locks(migrated_url), "the erasure to wait")
+                assert left(hub) == "a"
+            park(tx, 1)
+            publish_dead_letter(tx, letter, hub.limits, clock)
+        erasing.result(300)
+
+    with hub.store.read() as tx:
+        assert tx.subscriptions.list_parked(SUBSCRIPTION) == []
+    assert (left(hub), left(hub, name=DEAD_LETTERS)) == ("a", "")
+    assert hub.erasures.find(NAME, requested.id).erased == ErasedCounts(1, 1, 0, 2)
+
+
+def test_events_that_were_parked_behind_erased_ones_and_stay_are_sent_again(hub: Hub) -> None:
+    publish(hub, "ajj")
+    insert_subscription(hub.store, SUBSCRIPTION, find_feed(hub.store).id)
+    requested = hub.erasures.request(NAME, KEY)
+    publish(hub, "ja")
+    with hub.store.write() as tx:
+        park(tx, 1, 2, 3)
+
+    hub.erasures.run()
+    with hub.store.write() as tx:  # As if it had been killed before it had finished.
+        tx.erasures.insert(requested._replace(id="again"))
+    hub.erasures.run()
+
+    with hub.store.read() as tx:
+        [parked] = tx.subscriptions.list_parked(SUBSCRIPTION)
+        assert tx.subscriptions.list_parked_offsets(parked.id, after=0, limit=9) == [3]
+    assert (parked.key, parked.is_retried) == (KEY, True)
+    assert [hub.erasures.find(NAME, each).erased.parked_keys for each in (requested.id, "again")] == [1, 0]
+
+
+def test_erasure_that_was_restored_with_a_backup_goes_on(hub: Hub) -> None:
+    publish(hub, "aj")
+    create_feed(hub.store, "other")
+    publish(hub, "aj", name="other")
+    requested, dropped = (hub.erasures.request(name, KEY) for name in (NAME, "other"))
+    with hub.store.write() as tx:
+        tx.registry.delete("other")
+    create_feed(hub.store, "other")
+    hub.registry.load("other")
+    publish(hub, "aj", name="other")
+    with hub.store.write() as tx:
+        tx.registry.raise_epochs()
+
+    hub.erasures.run()
+
+    assert (left(hub), left(hub, name="other")) == ("a", "aj")
+    assert hub.erasures.find(NAME, requested.id).erased == ErasedCounts(events=1)
+    assert hub.erasures.find("other", dropped.id).erased == ErasedCounts()
 
 
 def test_event_type_that_was_created_again_keeps_its_events(hub: Hub) -> None:

@@ -68,14 +68,10 @@ class ErasureRepository:
         """Note that all was erased."""
         self._run("erasure_finish", id=id, at=at)
 
-    def drop_parked_key(self, parked_id: int) -> None:
-        """Delete a parked key of a locked subscription."""
-        self._run("parked_drop", id=parked_id)
-
-    def list_parked_keys(self, event_type: str, key: str) -> Sequence[tuple[str, int]]:
-        """Return the parked keys of all subscriptions that are *key* of an event type: subscription, and id."""
+    def list_parked_keys(self, event_type: str, key: str) -> Sequence[tuple[str, int, int]]:
+        """Return the parked keys of all subscriptions that are *key* of an event type: subscription, id, partition."""
         rows = self._run("parked_of_key", event_type=event_type, key=key).fetchall()
-        return [(subscription, parked_id) for subscription, parked_id in rows]
+        return [(subscription, parked_id, partition) for subscription, parked_id, partition in rows]
 
     def delete_rejected(self, event_type: str, key: str) -> int:
         """Delete the rejected rows of a key, and return how many there were."""
