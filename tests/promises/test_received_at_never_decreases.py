@@ -6,6 +6,7 @@ from threading import Event
 
 from penstock.hub.hub import Hub
 from tests.promises.scene import NAME, commit_to_outbox, event, hub_on, rows_of, seeded
+from tests.store_contract.database import purge
 
 NOON = 1_700_000_000_000_000
 
@@ -49,6 +50,26 @@ def test_times_do_not_decrease_if_the_clocks_of_two_hubs_differ(url: str) -> Non
         for times in times_of(url, early):
             assert times == sorted(times)
             assert times[-1] >= NOON + 86_400_000_000
+
+
+def test_times_do_not_decrease_if_the_clock_goes_back_while_the_last_events_are_gone(url: str) -> None:
+    now = NOON
+    with hub_on(url, clock=lambda: now, starts=False, partitions=2) as hub:
+        feed = hub.registry.load(NAME)
+        hub.log.publish(NAME, [event({}, 0), event({}, 1)])
+        with hub.store.write() as tx:
+            heads = tx.log.find_heads(sorted(feed.partition_ids), lock=True)
+            expired, erased = feed.partition_ids
+            tx.removal.raise_floor(expired, heads[expired].next_offset)
+            tx.removal.remove(erased, [0])
+        while purge(hub.store):
+            pass
+        assert times_of(url, hub) == [[], []]
+        now = NOON - 60_000_000
+
+        hub.log.publish(NAME, [event({}, 0), event({}, 1)])
+
+        assert times_of(url, hub) == [[NOON], [NOON]]
 
 
 def test_events_of_one_publish_have_the_same_time(url: str) -> None:

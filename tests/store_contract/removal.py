@@ -4,7 +4,7 @@ import pytest
 
 from penstock.storage import Store
 from penstock.storage.log.events import Block
-from penstock.storage.log.removal import UnsweptRange
+from penstock.storage.log.removal import Compaction, CompactionProgress, UnsweptRange
 from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, data_of, purge, row
 
 
@@ -31,7 +31,7 @@ class RemovalContract(Contract):
 
         for _ in range(2):
             with store.write() as tx:
-                assert tx.log.find_heads([partition_id], lock=True)[partition_id][1:4] == (5, 5, 0)
+                assert tx.log.find_heads([partition_id], lock=True)[partition_id][1:4] == (5, 5, FIRST_AT + 4)
             assert purge(store) in (0, 5)
         append(store, row(partition_id, 5, received_at=FIRST_AT + 9))
 
@@ -134,6 +134,44 @@ class RemovalContract(Contract):
         with store.read() as tx:
             assert tx.log.find_heads([partition_id])[partition_id][1:3] == (0, 6)
             assert tx.removal.list_holes(partition_id, 0, 9) == [(0, 5)]
+
+    def test_time_of_the_last_event_is_known_after_it_was_removed(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        for each in (first, second):
+            append(store, *(row(each, n, received_at=FIRST_AT + n) for n in range(5)))
+
+        found = []
+        for offsets in ((1,), (3, 4), (2,), (0,)):
+            remove(store, first, *offsets)
+            with store.read() as tx:
+                found.append(tx.log.find_heads([first])[first].received_at - FIRST_AT)
+        with store.write() as tx:
+            tx.removal.raise_floor(first, 5)
+            tx.removal.raise_floor(second, 2)
+        while purge(store):
+            pass
+
+        assert found == [4] * 4
+        with store.read() as tx:
+            heads = tx.log.find_heads([first, second])
+        assert [heads[each].received_at - FIRST_AT for each in (first, second)] == [4, 4]
+
+    def test_progress_of_compaction_never_goes_back(self, store: Store) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        given = [CompactionProgress(*each) for each in ((7, 3, FIRST_AT), (5, 9, None), (7, 2, None), (8, 4, None))]
+        found = []
+
+        for each in given:
+            with store.write() as tx:
+                tx.removal.put_compaction(first, each)
+            with store.read() as tx:
+                found.append(tx.removal.find_compaction(first))
+
+        assert [each.progress for each in found] == [given[0], given[0], given[2], given[3]]
+        with store.read() as tx:
+            assert [tx.removal.find_compaction(each) for each in (second, 999_999)] == [
+                Compaction(0, CompactionProgress(0, 0, None))
+            ] * 2
 
     def test_event_that_is_not_there_is_recorded_and_not_counted(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]

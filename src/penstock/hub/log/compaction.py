@@ -2,7 +2,8 @@
 
 A pass over a partition has two steps. It reads the keys of the events that came since the last pass, and keeps the last
 offset of each key. Then it reads the keys of the whole partition from its floor on, and removes each event with a lower
-offset than that. Memory is bounded: with more than `KEYS_MAX` keys a pass ends earlier, and the next one goes on.
+offset than that. Memory is bounded: with more than `KEYS_MAX` keys a pass ends earlier, and the next one goes on. Each
+pass records where it has ended after all that it removes, so the next one goes on there, in whichever hub it is.
 
 A partition is compacted once as many events are new as were left by the last pass, or once the first of the new ones is
 older than `LAG_MAX`: so the work is in proportion to what is published. Events younger than `DELAY` are left alone, so
@@ -13,13 +14,13 @@ compaction key, and stay.
 import time
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
 from penstock.core.registry.event_type import StoredFeed
 from penstock.hub.background import Clock, StepSize
-from penstock.storage.log.removal import EventKey
+from penstock.storage.log.removal import CompactionProgress, EventKey
 from penstock.storage.store import Store
 
 DELAY: Final = 60.0
@@ -40,17 +41,6 @@ _MICROSECONDS: Final = 1_000_000
 _log: Final = structlog.get_logger("penstock.compaction")
 
 
-class _Cleaned(NamedTuple):
-    """What a pass has left in a partition."""
-
-    stop: int
-    """All events below it that had a newer one below it are gone."""
-    events: int
-    """The number of events below it."""
-    deletion_at: int | None
-    """When the oldest deletion among them was received; None: there is none."""
-
-
 class Compactor:
     """Compacts the event types of one store, a round at a time. Not to be used from several threads.
 
@@ -63,7 +53,6 @@ class Compactor:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._cleaned: dict[int, _Cleaned] = {}
         self._step = StepSize(*REMOVED_EVENTS, REMOVAL_SECONDS)
         self.removed = 0
 
@@ -78,8 +67,6 @@ class Compactor:
         with self._store.read() as tx:
             now = min(self._clock(), tx.now())
             feeds = [feed for feed in tx.registry.list() if feed.event_type.is_compacted]
-        partition_ids = {each for feed in feeds for each in feed.partition_ids}
-        self._cleaned = {each: cleaned for each, cleaned in self._cleaned.items() if each in partition_ids}
         try:
             for feed in feeds:
                 before = self.removed
@@ -98,18 +85,20 @@ class Compactor:
             head = tx.log.find_heads([partition_id]).get(partition_id)
             if head is None:  # Dropped meanwhile.
                 return
-            lowest = max(head.floor, tx.removal.find_compacted_from(partition_id))
-            cleaned = self._cleaned.get(partition_id, _Cleaned(lowest, 0, None))
-            start = max(cleaned.stop, lowest)
+            known = tx.removal.find_compaction(partition_id)
+            lowest = max(head.floor, known.start)
+            start = max(known.progress.stop, lowest)
             found = tx.log.find_first_offsets(
                 {partition_id: (start, head.next_offset)}, now - int(DELAY * _MICROSECONDS)
             )
             end = found.get(partition_id, start)
             since = tx.log.find_receive_times({partition_id: start}).get(partition_id, now)
         is_late = since < now - int(LAG_MAX * _MICROSECONDS)
-        is_due = end > start and (end - start >= cleaned.events or is_late)
+        is_due = end > start and (end - start >= known.progress.events or is_late)
         late_us = int(LAG_MAX * _MICROSECONDS)
-        if not is_due and (cleaned.deletion_at is None or cleaned.deletion_at >= deletions_from - late_us):
+        if not is_due and (
+            known.progress.deletion_at is None or known.progress.deletion_at >= deletions_from - late_us
+        ):
             return
         newest, end = self._find_newest(partition_id, start, end, pause)
         events, deletion_at, old = 0, None, []
@@ -125,10 +114,13 @@ class Compactor:
                     old = []
                 continue
             events += 1
-            if each.is_deletion:
+            if (
+                each.is_deletion and not is_old_deletion
+            ):  # The last event, which stays, is seen again once others follow.
                 deletion_at = min(each.received_at, deletion_at or each.received_at)
         self._remove(partition_id, old, pause)
-        self._cleaned[partition_id] = _Cleaned(end, events, deletion_at)
+        with self._store.write() as tx:
+            tx.removal.put_compaction(partition_id, CompactionProgress(end, events, deletion_at))
 
     def _find_newest(
         self, partition_id: int, start: int, stop: int, pause: Callable[[float], bool]

@@ -35,7 +35,7 @@ class PartitionHead(NamedTuple):
     """First offset that retention has left."""
     next_offset: int
     received_at: int
-    """When the last event was received, 0 if the partition is empty. Never goes back."""
+    """When the last event was received, also one that is gone; 0 if there was none. Never goes back."""
     holes_stop: int = 0
     """Offset from which on no event was removed one by one."""
 

@@ -34,6 +34,25 @@ class EventKey(NamedTuple):
     received_at: int
 
 
+class CompactionProgress(NamedTuple):
+    """What the compaction of a partition has left."""
+
+    stop: int
+    """All events below it that had a newer one below it are gone."""
+    events: int
+    """The number of events below it."""
+    deletion_at: int | None
+    """When the oldest deletion among them was received; None: there is none."""
+
+
+class Compaction(NamedTuple):
+    """Compaction of a partition."""
+
+    start: int
+    """Offset from which on the keys of events are compaction keys."""
+    progress: CompactionProgress
+
+
 class RemovalRepository:
     """Removes events, and keeps a record of the offsets of those that are removed one by one.
 
@@ -78,10 +97,14 @@ class RemovalRepository:
         rows = self._run("keys", **given).fetchall()
         return [EventKey(offset, key, bool(is_deletion), at) for offset, key, is_deletion, at in rows]
 
-    def find_compacted_from(self, partition_id: int) -> int:
-        """Return the offset from which on the keys of events are compaction keys."""
-        rows = self._run("compacted_from", partition_id=partition_id).fetchall()
-        return int(rows[0][0]) if rows else 0
+    def find_compaction(self, partition_id: int) -> Compaction:
+        """Return from where on a partition is compacted, and how far."""
+        [(start, *progress)] = self._run("compaction_find", partition_id=partition_id).fetchall() or [(0, 0, 0, None)]
+        return Compaction(start, CompactionProgress(*progress))
+
+    def put_compaction(self, partition_id: int, progress: CompactionProgress) -> None:
+        """Record what the compaction of a partition has left, unless another hub has come further."""
+        self._run("compaction_put", partition_id=partition_id, **progress._asdict())
 
     def list_offsets(self, partition_id: int, start: int, stop: int, key: str) -> Sequence[int]:
         """Return the offsets of the events of a range that have a key, sorted; each event of it is looked at."""
@@ -114,10 +137,9 @@ class RemovalRepository:
         merged = merge_ranges(chain(near, ((each, each + 1) for each in offsets)))
         self._run("holes_delete", partition_id=partition_id, start=merged[0][0], stop=merged[-1][1])
         self._run_each("hole_insert", [(partition_id, *each) for each in merged])
-        given = msgspec.json.encode(list(offsets)).decode()
-        removed = self._run("delete_offsets", partition_id=partition_id, offsets=given).rowcount
         self._run("raise_holes_stop", partition_id=partition_id, stop=past)
-        return removed
+        given = msgspec.json.encode(list(offsets)).decode()
+        return self._run("delete_offsets", partition_id=partition_id, offsets=given).rowcount
 
 
 def merge_ranges(ranges: Iterable[Range]) -> list[Range]:

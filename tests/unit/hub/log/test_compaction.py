@@ -7,6 +7,7 @@ import pytest
 from penstock.hub.hub import Hub
 from penstock.hub.log import compaction
 from penstock.hub.log.compaction import DELAY, DELETIONS_KEPT, LAG_MAX, Compactor
+from penstock.storage.log.removal import RemovalRepository
 from penstock.storage.store import Store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_new_event
@@ -213,6 +214,77 @@ def test_round_ends_when_it_is_to_stop_and_the_next_one_completes_it(
 
     assert "ab" < half != "ab"
     assert left(hub.store) == "ab"
+
+
+def test_another_hub_goes_on_where_a_pass_has_ended_and_not_where_one_was_interrupted(
+    hub: Hub, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, compactor: Compactor
+) -> None:
+    monkeypatch.setattr(compaction, "KEYS_MAX", 3)
+    monkeypatch.setattr(compaction, "REMOVED_EVENTS", (1, 1))
+    publish(hub, "abcabcdef")
+    clock.advance(seconds=LAG_MAX + LATER)
+    partition_id = find_feed(hub.store).partition_ids[0]
+
+    def find_stop() -> int:
+        with hub.store.read() as tx:
+            return tx.removal.find_compaction(partition_id).progress.stop
+
+    stops = [find_stop()]
+    for _ in range(3):
+        Compactor(hub.store, clock).run()
+        stops.append(find_stop())
+    publish(hub, "dd")
+    clock.advance(seconds=LAG_MAX + LATER)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        return left(hub.store) == "abcefdd"
+
+    Compactor(hub.store, clock).run(pause)
+    stops.append(find_stop())
+    interrupted, half = len(pauses), left(hub.store)
+    Compactor(hub.store, clock).run()
+    stops.append(find_stop())
+
+    assert stops == [0, 3, 6, 9, 9, 11]
+    assert (interrupted > 0, half, left(hub.store)) == (True, "abcefdd", "abcefd")
+
+
+def test_restarted_hub_reads_no_partition_that_is_compacted_already(
+    hub: Hub, clock: VirtualClock, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(hub, "abab")
+    publish(hub, "b", deletes=True)
+    clock.advance(seconds=LATER)
+    compactor.run()
+    with monkeypatch.context() as patched:
+        patched.setattr(RemovalRepository, "list_keys", lambda *given: pytest.fail(f"read {given}"))
+        Compactor(hub.store, clock).run()
+    publish(hub, "c")
+    clock.advance(seconds=DELETIONS_KEPT + LAG_MAX + LATER)
+
+    Compactor(hub.store, clock).run()
+
+    assert left(hub.store) == "ac"
+
+
+def test_old_deletion_that_is_the_last_event_is_not_looked_at_in_each_round(
+    hub: Hub, clock: VirtualClock, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(hub, "ab")
+    publish(hub, "a", deletes=True)
+    clock.advance(seconds=DELETIONS_KEPT + LAG_MAX + LATER)
+    compactor.run()
+    with monkeypatch.context() as patched:
+        patched.setattr(RemovalRepository, "list_keys", lambda *given: pytest.fail(f"read {given}"))
+        compactor.run()
+    publish(hub, "c")
+    clock.advance(seconds=LAG_MAX + LATER)
+
+    compactor.run()
+
+    assert left(hub.store) == "bc"
 
 
 def test_compacted_feed_shows_the_newest_events_alone(hub: Hub, clock: VirtualClock, compactor: Compactor) -> None:
