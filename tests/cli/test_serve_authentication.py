@@ -215,10 +215,12 @@ def test_option_without_another_that_it_needs_is_refused(options: Authentication
 
 def test_serve_tells_why_it_cannot_begin(penstock: Command, tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text("{}")
+    (tmp_path / "private.json").write_text('{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AAAA","d":"AAAA"}]}')
     certificate, key = Authority(tmp_path).sign_for_server()
 
     for arguments, status, said in (
         ((*JWT, "--jwt-keys", "keys.json"), 1, "--jwt-keys keys.json: it is not a JSON Web Key Set"),
+        ((*JWT, "--jwt-keys", "private.json"), 1, "--jwt-keys private.json: it has private keys"),
         ((*JWT, "--jwt-keys", "away.json"), 1, "the file cannot be read: No such file"),
         ((*JWT, "--jwt-keys", "http://login.example/keys"), 2, "must be https://"),
         (("--tls-cert", certificate, "--tls-key", "away.key"), 1, "the key away.key cannot be read"),

@@ -211,7 +211,7 @@ def open_tls(options: AuthenticationOptions) -> "ServerTls | None":
     try:
         return ServerTls(TlsFiles(options.tls.certificate, options.tls.key, options.tls.client_ca))
     except TlsFilesUnusable as error:
-        raise CommandFailure(str(error), "Files of TLS are in PEM, and readable for the hub.") from error
+        raise CommandFailure(str(error), error.hint) from error
 
 
 def _make_token_method(_: AuthenticationOptions) -> "Method":
@@ -234,7 +234,7 @@ def _make_jwt_method(options: AuthenticationOptions) -> "Method":
         keys.load()
         if keys.failure is not None:
             raise CommandFailure(
-                f"--jwt-keys {options.jwt.keys}: {keys.failure}", "Name a JSON Web Key Set (RFC 7517)."
+                f"--jwt-keys {options.jwt.keys}: {keys.failure}", "Name a JSON Web Key Set (RFC 7517) of public keys."
             )
     claims = CallerClaims(options.jwt.caller_claims or ("sub",), options.jwt.caller_type)
     return JwtMethod(options.jwt.issuer, options.jwt.audiences, keys, claims)

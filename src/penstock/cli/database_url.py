@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.failures import MISUSED, CommandFailure
-from penstock.core.database_url import plain_url
+from penstock.core.database_url import plain_url, show_url
 
 SQLITE: Final = "sqlite:///"
 _POSTGRES: Final = ("postgresql://", "postgres://")
@@ -36,8 +36,7 @@ def file_of(url: str) -> Path | None:
 
 def shown(url: str) -> str:
     """Return *url* without what may be a password."""
-    scheme, is_url, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}".partition("?")[0] if is_url else "what --database says"
+    return show_url(url) if "://" in url else "what --database says"
 
 
 def _path_meant(url: str) -> str | None:

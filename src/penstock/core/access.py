@@ -98,6 +98,8 @@ def _find_wrong(data_type: str, value: str) -> tuple[str, str] | None:
 
 UNAUTHENTICATED: Final = Caller("service", "unauthenticated")
 """The caller of every request to a hub that does not authenticate; Nakadi uses the same name."""
+THE_HUB: Final = Caller("hub", "penstock")
+"""The maker of changes that nobody has asked for; no credential has this data type."""
 
 
 class Sender(NamedTuple):

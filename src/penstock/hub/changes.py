@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from penstock.core.access import UNAUTHENTICATED, Sender
+from penstock.core.access import THE_HUB, Sender
 from penstock.core.events.event import EVENT_BYTES_MAX
 from penstock.errors import Invalid, TooLarge
 from penstock.hub.log.publish import OWN_EVENT_TYPES
@@ -67,7 +67,8 @@ class AuditedChange(NamedTuple):
 def record_change(tx: Tx, change: AuditedChange, by: Sender | None, now: int) -> None:
     """Publish what *change* is in the transaction of the caller, if a feature that is on says so.
 
-    A transaction calls it after it has taken all other locks, and before `note_access_change`.
+    The change is that of the sender *by*; None: the hub itself makes it. A transaction calls it after it has taken all
+    other locks, and before `note_access_change`.
 
     Raises:
         DatabaseUnavailable: an event type of the hub's own was deleted meanwhile.
@@ -122,7 +123,7 @@ def lock_logs_before(tx: Tx, event_type: str, now: int) -> None:
 
 
 def _make_audit_event(change: AuditedChange, by: Sender | None) -> Event:
-    caller, address = by if by is not None else Sender(UNAUTHENTICATED, "")
+    caller, address = by if by is not None else Sender(THE_HUB, "")
     event: dict[str, Any] = {
         "resource_type": change.resource_type,
         "resource_id": change.resource_id,

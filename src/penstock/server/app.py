@@ -22,6 +22,7 @@ from penstock.server.authentication.authentication import Authentication, Method
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_again, check_arrival, read_body
+from penstock.server.http.responses import CUT
 from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, UsageLimits
 from penstock.server.log.publish import PlainPublishes
 from penstock.server.openapi.operation import Endpoint, HttpOperation
@@ -111,6 +112,7 @@ class HubApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        given = scope
         scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope), names=self._names)
         scope[STATE] = self._state
         self._state.metrics.stalls.notice()
@@ -128,6 +130,8 @@ class HubApp:
             usage: RequestUsage | None = scope.get(USAGE)
             if usage is not None:
                 usage.end()
+            if access.cut_reason is not None:
+                given[CUT] = access.cut_reason
             self._state.metrics.requests.add(access)
             activity = self._state.activity
             records = activity is not None and activity.is_on

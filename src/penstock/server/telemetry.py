@@ -47,6 +47,7 @@ class AccessLine:
         "bytes_sent",
         "caller",
         "consumer",
+        "cut_reason",
         "ended_at",
         "event",
         "events",
@@ -89,6 +90,8 @@ class AccessLine:
         self.events = 0
         self.received: int | None = None
         self.refusal: dict[str, str] = {}
+        self.cut_reason: str | None = None
+        """Why the hub ends the answer before it is whole; None: it does not."""
         self.ended_at = 0.0
         self.ms = 0.0
         scope[_KEY] = self
@@ -124,6 +127,11 @@ class AccessLine:
     def refuse(self, error: PenstockError) -> None:
         """Note the code and the detail of the error that ends the request, cut at `DETAIL_CHARS_MAX`."""
         self.refusal |= {"code": error.code, "detail": error.detail[:DETAIL_CHARS_MAX]}
+
+    def cut(self, reason: str) -> None:
+        """Note that the hub ends the answer on purpose before it is whole; the first *reason* counts."""
+        self.cut_reason = self.cut_reason or reason
+        self.refusal.setdefault("reason", reason)
 
     def release(self) -> None:
         """Let go of the request's scope, so that both are freed at once; `access_of` finds the line no longer."""

@@ -333,6 +333,28 @@ def test_private_key_in_the_set_is_read_as_public_key() -> None:
     assert not hasattr(key.key, "private_numbers")
 
 
+@pytest.mark.parametrize(
+    "secret",
+    [
+        key_set(jwk(rsa_key(), kid="first"), jwk(rsa_key(1), kid="second", d="AAAA")),
+        key_set({"kty": "oct", "k": "AAAA"}),
+        b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+    ],
+    ids=["private", "symmetric", "PEM"],
+)
+def test_file_with_a_private_key_is_refused_and_the_keys_before_stay(tmp_path: Path, secret: bytes) -> None:
+    file = tmp_path / "keys.json"
+    file.write_bytes(key_set(jwk(rsa_key(), kid="first")))
+    keys = keys_of(ISSUER, str(file))
+    keys.load()
+    before = keys.current
+    file.write_bytes(secret)
+    keys.load()
+
+    assert keys.failure == "it has private keys, which a hub never needs: export the public part alone"
+    assert keys.current is before
+
+
 def test_key_on_no_point_of_its_curve_is_skipped() -> None:
     off = jwk(ec_key(), kid="ec")
     off["y"] = off["x"]

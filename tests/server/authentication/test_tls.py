@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 import uvicorn
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
@@ -329,6 +331,23 @@ def reason_for(files: TlsFiles) -> str:
     with pytest.raises(TlsFilesUnusable) as unusable:
         ServerTls(files)
     return str(unusable.value)
+
+
+@pytest.mark.parametrize("kind", ["same", "other"])
+def test_key_of_another_certificate_is_refused_with_a_way_to_find_the_pair(
+    files: TlsFiles, authority: Authority, tmp_path: Path, kind: str
+) -> None:
+    _, key = authority.sign_for_server("other")
+    if kind == "other":
+        key = tmp_path / "rsa.key"
+        key.write_bytes(
+            rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        )
+    with pytest.raises(TlsFilesUnusable, match="the key is that of another certificate") as refused:
+        ServerTls(files._replace(key=key))
+
+    assert f"Name the key that the first certificate in {files.certificate} was made for" in refused.value.hint
+    assert f"openssl pkey -pubout -in {key}" in refused.value.hint
 
 
 def test_unusable_files_are_named_with_the_reason(files: TlsFiles, authority: Authority, tmp_path: Path) -> None:

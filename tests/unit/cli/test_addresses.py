@@ -6,6 +6,8 @@ import typer
 from penstock.cli.database_url import checked_database
 from penstock.cli.failures import CommandFailure
 from penstock.cli.options import checked_url
+from penstock.core.database_url import show_url
+from penstock.storage.postgres.store import PostgresStore
 
 
 def test_address_requires_a_scheme_a_host_and_a_valid_port() -> None:
@@ -66,3 +68,22 @@ def test_unknown_database_url_is_shown_without_its_password(given: str, says: st
 
     assert (refused.value.status, refused.value.detail) == (2, says)
     assert "secret" not in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("postgresql://me:secret@db:6432/shop?sslmode=require", "postgresql://db:6432/shop"),
+        ("postgresql://me:secret@/shop?host=db&port=6432", "postgresql://db:6432/shop"),
+        ("postgresql://me:secret@db/shop?port=6432&password=secret", "postgresql://db:6432/shop"),
+        ("postgresql://me:secret@a,b/shop?port=1,2", "postgresql://a:1,b:2/shop"),
+        ("postgresql://[::1]/?dbname=shop&port=6432", "postgresql://[::1]:6432/shop"),
+        ("postgresql:///shop?host=/run/postgresql", "postgresql:///shop?host=%2Frun%2Fpostgresql"),
+        ("postgresql:///shop?port=6432", "postgresql:///shop?port=6432"),
+        ("postgresql://me:sec?ret@db/shop", "postgresql://…"),
+    ],
+)
+def test_database_is_shown_with_its_host_and_port_wherever_they_stand(given: str, shown: str) -> None:
+    assert show_url(given) == shown
+    if "…" not in shown:
+        assert PostgresStore(given).url == shown

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from penstock.client.http.adapter import build_request, failure_of, log_pause
-from penstock.client.http.proxies import MAY_SPEAK_TLS, REFUSES_BY_TLS, SPEAKS_NO_TLS
+from penstock.client.http.proxies import MAY_SPEAK_TLS, REFUSES_BY_TLS, SPEAKS_NO_TLS, connection_failure
 from penstock.errors import ConnectionLost, PenstockError, Unavailable, Unreachable
 from penstock.wire.http import HttpRequest, Pause
 
@@ -48,7 +48,6 @@ def test_exception_means_that_nothing_or_perhaps_something_was_sent(
     [
         (httpx2.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version"), "https://s", SPEAKS_NO_TLS),
         (httpx2.ConnectError("refused"), "https://s", Unreachable.hint),
-        (httpx2.RemoteProtocolError("Server disconnected without sending a response."), "http://s", MAY_SPEAK_TLS),
         (httpx2.ReadError("[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca"), "https://s", REFUSES_BY_TLS),
         (httpx2.RemoteProtocolError("Server disconnected without sending a response."), "https://s", "Read again"),
         (httpx2.ReadTimeout("slow"), "http://s", "Read again"),
@@ -61,6 +60,25 @@ def test_hint_names_the_other_scheme_or_the_certificate_if_that_may_be_wrong(
 
     assert found is not None
     assert (found.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["Server disconnected without sending a response.", "Remote end closed connection without response"],
+    ids=["httpx", "standard library"],
+)
+def test_server_that_answers_nothing_may_speak_tls_and_every_attempt_says_so(
+    reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = connection_failure("http://s", reason, None, is_unsent=False)
+    other = connection_failure("https://s", reason, None, is_unsent=False)
+
+    with caplog.at_level(logging.INFO, "penstock.client"):
+        log_pause(Pause(1.25, lost))
+
+    assert f"({MAY_SPEAK_TLS})" in str(lost)
+    assert f"({MAY_SPEAK_TLS}); trying again in 1.2 s" in caplog.records[0].getMessage()
+    assert MAY_SPEAK_TLS not in str(other)
 
 
 @pytest.mark.parametrize(

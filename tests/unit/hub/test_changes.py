@@ -126,6 +126,17 @@ def test_beginning_and_end_of_the_audit_log_are_in_it(hub: Hub) -> None:
     assert found[0]["metadata"]["event_type"] == AUDIT
 
 
+def test_audit_log_that_the_hub_begins_itself_names_the_hub(hub: Hub) -> None:
+    hub.admin.permissions.enforce(AccessPolicy())
+
+    [began] = [
+        json.loads(line) for each in hub.registry.load(AUDIT).partition_ids for line in read_data(hub.store, each)
+    ]
+
+    assert describe(began) == ("feature", "audit_log_collection", "updated")
+    assert (began["user_type"], began["user"], began["address"]) == ("hub", "penstock", "")
+
+
 def test_restore_of_a_backup_is_recorded_with_the_epochs_of_all_feeds(audited: Hub) -> None:
     audited.registry.create(an_event_type(NAME))
     before = {feed.name: feed.epoch for feed in audited.registry.list()}

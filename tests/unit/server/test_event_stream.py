@@ -42,6 +42,7 @@ class Client:
         self.takes: Callable[[Message], Awaitable[None]] = self.take
         self.allowed: Callable[[], None] = lambda: None
         self.ended: list[PenstockError] = []
+        self.cuts: list[str] = []
         self.served = 0
 
     @property
@@ -64,6 +65,9 @@ class Client:
 
     def count_served(self, events: int) -> None:
         self.served += events
+
+    def record_cut(self, reason: str) -> None:
+        self.cuts.append(reason)
 
     def record_error(self, error: PenstockError) -> None:
         self.ended.append(error)
@@ -135,6 +139,7 @@ async def test_client_that_takes_nothing_is_left_a_while_after_the_end(
     client.takes = stuck
     await client.stream(timeout=0.01, flush_timeout=0.01)
     assert (client.body, client.has_all, client.served) == (b"", False, 0)
+    assert client.cuts == ["the client takes nothing"]
     assert hub.log.watch.waiting == 0
 
 
@@ -154,7 +159,7 @@ async def test_client_that_takes_nothing_is_left_once_it_may_not_read(hub: Hub, 
     async with asyncio.timeout(120):
         await client.stream(flush_timeout=0.01)
     assert (client.body, client.has_all) == (b"", False)
-    assert [error.code for error in client.ended] == ["unauthenticated"]
+    assert [error.code for error in client.ended] == client.cuts == ["unauthenticated"]
 
 
 async def test_client_that_leaves_while_waiting_leaves_no_waiter(hub: Hub, client: Client) -> None:

@@ -18,7 +18,8 @@ _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _NO_ANSWER: Final = "without"
 """In the reasons of HTTP libraries for a server that has closed the connection before it has answered anything."""
 SPEAKS_NO_TLS: Final = "The server there speaks no TLS: begin the address with http://."
-MAY_SPEAK_TLS: Final = "If the hub there speaks TLS, begin the address with https://."
+MAY_SPEAK_TLS: Final = "if the hub there speaks TLS, its address begins with https://"
+"""Part of the reason, not a hint: it is logged with each attempt to connect again, which can go on for minutes."""
 REFUSES_BY_TLS: Final = (
     "The server ends the TLS handshake, for instance since it refuses the certificate of this client: its log says why."
 )
@@ -86,13 +87,13 @@ def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent:
         untrusted.hint = next((hint for says, hint in _CERTIFICATE_HINTS.items() if says in reason), untrusted.hint)
         return untrusted
     if proxy is None:
+        if not is_unsent and _NO_ANSWER in reason and url.startswith("http://"):
+            reason = f"{reason.removesuffix('.')} ({MAY_SPEAK_TLS})"
         error = (Unreachable if is_unsent else ConnectionLost)(url=url, reason=reason)
         if is_unsent and any(each in reason for each in _NO_TLS):
             error.hint = SPEAKS_NO_TLS
         if _ALERT in reason:
             error.hint = REFUSES_BY_TLS
-        if not is_unsent and _NO_ANSWER in reason and url.startswith("http://"):
-            error.hint = f"{MAY_SPEAK_TLS} Otherwise: {error.hint}"
         return error
     if is_unsent:
         return Unreachable.of(

@@ -241,6 +241,10 @@ _SHAPES: Final[Mapping[tuple[str, str | None], tuple[str, tuple[str, ...]]]] = {
 """By type (`kty`) and curve (`crv`): the algorithm, and the numbers of a public key."""
 
 
+_SECRET_MEMBERS: Final = frozenset({"d", "k"})
+"""The members of private and of symmetric keys (RFC 7518, 6.2.2, 6.3.2 and 6.4; RFC 8037, 2)."""
+
+
 def _parse_key(described: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the algorithm of a JSON Web Key, and the key as PyJWT has it. Raises: ValueError: it is of no use here."""
     kind, curve, key_id = (described.get(name) for name in ("kty", "crv", "kid"))
@@ -274,7 +278,18 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise KeysUnavailable(f"the file cannot be read: {error.strerror}") from None
     _check_size(document)
+    if _has_secrets(document):
+        raise KeysUnavailable("it has private keys, which a hub never needs: export the public part alone")
     return document
+
+
+def _has_secrets(document: bytes) -> bool:
+    """Return whether *document* has a private or a symmetric key, as a JSON Web Key or in PEM."""
+    try:
+        keys = msgspec.json.decode(document, type=_Document).keys
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return b"PRIVATE KEY-----" in document
+    return any(_SECRET_MEMBERS & each.keys() for each in keys)
 
 
 def _load(fetching: Any) -> bytes:

@@ -27,6 +27,7 @@ from uvicorn.server import ServerState
 
 from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge, RequestTooSlow
 from penstock.server.http.problems import status_of
+from penstock.server.http.responses import CUT
 from penstock.server.http.tls import CLIENT_CERTIFICATE, client_certificate_of, has_all
 from penstock.server.limits import Limiter
 from penstock.wire.problem import MEDIA_TYPE, to_problem
@@ -681,7 +682,10 @@ class HttpExchange:
             if self._input_ended:
                 self._protocol.transport.close()
                 return
-            _log.error("the application gave no whole answer", path=self._scope["path"])
+            if (reason := self._scope.get(CUT)) is not None:
+                _log.info("the answer was cut", path=self._scope["path"], reason=reason)
+            else:
+                _log.error("the application gave no whole answer", path=self._scope["path"])
         except Exception as error:  # noqa: BLE001 - The client gets an answer.
             _log.error("the application failed", path=self._scope["path"], exc_info=error)
         except BaseException:

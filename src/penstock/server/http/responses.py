@@ -18,6 +18,8 @@ from penstock.core.registry.event_type import find_members_without_effect
 from penstock.server.http.encoding import choose_encoding, encoder
 from penstock.server.http.requests import ORIGIN
 
+CUT: Final = "penstock.cut"
+"""The key of the scope for the reason why the hub has ended an answer before it was whole."""
 COMPRESSED_FROM_BYTES: Final = 1_024
 """A smaller answer is not compressed: it fits into one packet anyway."""
 

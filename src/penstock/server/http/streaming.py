@@ -86,6 +86,8 @@ class _Begun(Coroutine[Any, Any, Result]):
 
 STALL_TIMEOUT: Final = 120.0
 """Seconds after which a client that has not taken a piece is given up."""
+TAKES_NOTHING: Final = "the client takes nothing"
+"""Why the answer to such a client is cut."""
 REFRESH_INTERVAL: Final = 1.0
 """Seconds between two questions whether a piece that takes long to be sent is still wanted."""
 Disconnect = asyncio.Future[None]

@@ -24,6 +24,7 @@ NameKind = Literal["cn", "dns", "uri", "email"]
 """The names of a certificate: its subject's common name, or one kind of its alternative names (RFC 5280, 4.2.1.6)."""
 
 _KINDS: Final[Mapping[str, NameKind]] = {"commonName": "cn", "DNS": "dns", "URI": "uri", "email": "email"}
+_MISMATCHES: Final = ("KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 _VERSION, _UTC_TIME = 0xA0, 0x17
 """Tags of DER."""
 CLIENTS_REFUSE: Final = "clients will refuse the certificate"
@@ -46,6 +47,11 @@ _EXPLANATIONS: Final[Mapping[str, str]] = {
 
 class TlsFilesUnusable(Exception):
     """A certificate, a key or the authorities of clients cannot be used; says which, and why."""
+
+    def __init__(self, reason: str, hint: str = "Files of TLS are in PEM, and readable for the hub.") -> None:
+        """Say what is wrong, and by *hint* what to do."""
+        super().__init__(reason)
+        self.hint = hint
 
 
 class TlsFiles(NamedTuple):
@@ -214,7 +220,10 @@ def _load(files: TlsFiles) -> _Loaded:
         context.load_cert_chain(files.certificate, files.key, _refuse_password)
     except (ssl.SSLError, ValueError) as error:
         names = f"the certificate {files.certificate} with the key {files.key}"
-        raise TlsFilesUnusable(f"{names} cannot be used: {_explain(error)}") from None
+        reason = f"{names} cannot be used: {_explain(error)}"
+        if getattr(error, "reason", None) in _MISMATCHES:
+            raise TlsFilesUnusable(reason, _describe_pair(files)) from None
+        raise TlsFilesUnusable(reason) from None
     if files.client_ca is not None:
         _read(files.client_ca, "file of authorities")
         try:
@@ -244,9 +253,18 @@ def _refuse_password() -> str:
 
 def _explain(error: Exception) -> str:
     reason = getattr(error, "reason", None)
-    if reason == "KEY_VALUES_MISMATCH":
+    if reason in _MISMATCHES:
         return "the key is that of another certificate"
     return reason or str(error) or type(error).__name__
+
+
+def _describe_pair(files: TlsFiles) -> str:
+    return (
+        f"Name the key that the first certificate in {files.certificate} was made for; the hub's own certificate comes "
+        "first there, then those of its authorities. These print the same for a pair:\n"
+        f"  openssl x509 -noout -pubkey -in {files.certificate}\n"
+        f"  openssl pkey -pubout -in {files.key}"
+    )
 
 
 def read_certificate(path: Path) -> Validity:

@@ -29,6 +29,7 @@ from penstock.server.auth import authorize, count_stream, event_type_named
 from penstock.server.http.encoding import choose_encoding
 from penstock.server.http.streaming import (
     STALL_TIMEOUT,
+    TAKES_NOTHING,
     Disconnect,
     Piece,
     PieceBuilder,
@@ -246,6 +247,9 @@ class EventStreamReader(Protocol):
     def record_error(self, error: PenstockError) -> None:
         """Record the error that ends the stream early."""
 
+    def record_cut(self, reason: str) -> None:
+        """Record why the stream ends in the midst of a piece."""
+
 
 class _RequestReader:
     """The reader that has sent a request."""
@@ -253,6 +257,7 @@ class _RequestReader:
     def __init__(self, request: Request, name: str, sent: SentEvents) -> None:
         self.check_permission = partial(authorize, request, "read", event_type_named(name))
         self.record_error = access_of(request).refuse
+        self.record_cut = access_of(request).cut
         self._name = name
         self._access = access_of(request)
         self._metrics = state_of(request).metrics
@@ -325,8 +330,12 @@ class FeedStreamResponse:
                     self._reader.check_permission()
                 except PenstockError as error:
                     self._reader.record_error(error)
+                    self._reader.record_cut(error.code)
                     return False
-                return time.monotonic() < until
+                if time.monotonic() < until:
+                    return True
+                self._reader.record_cut(TAKES_NOTHING)
+                return False
 
             async def sending() -> bool:
                 await send(_body(piece.body, more=True))

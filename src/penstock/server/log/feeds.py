@@ -56,6 +56,7 @@ from penstock.server.http.encoding import Encoder, choose_encoding, choose_form,
 from penstock.server.http.responses import json_response
 from penstock.server.http.streaming import (
     STALL_TIMEOUT,
+    TAKES_NOTHING,
     Disconnect,
     Piece,
     await_while_wanted,
@@ -345,7 +346,8 @@ class PageResponse:
                 partial(self._count, pieces.reading.feed.name),
             )
         except (AccessDenied, Blocked, Unauthenticated) as error:
-            self._access.refuse(error)  # The connection ends: too late for another answer.
+            self._access.refuse(error)
+            self._access.cut(error.code)  # The connection ends: too late for another answer.
         finally:
             activity = self._state.activity
             if activity is not None and activity.is_on and self._access.events:
@@ -377,7 +379,10 @@ class PageResponse:
 
         async def is_wanted() -> bool:
             self._authorize()  # A client that takes nothing would otherwise keep its answer for as long as it likes.
-            return time.monotonic() < until
+            if time.monotonic() < until:
+                return True
+            self._access.cut(TAKES_NOTHING)
+            return False
 
         return is_wanted
 

@@ -151,6 +151,7 @@ class SubscriptionResponse:
         del scope
         disconnect = listen_for_disconnect(receive)
         disconnect.add_done_callback(lambda _: self._settle())
+        is_whole = False
         try:
             await await_unless_disconnected(disconnect, send(self._start()), SEND_TIMEOUT)
             # Some servers keep headers back until then.
@@ -158,11 +159,15 @@ class SubscriptionResponse:
             await asyncio.wait({disconnect}, timeout=FIRST_SECONDS)
             if await self._send_all(send, disconnect):
                 await self._close()  # First, so that a client that sees the end finds the partitions free.
-                await await_unless_disconnected(disconnect, send(_body(self._builder.end(), more=False)), SEND_TIMEOUT)
+                last = send(_body(self._builder.end(), more=False))
+                is_whole = await await_unless_disconnected(disconnect, last, SEND_TIMEOUT)
         finally:
             gone = "the consumer has left" if disconnect.done() else "the consumer takes nothing"
             disconnect.cancel()
-            self._access.refusal.setdefault("reason", self._stream.reason or gone)
+            reason = self._stream.reason or gone
+            self._access.refusal.setdefault("reason", reason)
+            if not is_whole:
+                self._access.cut(reason)
             await self._close()
 
     async def _close(self) -> None:

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
+from penstock.core.database_url import format_postgres
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, Unavailable
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.batches import PostgresBatches
@@ -96,7 +97,8 @@ class PostgresStore:
 
     def __init__(self, url: str) -> None:
         parts = conninfo_to_dict(url)
-        self.url = f"postgresql://{parts.get('host') or ''}/{parts.get('dbname') or ''}"
+        hosts, ports, name = (str(parts.get(each) or "") for each in ("host", "port", "dbname"))
+        self.url = format_postgres(hosts, ports, name)
         self._conninfo = make_conninfo(**_DETECT_DEAD_NETWORK | parts)
         self._looks = OutboxLooks()
         self._opening = threading.Lock()
