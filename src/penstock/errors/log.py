@@ -209,7 +209,7 @@ class CursorExpired(PenstockError):
     """The first cursor that can still be read."""
     last_available: str
     lost: int | None
-    """Number of events; None if unknown."""
+    """Number of events, counted by their offsets: those compacted or erased before count too. None if unknown."""
     reason: str
 
 

@@ -539,6 +539,8 @@ def _make_expired_error(
     feed: StoredFeed, view: FeedView, heads: Mapping[int, PartitionHead], offsets: Mapping[int, int], parameter: str
 ) -> CursorExpired:
     available = tuple(max(heads[p].floor, offsets[p]) for p in view.physical)
+    has_holes = any(offsets[p] < heads[p].floor and offsets[p] < heads[p].holes_stop for p in view.physical)
+    reason = "retention has removed them"
     return CursorExpired(
         parameter=parameter,
         event_type=feed.name,
@@ -546,7 +548,7 @@ def _make_expired_error(
         lost=sum(max(0, heads[p].floor - offsets[p]) for p in view.physical),
         first_available=FeedCursor(feed_mark(feed.name), feed.epoch, view, available).encode(),
         last_available=LAST,
-        reason="retention has removed them",
+        reason=f"{reason}, and some may have been compacted or erased before" if has_holes else reason,
     )
 
 

@@ -55,7 +55,7 @@ _POSITION: Final = object_of(
     head={**_MAYBE, "description": "The end of the partition; null: the partition was dropped."},
     gap=_MAYBE,
     lag_seconds=_SECONDS,
-    lost={**_MAYBE, "description": "Events that were removed before they were committed; null: unknown."},
+    lost={**_MAYBE, "description": "Offsets of events that were removed before they were committed; null: unknown."},
     reason={"type": ["string", "null"], "description": "Why reading cannot continue at this position; null: it can."},
     updated_at=_TIME,
 )

@@ -264,6 +264,23 @@ def test_cursor_below_the_floor_is_expired_with_the_loss_and_where_to_go_on() ->
     assert resolve_cursor(fields["last_available"], floor=4) == {1: 6, 3: 8}
 
 
+@pytest.mark.parametrize(
+    ("holes_stop", "reason"),
+    [
+        (3, "retention has removed them"),
+        (4, "retention has removed them, and some may have been compacted or erased before"),
+    ],
+)
+def test_expired_cursor_says_whether_lost_offsets_may_have_had_no_event(holes_stop: int, reason: str) -> None:
+    feed = a_feed(4)
+    heads = {each: head._replace(holes_stop=holes_stop) for each, head in make_heads(feed, 5, 6, 7, 8, floor=5).items()}
+
+    with pytest.raises(CursorExpired) as refused:
+        resolve(feed, heads, VIEW, a_cursor(6, 3), "cursor1")
+
+    assert (refused.value.fields["lost"], refused.value.fields["reason"]) == (2, reason)
+
+
 # Reading a real log
 
 
