@@ -1,5 +1,6 @@
 """`penstock retention`: what is kept for how long, and the default of the hub."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,17 @@ def test_list_has_what_holds_for_each_event_type_and_what_it_has(penstock: Comma
     assert order["retention_wait"] == WAIT | {"retention_bytes": None}
     assert order["events"] == 3
     assert order["oldest_received_at"].endswith("Z")
+
+
+def test_list_does_not_count_events_that_were_removed_one_by_one(penstock: Command, database: str) -> None:
+    with closing(open_store(database)) as store, store.write() as tx:
+        [partition_id] = tx.registry.get("order.placed").partition_ids
+        tx.log.find_heads([partition_id], lock=True)
+        tx.removal.remove(partition_id, [0, 2])
+
+    _, order = penstock("retention", "list", "-o", "json", PENSTOCK_DATABASE=database).json
+
+    assert order["events"] == 1
 
 
 def test_hub_without_event_types_says_so(penstock: Command, tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ class RemovalContract(Contract):
                 [], [(2, 5)], [(2, 5)], [(6, 10)], [(6, 10)]
             ]  # fmt: skip
             assert tx.removal.list_holes(second, 0, 12) == []
+            assert [tx.removal.count_removed(first, each) for each in (0, 3, 5, 7, 10)] == [7, 6, 4, 3, 0]
+            assert tx.removal.count_removed(second, 0) == 0
             assert data_of(tx.log.read_columns(first, 0, 12)) == [b"0", b"1", b"5", b"10", b"11"]
             assert tx.log.read_columns(second, 0, 12).rows == 12
 

@@ -122,7 +122,10 @@ def _measure(store: "Store") -> "Iterator[_Kept]":
         for feed in tx.registry.list():
             heads = tx.log.find_heads(feed.partition_ids)
             times = tx.log.find_receive_times({each: head.floor for each, head in heads.items()})
-            events = sum(head.next_offset - head.floor for head in heads.values())
+            events = sum(
+                head.next_offset - head.floor - tx.removal.count_removed(each, head.floor)
+                for each, head in heads.items()
+            )
             retention = feed.event_type.find_retention(limits)
             yield _Kept(feed, retention, events, min(times.values(), default=None))
 

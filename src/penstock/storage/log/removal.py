@@ -125,6 +125,11 @@ class RemovalRepository:
         rows = self._run("holes", partition_id=partition_id, start=start, stop=stop).fetchall()
         return [(first, past) for first, past in rows]
 
+    def count_removed(self, partition_id: int, start: int) -> int:
+        """Return the number of offsets from *start* on whose events were removed one by one."""
+        [(count,)] = self._run("holes_count", partition_id=partition_id, start=start).fetchall()
+        return int(count)
+
     def remove(self, partition_id: int, offsets: Sequence[int]) -> int:
         """Remove events above the floor, and record their offsets; return how many were there.
 
