@@ -185,6 +185,26 @@ class RemovalContract(Contract):
             0,
         ]
 
+    def test_each_removal_of_single_events_is_counted_whoever_removes(self, store: Store, database: Database) -> None:
+        first, second = created(store, partitions=2).partition_ids
+        append(store, *(row(each, n) for each in (first, second) for n in range(9)))
+        counts = []
+        for offsets in ((), (2, 3, 7), (1, 4), (8,)):
+            remove(store, first, *offsets)
+            with store.read() as tx:
+                counts.append([head.removals for _, head in sorted(tx.log.find_heads([first, second]).items())])
+        with store.write() as tx:
+            tx.removal.raise_floor(first, 5)
+        purge(store)
+        database.run(f"INSERT INTO penstock_hole (partition_id, start, stop) VALUES ({second}, 0, 1)")  # An older hub.
+
+        with store.read() as tx:
+            counts.append([head.removals for _, head in sorted(tx.log.find_heads([first, second]).items())])
+        assert counts[0] == [0, 0]
+        assert counts[0] < counts[1] < counts[2] < counts[3] < counts[4]
+        assert [second_count for _, second_count in counts] == [0, 0, 0, 0, 1]
+        assert counts[3][0] == counts[4][0]
+
     def test_holes_below_the_floor_are_forgotten(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
         append(store, *(row(partition_id, n) for n in range(30)))

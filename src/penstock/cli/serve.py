@@ -53,6 +53,16 @@ ProducerTtl = Annotated[
         help="How long the hub remembers an idempotent producer that sends nothing.",
     ),
 ]
+CacheTtl = Annotated[
+    float,
+    typer.Option(
+        envvar="PENSTOCK_CACHE_TTL",
+        parser=duration_parser(0),
+        metavar="DURATION",
+        show_default="1h",
+        help="How long HTTP caches may keep pages of events that will not change; 0s: not at all.",
+    ),
+]
 HeaderTimeout = Annotated[
     float,
     typer.Option(
@@ -171,6 +181,7 @@ def serve(
     migrate: Migrate = True,
     stream_bytes: StreamBytes = 50_000_000,
     producer_ttl: ProducerTtl = 604_800.0,
+    cache_ttl: CacheTtl = 3_600.0,
     header_timeout: HeaderTimeout = 30.0,
     body_timeout: BodyTimeout = 30.0,
     log_level: Annotated[LogLevel, typer.Option(envvar="PENSTOCK_LOG_LEVEL", help="What is logged.")] = "info",
@@ -265,6 +276,7 @@ def serve(
                 trusted_proxies=trusted_proxy or (),
                 limits=usage_limits(limit or (), is_open=not auth and is_loopback(host)),
                 access_log=log_access,
+                cache_ttl=cache_ttl,
             ),
             listener,
             lambda: _announce(served, as_json=as_json),

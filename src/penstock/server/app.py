@@ -27,7 +27,7 @@ from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, Us
 from penstock.server.log.publish import PlainPublishes
 from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import ROUTES
-from penstock.server.state import STATE, State, state_of
+from penstock.server.state import CACHE_TTL, STATE, State, state_of
 from penstock.server.telemetry import QUIET, AccessLine, LogAccess, access_of, log_access
 from penstock.wire.producers import check_group
 
@@ -61,6 +61,8 @@ class HubApp:
             `X-Forwarded-For` determines the addresses of clients; `X-Forwarded-Prefix`, `Forwarded` and
             `X-Forwarded-Host`/`-Proto` determine links.
         limits: limits of use for each caller and for all callers together.
+        cache_ttl: seconds for which HTTP caches may keep pages that end before the end of their feed. So long may
+            events that were erased, or have expired, be read from caches. Below 1 they may keep none.
         access_log: logs the line of each request; None logs nothing.
 
     Raises:
@@ -83,6 +85,7 @@ class HubApp:
         host_names: Iterable[str] = (),
         trusted_proxies: Iterable[str] = (),
         limits: UsageLimits = OPEN_LIMITS,
+        cache_ttl: float = CACHE_TTL,
         access_log: LogAccess | None = log_access,
     ) -> None:
         event_limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
@@ -92,7 +95,8 @@ class HubApp:
         self._names = names if is_local or names else None
         self._proxies = TrustedProxies(trusted_proxies)
         self._limiter = Limiter(limits, self._proxies.__contains__)
-        self._state = State(opens, Authentication(authentication) if authentication else None, policy, self._limiter)
+        asks = Authentication(authentication) if authentication else None
+        self._state = State(opens, asks, policy, self._limiter, cache_ttl)
         self._publishes = PlainPublishes(self._state)
         self._log_access = access_log
         self._app = Starlette(

@@ -68,6 +68,8 @@ def _wrap_handler(handler: Callable[[int, FrameType | None], Any]) -> Callable[[
 
 
 WORKERS: Final = 8
+CACHE_TTL: Final = 3_600.0
+"""How long HTTP caches may keep a page by default, in seconds: see `penstock.server.log.caching`."""
 OVERVIEW_TIMEOUT: Final = 1.0
 """An answer about many event types waits no longer for the outbox: one with a backlog must not hide the others."""
 COUNT_TIMEOUT: Final = 2.0
@@ -133,10 +135,11 @@ class State:
         authentication: Authentication | None = None,
         policy: AccessPolicy = AccessPolicy(),  # noqa: B008 - it is immutable
         limiter: Limiter | None = None,
+        cache_ttl: float = CACHE_TTL,
     ) -> None:
         """Take a function that opens the hub; with *authentication* callers are known, and *policy* holds.
 
-        *limiter* holds callers to their limits; None: to those of a hub on loopback.
+        *limiter* holds callers to their limits; None: to those of a hub on loopback. *cache_ttl*: see `HubApp`.
         """
         self._open_hub = open_hub
         self.authentication = authentication
@@ -144,6 +147,8 @@ class State:
         self._policy = policy
         self.limiter = limiter or Limiter()
         """Holds callers to their limits."""
+        self.cache_ttl = cache_ttl
+        """How long caches may keep pages, in seconds; below 1: not at all."""
         self._starting = asyncio.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._hub: Hub | None = None

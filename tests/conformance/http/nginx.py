@@ -18,20 +18,6 @@ from penstock.testing.postgres import guard
 # The hub's connections are kept alive and shared by all clients: what one client's request left on them would be taken
 # for the beginning of another's. It lingers for a moment only before it closes, so that tests need not wait.
 _SETTINGS: Final = """\
-daemon off;
-user {user};
-worker_processes 1;
-pid {directory}/pid;
-error_log {directory}/error.log;
-events {{ worker_connections 256; }}
-http {{
-    log_format requests '$request_method $uri';
-    access_log {directory}/requests requests;
-    client_body_temp_path {directory}/body;
-    proxy_temp_path {directory}/proxy;
-    fastcgi_temp_path {directory}/fastcgi;
-    uwsgi_temp_path {directory}/uwsgi;
-    scgi_temp_path {directory}/scgi;
     client_max_body_size 100m;
     lingering_timeout 50ms;
     large_client_header_buffers 4 1m;
@@ -60,7 +46,23 @@ http {{
             proxy_buffering off;
         }}
     }}
-}}
+"""
+_FRAME: Final = """\
+daemon off;
+user {user};
+worker_processes 1;
+pid {directory}/pid;
+error_log {directory}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+    log_format requests '$request_method $uri';
+    access_log {directory}/requests requests;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+{settings}}}
 """
 
 
@@ -77,7 +79,15 @@ class Nginx(NamedTuple):
 
 @contextmanager
 def nginx(hub_port: int) -> Iterator[Nginx]:
-    """Run nginx before the hub that listens on *hub_port*.
+    """Run nginx before the hub that listens on *hub_port*; raise the errors of `run_nginx`."""
+    whole, piecewise = free_port(), free_port()
+    with run_nginx(_SETTINGS.format(hub_port=hub_port, whole=whole, piecewise=piecewise), piecewise) as directory:
+        yield Nginx(whole, piecewise, directory / "requests")
+
+
+@contextmanager
+def run_nginx(settings: str, port: int) -> Iterator[Path]:
+    """Run nginx with the *settings* of its block `http`, which have it listen on *port*; return its directory.
 
     Raises:
         FileNotFoundError: nginx is not installed; says what to do.
@@ -87,25 +97,19 @@ def nginx(hub_port: int) -> Iterator[Nginx]:
     if program is None:
         raise FileNotFoundError("nginx is not installed: make system, or on Debian apt-get install nginx")
     with tempfile.TemporaryDirectory(prefix="penstock-nginx-") as name:
-        directory, started = Path(name), Nginx(free_port(), free_port(), Path(name, "requests"))
-        settings = _SETTINGS.format(
-            user=getpass.getuser(),
-            directory=directory,
-            hub_port=hub_port,
-            whole=started.whole,
-            piecewise=started.piecewise,
-        )
-        (directory / "nginx.conf").write_text(settings)
+        directory = Path(name)
+        framed = _FRAME.format(user=getpass.getuser(), directory=directory, settings=settings)
+        (directory / "nginx.conf").write_text(framed)
         command = [program, "-p", name, "-c", f"{name}/nginx.conf", "-e", f"{name}/error.log"]
         with (directory / "output").open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         ends_with_us = guard(process.pid)
         try:
-            while not _listens(started.piecewise):
+            while not _listens(port):
                 if process.poll() is not None:
                     said = [file.read_text() for file in (directory / "output", directory / "error.log")]
                     raise RuntimeError(f"nginx does not start: {''.join(said)[-4_000:]}")
-            yield started
+            yield directory
         finally:
             process.terminate()  # Its fast shutdown, the workers included.
             process.wait(timeout=300)

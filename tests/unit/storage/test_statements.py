@@ -159,6 +159,7 @@ APPLIED = {
     "sqlite removal": "b0d9633a82fe3f6d",
     "sqlite erasure": "031e45d86d7353f3",
     "sqlite progress": "2fcebfde8e4a9795",
+    "sqlite removals": "2356fdedb4f3af01",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
     "postgres producers": "787730db0c3fb65d",
@@ -171,6 +172,7 @@ APPLIED = {
     "postgres removal": "03e7da246ae3968a",
     "postgres erasure": "89ab50bd0971e4fe",
     "postgres progress": "ed9b671db7b6a011",
+    "postgres removals": "258bd6b27e60472d",
 }
 """Digests of the migrations that databases may have applied, without their comments."""
 

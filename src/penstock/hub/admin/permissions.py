@@ -4,7 +4,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from penstock.core.access import Attribute, Caller, Permission, Resource, Rights, has_member
+from penstock.core.access import EVERYBODY, Attribute, Caller, Permission, Resource, Rights, has_member
+from penstock.core.registry.event_type import EventType
 from penstock.errors import AccessDenied, Blocked
 from penstock.hub.admin.settings import BlockKind, Settings, SettingsSnapshot
 from penstock.hub.admin.tokens import Tokens
@@ -188,6 +189,14 @@ class Permissions:
         if resource.kind == "event_type":
             return resource.name in self._known.event_types
         return resource.kind != "subscription" or resource.name in self._known.subscriptions
+
+    def is_public(self, event_type: EventType) -> bool:
+        """Return whether everybody may read an event type, so that shared caches may keep its events.
+
+        Everybody may if this hub does not know its callers, or if the event type has everybody on its list of readers.
+        """
+        lists = Rights.of(event_type.definition.get("authorization"), None).lists
+        return self._policy is None or (lists is not None and EVERYBODY in lists["readers"])
 
     def are_allowed_again(self, caller: Caller, permission: Permission, resources: Sequence[Resource]) -> bool:
         """Return whether `check` has allowed all this by the settings and rights that are known now, and valid."""

@@ -46,6 +46,8 @@ SCAN_ROWS: Final = 10_000
 """The interval of cursors of a filtered or sliced read, in events scanned."""
 SCAN_ROWS_MAX: Final = 100_000
 """The end of a filtered or sliced page, in events scanned."""
+MEETING_ROWS: Final = SCAN_ROWS_MAX
+"""No page crosses a multiple of so many offsets of a partition: readers that began at different ones meet there."""
 SHARED_ROWS: Final = 64
 SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256
@@ -123,10 +125,13 @@ class Track:
             offsets[physical] < heads[feed.partition_ids[physical]].holes_stop for physical in view.physical
         )
         """Whether events after the offsets may have been removed one by one."""
+        self.removals = {physical: heads[feed.partition_ids[physical]].removals for physical in view.physical}
+        """By physical partition: the number of removals of events one by one, as it was when the page was opened."""
         self.kept = 0
         self.scanned = 0
         self.rows_per_chunk = CHUNK_ROWS
         self._feed = feed
+        self._until = frozenset(until)
 
     @property
     def cursor(self) -> str:
@@ -152,6 +157,26 @@ class Track:
         A filtered page scans up to *scan_max* events of each partition.
         """
         return any(self._reach(physical, scan_max) >= head for physical, head in self._heads.items())
+
+    def depends_on_head(self, rows: int | None = None) -> bool:
+        """Return whether a page that goes on by *rows*, or by its share, would have been another in a longer feed."""
+        return any(
+            self.offsets[physical] + (self.quotas[physical] if rows is None else rows) >= head
+            for physical, head in self._heads.items()
+            if self.stops[physical] >= head and physical not in self._until
+        )
+
+    def stop_at_meeting(self) -> None:
+        """Stop the page before the next multiple of `MEETING_ROWS` in each partition."""
+        for physical, offset in self.offsets.items():
+            self.stops[physical] = min(self.stops[physical], offset - offset % MEETING_ROWS + MEETING_ROWS)
+
+    def align(self) -> None:
+        """Shorten the page so that it ends where one ends that begins at a multiple of `MEETING_ROWS`."""
+        for physical, quota in self.quotas.items():
+            offset = self.offsets[physical]
+            if 0 < quota < self.stops[physical] - offset:
+                self.quotas[physical] -= offset % MEETING_ROWS % quota
 
     def _reach(self, physical: int, scan_max: int | None) -> int:
         quota = self.quotas[physical]
@@ -197,6 +222,8 @@ class PageReading(NamedTuple):
     """The number of events that a filtered page may scan in each partition."""
     has_holes: bool = False
     """Whether events of the page may have been removed one by one, as is known at its beginning."""
+    is_even: bool = False
+    """Whether the shares of the partitions are what they will ever be, however long the feed becomes."""
 
     def find_next_range(self, track: Track) -> ReadRange | None:
         """Return the next range to read of *track*; None if its share of the page is full or nothing is left."""
@@ -213,6 +240,14 @@ class PageReading(NamedTuple):
     def is_sifted(self) -> bool:
         """True if each event has to be examined: the page leaves some out by kind, or as of another slice."""
         return self.kinds is not None or any(track.view.slices > 1 for track in self.tracks)
+
+    def is_constant(self, *, is_whole: bool) -> bool:
+        """Return whether the page stays the same whatever is published, as long as no event of it is removed.
+
+        Of a filtered page more is known once the *whole* is read.
+        """
+        rows = self.scan_max if self.is_filtered and not is_whole else 0
+        return self.is_even and not any(track.depends_on_head(rows) for track in self.tracks)
 
     @property
     def reaches_head(self) -> bool:
@@ -293,7 +328,12 @@ class Reader:
         busy = sum(any(track.quotas.values()) for track in tracks)
         scan_max = max(1, SCAN_ROWS_MAX // max(1, busy))
         has_holes = any(track.has_holes for track in tracks)
-        reading = PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max, has_holes)
+        is_even = page_size > 0 and not any(track.depends_on_head() for track in tracks)
+        reading = PageReading(feed, tracks, _choose_filter(feed, kinds), scan_max, has_holes, is_even)
+        if not reading.is_filtered:
+            for track, each in zip(tracks, wanted, strict=True):
+                if each.cursor == FIRST:
+                    track.align()
         if has_waiting and reading.reaches_head:
             raise UnsettledError([name])
         return reading
@@ -327,7 +367,7 @@ class Reader:
     def find_shared(self, feed: StoredFeed, partition: int, start: int, stop: int) -> LineChunk | None:
         """Return this range of a partition if another reader has just read it as events (`EVENTS`), else None."""
         wanted = ReadRange(partition, feed.partition_ids[partition], start, stop)
-        return None if _choose_filter(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
+        return None if _choose_filter(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None, 0))
 
     def find_heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
         """Return the feed and its heads by partition id.
@@ -366,7 +406,7 @@ class Reader:
         wanted = reading.find_next_range(track)
         if wanted is None:
             return None
-        form = (reading.feed.epoch, frame, reading.kinds)
+        form = (reading.feed.epoch, frame, reading.kinds, track.removals[wanted.physical])
         chunk = self._shared.find((wanted, *form))
         if chunk is None:
             wanted, chunk = self._read_lines(reading, wanted, frame)
@@ -478,8 +518,13 @@ def share_page(tracks: Sequence[Track], page_size: int) -> None:
         (track.stops[p] - track.offsets[p], i, p) for i, track in enumerate(tracks) for p in track.view.physical
     )
     needs = [need for need in needs if need[0] > 0]
-    for taken, (available, i, physical) in enumerate(needs):
-        share = min(available, -(-page_size // (len(needs) - taken)))
+    while needs and needs[0][0] < -(-page_size // len(needs)):
+        available, i, physical = needs.pop(0)
+        tracks[i].quotas[physical] = available
+        page_size -= available
+    # The rest depends on no partition's length: pages before the end of the feed are the same whenever they are read.
+    for taken, (_, i, physical) in enumerate(sorted(needs, key=lambda need: need[1:])):
+        share = -(-page_size // (len(needs) - taken))
         tracks[i].quotas[physical] = share
         page_size -= share
 
@@ -532,7 +577,9 @@ def _make_view(feed: StoredFeed, n: int, wanted: WantedPartition) -> FeedView:
 def _open_track(feed: StoredFeed, heads: Mapping[int, PartitionHead], view: FeedView, wanted: WantedPartition) -> Track:
     offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
     until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, wanted.until_parameter)
-    return Track(feed, view, offsets, heads, until)
+    track = Track(feed, view, offsets, heads, until)
+    track.stop_at_meeting()
+    return track
 
 
 def _make_expired_error(

@@ -65,6 +65,7 @@ from penstock.server.http.streaming import (
     wait_for_events,
 )
 from penstock.server.limits import CURRENT_USAGE, LARGE_BYTES
+from penstock.server.log.caching import NO_STORE, VARY, cache_headers, find_fresh_seconds, is_listed, make_tag
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import access_of
 from penstock.storage.log.events import NONE, Frame, KindFilter
@@ -91,7 +92,9 @@ async def discover_feed(request: Request) -> Response:
     """GET /feeds/{event_type}: discover a feed's partitions (FeedAPI v2)."""
     state, name = state_of(request), event_type_of(request)
     feed = await state.run(lambda: state.hub.registry.load(name))
-    return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.is_exactly_once))
+    answer = json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.is_exactly_once))
+    answer.headers.update(NO_STORE)
+    return answer
 
 
 async def read_feed(request: Request) -> "PageResponse":
@@ -124,6 +127,8 @@ class PageRequest(Protocol):
     form: "PageForm"
     wait_seconds: float
     """How long the page may wait for events; 0 if it is sent empty."""
+    fresh_seconds: float
+    """How long caches may keep the page at most: see `find_fresh_seconds`."""
 
     def open(self, cursors: Mapping[int, str] | None, *, settled: bool) -> PageReading:
         """Open the page as the log is now, at *cursors* by partition, or where the reader asks for if that is None.
@@ -156,6 +161,9 @@ class ZeroEventHubPage:
         self.event_type = event_type
         self.form = form
         self.wait_seconds = asked.wait_seconds if asked.page_size and not asked.until else 0.0
+        self.fresh_seconds = find_fresh_seconds(
+            cursors.values(), asked.until.values(), waits=self.wait_seconds > 0 or asked.cursorset is not None
+        )
         self._hub = hub
         self._asked = asked
         self._cursors = cursors
@@ -181,7 +189,7 @@ class ZeroEventHubPage:
 
     def headers(self, reading: PageReading, *, is_whole: bool) -> dict[str, str]:
         """See `PageRequest.headers`."""
-        found = {"cache-control": "no-store"} if self._asked.cursorset else {}
+        found = {}
         if self.form.media_type == feedapi.ARROW and (is_whole or not reading.is_filtered):
             after = ((track.view.partition, track.cursor_after(whole=is_whole)) for track in reading.tracks)
             found[feedapi.CURSOR_HEADER] = "&".join(f"cursor{partition}={cursor}" for partition, cursor in after)
@@ -219,6 +227,8 @@ class FeedApiPage:
         self.event_type = event_type_of(request)
         self.form = form
         self.wait_seconds = asked.wait_seconds if asked.page_size and not asked.until else 0.0
+        until = [] if asked.until is None else [asked.until]
+        self.fresh_seconds = find_fresh_seconds([asked.cursor], until, waits=self.wait_seconds > 0)
         self._hub = state_of(request).hub
         self._access = access_of(request)
         self._asked = asked
@@ -295,6 +305,11 @@ class PageResponse:
         self._wanted = wanted
         self._form = wanted.form
         self._encoding = choose_encoding(request.headers.get("accept-encoding"))
+        self._fresh_seconds = wanted.fresh_seconds if self._state.cache_ttl >= 1 else 0.0
+        self._known_tags = request.headers.getlist("if-none-match")
+        self._tag: str | None = None
+        self._is_known = False
+        """Whether the client has the page that was opened."""
         self._count_stream = partial(count_stream, request)
         self._authorize = partial(authorize, request, "read", event_type_named(wanted.event_type))
 
@@ -305,7 +320,11 @@ class PageResponse:
             PenstockError: opening or reading failed before anything was sent.
         """
         if scope["method"] == "HEAD":
-            await send(self._start(await self._look(), is_whole=False, encoding=None))
+            reading = await self._look()
+            if self._is_known:
+                await self._send_known(send, reading)
+                return
+            await send(self._start(reading, is_whole=False, encoding=None))
             await send({"type": "http.response.body", "body": b""})
             return
         disconnect = listen_for_disconnect(receive)
@@ -317,11 +336,28 @@ class PageResponse:
 
     async def _look(self) -> PageReading:
         """Open the page as a GET would, and read nothing of it."""
-        return await self._state.read_settled(lambda is_settled: self._wanted.open(None, settled=is_settled))
+        return await self._state.read_settled(lambda is_settled: self._open(None, is_settled=is_settled))
+
+    def _open(self, cursors: Mapping[int, str] | None, *, is_settled: bool) -> PageReading:
+        """Open the page, and find its tag if caches may keep it; nothing has been read yet."""
+        reading = self._wanted.open(cursors, settled=is_settled)
+        keeps = reading.is_even and self._fresh_seconds > 0
+        tag = self._tag = make_tag(reading, self._form.media_type, self._encoding) if keeps else None
+        self._is_known = tag is not None and is_listed(tag, self._known_tags) and reading.is_constant(is_whole=False)
+        return reading
+
+    async def _send_known(self, send: Send, reading: PageReading) -> None:
+        """Answer that the client has the page already."""
+        headers = _encode_headers(self._cache_headers(reading))
+        await send({"type": "http.response.start", "status": 304, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
 
     async def _answer(self, send: Send, disconnect: Disconnect) -> None:
         deadline = time.monotonic() + self._wanted.wait_seconds
         pieces, first = await self._begin(None, disconnect)
+        if self._is_known:
+            await self._send_known(send, pieces.reading)
+            return
         while _is_empty(first) and (seconds := deadline - time.monotonic()) > 0:
             self._count_stream()
             watch, offsets = self._state.hub.log.watch, pieces.reading.waits_at
@@ -354,7 +390,7 @@ class PageResponse:
                 self._record(activity, pieces)
 
     async def _begin(self, cursors: Mapping[int, str] | None, disconnect: Disconnect) -> "tuple[PagePieces, Piece]":
-        """Open the page and read its first piece, with everything that was committed before.
+        """Open the page and read its first piece, with everything that was committed before; nothing if it is known.
 
         Raises:
             ClientDisconnect: the client left while the outbox was moved.
@@ -362,9 +398,12 @@ class PageResponse:
         pieces = PagePieces(self._form, self._state.hub.log.reader, encoder(self._encoding) if self._encoding else None)
 
         def begin(is_settled: bool) -> Piece:
-            reading = self._wanted.open(cursors, settled=is_settled)
+            reading = self._open(cursors, is_settled=is_settled)
             if cursors is None:
                 self._wanted.store_cursors(reading)
+            if self._is_known:
+                pieces.reading = reading
+                return Piece(b"", 0, more=False)
             return pieces.begin(reading)
 
         return pieces, await self._state.read_settled(begin, disconnect)
@@ -396,12 +435,23 @@ class PageResponse:
         activity.add_streamed("feed", name, caller, events=events, size=pieces.size, batches=1)
 
     def _start(self, reading: PageReading, *, is_whole: bool, encoding: str | None) -> dict[str, Any]:
-        headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"}
+        headers = {"content-type": self._form.media_type, "vary": VARY}
         headers |= self._wanted.headers(reading, is_whole=is_whole)
+        headers |= self._cache_headers(reading) if reading.is_constant(is_whole=is_whole) else NO_STORE
         if encoding:
             headers["content-encoding"] = encoding
-        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        return {"type": "http.response.start", "status": 200, "headers": raw}
+        return {"type": "http.response.start", "status": 200, "headers": _encode_headers(headers)}
+
+    def _cache_headers(self, reading: PageReading) -> Mapping[str, str]:
+        """Return the headers of a constant page, as far as caches may keep it."""
+        if self._tag is None:
+            return NO_STORE
+        is_public = self._state.hub.admin.permissions.is_public(reading.feed.event_type)
+        return cache_headers(self._tag, self._state.cache_ttl, self._fresh_seconds, is_public=is_public)
+
+
+def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
 class PagePieces:

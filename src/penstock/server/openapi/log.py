@@ -124,6 +124,10 @@ _CURSOR_AFTER: Final = {
 _LEFT_OUT: Final = {
     LEFT_OUT_HEADER: "With Arrow, where the page sifts: how many events up to the cursor it does not show."
 }
+_KEPT: Final = {
+    "ETag": "The page's tag, if caches may keep it. With it in `If-None-Match`, an unchanged page is answered 304.",
+    "Cache-Control": "For how long caches may keep the page, and which; `no-store` if it may change.",
+}
 NEW_LINES: Final = {NDJSON: list_of(_NEW_LINE)}
 BATCH: Final = {JSON: list_of(_EVENT)}
 PUBLISHED_BATCH: Final = answer_of(
@@ -146,12 +150,12 @@ DISCOVERY: Final = answer_of("What the feed consists of.", {JSON: _DISCOVERY})
 PAGE_V1: Final = answer_of(
     "Without arguments what the feed consists of, else events and cursors, one a line.",
     {JSON: _DISCOVERY, NDJSON: _V1_PAGE, ARROW: _ARROW},
-    headers=_CURSOR_AFTER,
+    headers=_CURSOR_AFTER | _KEPT,
 )
 PAGE_V2: Final = answer_of(
     "Events and cursors, one a line; the last is a cursor.",
     {NDJSON: _V2_PAGE, ARROW: _ARROW},
-    headers=_CURSOR_AFTER | _LEFT_OUT,
+    headers=_CURSOR_AFTER | _LEFT_OUT | _KEPT,
 )
 PUBLISHED: Final = answer_of("How many, and by partition the cursor just after them.", {JSON: _PUBLISHED})
 

@@ -38,6 +38,8 @@ class PartitionHead(NamedTuple):
     """When the last event was received, also one that is gone; 0 if there was none. Never goes back."""
     holes_stop: int = 0
     """Offset from which on no event was removed one by one."""
+    removals: int = 0
+    """Number that grows with each transaction that removes events one by one."""
 
 
 class Block(NamedTuple):

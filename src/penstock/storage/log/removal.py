@@ -61,7 +61,6 @@ class RemovalRepository:
 
     def __init__(self, sql: SqlRunner) -> None:
         self._run = sql.run
-        self._run_each = sql.run_each
 
     def raise_floor(self, partition_id: int, floor: int) -> bool:
         """Raise the floor of a partition; return False if it is as high already.
@@ -141,7 +140,7 @@ class RemovalRepository:
         near = self.list_holes(partition_id, max(0, first - 1), past + 1)
         merged = merge_ranges(chain(near, ((each, each + 1) for each in offsets)))
         self._run("holes_delete", partition_id=partition_id, start=merged[0][0], stop=merged[-1][1])
-        self._run_each("hole_insert", [(partition_id, *each) for each in merged])
+        self._run("holes_insert", partition_id=partition_id, ranges=msgspec.json.encode(merged).decode())
         self._run("raise_holes_stop", partition_id=partition_id, stop=past)
         given = msgspec.json.encode(list(offsets)).decode()
         return self._run("delete_offsets", partition_id=partition_id, offsets=given).rowcount

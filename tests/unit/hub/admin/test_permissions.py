@@ -17,6 +17,7 @@ from penstock.core.access import (
     Rights,
     Sender,
 )
+from penstock.core.registry.event_type import EventType
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.errors import AccessDenied, Blocked, DatabaseUnavailable
 from penstock.hub.admin.permissions import AccessPolicy
@@ -148,6 +149,28 @@ def test_wildcard_in_a_list_means_everybody(hub: Hub, member: Attribute) -> None
 
     assert find_allowed(hub, STRANGER) & {*OF_EVENTS} == {"view", "read"}
     assert ("read" in find_allowed(hub, Caller("user", "jane"))) == (member.data_type == "*")
+
+
+@pytest.mark.parametrize("default_access", ["open", "closed"])
+def test_event_type_is_public_where_nobody_is_asked_or_everybody_is_a_listed_reader(
+    hub: Hub, default_access: Any
+) -> None:
+    lists = {
+        "everybody.reads": [Attribute("*", "*")],
+        "services.read": [Attribute("service", "*")],
+        "one.reads": [READER],
+    }
+    event_types = [
+        EventType.parse(an_event_type(name, authorization=AUTHORIZATION | {"readers": a_list(*readers)}))
+        for name, readers in lists.items()
+    ]
+    event_types.append(EventType.parse(an_event_type("nobody.listed")))
+
+    before = [hub.admin.permissions.is_public(each) for each in event_types]
+    enforce(hub, default_access=default_access)
+
+    assert before == [True] * 4
+    assert [hub.admin.permissions.is_public(each) for each in event_types] == [True, False, False, False]
 
 
 def test_caller_of_another_type_with_the_name_of_a_member_is_a_stranger(hub: Hub) -> None:

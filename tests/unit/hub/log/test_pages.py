@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.log.cursor import FIRST, LAST, FeedCursor, FeedView, feed_mark
+from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, EventTypeNotFound, PartitionNotFound
 from penstock.hub.log.publish import append_rows, lock_heads
@@ -108,6 +109,31 @@ def test_shares_fill_the_page_and_are_even_up_to_the_events_that_are_there(avail
     for share, has in zip(shares, available, strict=True):
         assert share <= has
         assert share == has or share >= max(shares) - 1
+
+
+@given(
+    st.lists(st.integers(11, 90), min_size=1, max_size=7), st.lists(st.integers(11, 90), min_size=7, max_size=7),
+    st.integers(1, 77),
+)  # fmt: skip
+def test_shares_before_the_head_do_not_depend_on_how_long_the_partitions_are(
+    before: list[int], after: list[int], size: int
+) -> None:
+    found = []
+    for ends in (before, after):
+        tracks = [a_track(end) for end in ends[: len(before)]]
+        share_page(tracks, size)
+        if not any(track.depends_on_head() for track in tracks):
+            found.append([track.quotas[0] for track in tracks])
+
+    assert found == found[:1] * len(found)
+
+
+def test_page_depends_on_the_head_unless_it_ends_before_it_or_at_a_given_cursor() -> None:
+    sizes = [a_track(7, page=size).depends_on_head() for size in (0, 6, 7, 100)]
+    ends = [a_track(7, until={0: until}, page=100).depends_on_head() for until in (3, 7)]
+    merged = [a_track(7, 50, n=1, page=size).depends_on_head() for size in (12, 14)]
+
+    assert (sizes, ends, merged) == ([False, False, True, True], [False, False], [False, True])
 
 
 # A track is read in ranges
@@ -341,6 +367,103 @@ def test_scan_limit_is_shared_among_partitions_with_events(store: Store, reader:
     assert reader.open(NAME, None, wanted(0, 1, 2, 3), 100).scan_max == SCAN_ROWS_MAX // 3
     alone = reader.open(NAME, None, wanted(2), 100)
     assert (alone.scan_max, alone.tracks[0].view) == (SCAN_ROWS_MAX, FeedView(4, 2, 4))
+
+
+def fill_at_once(store: Store, count: int) -> StoredFeed:
+    """Create an event type with so many events of nothing in its one partition."""
+    feed = create_feed(store)
+    with store.write() as tx:
+        tx.log.append([Block(feed.partition_ids[0], 0, START_AT, [(None, None, None, b"{}")] * count)])
+    return feed
+
+
+def follow(reader: Reader, size: int, kinds: KindFilter | None = None) -> list[str]:
+    """Read from the beginning on; return the cursors after the pages that do not depend on the head."""
+    cursors = [FIRST]
+    while True:
+        reading = reader.open(NAME, None, [WantedPartition("cursor0", 0, cursors[-1])], size, kinds)
+        while reader.read_next_lines(reading, reading.tracks[0], JOINED):
+            pass
+        if not reading.is_constant(is_whole=True):
+            return cursors[1:]
+        cursors.append(reading.tracks[0].cursor)
+
+
+def raise_floor(store: Store, feed: StoredFeed, floor: int) -> None:
+    with store.write() as tx:
+        assert tx.removal.raise_floor(feed.partition_ids[0], floor)
+
+
+@pytest.mark.parametrize("size", [10, 30, 99])
+def test_readers_that_begin_at_different_floors_follow_the_same_cursors(
+    store: Store, reader: Reader, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("penstock.hub.log.read.MEETING_ROWS", 100)
+    feed = fill_at_once(store, 1_000)
+
+    cursors = [follow(reader, size)]
+    for floor in (7, 8, 43, 99, 100, 101, 250):
+        raise_floor(store, feed, floor)
+        cursors.append(follow(reader, size))
+
+    assert len(cursors[0]) >= 10
+    for later in cursors[1:]:
+        assert later == cursors[0][-len(later) :]
+
+
+def test_readers_of_a_feed_with_removed_events_meet(
+    store: Store, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.hub.log.read.MEETING_ROWS", 100)
+    feed = fill_at_once(store, 1_000)
+    with store.write() as tx:
+        tx.log.find_heads(feed.partition_ids, lock=True)
+        tx.removal.remove(feed.partition_ids[0], [*range(3, 900, 7)])
+
+    first = follow(reader, 10)
+    raise_floor(store, feed, 43)
+    second = follow(reader, 10)
+
+    met = [each for each in second if each in first]
+    assert met == first[-len(met) :]
+    assert second[-len(met) :] == met
+    assert len(second) - len(met) <= 100 / 10
+
+
+def test_first_page_near_the_head_is_not_shortened(store: Store, reader: Reader) -> None:
+    feed = fill_at_once(store, 10)
+    raise_floor(store, feed, 7)
+
+    assert reader.open(NAME, None, wanted(0), 100).tracks[0].quotas == {0: 3}
+
+
+def test_filtered_page_is_constant_once_it_has_ended_before_the_head(store: Store, reader: Reader) -> None:
+    fill_at_once(store, 50)
+    page = reader.open(NAME, None, wanted(0), 10, KindFilter(frozenset({"other"}), skip=True, default=NAME))
+
+    before = page.is_constant(is_whole=False)
+    while reader.read_next_lines(page, page.tracks[0], JOINED):
+        pass
+
+    assert (before, page.is_constant(is_whole=True), page.tracks[0].offsets) == (False, True, {0: 10})
+
+
+def test_chunk_from_before_a_removal_is_not_shared_with_a_page_that_begins_after_it(
+    store: Store, reader: Reader
+) -> None:
+    feed = fill_at_once(store, 20)
+
+    def read() -> int:
+        page = reader.open(NAME, None, wanted(0), 10)
+        chunk = reader.read_next_lines(page, page.tracks[0], JOINED)
+        return chunk.scanned if chunk else 0
+
+    before = read()
+    with store.write() as tx:
+        tx.log.find_heads(feed.partition_ids, lock=True)
+        tx.removal.remove(feed.partition_ids[0], [3])
+
+    assert (before, read()) == (10, 9)
 
 
 def test_small_chunk_is_shared_by_readers_at_one_place(store: Store, forwarding: ForwardingStore) -> None:

@@ -1,2 +1,0 @@
--- Record a hole.
-INSERT INTO penstock_hole (partition_id, start, stop) VALUES (?, ?, ?)
