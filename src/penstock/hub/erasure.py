@@ -146,20 +146,33 @@ class Erasures:
             if not tx.removal.list_offsets(partition_id, start, stop, erasure.key):
                 return
         with self._store.write() as tx:
-            if not tx.log.find_heads([partition_id], lock=True):
-                return  # Dropped meanwhile.
+            is_dropped = not tx.log.find_heads([partition_id], lock=True)
             offsets = tx.removal.list_offsets(partition_id, start, stop, erasure.key)
+            if is_dropped:  # It goes with its event type, whose deletion counts for all its events.
+                with tx.removal.overwriting():
+                    for each in offsets:
+                        tx.removal.delete(partition_id, each, each + 1)
+                return
             self._remove(tx, partition_id, offsets)
             tx.erasures.add(erasure.id, ErasedCounts(events=len(offsets)))
 
     def _list_ranges(self, erasure: StoredErasure) -> Iterator[tuple[int, int, int]]:
-        """Yield the ranges to search: partition id, start and stop. Expired events that are still there count."""
+        """Yield the ranges to search: partition id, start and stop. Expired events that are still there count.
+
+        If the event type was dropped, these are the ranges of all dropped partitions whose events are being deleted.
+        """
         with self._store.read() as tx:
+            unswept = tx.removal.list_unswept(UNSWEPT_MAX)
             feed = tx.registry.find(erasure.event_type)
-            if feed is None or feed.epoch != erasure.epoch:  # It was dropped, and its events are being deleted.
-                return
-            heads = tx.log.find_heads(feed.partition_ids)
-            expired = {each.partition_id: each.start for each in tx.removal.list_unswept(UNSWEPT_MAX)}
+            heads = tx.log.find_heads(feed.partition_ids if feed else [])
+            kept = {each for other in tx.registry.list() for each in other.partition_ids}
+        if feed is None or feed.epoch != erasure.epoch:
+            for partition_id, start, stop in unswept:
+                if partition_id not in kept:
+                    for each in _ranges(start, stop):
+                        yield partition_id, *each
+            return
+        expired = {each.partition_id: each.start for each in unswept}
         for number, partition_id in enumerate(feed.partition_ids):
             if partition_id in heads and number in erasure.ends:
                 start = expired.get(partition_id, heads[partition_id].floor)
