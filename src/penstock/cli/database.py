@@ -42,7 +42,7 @@ def opened(url: str, *, create: bool = False) -> Iterator[Store]:
             driver's own reason, and what to do.
     """
     with explained(url, create=create):
-        store = open_store(url)
+        store = open_store(url, is_hub=False)
         try:
             yield store
         finally:

@@ -9,8 +9,8 @@ from penstock.storage.store import Store, Tx
 __all__ = ["Store", "Tx", "open_store"]
 
 
-def open_store(url: str) -> Store:
-    """Return the store at *url*; nothing is connected yet.
+def open_store(url: str, *, is_hub: bool = True) -> Store:
+    """Return the store at *url*; nothing is connected yet. Commands that are no hub say so: see `Store.find_hub`.
 
     `sqlite:///penstock.db` is a file relative to the working directory, `sqlite:////var/lib/penstock.db` an absolute
     one; `postgresql://user@host/database` takes whatever libpq does, and
@@ -33,5 +33,5 @@ def open_store(url: str) -> Store:
         except ModuleNotFoundError as error:
             missing = "PostgreSQL needs psycopg: pip install 'penstock-hub[postgres]'"
             raise ModuleNotFoundError(missing, name=error.name) from error
-        return PostgresStore(url)
+        return PostgresStore(url) if is_hub else PostgresStore(url, "penstock")
     raise BadParameter(parameter="database", value=url, allowed="sqlite:///FILE or postgresql://USER@HOST/DATABASE")

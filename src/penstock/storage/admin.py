@@ -121,6 +121,11 @@ class AccessRepository:
         rows = self._run("publishers_list", name=event_type, since=since).fetchall()
         return dict(rows)
 
+    def is_known(self, caller: Caller) -> bool:
+        """Return whether *caller* has a token, has published lately, or owns an event type or a group."""
+        given = {"data_type": caller.data_type, "name": caller.value, "caller": str(caller)}
+        return bool(self._run("caller_is_known", **given).fetchall())
+
     def list_rights(
         self, resources: Literal["event_types", "subscriptions"], decoded: "DecodedLists"
     ) -> Mapping[str, Rights]:

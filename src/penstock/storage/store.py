@@ -218,6 +218,13 @@ class Store(Protocol):
         A backup of `penstock backup` is unsuitable until its feeds have new epochs, except while *restoring*.
         """
 
+    def find_hub(self) -> str | None:
+        """Return what shows that a hub uses the database now; None if nothing does. Call it before anything else.
+
+        SQLite cannot tell hubs from other processes that have the file open. PostgreSQL knows hubs by the name of their
+        connections, unless the URL gives them another.
+        """
+
     def doctor(self) -> Sequence[DoctorFinding]:
         """Check reachability, schema, durability, long transactions and the outbox."""
 

@@ -1,6 +1,7 @@
 """The store in one PostgreSQL database."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -28,6 +29,9 @@ CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT = 5.0
 RECONNECT_SECONDS = 2.0
 """How long the pool reconnects by itself, with backoff; a later request for a connection starts it again."""
+LEAVING_SECONDS: Final = 2.0
+HUB_PROGRAM: Final = "penstock-hub"
+"""The name of a hub's connections in `pg_stat_activity`, unless the URL has another `application_name`."""
 _DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
     "tcp_user_timeout": 15_000,
     "keepalives_idle": 10,
@@ -95,11 +99,11 @@ class PostgresStore:
     calm_poll_interval = 0.095
     batch_events_max = 20_000
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, program: str = HUB_PROGRAM) -> None:
         parts = conninfo_to_dict(url)
         hosts, ports, name = (str(parts.get(each) or "") for each in ("host", "port", "dbname"))
         self.url = format_postgres(hosts, ports, name)
-        self._conninfo = make_conninfo(**_DETECT_DEAD_NETWORK | parts)
+        self._conninfo = make_conninfo(**_DETECT_DEAD_NETWORK | {"fallback_application_name": program} | parts)
         self._looks = OutboxLooks()
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
@@ -199,6 +203,26 @@ class PostgresStore:
         if is_standby:
             reason = "it is a standby; name the primary, or all hosts with target_session_attrs=read-write"
             raise DatabaseUnavailable(reason=reason, retry_after=5)
+
+    def find_hub(self) -> str | None:
+        """Return the process id and address of a hub's connection: see `Store.find_hub`.
+
+        Connections of a hub that has just ended get a moment to end, too.
+        """
+        deadline = time.monotonic() + LEAVING_SECONDS
+        with self._lend() as connection:
+            while True:
+                found = connection.execute(
+                    """SELECT pid, coalesce(host(client_addr), 'this machine') FROM pg_stat_activity
+                       WHERE datname = current_database() AND application_name = %s AND pid <> pg_backend_pid()
+                       ORDER BY backend_start LIMIT 1""",
+                    (HUB_PROGRAM,),
+                ).fetchone()
+                if found is None:
+                    return None
+                if time.monotonic() > deadline:
+                    return f"{HUB_PROGRAM} of {found[1]} is connected, pid {found[0]}"
+                time.sleep(0.05)
 
     def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
         """Check the database: see `Store.doctor`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.storage.sqlite import SQLITE
-from penstock.storage.sqlite.backup import find_mark
+from penstock.storage.sqlite.backup import find_mark, is_open
 from penstock.storage.sqlite.connection import Readers, Writer, connect, limit_time, log_of, translate_errors
 from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, diagnose, read_schema_version
 from penstock.storage.sqlite.log.events import SqliteLog
@@ -128,6 +128,10 @@ class SqliteStore:
             raise DatabaseUnsuitable.of("schema-missing", found=found, wanted=SQLITE.version)
         if made_at is not None and not restoring:
             raise DatabaseUnsuitable.of("backup-not-announced", made_at=made_at)
+
+    def find_hub(self) -> str | None:
+        """Return whether anybody has the file open: see `Store.find_hub`."""
+        return "another process, or another connection of this one, has it open" if is_open(self.path) else None
 
     def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
         """Check the database: see `Store.doctor`."""
