@@ -6,7 +6,7 @@ from penstock.storage.postgres.store import PostgresStore
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("postgresql://me:secret@there:5432/shop", "postgresql://there/shop"),
+        ("postgresql://me:secret@there:5432/shop", "postgresql://there:5432/shop"),
         ("postgres://me:secret@there/shop?password=secret", "postgresql://there/shop"),
         ("postgresql://there/shop", "postgresql://there/shop"),
         ("postgresql:///shop", "postgresql:///shop"),
