@@ -23,6 +23,7 @@ class Pages:
             "lines": f"/feeds/{feed}/events?token=1-1&partition=0&pagesizehint={page}&cursor=",
             "arrow": f"/feeds/{feed}/events?token=1-1&partition=0&pagesizehint={page}&cursor=",
             "plain": f"/?count={page}&start=",
+            "file": "/",
         }[form]
         self._page = page
 
@@ -33,7 +34,7 @@ class Pages:
         return get(self._path + self._cursor, self._accept, self._token)
 
     def advance(self, answer: Answer) -> None:
-        if self._form == "plain":
+        if self._form in ("plain", "file"):
             self._cursor = str(int(self._cursor) + self._page)
         elif self._form == "arrow":
             cursor = header(answer.head, b"penstock-cursor")

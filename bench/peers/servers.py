@@ -88,8 +88,8 @@ def rabbitmq_server(directory: Path) -> Iterator[RabbitPorts]:
 
 
 @contextmanager
-def nginx_server(directory: Path, files: Path) -> Iterator[int]:
-    """Serve files by nginx; lend its port."""
+def nginx_server(directory: Path, files: Path, more: str = "") -> Iterator[int]:
+    """Serve files by nginx; lend its port. *more* is configuration of its block `http`."""
     port, settings = free_port(), directory / "nginx.conf"
     temporary = "".join(
         f"{kind}_temp_path {directory}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -99,7 +99,7 @@ def nginx_server(directory: Path, files: Path) -> Iterator[int]:
         f"{user}daemon off;\nworker_processes 1;\npid {directory}/pid;\nerror_log stderr;\n"
         f"events {{ worker_connections 1024; }}\nhttp {{\n{temporary}access_log off;\nsendfile on;\ntcp_nopush on;\n"
         f"keepalive_requests 1000000000;\nopen_file_cache max=1000;\n"
-        f"server {{ listen 127.0.0.1:{port}; root {files}; }}\n}}\n"
+        f"{more}server {{ listen 127.0.0.1:{port}; root {files}; }}\n}}\n"
     )
     with _running([find_program("nginx"), "-e", "stderr", "-c", str(settings)], port, directory):
         yield port

@@ -59,7 +59,11 @@ def test_benchmarks_page_is_written_from_the_results(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("figure", "row"),
-    [("arrow", "Arrow beside NDJSON"), ("fairness", "beside a caller that publishes batches of 20000")],
+    [
+        ("arrow", "Arrow beside NDJSON"),
+        ("cached-history", "nginx's cache beside nginx serving files"),
+        ("fairness", "beside a caller that publishes batches of 20000"),
+    ],
 )
 def test_quick_figure_runs_and_writes_no_results(figure: str, row: str) -> None:
     page = ROOT / "docs" / "benchmarks.md"

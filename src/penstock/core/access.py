@@ -215,8 +215,7 @@ def has_member(members: Collection[Attribute], caller: Caller) -> bool:
     >>> has_member(frozenset([Attribute("*", "*")]), Caller("user", "jane"))
     True
     """
-    return caller in members or EVERYBODY in members or Attribute(caller.data_type, WILDCARD) in members
+    return caller in members or _EVERYBODY in members or Attribute(caller.data_type, WILDCARD) in members
 
 
-EVERYBODY: Final = Attribute(WILDCARD, WILDCARD)
-"""The list member that stands for every caller."""
+_EVERYBODY: Final = Attribute(WILDCARD, WILDCARD)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from penstock.core.access import EVERYBODY, Attribute, Caller, Permission, Resource, Rights, has_member
+from penstock.core.access import WILDCARD, Attribute, Caller, Permission, Resource, Rights, has_member
 from penstock.core.registry.event_type import EventType
 from penstock.errors import AccessDenied, Blocked
 from penstock.hub.admin.settings import BlockKind, Settings, SettingsSnapshot
@@ -47,6 +47,10 @@ RESERVED_PREFIX: Final = "nakadi."
 """Names of event types that begin so are reserved: those of the hub's own do."""
 ALLOWED_MAX: Final = 100_000
 """So many verdicts are remembered."""
+
+
+_EVERYBODY: Final[Mapping[str, str]] = {"data_type": WILDCARD, "value": WILDCARD}
+"""Every caller, as a member of the lists of a definition."""
 
 
 class _Known(NamedTuple):
@@ -195,8 +199,8 @@ class Permissions:
 
         Everybody may if this hub does not know its callers, or if the event type has everybody on its list of readers.
         """
-        lists = Rights.of(event_type.definition.get("authorization"), None).lists
-        return self._policy is None or (lists is not None and EVERYBODY in lists["readers"])
+        lists = event_type.definition.get("authorization") or {}
+        return self._policy is None or _EVERYBODY in (lists.get("readers") or ())
 
     def are_allowed_again(self, caller: Caller, permission: Permission, resources: Sequence[Resource]) -> bool:
         """Return whether `check` has allowed all this by the settings and rights that are known now, and valid."""
