@@ -30,3 +30,10 @@ def s3_server(directory: Path) -> Iterator[str]:
             yield f"s3a://{':'.join(KEYS.values())}@{BUCKET}/landing?{options}"
         finally:
             server.terminate()
+
+
+def cold_url(server: str) -> str:
+    """Return the URL of a cold tier in the bucket of a server, given its address as `s3_server` lends it."""
+    keys, _, rest = server.removeprefix("s3a://").partition("@")
+    address = rest.partition("endpoint_override=")[2].partition("&")[0]
+    return f"s3://{keys}@{BUCKET}/cold?endpoint=http://{address}"

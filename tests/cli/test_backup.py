@@ -13,7 +13,6 @@ import pytest
 
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
-from penstock.testing.live_hub import live_hub
 from tests.cli.command import PENSTOCK, Command
 from tests.promises.scene import NAME, create
 
@@ -151,46 +150,28 @@ def test_restored_database_with_the_log_of_the_lost_one_is_refused(penstock: Com
 def test_restored_asks_first_and_names_the_database_and_what_it_does(penstock: Command) -> None:
     at = ("--database", "sqlite:///shop.db")
     penstock("migrate", *at)
-    url = f"sqlite:///{penstock.directory}/shop.db"
-    with closing(open_store(url)) as store:
+    with closing(open_store(f"sqlite:///{penstock.directory}/shop.db")) as store:
         create(Hub(store))
-    before = find_epoch(url)
-    for answer in ("", "n\n"):
-        refused = penstock("restored", *at, stdin=answer)
-        assert (refused.status, refused.out, find_epoch(url)) == (1, "", before)
-        assert refused.err.splitlines() == [
-            QUESTION,
-            "penstock: nobody said yes, nothing was changed",
-            "  --yes goes on without asking.",
-        ]
-    assert penstock("restored", *at, stdin="y\n").status == 0
-    assert find_epoch(url) > before
-    without_asking = penstock("restored", "--yes", *at, "-o", "json")
+
+        def epoch() -> int:
+            with store.read() as tx:
+                return tx.registry.get(NAME).epoch
+
+        before = epoch()
+        for answer in ("", "n\n"):
+            refused = penstock("restored", *at, stdin=answer)
+            assert (refused.status, refused.out, epoch()) == (1, "", before)
+            assert refused.err.splitlines() == [
+                QUESTION,
+                "penstock: nobody said yes, nothing was changed",
+                "  --yes goes on without asking.",
+            ]
+        assert penstock("restored", *at, stdin="y\n").status == 0
+        assert epoch() > before
+        without_asking = penstock("restored", "--yes", *at, "-o", "json")
 
     assert without_asking.json == {"database": "sqlite:///shop.db", "feeds": 1}
     assert without_asking.err == ""
-
-
-def find_epoch(url: str) -> int:
-    with closing(open_store(url)) as store, store.read() as tx:
-        return tx.registry.get(NAME).epoch
-
-
-def test_restored_changes_nothing_beside_a_hub_and_says_so(penstock: Command, migrated_url: str) -> None:
-    with live_hub(migrated_url) as live:
-        with closing(open_store(migrated_url)) as store:
-            create(Hub(store))
-        before = find_epoch(migrated_url)
-        refused = penstock("restored", "--yes", "--database", migrated_url)
-        assert find_epoch(migrated_url) == before
-        live.stop()
-
-    assert (refused.status, refused.out) == (1, "")
-    said = " ".join(refused.err.split())
-    assert " is in use, so nothing was changed: " in said
-    assert "Stop all hubs" in said
-    assert penstock("restored", "--yes", "--database", migrated_url).status == 0
-    assert find_epoch(migrated_url) > before
 
 
 def test_restored_reminds_of_tokens_that_hold_again(penstock: Command) -> None:

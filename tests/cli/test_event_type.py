@@ -36,17 +36,6 @@ def test_event_type_commands_print_json_on_request(at_hub: Command, orders: str)
     assert (created["category"], created["partition_count"]) == ("undefined", 1)
 
 
-def test_show_names_the_consumer_groups_that_read_an_event_type(at_hub: Command, orders: str) -> None:
-    before = at_hub("event-type", "show", orders)
-    made = at_hub("subscription", "create", orders, "--application", "billing").out.split()[1]
-    after, as_json = at_hub("event-type", "show", orders), at_hub("event-type", "show", orders, "-o", "json").json
-    assert at_hub("subscription", "delete", made, "--yes").status == 0
-
-    assert "read by" not in before.out
-    assert f"read by {made} (subscription)" in " ".join(after.out.split())
-    assert [each["group"] for each in as_json["consumers"]] == [made]
-
-
 def test_create_reads_a_file_or_stdin_and_options_override_it(at_hub: Command) -> None:
     definition = json.dumps({"name": "from.file", "category": "data", "labels": {"team": "a"}, "partition_count": 2})
     (at_hub.directory / "definition.json").write_text(definition)

@@ -114,7 +114,7 @@ def test_locked_database_file_is_reported_as_locked(penstock: Command) -> None:
     penstock("migrate")
     with closing(sqlite3.connect(penstock.directory / "penstock.db", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        failed = penstock("rejected", "delete", "--all", "--yes")
+        failed = penstock("restored", "--yes")
         connection.execute("ROLLBACK")
 
     assert failed.status == 1

@@ -8,12 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from penstock.cli.restored import restored
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.exhaustive import exhaustive
-from tests.promises.scene import NAME, Remote, commit_to_outbox, hub_on, rows_of, until
+from tests.promises.scene import NAME, Remote, commit_to_outbox, rows_of, until
 
 TABLES = ("event_type", "epoch", "partition", "event", "outbox", "rejected", "group", "position")
 NOTED = "CREATE TABLE noted (what text, setting text)"
@@ -63,7 +64,7 @@ def test_every_write_of_the_hub_waits_for_the_disk(postgres_url: str, scope: str
         commit_to_outbox(postgres_url, {"n": 1}, "no event")
         assert remote.all() == [{"n": 0}, {"n": 1}]
         keep_a_cursor(remote)
-        raise_epochs(postgres_url)
+        restored(postgres_url, yes=True)
         drop(remote)
         until(lambda: "DELETE penstock_partition" in settings_of_writes(postgres_url), "the sweeper is done")
 
@@ -81,12 +82,6 @@ def forgetful_cluster() -> Iterator[PostgresCluster]:
         pytest.skip(str(missing))
     with cluster:
         yield cluster
-
-
-def raise_epochs(url: str) -> None:
-    """Write what `penstock restored` writes, which refuses to do so beside a hub."""
-    with hub_on(url) as hub:
-        hub.registry.raise_epochs()
 
 
 def crash(cluster: PostgresCluster, remote: Remote) -> None:
@@ -155,7 +150,7 @@ def test_read_outbox_event_and_restore_survive_a_crash_at_once(forgetful_cluster
 
         assert remote.all() == [{"n": 0}, {"n": 1}]
 
-        raise_epochs(url)
+        restored(url, yes=True)
         crash(forgetful_cluster, remote)
 
         assert remote.ask("GET", f"{remote.path}?n=1&cursor0={cursor}")[0] == 410

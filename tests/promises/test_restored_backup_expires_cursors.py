@@ -118,9 +118,9 @@ def test_subscription_goes_on_from_its_position_in_the_backup_and_refuses_later_
         assert subscription.committed() == [again.offset]
 
 
-def test_cursor_from_before_a_restore_is_refused_by_a_recreated_feed(hub: Hub) -> None:
+def test_cursor_from_before_a_restore_is_refused_by_a_recreated_feed(hub: Hub, url: str) -> None:
     before = cursor_at(hub, "_first")
-    hub.registry.raise_epochs()
+    restored(url, yes=True)
     hub.registry.delete(NAME)
     create(hub)
 

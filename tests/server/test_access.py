@@ -287,28 +287,6 @@ def test_lists_show_what_the_caller_may_see(secured: Secured, root: httpx2.Clien
         assert viewer.get(f"/groups?event_type={theirs}").status_code == 403
 
 
-def test_pages_of_subscriptions_by_token_leave_nobody_out_and_link_by_no_id_that_is_hidden(
-    secured: Secured, root: httpx2.Client
-) -> None:
-    name = create(root)
-    hidden, shown = set(), set()
-    for number in range(12):
-        reader = "viewer" if number % 3 == 0 else "root"
-        given = {"owning_application": name, "event_types": [name], "consumer_group": f"g{number}"}
-        lists = {"admins": a_list("root"), "readers": a_list(reader)}
-        made = root.post("/subscriptions", json=given | {"authorization": lists}).json()["id"]
-        (shown if reader == "viewer" else hidden).add(made)
-    found, path = list[str](), f"/subscriptions?owning_application={name}&token=new&limit=1"
-    with secured.http("viewer") as viewer:
-        while path:
-            answer = viewer.get(path)
-            assert not any(each in answer.text for each in hidden)
-            found += [each["id"] for each in answer.json()["items"]]
-            path = answer.json()["_links"].get("next", {}).get("href")
-
-    assert found == sorted(shown)
-
-
 def test_pages_of_groups_leave_nobody_out_and_name_none_that_is_hidden(secured: Secured, root: httpx2.Client) -> None:
     mine, theirs = create(root, readers=a_list("pager")), create(root)
     prefix = f"page-{uuid.uuid4().hex}"

@@ -22,12 +22,6 @@ CallerArgument = Annotated[
 ]
 NO_ADMINISTRATORS: Final = "The list admins is empty. Add somebody, or name administrators by `penstock serve --admin`."
 
-UNKNOWN: Final = (
-    "This database knows of no {caller}: no token has that name, and nobody of that name has published or owns "
-    "anything. That is right for a caller that is new, or has only read by a JSON Web Token, a certificate or a "
-    "proxy; else check the spelling, and take it off the list with `penstock access remove`."
-)
-
 
 @app.command("list", epilog=examples("penstock access list", "penstock access list --output json"))
 def list_members(*, database: DatabaseOption = DATABASE, output: OutputOption = "text") -> None:
@@ -73,7 +67,7 @@ def _change(name: ListName, caller: str, database: str, output: str, *, adds: bo
     from penstock.cli.database import find_operator, opened
     from penstock.cli.failures import CommandFailure
     from penstock.cli.output import print_json, say, tell
-    from penstock.core.access import WILDCARD, Attribute
+    from penstock.core.access import Attribute
     from penstock.hub.admin.settings import Settings
 
     member = Attribute.parse(caller)
@@ -83,8 +77,6 @@ def _change(name: ListName, caller: str, database: str, output: str, *, adds: bo
         change = settings.add_member if adds else settings.remove_member
         has_changed = change(name, member, find_operator())
         lists = settings.current().administration
-        with store.read() as tx:
-            is_known = tx.access.is_known(member)
     if not adds and not has_changed:
         raise CommandFailure(f"{caller} is not one of the hub's {name}", "`penstock access list` shows who is.")
     if output == "json":
@@ -93,7 +85,5 @@ def _change(name: ListName, caller: str, database: str, output: str, *, adds: bo
         say(f"{caller} is {'now' if has_changed else 'already'} one of the hub's {name}")
     else:
         say(f"{caller} is no longer one of the hub's {name}")
-    if adds and not is_known and member.value != WILDCARD:
-        tell(UNKNOWN.format(caller=caller), style="yellow")
     if not lists["admins"]:
         tell(NO_ADMINISTRATORS, style="yellow")

@@ -78,6 +78,11 @@ CONTENTS: Final = {
         "penstock.cli.retention:app",
         "See how long events are kept; choose it for event types that do not say so.",
     ),
+    "cold": CommandEntry(
+        HUB,
+        "penstock.cli.cold:app",
+        "List and verify the files of the cold tier; move their events back, or make feeds of them.",
+    ),
     "rejected": CommandEntry(
         HUB,
         "penstock.cli.rejected:app",

@@ -32,8 +32,8 @@ def find_operator() -> Sender:
 
 
 @contextmanager
-def opened(url: str, *, create: bool = False) -> Iterator[Store]:
-    """Lend the store at *url* for as long as the block runs.
+def opened(url: str, *, create: bool = False, cold: str | None = None) -> Iterator[Store]:
+    """Lend the store at *url*, with its cold tier at *cold*, for as long as the block runs.
 
     A SQLite file that is not there is made only to *create* one, and then in a directory that is there.
 
@@ -42,7 +42,7 @@ def opened(url: str, *, create: bool = False) -> Iterator[Store]:
             driver's own reason, and what to do.
     """
     with explained(url, create=create):
-        store = open_store(url, is_hub=False)
+        store = open_store(url, cold)
         try:
             yield store
         finally:

@@ -90,6 +90,15 @@ DatabaseOption = Annotated[
         callback=checked_database,
     ),
 ]
+ColdOption = Annotated[
+    str,
+    typer.Option(
+        "--cold",
+        envvar="PENSTOCK_COLD",
+        metavar="URL",
+        help="The cold tier: file:///DIRECTORY or s3://BUCKET/PREFIX.",
+    ),
+]
 UrlOption = Annotated[
     str, typer.Option("--url", envvar="PENSTOCK_URL", help="The hub's address.", callback=checked_url)
 ]

@@ -8,24 +8,16 @@ def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, out
 
     Every feed gets a new epoch: all cursors from before are answered 410, instead of leading to other events than those
     that the consumer has seen, and each consumer decides where it begins again. Run it once, after the restore and
-    before the hub starts again; never on a database that has lost nothing. It changes nothing while a hub uses the
-    database.
+    before the hub starts again; never on a database that has lost nothing.
     """
     from penstock.cli.asking import confirm
     from penstock.cli.database import find_operator, opened
-    from penstock.cli.failures import CommandFailure
     from penstock.cli.output import counted, print_json, say, tell
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
     from penstock.hub.hub import Hub
 
     with opened(database) as store:
-        if (hub := store.find_hub()) is not None:
-            raise CommandFailure(
-                f"{store.url} is in use, so nothing was changed: {hub}",
-                "Stop all hubs, and the services that have the same SQLite file open, while you put a backup back and "
-                "run this. If nothing was put back there is nothing to do: all cursors are valid.",
-            )
         store.check(restoring=True)
         shown = store.url
         if not yes:

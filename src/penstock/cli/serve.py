@@ -95,6 +95,10 @@ def _network(given: str) -> str:
     return given
 
 
+def _age(given: object) -> float:
+    return float("inf") if given == "never" else duration_parser(0)(given)
+
+
 Insecure = Annotated[
     bool,
     typer.Option(
@@ -168,9 +172,33 @@ UsageLimitOptions = Annotated[
 ]
 
 
+ColdTierUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--cold",
+        envvar="PENSTOCK_COLD",
+        metavar="URL",
+        help="Where old events go as Parquet files, file:///DIRECTORY or s3://BUCKET/PREFIX.",
+    ),
+]
+ColdAfter = Annotated[
+    float,
+    typer.Option(
+        "--cold-after",
+        envvar="PENSTOCK_COLD_AFTER",
+        parser=_age,
+        metavar="DURATION",
+        show_default="1d",
+        help="The age at which events go there, such as 12h; never: none do, those that are there can be read.",
+    ),
+]
+
+
 def serve(
     *,
     database: DatabaseOption = DATABASE,
+    cold: ColdTierUrl = None,
+    cold_after: ColdAfter = 86_400.0,
     host: Annotated[str, typer.Option(envvar="PENSTOCK_HOST", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int,
@@ -254,11 +282,11 @@ def serve(
         keep_large_blocks()
         collect_garbage_less_often()
         sys.setswitchinterval(SWITCH_SECONDS)
-        methods, tls = authentication.make_methods(options), authentication.open_tls(options)
         created = is_new(database)
+        methods, tls = authentication.make_methods(options), authentication.open_tls(options)
         refuses = guidelines == "refuse"
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=refuses, stream_bytes_max=stream_bytes)
-        hub = start(database, migrate=migrate, limits=limits, producer_ttl=producer_ttl)
+        hub = start(StorageOptions(database, cold, cold_after), migrate, limits, producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1], "http" if tls is None else "https")
@@ -286,19 +314,32 @@ def serve(
         )
 
 
-def start(database: str, *, migrate: bool, limits: "Limits", producer_ttl: float) -> "Hub":
-    """Return a hub that runs on *database*; before anything listens, so that what prevents it is told in one line.
+class StorageOptions(NamedTuple):
+    """Where the events of a hub are."""
+
+    database: str
+    cold: str | None = None
+    """The URL of its cold tier."""
+    cold_after: float = 86_400.0
+    """The age at which events go there, in seconds; infinite: none do."""
+
+
+def start(storage: StorageOptions, migrate: bool, limits: "Limits", producer_ttl: float) -> "Hub":
+    """Return a hub that runs on *storage*; before anything listens, so that what prevents it is told in one line.
 
     Raises:
         CommandFailure: see `penstock.cli.database.opened`.
     """
     from penstock.cli.database import DENIED, explained
+    from penstock.hub.cold.sealing import SealingOptions
     from penstock.hub.hub import Hub
     from penstock.hub.producers.producers import Expiry
     from penstock.storage import open_store
 
+    database, cold, cold_after = storage
+    sealing = SealingOptions(None if cold_after == float("inf") else cold_after)
     with explained(database, create=migrate, denied=MIGRATE_BEFORE if migrate else DENIED):
-        hub = Hub(open_store(database), limits=limits, expiry=Expiry(round(producer_ttl)))
+        hub = Hub(open_store(database, cold), limits=limits, expiry=Expiry(round(producer_ttl)), sealing=sealing)
         try:
             if migrate:
                 hub.store.migrate()

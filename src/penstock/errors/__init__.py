@@ -77,6 +77,7 @@
     ├── Unavailable          repeat the request later
     │   ├── DatabaseUnavailable
     │   ├── DiskFull
+    │   ├── ColdTierUnavailable
     │   ├── RetriesExhausted
     │   ├── Unreachable      nothing was sent
     │   ├── ConnectionLost   the answer is incomplete
@@ -88,6 +89,8 @@
     ├── MalformedAnswer      the answer breaks its protocol
     ├── RequirementMissing   something must be installed
     ├── DatabaseUnsuitable   the database needs an operator
+    ├── ColdTierUnsuitable   the database and the cold tier do not belong together
+    ├── ColdFileDamaged      a file of the cold tier cannot be read
     ├── LimitReached         a maximum number is reached
     └── TransactionFailed    a transaction of a processor
 

@@ -21,6 +21,56 @@ class DiskFull(Unavailable):
     hint = "Free space on the disk of the database. The hub then continues by itself."
 
 
+class ColdTierUnavailable(Unavailable):
+    """The storage of the cold tier does not answer, or not in time; the events in the database can be read."""
+
+    code = "cold-tier-unavailable"
+    message = "the cold tier at {location} cannot be used now: {reason}"
+    hint = "Repeat the request later. If it still fails, check the storage, and the hub's credentials for it."
+
+    location: str
+    """The URL of the cold tier."""
+
+
+class ColdFileDamaged(PenstockError):
+    """A file of the cold tier is not there, or does not hold the events that were sealed in it."""
+
+    code = "cold-file-damaged"
+    message = "{path} of the cold tier at {location} cannot be read: {reason}"
+    hint = "Put the file back from a backup or an earlier version of it. `penstock cold verify` checks all files."
+
+    location: str
+    """The URL of the cold tier."""
+    path: str
+    """The file, relative to it."""
+    reason: str
+    """What is wrong with it."""
+
+
+class ColdTierUnsuitable(PenstockError):
+    """The database and the cold tier do not belong together."""
+
+    code = "cold-tier-unsuitable"
+    cases: ClassVar = {
+        "cold-tier-missing": Case(
+            "this database has events in the cold tier at {location}, and none was named",
+            "Name it: `--cold {location}`, or PENSTOCK_COLD.",
+        ),
+        "cold-tier-of-another": Case(
+            "the cold tier at {location} belongs to another database",
+            "Name another directory or prefix. If that database is lost, `penstock cold adopt` makes feeds of the "
+            "files in a new one.",
+        ),
+        "cold-tier-lost": Case(
+            "there is no cold tier at {location}, but this database has events in one",
+            "Name the directory or prefix that has them; `penstock cold list` shows the files.",
+        ),
+    }
+
+    location: str
+    """The URL of the cold tier."""
+
+
 class SnapshotOutdated(Conflict):
     """A SQLite transaction that began with a read cannot write, because another transaction has written since."""
 

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
@@ -21,9 +21,14 @@ from penstock.core.events.event import KEY_CHARS_MAX
 from penstock.errors import BadParameter, ErasureNotFound
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
+from penstock.hub.cold.erasing import erase_sealed
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
+from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.log.erasure import ErasedCounts, StoredErasure
 from penstock.storage.store import Store, Tx
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STEP_OFFSETS: Final = 20_000
 """The number of offsets that are searched at once."""
@@ -125,9 +130,15 @@ class Erasures:
         for partition_id, start, stop in self._list_ranges(erasure):
             if self._rest(pause, partial(self._erase_range, erasure, partition_id, start, stop)):
                 return True
+        for file, end in self._list_files(erasure):  # After those of the database, which may be sealed meanwhile.
+            if self._rest(pause, partial(self._erase_file, erasure, file, end)):
+                return True
         self._wait_for_subscriptions(erasure)
         for partition_id, start, stop in self._list_letter_ranges():
             if self._rest(pause, partial(self._erase_letters, erasure, partition_id, start, stop)):
+                return True
+        for file in self._list_letter_files():
+            if self._rest(pause, partial(self._erase_letter_file, erasure, file)):
                 return True
         self._erase_parked(erasure, key)
         with self._store.write() as tx, tx.removal.overwriting():
@@ -146,38 +157,68 @@ class Erasures:
             if not tx.removal.list_offsets(partition_id, start, stop, erasure.key):
                 return
         with self._store.write() as tx:
-            is_dropped = not tx.log.find_heads([partition_id], lock=True)
+            if not tx.log.find_heads([partition_id], lock=True):
+                return  # Dropped meanwhile.
             offsets = tx.removal.list_offsets(partition_id, start, stop, erasure.key)
-            if is_dropped:  # It goes with its event type, whose deletion counts for all its events.
-                with tx.removal.overwriting():
-                    for each in offsets:
-                        tx.removal.delete(partition_id, each, each + 1)
-                return
             self._remove(tx, partition_id, offsets)
             tx.erasures.add(erasure.id, ErasedCounts(events=len(offsets)))
 
     def _list_ranges(self, erasure: StoredErasure) -> Iterator[tuple[int, int, int]]:
-        """Yield the ranges to search: partition id, start and stop. Expired events that are still there count.
-
-        If the event type was dropped, these are the ranges of all dropped partitions whose events are being deleted.
-        """
+        """Yield the ranges to search: partition id, start and stop. Expired events that are still there count."""
         with self._store.read() as tx:
-            unswept = tx.removal.list_unswept(UNSWEPT_MAX)
             feed = tx.registry.find(erasure.event_type)
-            heads = tx.log.find_heads(feed.partition_ids if feed else [])
-            kept = {each for other in tx.registry.list() for each in other.partition_ids}
-        if feed is None or feed.epoch != erasure.epoch:
-            for partition_id, start, stop in unswept:
-                if partition_id not in kept:
-                    for each in _ranges(start, stop):
-                        yield partition_id, *each
-            return
-        expired = {each.partition_id: each.start for each in unswept}
+            if feed is None or feed.epoch != erasure.epoch:  # It was dropped, and its events are being deleted.
+                return
+            heads = tx.log.find_heads(feed.partition_ids)
+            expired = {each.partition_id: each.start for each in tx.removal.list_unswept(UNSWEPT_MAX)}
         for number, partition_id in enumerate(feed.partition_ids):
             if partition_id in heads and number in erasure.ends:
                 start = expired.get(partition_id, heads[partition_id].floor)
                 for each in _ranges(start, erasure.ends[number]):
                     yield partition_id, *each
+
+    def _list_files(self, erasure: StoredErasure) -> Sequence[tuple[ManifestFile, int]]:
+        """Return the files of the cold tier to search, each with the offset up to which events are erased."""
+        with self._store.read() as tx:
+            feed = tx.registry.find(erasure.event_type)
+            if feed is None or feed.epoch != erasure.epoch:
+                return []
+            ends = {each: erasure.ends.get(number, 0) for number, each in enumerate(feed.partition_ids)}
+            files = tx.cold.list(feed.partition_ids, "sealed")
+        return [(each, ends[each.partition_id]) for each in files if each.start < ends[each.partition_id]]
+
+    def _erase_file(self, erasure: StoredErasure, file: ManifestFile, end: int) -> None:
+        from penstock.storage.cold.parquet import find_key
+
+        key = erasure.key
+        assert key is not None
+
+        def find(batch: "pa.RecordBatch") -> Sequence[int]:
+            return [each for each in find_key(batch, key) if each < end]
+
+        erase_sealed(self._store, file, find, self._clock, partial(_count_events, erasure.id))
+
+    def _list_letter_files(self) -> Sequence[ManifestFile]:
+        with self._store.read() as tx:
+            letters = tx.registry.find(DEAD_LETTERS)
+            return tx.cold.list(letters.partition_ids, "sealed") if letters else []
+
+    def _erase_letter_file(self, erasure: StoredErasure, file: ManifestFile) -> None:
+        from penstock.storage.cold.parquet import find_key
+
+        key = erasure.key
+        assert key is not None
+
+        def find(batch: "pa.RecordBatch") -> Sequence[int]:
+            found = set(find_key(batch, key))
+            rows = zip(batch.column("offset").to_pylist(), batch.column("data"), strict=True) if found else ()
+            return [
+                each
+                for each, data in rows
+                if each in found and _decode_letter(data.as_py()).event_type == erasure.event_type
+            ]
+
+        erase_sealed(self._store, file, find, self._clock, partial(_count_letters, erasure.id))
 
     def _list_letter_ranges(self) -> Iterator[tuple[int, int, int]]:
         """Yield the ranges of all dead letters: partition id, start and stop."""
@@ -240,6 +281,14 @@ class Erasures:
     def _remove(tx: Tx, partition_id: int, offsets: Sequence[int]) -> None:
         with tx.removal.overwriting():
             tx.removal.remove(partition_id, offsets)
+
+
+def _count_events(id: str, tx: Tx, count: int) -> None:
+    tx.erasures.add(id, ErasedCounts(events=count))
+
+
+def _count_letters(id: str, tx: Tx, count: int) -> None:
+    tx.erasures.add(id, ErasedCounts(dead_letters=count))
 
 
 def _ranges(start: int, stop: int) -> Iterator[tuple[int, int]]:

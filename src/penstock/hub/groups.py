@@ -407,15 +407,15 @@ class Groups:
                 tx.registry.get(which.source)
             return tx.groups.list(which, limit)
 
-    def list_consumers(self, event_type: str, limit: int = CONSUMERS_MAX) -> Sequence[EventTypeReader]:
-        """Return up to *limit* groups that read an event type, sorted by name.
+    def list_consumers(self, event_type: str) -> Sequence[EventTypeReader]:
+        """Return up to `CONSUMERS_MAX` groups that read an event type, sorted by name.
 
         Raises:
             EventTypeNotFound: there is no such event type.
         """
         with self._store.read() as tx:
             tx.registry.get(event_type)
-            found = tx.groups.list(GroupFilter(event_type), limit)
+            found = tx.groups.list(GroupFilter(event_type), CONSUMERS_MAX)
             commits: dict[str, int] = {}
             for each in tx.groups.list_standings([each.name for each in found]):
                 if each.source == event_type:

@@ -15,6 +15,7 @@ from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.admin.tokens import Tokens
 from penstock.hub.background import CheckedClock, Clock, system_clock
 from penstock.hub.batches.batches import Batches
+from penstock.hub.cold.sealing import Sealer, SealingOptions
 from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
 from penstock.hub.erasure import Erasures
 from penstock.hub.groups import Groups
@@ -62,6 +63,7 @@ class Hub:
         batches: uploads, staged and direct batches.
         subscriptions: subscriptions, their streams and parked keys.
         groups: consumer groups and their positions.
+        sealer: seals events in the cold tier.
         registry: event types and schemas.
         erasures: erases the events of a key.
         admin: settings, permissions, tokens, the database, sweeping.
@@ -78,12 +80,14 @@ class Hub:
         expiry: Expiry = Expiry(),  # noqa: B008 - it is immutable
         sequence_modulus: int = MODULUS,
         activity_interval: float = COUNT_INTERVAL,
+        sealing: SealingOptions = SealingOptions(),  # noqa: B008 - it is immutable
     ) -> None:
         """Compose a hub over *store*.
 
         *group_events_max* limits the events of one append transaction. *expiry* and *sequence_modulus* concern
         idempotent producers: when they expire, and the number at which sequence numbers wrap around.
         *activity_interval* is the time, in seconds, over which `activity` adds up what callers publish and are sent.
+        *sealing* says when events move into the store's cold tier, if it has one.
 
         Raises:
             InvalidSetting: producers would expire while clients may still retry.
@@ -125,6 +129,7 @@ class Hub:
         )
         self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
         self.groups = Groups(store, clock)
+        self.sealer = Sealer(store, checked, self.log.reader, self._sweep, sealing)
 
     @property
     def queued_publishes(self) -> int:
@@ -162,9 +167,11 @@ class Hub:
 
         Raises:
             DatabaseUnsuitable: the tables are not those of this version.
+            ColdTierUnsuitable: the cold tier is not that of the database.
             DatabaseUnavailable: the database cannot be reached.
         """
         self.store.check()
+        self.sealer.start()
         self.admin.settings.start()
         self._watch.start(PollerTasks(self.log.move, self._refresh, self.subscriptions.local_streams.poll))
         self.admin.sweeper.start()
@@ -189,6 +196,7 @@ class Hub:
             self._committer.stop,
             self.activity.stop,
             self.admin.sweeper.stop,
+            self.sealer.stop,
             self.subscriptions.stop,
         )
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]

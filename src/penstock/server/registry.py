@@ -15,11 +15,11 @@ from starlette.responses import Response
 
 from penstock.core.access import HUB
 from penstock.core.groups import SUBSCRIPTION
-from penstock.core.registry.event_type import CONSUMERS, PRODUCERS, StoredFeed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.core.times import format_time
 from penstock.errors import BadParameter, EventTypeNotFound, InvalidEventType
 from penstock.hub.admin.permissions import is_reserved
-from penstock.hub.groups import CONSUMERS_MAX, EventTypeReader
+from penstock.hub.groups import EventTypeReader
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
@@ -42,8 +42,6 @@ from penstock.wire.query import WHOLE_NUMBER_MAX, Query, make_printable
 
 DEFINITION_BYTES_MAX: Final = 4 << 20
 """A schema takes several times its size when it is written as a text within JSON."""
-SHOWN_MAX: Final = 100
-"""An event type is shown with at most so many producers, and with so many consumers."""
 WARNINGS_MAX: Final = 10
 """An answer warns of at most so many guidelines."""
 
@@ -82,20 +80,9 @@ async def create_event_type(request: Request) -> Response:
 
 
 async def show_event_type(request: Request) -> Response:
-    """GET /event-types/{event_type}: show an event type, and the first of those who produce and consume it.
-
-    Links to all of them are in a header. Nakadi shows neither, so a hub that is strict leaves them out.
-    """
+    """GET /event-types/{event_type}: show an event type; links to who produces and consumes it are in a header."""
     state, name = state_of(request), event_type_of(request)
-
-    def show() -> Response:
-        shown = _event_type_object(state.hub.registry.load(name))
-        if not state.hub.limits.strict:
-            shown[PRODUCERS] = _list_producers(state.hub, name)[:SHOWN_MAX]
-            shown[CONSUMERS] = _list_consumers(request, name, SHOWN_MAX)
-        return json_response(shown)
-
-    answer = await state.run(show)
+    answer = await state.run(lambda: json_response(_event_type_object(state.hub.registry.load(name))))
     links = (f'<{link(request, f"/event-types/{name}/{rel}")}>; rel="{rel}"' for rel in ("producers", "consumers"))
     answer.headers["Link"] = ", ".join(links)
     return answer
@@ -104,25 +91,25 @@ async def show_event_type(request: Request) -> Response:
 async def list_event_type_producers(request: Request) -> Response:
     """GET /event-types/{event_type}/producers: list the callers that have published in the last 30 days."""
     state, name = state_of(request), event_type_of(request)
-    return await state.run(lambda: json_response({"items": _list_producers(state.hub, name)}))
 
+    def list_all() -> Response:
+        found = state.hub.admin.publishers.list(name)
+        return json_response({"items": [{"caller": each, "last_seen": format_time(at)} for each, at in found.items()]})
 
-def _list_producers(hub: Hub, name: str) -> list[dict[str, Any]]:
-    found = hub.admin.publishers.list(name)
-    return [{"caller": each, "last_seen": format_time(at)} for each, at in found.items()]
+    return await state.run(list_all)
 
 
 async def list_event_type_consumers(request: Request) -> Response:
     """GET /event-types/{event_type}/consumers: list the consumer groups that read an event type."""
     state, name = state_of(request), event_type_of(request)
-    return await state.run(lambda: json_response({"items": _list_consumers(request, name, CONSUMERS_MAX)}))
 
+    def list_all() -> Response:
+        found = state.hub.groups.list_consumers(name)
+        know(request, [subscription_with(each.group.name) for each in found if each.group.kind == SUBSCRIPTION])
+        seen = [each for each in found if sees_group(request, each.group)]
+        return json_response({"items": list(map(_consumer_object, seen))})
 
-def _list_consumers(request: Request, name: str, limit: int) -> list[dict[str, Any]]:
-    """Return those of the first *limit* groups that read an event type which the sender of *request* may see."""
-    found = state_of(request).hub.groups.list_consumers(name, limit)
-    know(request, [subscription_with(each.group.name) for each in found if each.group.kind == SUBSCRIPTION])
-    return [_consumer_object(each) for each in found if sees_group(request, each.group)]
+    return await state.run(list_all)
 
 
 def _consumer_object(consumer: EventTypeReader) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.log.arrow import SCHEMA
 from penstock.spark.columns import DATA, HEADERS, JSON, RESCUED, QueryColumn
 from penstock.spark.typed import TypedDecoder
-from penstock.wire.log.arrow import SCHEMA
 
 _MAP: Final = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
 _TYPES: Final = {field.name: field.type for field in SCHEMA} | {

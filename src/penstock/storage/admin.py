@@ -11,6 +11,12 @@ from penstock.storage.statements import SqlRunner
 
 ACCESS: Final = "access"
 """The kind of the setting that every change of rights and tokens replaces."""
+COLD: Final = "cold"
+"""The kind of the settings that identify the cold tier of the database; hubs make them."""
+LOCATION: Final = "location"
+"""The URL of the cold tier."""
+TIER: Final = "tier"
+"""The id of the cold tier."""
 FEATURE: Final = "feature"
 """The kind of the settings that switch features."""
 ON: Final = "on"
@@ -63,6 +69,10 @@ class SettingRepository:
             self._run("settings_remove", kind=kind, name=name)
         else:
             self._run("settings_put", kind=kind, name=name, value=value)
+
+    def add(self, kind: str, name: str, value: str) -> None:
+        """Record a setting, unless it has a value."""
+        self._run("settings_add", kind=kind, name=name, value=value)
 
     def note_access_change(self) -> None:
         """Have every hub read rights and tokens again.
@@ -120,11 +130,6 @@ class AccessRepository:
         """Return who has published to an event type, and when last, by caller."""
         rows = self._run("publishers_list", name=event_type, since=since).fetchall()
         return dict(rows)
-
-    def is_known(self, caller: Caller) -> bool:
-        """Return whether *caller* has a token, has published lately, or owns an event type or a group."""
-        given = {"data_type": caller.data_type, "name": caller.value, "caller": str(caller)}
-        return bool(self._run("caller_is_known", **given).fetchall())
 
     def list_rights(
         self, resources: Literal["event_types", "subscriptions"], decoded: "DecodedLists"

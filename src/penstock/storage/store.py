@@ -14,10 +14,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.storage.admin import AccessRepository, SettingRepository
 from penstock.storage.batches import BatchRepository
+from penstock.storage.cold.manifest import ColdRepository
 from penstock.storage.groups import GroupRepository
 from penstock.storage.log.erasure import ErasureRepository
 from penstock.storage.log.events import LogRepository, PartitionHead
@@ -27,6 +28,9 @@ from penstock.storage.producers import ProducerRepository
 from penstock.storage.registry import RegistryRepository
 from penstock.storage.statements import SqlRunner
 from penstock.storage.subscriptions import SubscriptionRepository
+
+if TYPE_CHECKING:
+    from penstock.storage.cold.tier import ColdTier
 
 BACKLOG_MAX: Final = 10_000
 """The doctor complains about an outbox with at least this many rows: no hub moves them."""
@@ -74,6 +78,11 @@ class Tx(ABC):
     def erasures(self) -> ErasureRepository:
         """Requests to erase the events of a key."""
         return ErasureRepository(self._sql)
+
+    @cached_property
+    def cold(self) -> ColdRepository:
+        """The manifest of the cold tier."""
+        return ColdRepository(self._sql)
 
     @cached_property
     def registry(self) -> RegistryRepository:
@@ -160,6 +169,8 @@ class Store(Protocol):
 
     url: str
     """URL without a password."""
+    cold: "ColdTier | None"
+    """The cold tier, which has the events that left the database; None: it has none, or none was named."""
     poll_interval: float
     """Interval of polls for changes while a reader waits."""
     calm_poll_interval: float
@@ -216,13 +227,6 @@ class Store(Protocol):
         """Raise DatabaseUnsuitable unless the tables are those of this version.
 
         A backup of `penstock backup` is unsuitable until its feeds have new epochs, except while *restoring*.
-        """
-
-    def find_hub(self) -> str | None:
-        """Return what shows that a hub uses the database now; None if nothing does. Call it before anything else.
-
-        SQLite cannot tell hubs from other processes that have the file open. PostgreSQL knows hubs by the name of their
-        connections, unless the URL gives them another.
         """
 
     def doctor(self) -> Sequence[DoctorFinding]:

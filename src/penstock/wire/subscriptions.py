@@ -412,7 +412,7 @@ def _decode(body: bytes, type: Any) -> Any:
 def list_pages(
     search: SubscriptionSearch, *, shows: bool, limit: int, offset: int, token: str | None, last: str | None
 ) -> dict[str, list[tuple[str, object]]]:
-    """Return the queries of the previous and the next page; *last* is what the next follows, else None.
+    """Return the queries of the previous and the next page; *last* is the id at the end of a full page, else None.
 
     >>> list_pages(SubscriptionSearch(reader=("service", "x")), shows=False, limit=2, offset=0, token=None, last="b")
     {'next': [('reader', 'service:x'), ('offset', 2), ('limit', 2)]}

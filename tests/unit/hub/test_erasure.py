@@ -1,7 +1,6 @@
 """The events of a key are erased with what else the database has of them, and nothing else is."""
 
 import hashlib
-import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +18,7 @@ from penstock.storage.log.outbox import OutboxRow
 from penstock.storage.store import Tx
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event
-from tests.promises.scene import rows_of, until, waiting_for_locks
+from tests.promises.scene import until, waiting_for_locks
 from tests.unit.hub.feeds import JOINED, NAME, create_feed, find_feed, insert_subscription
 
 KEY, SECRET = "jane", "Jane's street"
@@ -221,31 +220,6 @@ def test_event_type_that_was_created_again_keeps_its_events(hub: Hub) -> None:
 
     assert left(hub) == "jb"
     assert hub.erasures.find(NAME, requested.id).finished_at is not None
-
-
-@pytest.mark.parametrize("drops_at", [0, 2])
-def test_events_of_an_event_type_that_is_dropped_meanwhile_are_erased_before_it_is_swept(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch, migrated_url: str, drops_at: int
-) -> None:
-    monkeypatch.setattr(module, "STEP_OFFSETS", 2)
-    publish(hub, "jajajajja")
-    publish(hub, "aj", 1)
-    requested = hub.erasures.request(NAME, KEY)
-    steps = itertools.count(1)
-
-    def drop(_seconds: float = 0) -> bool:
-        if next(steps) > drops_at:
-            with hub.store.write() as tx:
-                tx.registry.delete(NAME)
-        return False
-
-    if not drops_at:
-        drop()
-    hub.erasures.run(drop)
-
-    assert rows_of(migrated_url, "SELECT key, count(*) FROM penstock_event GROUP BY key") == [("a", 5)]
-    found = hub.erasures.find(NAME, requested.id)
-    assert (found.finished_at is not None, found.key) == (True, None)
 
 
 def test_request_is_in_the_audit_log_without_the_key(hub: Hub) -> None:

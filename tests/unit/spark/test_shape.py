@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from penstock.core.log.arrow import SCHEMA
 from penstock.spark.columns import source_schema, wanted_columns
 from penstock.spark.options import SourceOptions
 from penstock.spark.shape import Shape, headers_map
-from penstock.wire.log.arrow import SCHEMA
 
 OPTIONS = SourceOptions(url="http://localhost:1", event_types=("order.placed",))
 WITH_HEADERS = replace(OPTIONS, include_headers=True)

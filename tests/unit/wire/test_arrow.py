@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.log.arrow import RUNS_MAX, SCHEMA, ArrowStream, record_batch
+from penstock.core.log.arrow import RUNS_MAX, SCHEMA, record_batch
+from penstock.wire.log.arrow import ArrowStream
 
 NULL = b"\x01"
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)

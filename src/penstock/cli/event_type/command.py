@@ -109,7 +109,7 @@ def list_all(url: UrlOption = URL, output: OutputOption = "text") -> None:
 
 @app.command()
 def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "text") -> None:
-    """Show an event type, who produces and consumes it, and what each of its partitions holds."""
+    """Show an event type, and what each of its partitions holds."""
     from penstock.cli.output import counted, print_json, print_table, say
 
     with _client(url) as client:
@@ -122,10 +122,6 @@ def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "te
     say(f"owner {found.get('owning_application') or '-'}, created {found['created_at']}, {counted(held, 'event')}")
     if (limit := found.get("max_event_bytes")) is not None:
         say(f"lines of its feed have at most {limit} bytes")
-    if producers := [each["caller"] for each in found.get("producers", ())]:
-        say(f"published to in the last 30 days by {', '.join(producers)}")
-    if consumers := [f"{each['group']} ({each['kind']})" for each in found.get("consumers", ())]:
-        say(f"read by {', '.join(consumers)}")
     rows = [[each.partition, each.oldest, each.head, each.head - each.oldest] for each in partitions]
     print_table(("partition", "first offset", "next offset", "events"), rows)
 

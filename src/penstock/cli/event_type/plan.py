@@ -8,11 +8,12 @@ from typing import Any, Final, Literal
 from penstock.cli.event_type.difference import Difference, differences
 from penstock.cli.failures import CommandFailure
 from penstock.core.registry.definition import partition_count_of
-from penstock.core.registry.event_type import NOT_DEFINED, EventType
+from penstock.core.registry.event_type import EventType
 from penstock.core.registry.replacement import KEPT_WHEN_ABSENT, keep_retention, replace_definition
 from penstock.errors import IncompatibleSchema, InvalidEventType, PenstockError
 from penstock.schema.traversal import is_equal
 
+_OF_THE_HUB: Final = ("partition_count", "created_at", "updated_at")
 _PARALLELISM: Final = ("read_parallelism", "write_parallelism")
 _SCHEMA: Final = "schema"
 
@@ -55,7 +56,7 @@ def planned(
     if registered is None:
         return EventTypePlan(name, ("create",), wanted)
     try:
-        kept = {member: value for member, value in registered.items() if member not in NOT_DEFINED}
+        kept = {member: value for member, value in registered.items() if member not in _OF_THE_HUB}
         old = EventType.of(kept, registered["partition_count"])
         return _changed(wanted, old, allow_reordering=allow_reordering)
     except KeyError as missing:
@@ -99,7 +100,7 @@ def _asked_count(wanted: Mapping[str, Any]) -> int | None:
 
 def _body(wanted: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """Return what replaces *old*: partitions are added in a step of their own."""
-    body = {member: value for member, value in wanted.items() if member not in NOT_DEFINED}
+    body = {member: value for member, value in wanted.items() if member not in _OF_THE_HUB}
     if (statistic := body.get("default_statistic")) is not None:
         before = old.get("default_statistic")
         body["default_statistic"] = before and statistic | {each: before[each] for each in _PARALLELISM}

@@ -32,7 +32,6 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
             *("partition_strategy", "partition_key_fields", "partition_count", "default_statistic", "max_event_bytes"),
             *("ordering_key_fields", "ordering_instance_ids", "options", "cleanup_policy", "audience"),
             *("authorization", "event_owner_selector", "annotations", "labels", "created_at", "updated_at"),
-            *("producers", "consumers"),
         ]
     ),
     "schema": frozenset(["type", "schema", "version", "created_at"]),

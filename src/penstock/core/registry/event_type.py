@@ -60,7 +60,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
         found = complete_definition(definition, limits)
         count = partition_count_of(found, limits)
         found["schema"]["version"] = FIRST_VERSION
-        return cls.of({name: value for name, value in found.items() if name not in NOT_DEFINED}, count)
+        return cls.of({name: value for name, value in found.items() if name not in _STORED_APART}, count)
 
     @classmethod
     def of(cls, definition: Definition, partition_count: int) -> "EventType":
@@ -168,12 +168,8 @@ def _fill_in(definition: dict[str, Any]) -> dict[str, Any]:
     return _DEFAULTS | definition | known
 
 
-PRODUCERS: Final = "producers"
-"""The member of a shown event type with the callers that have published to it lately."""
-CONSUMERS: Final = "consumers"
-"""The member of a shown event type with the consumer groups that read it."""
-NOT_DEFINED: Final = frozenset(["partition_count", "created_at", "updated_at", PRODUCERS, CONSUMERS])
-"""Members of a shown event type that are no part of the definition which the store keeps."""
+_STORED_APART = frozenset(["partition_count", "created_at", "updated_at"])
+"""Members that the store keeps outside of the definition."""
 
 
 class StoredFeed(msgspec.Struct, frozen=True, kw_only=True):

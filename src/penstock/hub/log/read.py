@@ -12,6 +12,7 @@ import time
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate, chain, compress, pairwise, repeat
 from threading import Lock
 from typing import Final, NamedTuple, Protocol
@@ -32,6 +33,7 @@ from penstock.core.subscriptions.delivery import EventChunk, JoinedEvents
 from penstock.errors import (
     BadCursor,
     BadPartitionCount,
+    ColdFileDamaged,
     CursorExpired,
     DatabaseUnavailable,
     EventTypeNotFound,
@@ -127,6 +129,10 @@ class Track:
         """Whether events after the offsets may have been removed one by one."""
         self.removals = {physical: heads[feed.partition_ids[physical]].removals for physical in view.physical}
         """By physical partition: the number of removals of events one by one, as it was when the page was opened."""
+        self.sealed = {
+            physical: min(stop, heads[feed.partition_ids[physical]].cold_stop) for physical, stop in self.stops.items()
+        }
+        """By physical partition: the offset below which events are in files of the cold tier, up to the page's stop."""
         self.kept = 0
         self.scanned = 0
         self.rows_per_chunk = CHUNK_ROWS
@@ -429,6 +435,13 @@ class Reader:
         return chunk
 
     def _read_columns(self, reading: PageReading, wanted: ReadRange) -> ColumnChunk:
+        tier = self._store.cold
+        if tier is not None and (file := tier.recall(wanted.partition_id, wanted.start, wanted.stop)) is not None:
+            with suppress(ColdFileDamaged):  # It may have been replaced.
+                columns = tier.read_columns(file, wanted.start, wanted.stop)
+                found = wanted._replace(stop=columns.stop)
+                if columns.rows == found.stop - found.start:
+                    return ColumnChunk(found, columns, range(found.start, found.stop))
         for _ in range(REPEATS):
             with self._store.read() as tx:
                 columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
@@ -439,6 +452,12 @@ class Reader:
         raise make_changing_error()
 
     def _read_lines(self, reading: PageReading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
+        tier = self._store.cold
+        if tier is not None and (file := tier.recall(wanted.partition_id, wanted.start, wanted.stop)) is not None:
+            with suppress(ColdFileDamaged):  # It may have been replaced.
+                lines = tier.read_lines(file, wanted.start, wanted.stop, frame, reading.kinds)
+                if lines.scanned == lines.stop - wanted.start:
+                    return wanted._replace(stop=lines.stop), LineChunk(lines.scanned, lines.kept, lines.body)
         for _ in range(REPEATS):
             with self._store.read() as tx:
                 lines = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)

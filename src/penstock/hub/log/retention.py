@@ -14,6 +14,7 @@ from penstock.core.groups import slice_of, view_of
 from penstock.core.log.cursor import FeedView
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.registry.retention import Retention, RetentionLimits
+from penstock.errors import ColdFileDamaged, ColdTierUnavailable
 from penstock.hub.background import Clock
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
@@ -81,7 +82,10 @@ class RetentionRunner:
             for group in retention.groups:
                 self.overtaken.setdefault(Overtaken(feed.name, group), 0)
             if not retention.is_endless:
-                has_risen |= self._apply(feed, retention, now)
+                try:
+                    has_risen |= self._apply(feed, retention, now)
+                except (ColdTierUnavailable, ColdFileDamaged) as error:
+                    _log.warning("events expire later", event_type=feed.name, reason=error.detail)
         return has_risen
 
     def _apply(self, feed: StoredFeed, retention: Retention, now: int) -> bool:
@@ -182,6 +186,8 @@ class _Segment(NamedTuple):
     start: int
     stop: int
     size: int
+    is_file: bool = False
+    """Whether they are in a file of the cold tier."""
 
 
 class _SegmentSizes:
@@ -220,21 +226,27 @@ class _SegmentSizes:
         while excess > 0:
             oldest = min((each for each, own in segments.items() if own), key=lambda each: times.get(each, 0))
             segment = segments[oldest].popleft()
-            found[oldest] = (
-                segment.stop
-                if segment.size <= excess
-                else tx.removal.find_size_stop(oldest, segment.start, segment.stop, excess)
-            )
+            if segment.size <= excess:
+                found[oldest] = segment.stop
+            elif segment.is_file:  # It goes once all of it may.
+                found[oldest] = segment.start
+            else:
+                found[oldest] = tx.removal.find_size_stop(oldest, segment.start, segment.stop, excess)
             excess -= segment.size
             times |= tx.log.find_receive_times({oldest: found[oldest]})
         return found
 
     def _measure(self, tx: Tx, partition_id: int, start: int, stop: int) -> Sequence[_Segment]:
-        known, found = self._whole.setdefault(partition_id, {}), []
+        known, found = self._whole.setdefault(partition_id, {}), list[_Segment]()
+        for file in tx.cold.list([partition_id], "sealed"):
+            if file.stop > start:
+                size = file.content.data_bytes * (file.stop - start) // (file.stop - file.start)
+                found.append(_Segment(start, file.stop, min(size, file.content.data_bytes), is_file=True))
+                start = file.stop
         while start < stop:
             end = min(stop, start - start % SEGMENT_EVENTS + SEGMENT_EVENTS)
             segment = known.get(start) or _Segment(start, end, tx.removal.measure_size(partition_id, start, end))
             found.append(segment)
             start = end
-        known |= {each.start: each for each in found if each.stop - each.start == SEGMENT_EVENTS}
+        known |= {each.start: each for each in found if each.stop - each.start == SEGMENT_EVENTS and not each.is_file}
         return found

@@ -47,6 +47,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.CursorExpired: 410,
     errors.Unavailable: 503,
     errors.DatabaseUnsuitable: 503,
+    errors.ColdTierUnsuitable: 503,
     errors.PenstockError: 500,
 }
 _STATUS_OF_CODE: Final[dict[str, int]] = {

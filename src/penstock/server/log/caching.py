@@ -4,7 +4,8 @@ A page that ends before the end of its feed is the same whenever it is asked for
 removed. Its tag depends on the number of removals, so that a hub confirms a kept page (304) without reading an event.
 
 Invariants:
-    A tag never survives the event type, a change of its definition, a removal of events, or a change of the encoding.
+    A tag never survives the event type, a change of its definition, a removal of events, a change of the encoding, or
+    that events are sealed: chunks of files, which are batches of Arrow, may end elsewhere.
     Shared caches may keep a page only while every caller may read its event type.
     A cache keeps a page for `cache_ttl` at most: removed events are gone from all caches then.
 """
@@ -67,7 +68,10 @@ def make_tag(reading: PageReading, media_type: str, encoding: str | None) -> str
     """
     feed = reading.feed
     tracks = [
-        [track.view.n, track.view.partition, *track.offsets.items(), *track.quotas.items(), *track.removals.items()]
+        [
+            [track.view.n, track.view.partition],
+            *(tuple(each.items()) for each in (track.offsets, track.quotas, track.removals, track.sealed)),
+        ]
         for track in reading.tracks
     ]
     event_type = (feed.name, feed.id, feed.epoch, feed.revision, feed.created_at, feed.partition_ids)

@@ -73,7 +73,8 @@ from penstock.wire.log import feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice, Query
 
 if find_spec("pyarrow"):  # Loaded when the hub starts, so that the first page does not wait for it.
-    from penstock.wire.log import arrow
+    from penstock.core.log.arrow import record_batch
+    from penstock.wire.log.arrow import ArrowPart, ArrowStream
 
 
 HAS_ARROW: Final = find_spec("pyarrow") is not None
@@ -595,7 +596,7 @@ class ArrowForm:
 
     def pieces(self, reader: Reader, reading: PageReading) -> Iterator[bytes]:
         """See `PageForm.pieces`."""
-        stream, size = arrow.ArrowStream(), 0
+        stream, size = ArrowStream(), 0
         for parts in self._encode_batches(reader, reading, stream):
             yield from parts
             size += sum(map(len, parts))
@@ -608,8 +609,8 @@ class ArrowForm:
         return reading.is_filtered
 
     def _encode_batches(
-        self, reader: Reader, reading: PageReading, stream: "arrow.ArrowStream"
-    ) -> "Iterator[list[arrow.ArrowPart]]":
+        self, reader: Reader, reading: PageReading, stream: "ArrowStream"
+    ) -> "Iterator[list[ArrowPart]]":
         for track in reading.tracks:
             while chunk := reader.read_next_columns(reading, track):
                 if not (reading.is_filtered or isinstance(chunk.offsets, range)):
@@ -619,7 +620,7 @@ class ArrowForm:
                 track.advance(chunk.range, events, is_filtered=reading.is_filtered)
                 headers = self._join_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)
-                yield stream.add(arrow.record_batch(track.view.partition, chunk.offsets, columns, NONE, kept))
+                yield stream.add(record_batch(track.view.partition, chunk.offsets, columns, NONE, kept))
 
     def _join_headers(self, reading: PageReading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None

@@ -59,16 +59,6 @@ _EVENT_TYPE: Final = object_of(
     audience={"enum": [*AUDIENCES]},
 )
 _CHECKED: Final = ("name", "owning_application", "category", "partition_strategy", "partition_count")
-_PRODUCER: Final = object_of("caller last_seen", caller=_STRING, last_seen=_TIME)
-_MAYBE_TEXT: Final = {"type": ["string", "null"]}
-_CONSUMER: Final = object_of(
-    "group kind owning_application owner last_commit",
-    group=_STRING,
-    kind={"enum": list(KINDS)},
-    owning_application={**_MAYBE_TEXT, "description": "Of a subscription."},
-    owner={**_MAYBE_TEXT, "description": "The caller to whom it belongs; null: nobody."},
-    last_commit={"type": ["string", "null"], "format": "date-time", "description": "null: there is no position yet."},
-)
 _EVENT_TYPE_SHOWN: Final = {
     **object_of(
         " ".join([*_CHECKED, "schema", "created_at", "updated_at"]),
@@ -76,8 +66,6 @@ _EVENT_TYPE_SHOWN: Final = {
         schema=_SCHEMA_SHOWN,
         created_at=_TIME,
         updated_at=_TIME,
-        producers={**list_of(_PRODUCER), "description": "The first 100 by name."},
-        consumers={**list_of(_CONSUMER), "description": "The first 100 by name."},
     ),
     "description": "And whatever else its owner has said of it, as it was given.",
 }
@@ -138,7 +126,16 @@ EVENT_TYPE: Final = answer_of(
 
 EVENT_TYPE_PRODUCERS: Final = answer_of(
     "Who has published, and when last, to within minutes; nobody where callers are not authenticated.",
-    {JSON: object_of("items", items=list_of(_PRODUCER))},
+    {JSON: object_of("items", items=list_of(object_of("caller last_seen", caller=_STRING, last_seen=_TIME)))},
+)
+_MAYBE_TEXT: Final = {"type": ["string", "null"]}
+_CONSUMER: Final = object_of(
+    "group kind owning_application owner last_commit",
+    group=_STRING,
+    kind={"enum": list(KINDS)},
+    owning_application={**_MAYBE_TEXT, "description": "Of a subscription."},
+    owner={**_MAYBE_TEXT, "description": "The caller to whom it belongs; null: nobody."},
+    last_commit={"type": ["string", "null"], "format": "date-time", "description": "null: there is no position yet."},
 )
 EVENT_TYPE_CONSUMERS: Final = answer_of(
     "Its consumer groups, sorted by name; 1000 at most.", {JSON: object_of("items", items=list_of(_CONSUMER))}

@@ -4,11 +4,9 @@ Source: Nakadi's subscription API, https://nakadi.io/manual.html.
 """
 
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
-from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -131,7 +129,7 @@ LIMIT_MAX: Final = 1_000
 NEW: Final = "new"
 """The token of the first page of a list."""
 _ID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The form of all other tokens, and of the ids that they are between."""
+"""The form of all other tokens: the id of a subscription, which may have been deleted since."""
 CREATION_OFF: Final = "disable_subscription_creation"
 
 
@@ -179,25 +177,17 @@ async def list_subscriptions(request: Request) -> Response:
         hub = state.hub
         if token is None:
             found = hub.subscriptions.list_newest(search, limit=limit, offset=offset)
-            last = found[-1].id if len(found) == limit else None
         else:
-            listed = hub.subscriptions.list_after(search, id="" if token == NEW else token, limit=limit + 1)
-            found = listed[:limit]
-            last = _choose_between(found[-1].id, listed[limit].id) if len(listed) > limit else None
+            found = hub.subscriptions.list_after(search, id="" if token == NEW else token, limit=limit)
         seen = keep_seen(request, found, lambda each: subscription_with(each.id))
         items = list(map(subscription_object, seen))
         if shows:
             items = [item | status for item, status in zip(items, list_statuses(hub, seen), strict=True)]
+        last = found[-1].id if len(found) == limit else None
         pages = list_pages(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
         return json_response({"items": items, "_links": page_links(request, "/subscriptions", pages)})
 
     return await state.run(list_page)
-
-
-def _choose_between(last: str, following: str) -> str:
-    """Return a token after which *following* is next: at random, since the caller may not know of either id."""
-    chosen = secrets.randbelow(UUID(following).int - UUID(last).int)
-    return str(UUID(int=UUID(last).int + chosen))
 
 
 async def show_subscription(request: Request) -> Response:

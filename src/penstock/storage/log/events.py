@@ -40,6 +40,8 @@ class PartitionHead(NamedTuple):
     """Offset from which on no event was removed one by one."""
     removals: int = 0
     """Number that grows with each transaction that removes events one by one."""
+    cold_stop: int = 0
+    """Offset below which events are in files of the cold tier; the last event never is."""
 
 
 class Block(NamedTuple):

@@ -15,13 +15,13 @@ Range = tuple[int, int]
 
 
 class UnsweptRange(NamedTuple):
-    """Offsets of a partition that are below its floor, where events are still to be deleted."""
+    """Offsets of a partition that are below its floor, or in files of the cold tier: events are still to be deleted."""
 
     partition_id: int
     start: int
     """Offset of the first such event."""
     stop: int
-    """The floor."""
+    """The floor, or the end of the last file."""
 
 
 class EventKey(NamedTuple):
@@ -71,13 +71,13 @@ class RemovalRepository:
         return self._run("raise_floor", partition_id=partition_id, floor=floor).rowcount > 0
 
     def list_unswept(self, limit: int) -> Sequence[UnsweptRange]:
-        """Return up to *limit* partitions, dropped ones among them, that hold events below their floors."""
+        """Return up to *limit* partitions, dropped ones among them, that hold events to delete."""
         return [UnsweptRange(*row) for row in self._run("below_floor", limit=limit).fetchall()]
 
     def delete(self, partition_id: int, start: int, stop: int) -> int:
-        """Delete the events of a range below the floor of its partition; return how many there were."""
+        """Delete the events of a range below the floor, or in files of the cold tier; return how many there were."""
         deleted = self._run("delete_range", partition_id=partition_id, start=start, stop=stop).rowcount
-        self._run("holes_delete", partition_id=partition_id, start=0, stop=stop)
+        self._run("holes_expire", partition_id=partition_id, stop=stop)
         return deleted
 
     def measure_size(self, partition_id: int, start: int, stop: int) -> int:
@@ -128,6 +128,12 @@ class RemovalRepository:
         """Return the number of offsets from *start* on whose events were removed one by one."""
         [(count,)] = self._run("holes_count", partition_id=partition_id, start=start).fetchall()
         return int(count)
+
+    def record_holes(self, partition_id: int, holes: Sequence[Range]) -> None:
+        """Record the holes of a partition that has none; they are sorted, and neither touch nor overlap."""
+        if holes:
+            self._run("holes_insert", partition_id=partition_id, ranges=msgspec.json.encode(holes).decode())
+            self._run("raise_holes_stop", partition_id=partition_id, stop=holes[-1][1])
 
     def remove(self, partition_id: int, offsets: Sequence[int]) -> int:
         """Remove events above the floor, and record their offsets; return how many were there.

@@ -1,11 +1,10 @@
 """The store in one PostgreSQL database."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -13,6 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from penstock.core.database_url import format_postgres
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, Unavailable
+from penstock.storage.cold.log import TieredLog
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.batches import PostgresBatches
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, diagnose
@@ -25,13 +25,13 @@ from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.statements import SqlRunner
 from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, StoreSpace, Tx
 
+if TYPE_CHECKING:
+    from penstock.storage.cold.tier import ColdTier
+
 CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT = 5.0
 RECONNECT_SECONDS = 2.0
 """How long the pool reconnects by itself, with backoff; a later request for a connection starts it again."""
-LEAVING_SECONDS: Final = 2.0
-HUB_PROGRAM: Final = "penstock-hub"
-"""The name of a hub's connections in `pg_stat_activity`, unless the URL has another `application_name`."""
 _DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
     "tcp_user_timeout": 15_000,
     "keepalives_idle": 10,
@@ -50,8 +50,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 class PostgresTx(Tx):
     """Repositories on one connection to PostgreSQL."""
 
-    def __init__(self, connection: Connection, looks: OutboxLooks) -> None:
+    def __init__(self, connection: Connection, looks: OutboxLooks, tier: "ColdTier | None" = None) -> None:
         self._connection = connection
+        self._tier = tier
         self._looks = looks
         self.last: list[str] = []
         """Statements that run together with the COMMIT."""
@@ -62,9 +63,9 @@ class PostgresTx(Tx):
         return SqlRunner(POSTGRES, self._connection)
 
     @cached_property
-    def log(self) -> PostgresLog:
-        """Events of partitions."""
-        return PostgresLog(self._connection, self.last)
+    def log(self) -> TieredLog:
+        """Events of partitions, wherever they are."""
+        return TieredLog(PostgresLog(self._connection, self.last), self, self._tier)
 
     @cached_property
     def outbox(self) -> PostgresOutbox:
@@ -99,11 +100,12 @@ class PostgresStore:
     calm_poll_interval = 0.095
     batch_events_max = 20_000
 
-    def __init__(self, url: str, program: str = HUB_PROGRAM) -> None:
+    def __init__(self, url: str, cold: "ColdTier | None" = None) -> None:
+        self.cold = cold
         parts = conninfo_to_dict(url)
         hosts, ports, name = (str(parts.get(each) or "") for each in ("host", "port", "dbname"))
         self.url = format_postgres(hosts, ports, name)
-        self._conninfo = make_conninfo(**_DETECT_DEAD_NETWORK | {"fallback_application_name": program} | parts)
+        self._conninfo = make_conninfo(**_DETECT_DEAD_NETWORK | parts)
         self._looks = OutboxLooks()
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
@@ -114,7 +116,7 @@ class PostgresStore:
         committing = False
         try:
             with self._lend() as connection:
-                tx = PostgresTx(connection, self._looks)
+                tx = PostgresTx(connection, self._looks, self.cold)
                 if plan is None:
                     connection.execute(_sql["begin"])
                 else:
@@ -140,11 +142,11 @@ class PostgresStore:
         """
         with self._lend() as connection:
             if timeout is None:
-                yield PostgresTx(connection, self._looks)
+                yield PostgresTx(connection, self._looks, self.cold)
                 return
             connection.execute(f"{_LIMITED}; SET LOCAL statement_timeout = {max(1, int(timeout * 1000))}")
             try:
-                yield PostgresTx(connection, self._looks)
+                yield PostgresTx(connection, self._looks, self.cold)
             except psycopg.errors.QueryCanceled as error:
                 connection.rollback()
                 raise Unavailable(reason=f"a statement took longer than {timeout:g} s", retry_after=1) from error
@@ -203,26 +205,6 @@ class PostgresStore:
         if is_standby:
             reason = "it is a standby; name the primary, or all hosts with target_session_attrs=read-write"
             raise DatabaseUnavailable(reason=reason, retry_after=5)
-
-    def find_hub(self) -> str | None:
-        """Return the process id and address of a hub's connection: see `Store.find_hub`.
-
-        Connections of a hub that has just ended get a moment to end, too.
-        """
-        deadline = time.monotonic() + LEAVING_SECONDS
-        with self._lend() as connection:
-            while True:
-                found = connection.execute(
-                    """SELECT pid, coalesce(host(client_addr), 'this machine') FROM pg_stat_activity
-                       WHERE datname = current_database() AND application_name = %s AND pid <> pg_backend_pid()
-                       ORDER BY backend_start LIMIT 1""",
-                    (HUB_PROGRAM,),
-                ).fetchone()
-                if found is None:
-                    return None
-                if time.monotonic() > deadline:
-                    return f"{HUB_PROGRAM} of {found[1]} is connected, pid {found[0]}"
-                time.sleep(0.05)
 
     def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
         """Check the database: see `Store.doctor`."""

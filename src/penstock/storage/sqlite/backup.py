@@ -77,19 +77,6 @@ def find_mark(connection: sqlite3.Connection) -> str | None:
     return str(made_at)
 
 
-def is_open(path: Path) -> bool:
-    """Return whether anybody has the file *path* open in WAL mode, as hubs have; this process must not."""
-    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # From the first read on, which fails beside others.
-        try:
-            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-        except sqlite3.OperationalError as error:
-            return getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY")
-        except sqlite3.DatabaseError:
-            return False  # The next one who opens it says what is wrong with it.
-    return False
-
-
 def has_log_of_another_file(path: Path) -> bool:
     """Return whether a write-ahead log lies beside a backup that was put back: that of the file that it replaces.
 

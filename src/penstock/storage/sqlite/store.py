@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
+from penstock.storage.cold.log import TieredLog
 from penstock.storage.sqlite import SQLITE
-from penstock.storage.sqlite.backup import find_mark, is_open
+from penstock.storage.sqlite.backup import find_mark
 from penstock.storage.sqlite.connection import Readers, Writer, connect, limit_time, log_of, translate_errors
 from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, diagnose, read_schema_version
 from penstock.storage.sqlite.log.events import SqliteLog
@@ -18,14 +20,18 @@ from penstock.storage.sqlite.registry import SqliteRegistry
 from penstock.storage.statements import SqlRunner
 from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, StoreSpace, Tx
 
+if TYPE_CHECKING:
+    from penstock.storage.cold.tier import ColdTier
+
 ENCODING = "UTF-8"
 
 
 class SqliteTx(Tx):
     """Repositories on one connection to SQLite."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, tier: "ColdTier | None" = None) -> None:
         self._connection = connection
+        self._tier = tier
 
     @cached_property
     def _sql(self) -> SqlRunner:
@@ -37,9 +43,9 @@ class SqliteTx(Tx):
         return SqliteRegistry(self._sql)
 
     @cached_property
-    def log(self) -> SqliteLog:
-        """Events of partitions."""
-        return SqliteLog(self._connection)
+    def log(self) -> TieredLog:
+        """Events of partitions, wherever they are."""
+        return TieredLog(SqliteLog(self._connection), self, self._tier)
 
     @cached_property
     def outbox(self) -> SqliteOutbox:
@@ -54,7 +60,8 @@ class SqliteStore:
     calm_poll_interval = 0.035
     batch_events_max = 5_000
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cold: "ColdTier | None" = None) -> None:
+        self.cold = cold
         self.path = path
         self.url = f"sqlite:///{path}"
         self._readers = Readers(path)
@@ -64,7 +71,7 @@ class SqliteStore:
     def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[SqliteTx]:
         """Open a write transaction: see `Store.write`."""
         with self._writer.transaction(patient=patient) as connection:
-            tx = SqliteTx(connection)
+            tx = SqliteTx(connection, self.cold)
             if plan is not None and not tx.outbox.find_waiting(plan.event_types):
                 tx.locked_heads = tx.log.find_heads(plan.partition_ids, lock=True)
             yield tx
@@ -73,7 +80,7 @@ class SqliteStore:
     def read(self, *, timeout: float | None = None) -> Iterator[SqliteTx]:
         """Lend a connection without a transaction: see `Store.read`."""
         with self._readers.lend() as connection, limit_time(connection, timeout):
-            yield SqliteTx(connection)
+            yield SqliteTx(connection, self.cold)
 
     def count_connections(self) -> ConnectionCounts:
         """Return how many connections read: see `Store.count_connections`. One more writes."""
@@ -128,10 +135,6 @@ class SqliteStore:
             raise DatabaseUnsuitable.of("schema-missing", found=found, wanted=SQLITE.version)
         if made_at is not None and not restoring:
             raise DatabaseUnsuitable.of("backup-not-announced", made_at=made_at)
-
-    def find_hub(self) -> str | None:
-        """Return whether anybody has the file open: see `Store.find_hub`."""
-        return "another process, or another connection of this one, has it open" if is_open(self.path) else None
 
     def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
         """Check the database: see `Store.doctor`."""

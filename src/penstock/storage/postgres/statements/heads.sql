@@ -2,7 +2,7 @@
 -- this is a statement of its own, so that its snapshot is younger than the locks. Events below the floor, which are being
 -- deleted, are not looked at.
 SELECT p.id, t.revision, p.floor, greatest(p.floor, p.holes_stop, coalesce(e."offset" + 1, 0)),
-       greatest(p.received_at, coalesce(e.received_at, 0)), p.holes_stop, p.removals
+       greatest(p.received_at, coalesce(e.received_at, 0)), p.holes_stop, p.removals, p.cold_stop
 FROM penstock_partition AS p
 JOIN penstock_event_type AS t ON t.id = p.event_type_id
 LEFT JOIN LATERAL (SELECT "offset", received_at FROM penstock_event

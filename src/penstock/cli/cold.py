@@ -1,0 +1,238 @@
+"""`penstock cold`: the files of the cold tier, and the events in them."""
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.helping import examples, group
+from penstock.cli.options import DATABASE, ColdOption, DatabaseOption, OutputOption, YesOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.hub.cold.files import ListedFile
+
+app = group(
+    "List and verify the files of the cold tier; move their events back, or make feeds of them.", no_args_is_help=True
+)
+EventTypeArgument = Annotated[
+    str | None, typer.Argument(metavar="[EVENT_TYPE]", help="Only the files of this event type.")
+]
+
+
+@app.command("list", epilog=examples("penstock cold list", "penstock cold list order.placed --output json"))
+def list_files(
+    event_type: EventTypeArgument = None, *, database: DatabaseOption = DATABASE, output: OutputOption = "text"
+) -> None:
+    """Show the files of the cold tier: the offsets, times and sizes of the events in each."""
+    from penstock.cli.database import opened
+    from penstock.cli.output import number, print_json, print_table, say
+    from penstock.core.times import format_time
+    from penstock.hub.cold import files
+
+    with opened(database) as store:
+        store.check()
+        found = files.list_files(store, event_type)
+    if output == "json":
+        print_json([_describe(each) for each in found])
+    elif not found:
+        say("No events are in files of a cold tier.")
+    else:
+        print_table(
+            ("event type", "partition", "offsets", "events", "data", "file", "received from", "file name"),
+            [
+                (
+                    each.event_type,
+                    each.partition,
+                    f"{each.file.start}-{each.file.stop - 1}",
+                    number(each.file.content.events),
+                    _size(each.file.content.data_bytes),
+                    _size(each.file.file_bytes),
+                    format_time(each.file.content.received_from)[:19],
+                    each.file.path.rpartition("/")[2],
+                )
+                for each in found
+            ],
+        )
+        events, data, stored = (
+            sum(each.file.content.events for each in found),
+            sum(each.file.content.data_bytes for each in found),
+            sum(each.file.file_bytes for each in found),
+        )
+        say(f"{len(found)} files with {events:,} events: {_size(data)} of data in {_size(stored)}")
+
+
+@app.command(
+    epilog=examples(
+        "penstock cold verify --cold s3://archive/shop",
+        "penstock cold verify order.placed --cold file:///srv/cold",
+        "penstock cold verify --remove-unknown --cold s3://archive/shop",
+    )
+)
+def verify(
+    event_type: EventTypeArgument = None,
+    *,
+    remove_unknown: Annotated[
+        bool, typer.Option("--remove-unknown", help="Delete files that the database does not know.")
+    ] = False,
+    cold: ColdOption,
+    database: DatabaseOption = DATABASE,
+    output: OutputOption = "text",
+) -> None:
+    """Read the files whole, and tell which do not have the events that were sealed in them.
+
+    It ends with status 1 if a file is damaged or missing. Files that the database does not know are what killed hubs
+    have left; nothing needs them.
+    """
+    from penstock.cli.database import opened
+    from penstock.cli.output import print_json, print_table, say
+    from penstock.hub.cold import files
+
+    with opened(database, cold=cold) as store:
+        store.check()
+        listed = files.list_files(store, event_type)
+        with _progress("verifying", sum(each.file.content.events for each in listed)) as advance:
+            faults = [*files.verify(store, event_type, lambda each: advance(each.file.content.events))]
+        unknown = files.find_unknown(store)
+        if remove_unknown:
+            files.delete_unknown(store, unknown)
+    if output == "json":
+        found = [each._asdict() for each in faults]
+        print_json({"files": len(listed), "damaged": found, "unknown": unknown, "removed": remove_unknown})
+    else:
+        say(f"{len(listed) - len(faults)} of {len(listed)} files have the events that were sealed in them")
+        if faults:
+            print_table(("file", "fault"), faults)
+        if unknown:
+            print_table(("unknown file" if not remove_unknown else "removed",), [(each,) for each in unknown])
+    if faults:
+        raise typer.Exit(1)
+
+
+@app.command(epilog=examples("penstock cold fetch order.placed --cold s3://archive/shop"))
+def fetch(
+    event_type: Annotated[str, typer.Argument(metavar="EVENT_TYPE", help="The event type.")],
+    *,
+    yes: YesOption = False,
+    cold: ColdOption,
+    database: DatabaseOption = DATABASE,
+    output: OutputOption = "text",
+) -> None:
+    """Move the sealed events of an event type back into the database, and delete their files.
+
+    Hubs may run, with --cold-after never: else they seal the events again. Readers find every event all the while. If
+    it is interrupted, run it again.
+    """
+    from penstock.cli.asking import confirm
+    from penstock.cli.database import opened
+    from penstock.cli.output import counted, print_json, say
+    from penstock.hub.background import system_clock
+    from penstock.hub.cold import files
+    from penstock.hub.cold.fetching import fetch as fetch_events
+
+    with opened(database, cold=cold) as store:
+        store.check()
+        total = sum(each.file.content.events for each in files.list_files(store, event_type))
+        if not yes:
+            confirm(f"Move {total:,} events of {event_type} into the database? Its hubs must not seal meanwhile.")
+        with _progress("moving", total) as advance:
+            moved = fetch_events(store, event_type, system_clock, advance)
+    if output == "json":
+        print_json({"event_type": event_type, "events": moved})
+    else:
+        say(f"moved {counted(moved, 'event')} of {event_type} into the database")
+
+
+@app.command(
+    epilog=examples(
+        "penstock cold adopt --database sqlite:///new.db --cold s3://archive/shop",
+        "penstock cold adopt --accept-missing --database postgresql://shop@db/shop --cold file:///srv/cold",
+    )
+)
+def adopt(
+    *,
+    accept_missing: Annotated[
+        bool,
+        typer.Option(
+            "--accept-missing",
+            help="Go on though offsets are in no file; readers pass over them, as over erased events.",
+        ),
+    ] = False,
+    cold: ColdOption,
+    database: DatabaseOption = DATABASE,
+    output: OutputOption = "text",
+) -> None:
+    """Make feeds of the files of a cold tier after the loss of its database, in a new one.
+
+    Events that had not been sealed are lost, and so are subscriptions, groups and settings. Cursors of the lost
+    database are refused as expired. The files stay where they are, and belong to the new database.
+    """
+    from penstock.cli.database import opened
+    from penstock.cli.output import print_json, print_table, working
+    from penstock.hub.background import system_clock
+    from penstock.hub.cold.adopting import adopt as adopt_files
+
+    with opened(database, create=True, cold=cold) as store:
+        store.migrate()
+        with working("reading all files"):
+            found = adopt_files(store, system_clock, accepts_missing=accept_missing)
+    if output == "json":
+        print_json([each._asdict() for each in found])
+    else:
+        columns = ("event type", "partition", "offsets", "files", "missing")
+        print_table(
+            columns,
+            [
+                (
+                    each.event_type,
+                    each.partition,
+                    f"{each.start}-{each.stop - 1}",
+                    each.files,
+                    ", ".join(f"{start}-{stop - 1}" for start, stop in each.missing) or "-",
+                )
+                for each in found
+            ],
+        )
+
+
+@contextmanager
+def _progress(what: str, total: int) -> "Iterator[Any]":
+    from penstock.cli.output import progress
+
+    with progress() as display:
+        task = display.add_task(what, total=total, events=0)
+        done = 0
+
+        def advance(events: int) -> None:
+            nonlocal done
+            done += events
+            display.update(task, completed=done, events=done)
+
+        yield advance
+
+
+def _describe(each: "ListedFile") -> dict[str, Any]:
+    from penstock.core.times import format_time
+
+    content = each.file.content
+    return {
+        "event_type": each.event_type,
+        "partition": each.partition,
+        "start": each.file.start,
+        "stop": each.file.stop,
+        "events": content.events,
+        "data_bytes": content.data_bytes,
+        "file_bytes": each.file.file_bytes,
+        "received_from": format_time(content.received_from),
+        "received_to": format_time(content.received_to),
+        "digest": content.digest,
+        "path": each.file.path,
+    }
+
+
+def _size(size: int) -> str:
+    unit, name = next(
+        ((unit, name) for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")) if size >= unit), (1, "B")
+    )
+    return f"{size / unit:,.3g} {name}"

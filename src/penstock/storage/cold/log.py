@@ -1,0 +1,231 @@
+"""The log of a database with a cold tier: reads events from wherever they are."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from penstock.errors import ColdFileDamaged, ColdTierUnsuitable
+from penstock.storage.admin import COLD, LOCATION, SettingRepository
+from penstock.storage.cold.manifest import ColdRepository, ManifestFile
+from penstock.storage.log.events import (
+    CHUNK_BYTES,
+    NONE,
+    Block,
+    Frame,
+    KindFilter,
+    LogRepository,
+    PartitionHead,
+    ReceiveTimes,
+    StoredColumns,
+    StoredLines,
+)
+
+if TYPE_CHECKING:
+    from penstock.storage.cold.tier import ColdTier
+
+Chunk = TypeVar("Chunk", StoredLines, StoredColumns)
+
+
+class _Tx(Protocol):
+    """The rest of the transaction."""
+
+    @property
+    def cold(self) -> ColdRepository: ...
+
+    @property
+    def settings(self) -> SettingRepository: ...
+
+
+class TieredLog(LogRepository):
+    """A log whose oldest events are in files.
+
+    Reads ask the database first, and files only where it lacks events: they cost nothing more where it has them.
+    """
+
+    def __init__(self, hot: LogRepository, tx: _Tx, tier: "ColdTier | None") -> None:
+        """*hot* is the log of the database itself; *tier* None: reads of events in files are refused."""
+        self._hot = hot
+        self._tx = tx
+        self._tier = tier
+
+    def find_heads(self, partition_ids: Sequence[int], *, lock: bool = False) -> dict[int, PartitionHead]:
+        """See `LogRepository.find_heads`."""
+        return self._hot.find_heads(partition_ids, lock=lock)
+
+    def append(self, blocks: Iterable[Block]) -> None:
+        """See `LogRepository.append`."""
+        self._hot.append(blocks)
+
+    def read_lines(
+        self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None
+    ) -> StoredLines:
+        """See `LogRepository.read_lines`.
+
+        Raises:
+            ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable: the events are in a file, which cannot be read.
+        """
+
+        def read(start: int) -> StoredLines:
+            lines = self._hot.read_lines(partition_id, start, stop, frame, kinds)
+            if lines.scanned == lines.stop - start:
+                return lines
+            found = self._read_file(
+                partition_id, start, lambda tier, file: tier.read_lines(file, start, stop, frame, kinds)
+            )
+            return found or lines
+
+        lines = read(start)
+        while lines.stop < stop and len(lines.body) < CHUNK_BYTES and self._is_sealed(partition_id, lines.stop - 1):
+            lines = _join_lines(lines, read(lines.stop), frame)
+        return lines
+
+    def read_columns(self, partition_id: int, start: int, stop: int) -> StoredColumns:
+        """See `LogRepository.read_columns`.
+
+        Raises:
+            ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable: the events are in a file, which cannot be read.
+        """
+
+        def read(start: int) -> StoredColumns:
+            columns = self._hot.read_columns(partition_id, start, stop)
+            if columns.rows == columns.stop - start:
+                return columns
+            found = self._read_file(partition_id, start, lambda tier, file: tier.read_columns(file, start, stop))
+            return found or columns
+
+        columns = read(start)
+        while (
+            columns.stop < stop and len(columns.data) < CHUNK_BYTES and self._is_sealed(partition_id, columns.stop - 1)
+        ):
+            columns = _join_columns(columns, read(columns.stop))
+        return columns
+
+    def find_first_offsets(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
+        """See `LogRepository.find_first_offsets`.
+
+        Raises:
+            ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable: the events are in a file, which cannot be read.
+        """
+        heads = self._hot.find_heads(sorted(ranges))
+        found, left = {}, {}
+        for partition_id, (start, stop) in ranges.items():
+            cold_stop = heads[partition_id].cold_stop if partition_id in heads else 0
+            offset = self._find_first_received(partition_id, start, min(stop, cold_stop), at)
+            if offset is not None:
+                found[partition_id] = offset
+            else:
+                left[partition_id] = max(start, min(stop, cold_stop)), stop
+        return found | (self._hot.find_first_offsets(left, at) if left else {})
+
+    def find_receive_times(self, offsets: Mapping[int, int]) -> dict[int, int]:
+        """See `LogRepository.find_receive_times`.
+
+        Raises:
+            ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable: the events are in a file, which cannot be read.
+        """
+        heads = self._hot.find_heads(sorted(offsets))
+        found, left = {}, {}
+        for partition_id, offset in offsets.items():
+            cold_stop = heads[partition_id].cold_stop if partition_id in heads else 0
+            at = self._find_receive_time(partition_id, offset, cold_stop)
+            if at is not None:
+                found[partition_id] = at
+            else:
+                left[partition_id] = max(offset, cold_stop)
+        return found | (self._hot.find_receive_times(left) if left else {})
+
+    def _find_first_received(self, partition_id: int, start: int, stop: int, at: int) -> int | None:
+        if start >= stop:
+            return None
+        for file in self._tx.cold.list([partition_id], "sealed"):
+            if file.stop > start and start <= file.start and file.content.received_from >= at:
+                return file.start if file.start < stop else None
+            if file.stop > start and file.content.received_to >= at:
+                offset = self._open_tier().find_first_received(file, max(start, file.start), at)
+                if offset is not None:
+                    return offset if offset < stop else None
+        return None
+
+    def _find_receive_time(self, partition_id: int, offset: int, stop: int) -> int | None:
+        while offset < stop:
+            file = self._tx.cold.find(partition_id, offset)
+            if file is None:
+                return None
+            if offset <= file.start and file.content.events:
+                return file.content.received_from
+            columns = self._open_tier().read_columns(file, offset, min(stop, offset + 1))
+            if columns.rows:
+                return int(columns.received.times)
+            offset = columns.stop  # It was erased.
+        return None
+
+    def _is_sealed(self, partition_id: int, offset: int) -> bool:
+        head = self._hot.find_heads([partition_id]).get(partition_id)
+        return head is not None and offset < head.cold_stop
+
+    def _read_file(
+        self, partition_id: int, offset: int, read: "Callable[[ColdTier, ManifestFile], Chunk]"
+    ) -> Chunk | None:
+        """Return what *read* finds in the file that has an offset; None if no file has it."""
+        head = self._hot.find_heads([partition_id]).get(partition_id)
+        if head is None or not head.floor <= offset < head.cold_stop:
+            return None
+        file = self._tx.cold.find(partition_id, offset)
+        while file is not None:
+            tier = self._open_tier()
+            tier.learn(file)
+            try:
+                return read(tier, file)
+            except ColdFileDamaged:
+                tier.forget(file.path)
+                before, file = file, self._tx.cold.find(partition_id, offset)
+                if file is None or file.path == before.path:  # Else it was replaced meanwhile.
+                    raise
+        return None
+
+    def _open_tier(self) -> "ColdTier":
+        if self._tier is None:
+            raise ColdTierUnsuitable.of(
+                "cold-tier-missing", location=find_location(self._tx.settings) or "an unknown URL"
+            )
+        return self._tier
+
+
+def find_location(settings: SettingRepository) -> str | None:
+    """Return the URL of the database's cold tier, as hubs have recorded it; None if it has none."""
+    return next((each.value for each in settings.list() if (each.kind, each.name) == (COLD, LOCATION)), None)
+
+
+def _join_lines(first: StoredLines, second: StoredLines, frame: Frame) -> StoredLines:
+    scanned, kept = first.scanned + second.scanned, first.kept + second.kept
+    if not (first.kept and second.kept):
+        return StoredLines(second.stop, scanned, kept, first.body or second.body)
+    end, begin = len(first.body) - len(frame.suffix.encode()), len(frame.prefix.encode())
+    body = b"".join([memoryview(first.body)[:end], frame.separator.encode(), memoryview(second.body)[begin:]])
+    return StoredLines(second.stop, scanned, kept, body)
+
+
+def _join_columns(first: StoredColumns, second: StoredColumns) -> StoredColumns:
+    if not first.rows or not second.rows:
+        return (first if first.rows else second)._replace(stop=second.stop)
+
+    def join(name: str) -> bytes | None:
+        columns = getattr(first, name), getattr(second, name)
+        if columns == (None, None):
+            return None
+        filled = (b"\n".join([NONE] * each.rows) for each in (first, second))
+        return b"\n".join(nones if column is None else column for column, nones in zip(columns, filled, strict=True))
+
+    ends = b"\n".join(b"%d" % (first.rows + int(each)) for each in second.received.ends.split(b"\n"))
+    received = ReceiveTimes(
+        b"\n".join([first.received.ends, ends]), b"\n".join([first.received.times, second.received.times])
+    )
+    return StoredColumns(
+        second.stop,
+        first.rows + second.rows,
+        first.data + second.data,
+        first.sizes + second.sizes,
+        join("keys"),
+        join("kinds"),
+        join("headers"),
+        received,
+    )

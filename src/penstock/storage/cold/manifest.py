@@ -1,0 +1,133 @@
+"""Port of the cold tier's manifest: which files there are, and which range of a partition each has."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from penstock.storage.statements import SqlRunner
+
+FileState = Literal["writing", "sealed", "removed"]
+
+
+class FileDescription(msgspec.Struct, frozen=True):
+    """What a file says of itself, in its metadata."""
+
+    tier: str
+    """The id of the cold tier."""
+    event_type: str
+    epoch: int
+    """The epoch of the event type: another one if it was dropped and created again."""
+    partition: int
+    partition_count: int
+    start: int
+    stop: int
+    """The offset after the range. Offsets of the range that the file lacks were compacted or erased."""
+    definition: Mapping[str, Any]
+    """The definition of the event type when the file was written."""
+    written_at: int
+    """When the file was written, in microseconds since 1970, UTC."""
+    revision: int = 1
+    """Of two files of one range the one with the higher revision counts: erasure has replaced the other."""
+
+
+class FileContent(NamedTuple):
+    """The numbers and the digest of a file's events. Times are microseconds since 1970, UTC."""
+
+    events: int
+    data_bytes: int
+    """The size of the events' data, as it was published."""
+    received_from: int
+    """When the first event was received."""
+    received_to: int
+    """When the last event was received."""
+    digest: str
+    """SHA-256 over all columns, in hexadecimal; independent of row groups and of Parquet's encodings."""
+
+
+class ManifestFile(NamedTuple):
+    """A file of the manifest."""
+
+    path: str
+    """Relative to the root of the cold tier."""
+    partition_id: int
+    state: FileState
+    start: int
+    stop: int
+    content: FileContent
+    file_bytes: int
+    changed_at: int
+    """When its state has changed, in microseconds since 1970, UTC."""
+
+
+class ColdRepository:
+    """The manifest of the cold tier.
+
+    Each offset of a partition from its floor to its `cold_stop` is in the range of exactly one sealed file.
+    """
+
+    def __init__(self, sql: SqlRunner) -> None:
+        self._run = sql.run
+
+    def begin(self, path: str, partition_id: int, start: int, stop: int, at: int) -> None:
+        """Record a file that is going to be written."""
+        self._run("cold_begin", path=path, partition_id=partition_id, start=start, stop=stop, at=at)
+
+    def seal(self, path: str, content: FileContent, file_bytes: int, at: int) -> bool:
+        """Record what a file has that was written and verified; return False if it was given up meanwhile."""
+        given = {"path": path, **content._asdict(), "file_bytes": file_bytes, "at": at}
+        return self._run("cold_seal", **given).rowcount > 0
+
+    def set_stop(self, partition_id: int, stop: int) -> None:
+        """Set the offset below which events of a partition are in files. The head of the partition is locked."""
+        self._run("cold_stop_set", partition_id=partition_id, stop=stop)
+
+    def shorten(self, path: str, stop: int) -> None:
+        """Record that the range of a file ends earlier than before."""
+        self._run("cold_shorten", path=path, stop=stop)
+
+    def give_up(self, paths: Sequence[str], at: int) -> None:
+        """Record that files are to be deleted."""
+        self._run("cold_give_up", paths=_encode(paths), at=at)
+
+    def give_up_unneeded(self, before: int, at: int) -> int:
+        """Do so with files whose events have expired, and with those that are being written since *before*.
+
+        Return how many there are.
+        """
+        return self._run("cold_give_up_unneeded", before=before, at=at).rowcount
+
+    def forget(self, paths: Sequence[str]) -> None:
+        """Forget files that were deleted."""
+        self._run("cold_forget", paths=_encode(paths))
+
+    def find(self, partition_id: int, offset: int) -> ManifestFile | None:
+        """Return the sealed file whose range has an offset."""
+        found = self._select(partition_ids=[partition_id], state="sealed", offset=offset, limit=1)
+        return found[0] if found and found[0].start <= offset else None
+
+    def list(
+        self, partition_ids: Sequence[int] | None = None, state: FileState | None = None, limit: int = -1
+    ) -> Sequence[ManifestFile]:
+        """Return files by partition and range; with a *limit* of 0 or more not more than that."""
+        return self._select(partition_ids=partition_ids, state=state, limit=limit)
+
+    def _select(
+        self,
+        *,
+        partition_ids: Sequence[int] | None = None,
+        state: FileState | None = None,
+        offset: int = -1,
+        limit: int = -1,
+    ) -> Sequence[ManifestFile]:
+        ids = None if partition_ids is None else _encode(partition_ids)
+        most = 1 << 40 if limit < 0 else limit
+        rows = self._run("cold_files", ids=ids, state=state, offset=offset, limit=most).fetchall()
+        return [
+            ManifestFile(path, partition_id, state, start, stop, FileContent(*content), file_bytes, changed_at)
+            for path, partition_id, state, start, stop, *content, file_bytes, changed_at in rows
+        ]
+
+
+def _encode(values: Sequence[Any]) -> str:
+    return msgspec.json.encode(list(values)).decode()

@@ -1,0 +1,337 @@
+"""Files of a cold tier: events in Parquet, as `docs/cold-tier.md` describes them.
+
+A file has the events of a range of one partition in the order of their offsets. Columns are those of Arrow pages:
+`data` holds the events byte for byte. The file's metadata say what it holds, and the digest of it, so that a file can
+be checked by itself, and a hub rebuilt from files alone.
+"""
+
+import hashlib
+import struct
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.core.log.arrow import SCHEMA, record_batch
+from penstock.storage.cold.manifest import FileContent, FileDescription
+from penstock.storage.log.events import NONE, Frame, KindFilter, ReceiveTimes, StoredColumns, StoredLines
+
+GROUP_ROWS: Final = 16_384
+GROUP_BYTES: Final = 4 << 20
+"""A row group ends with the first chunk that reaches one of these: so much is decoded to read a page."""
+METADATA: Final = b"penstock"
+"""The key of the file's metadata whose value is a `FileDescription` in JSON."""
+_ENCODINGS: Final[dict[str, Any]] = {
+    "compression": "zstd",
+    "compression_level": 3,
+    "use_dictionary": ["partition", "kind", "headers"],
+    "column_encoding": {"offset": "DELTA_BINARY_PACKED", "received_at": "DELTA_BINARY_PACKED"},
+    "write_statistics": ["partition", "offset", "key", "kind", "received_at"],
+    "write_page_checksum": True,
+    "store_schema": True,
+    "version": "2.6",
+}
+
+
+class DamagedFileError(Exception):
+    """A file does not hold what it should."""
+
+
+class FileWriter:
+    """Writes one file of a partition in memory, row group by row group."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+        self._sink = pa.BufferOutputStream()
+        self._writer = pq.ParquetWriter(self._sink, SCHEMA, **_ENCODINGS)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        self._check = _ContentCheck()
+
+    @property
+    def data_bytes(self) -> int:
+        """The size of the data so far."""
+        return self._check.data_bytes
+
+    def add(self, columns: StoredColumns, offsets: Sequence[int]) -> None:
+        """Add a chunk of events with these *offsets*."""
+        if columns.rows == 0:
+            return
+        batch = record_batch(self._partition, offsets, columns, NONE)
+        for start in range(0, batch.num_rows, GROUP_ROWS):
+            self._add(batch.slice(start, GROUP_ROWS))
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Add events as a batch of `SCHEMA`."""
+        self._add(batch)
+
+    def finish(self, description: FileDescription) -> tuple[pa.Buffer, FileContent]:
+        """Return the file and what it holds."""
+        self._flush()
+        self._writer.add_key_value_metadata({METADATA: msgspec.json.encode(description)})
+        self._writer.close()
+        return self._sink.getvalue(), self._check.finish()
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        if self._rows + batch.num_rows > GROUP_ROWS:
+            self._flush()
+        self._check.add(batch)
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._bytes >= GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._rows)
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+
+class ColdFile:
+    """A file that is open for reading. Safe to use from many threads."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        """Read the footer of *source*.
+
+        Raises:
+            DamagedFileError: it is no such file.
+        """
+        try:
+            self._file = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=True)
+            metadata = self._file.metadata.metadata or {}
+            self.description = msgspec.json.decode(metadata[METADATA], type=FileDescription)
+            if not self._file.schema_arrow.equals(SCHEMA):
+                raise DamagedFileError("its columns are not those of a cold tier")
+            self._firsts = [self._first_offset(group) for group in range(self._file.num_row_groups)]
+        except KeyError:
+            raise DamagedFileError("it is a Parquet file, but not of a cold tier") from None
+        except (pa.ArrowException, msgspec.MsgspecError, OSError) as error:
+            raise _explain(error) from error
+        self.group_count = self._file.num_row_groups
+        self._reading = threading.Lock()
+
+    def find_group(self, offset: int) -> tuple[int, int]:
+        """Return the row group for an offset of the file's range, and the offset at which the next one begins."""
+        group = max(0, bisect_left(self._firsts, offset + 1) - 1)
+        is_last = group + 1 >= self.group_count
+        return group, self.description.stop if is_last else self._firsts[group + 1]
+
+    def read_group(self, group: int) -> pa.RecordBatch:
+        """Read and decode a row group; a file whose events were all erased has none.
+
+        Raises:
+            DamagedFileError: the bytes are not those that were written.
+        """
+        if group >= self.group_count:
+            return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+        try:
+            with self._reading:
+                table = self._file.read_row_group(group, use_threads=False)
+            return table.combine_chunks().to_batches()[0].replace_schema_metadata(None)
+        except (pa.ArrowException, OSError) as error:
+            raise _explain(error) from error
+
+    def check(self, seen: Callable[[pa.RecordBatch], object] = lambda batch: None) -> FileContent:  # noqa: ARG005
+        """Read everything, and return what the file really holds; *seen* is called with each row group.
+
+        Raises:
+            DamagedFileError: it cannot be read, or its offsets are not those of its range.
+        """
+        check, last = _ContentCheck(), self.description.start - 1
+        for group in range(self.group_count):
+            batch = self.read_group(group)
+            if not batch.num_rows:
+                continue
+            offsets = batch.column("offset").to_pylist()
+            if any(after <= before for before, after in zip([last, *offsets], offsets, strict=False)):
+                raise DamagedFileError("its offsets do not rise")
+            last = offsets[-1]
+            check.add(batch)
+            seen(batch)
+        if last >= self.description.stop:
+            raise DamagedFileError("it has events after its range")
+        return check.finish()
+
+    def _first_offset(self, group: int) -> int:
+        column = SCHEMA.get_field_index("offset")
+        statistics = self._file.metadata.row_group(group).column(column).statistics
+        if statistics is None or not statistics.has_min_max:
+            raise DamagedFileError("it has no statistics of its offsets")
+        return int(statistics.min)
+
+
+def slice_offsets(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
+    """Return the rows with offsets from *start* to before *stop*."""
+    offsets = batch.column("offset")
+    rows = len(offsets)
+    if not rows:
+        return batch
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    if last - first + 1 == rows:  # No offset is missing.
+        begin, end = start - first, stop - first
+    else:
+        begin, end = (bisect_left(range(rows), each, key=lambda row: offsets[row].as_py()) for each in (start, stop))
+    begin, end = min(max(begin, 0), rows), min(max(end, 0), rows)
+    return batch.slice(begin, max(0, end - begin))
+
+
+def cut_bytes(batch: pa.RecordBatch, limit: int, *, is_first: bool) -> tuple[pa.RecordBatch, int | None]:
+    """Return the first rows, whose texts have up to *limit* bytes, and the offset of the row after them.
+
+    The offset is None if all rows fit. The first row of a chunk is never cut off.
+    """
+    if batch.nbytes <= limit or not batch.num_rows:
+        return batch, None
+    texts = ("key", "kind", "headers", "data")
+    sizes = [pc.binary_length(batch.column(name)).fill_null(0).cast(pa.int64()) for name in texts]
+    sums = pc.cumulative_sum(pc.add(pc.add(sizes[0], sizes[1]), pc.add(sizes[2], sizes[3])))
+    rows = bisect_right(range(batch.num_rows), limit, key=lambda row: sums[row].as_py())
+    rows = max(rows, 1) if is_first else rows
+    if rows >= batch.num_rows:
+        return batch, None
+    return batch.slice(0, rows), int(batch.column("offset")[rows].as_py())
+
+
+def find_ranges(batch: pa.RecordBatch) -> list[tuple[int, int]]:
+    """Return the offsets of the rows as ranges."""
+    offsets = batch.column("offset")
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    if last - first + 1 == len(offsets):
+        return [(first, last + 1)]
+    found = offsets.to_pylist()
+    ends = [row for row in range(1, len(found)) if found[row] != found[row - 1] + 1]
+    return [(found[start], found[end - 1] + 1) for start, end in pairwise([0, *ends, len(found)])]
+
+
+def find_key(batch: pa.RecordBatch, key: str) -> list[int]:
+    """Return the offsets of the rows that have a key."""
+    found = pc.equal(batch.column("key"), key).fill_null(False)
+    offsets: list[int] = batch.column("offset").filter(found).to_pylist()
+    return offsets
+
+
+def leave_out(batch: pa.RecordBatch, offsets: Sequence[int]) -> pa.RecordBatch:
+    """Return the rows without those of some offsets."""
+    found = pc.is_in(batch.column("offset"), value_set=pa.array(offsets, pa.int64()))
+    return batch.filter(pc.invert(found))
+
+
+def to_columns(batch: pa.RecordBatch, stop: int) -> StoredColumns:
+    """Return rows as `StoredColumns` of a range that ends at *stop*."""
+    data = batch.column("data")
+    keys, kinds, headers = (_join(batch.column(name)) for name in ("key", "kind", "headers"))
+    received = _runs_of(batch.column("received_at"))
+    return StoredColumns(stop, batch.num_rows, _data_of(data), _sizes_of(data), keys, kinds, headers, received)
+
+
+def to_lines(batch: pa.RecordBatch, stop: int, frame: Frame, kinds: KindFilter | None) -> StoredLines:
+    """Return rows as `StoredLines` of a range that ends at *stop*."""
+    data = batch.column("data")
+    if kinds is not None:
+        names = pc.utf8_lower(batch.column("kind").fill_null(kinds.default))
+        found = pc.is_in(names, value_set=pa.array(sorted(kinds.kinds), pa.string()))
+        data = data.filter(pc.invert(found) if kinds.skip else found)
+    if not len(data):
+        return StoredLines(stop, batch.num_rows, 0, b"")
+    joined = pc.binary_join(_as_one_list(data), frame.separator)[0].as_buffer()
+    body = b"".join([frame.prefix.encode(), joined, frame.suffix.encode()])
+    return StoredLines(stop, batch.num_rows, len(data), body)
+
+
+class _ContentCheck:
+    """Computes a `FileContent`, batch by batch; how events are divided into batches makes no difference."""
+
+    def __init__(self) -> None:
+        self.data_bytes = 0
+        self._events = 0
+        self._received_from = 0
+        self._received_to = 0
+        self._digests = [
+            hashlib.sha256() for name in SCHEMA.names for _ in _parts_of(pa.nulls(0, SCHEMA.field(name).type))
+        ]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of a batch, of which there are some."""
+        times = batch.column("received_at").cast(pa.int64())
+        if not self._events:
+            self._received_from = times[0].as_py()
+        self._received_to = times[-1].as_py()
+        self._events += batch.num_rows
+        self.data_bytes += pc.sum(pc.binary_length(batch.column("data"))).as_py()
+        parts = (part for column in batch.columns for part in _parts_of(column))
+        for digest, part in zip(self._digests, parts, strict=True):
+            digest.update(part)
+
+    def finish(self) -> FileContent:
+        """Return what all batches hold."""
+        whole = hashlib.sha256(b"".join(digest.digest() for digest in self._digests))
+        return FileContent(self._events, self.data_bytes, self._received_from, self._received_to, whole.hexdigest())
+
+
+def _parts_of(column: pa.Array) -> Iterator[bytes]:
+    """Yield what the digest of a column is made of: of texts the sizes, -1 for null, and the bytes; else the values."""
+    if pa.types.is_string(column.type):
+        yield _buffer_of(pc.binary_length(column).fill_null(-1), 4)
+        yield _data_of(column.fill_null("") if column.null_count else column)
+    else:
+        yield _buffer_of(column, column.type.bit_width // 8)
+
+
+def _data_of(texts: pa.Array) -> bytes:
+    """Return the bytes of texts, one after the other."""
+    _, ends, data = texts.buffers()
+    if data is None or not len(texts):
+        return b""
+    first, last = (struct.unpack_from("=i", ends, 4 * each)[0] for each in (texts.offset, texts.offset + len(texts)))
+    return bytes(data.slice(first, last - first))
+
+
+def _sizes_of(texts: pa.Array) -> bytes:
+    return _buffer_of(pc.binary_length(texts), 4)
+
+
+def _buffer_of(values: pa.Array, width: int) -> bytes:
+    """Return the values of an array without nulls, each of *width* bytes."""
+    _, data = values.buffers()
+    return bytes(data.slice(values.offset * width, len(values) * width)) if len(values) else b""
+
+
+def _join(texts: pa.Array) -> bytes | None:
+    """Return texts joined by LF, with `NONE` for null; None if all are null."""
+    if texts.null_count == len(texts):
+        return None
+    joined = pc.binary_join(_as_one_list(texts.fill_null(NONE.decode())), "\n")
+    return bytes(joined[0].as_buffer())
+
+
+def _as_one_list(texts: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+
+
+def _runs_of(times: pa.Array) -> ReceiveTimes:
+    if not len(times):
+        return ReceiveTimes(b"", b"")
+    runs = pc.run_end_encode(times.cast(pa.int64()))
+    return ReceiveTimes(
+        *(b"\n".join([b"%d" % each for each in part.to_pylist()]) for part in (runs.run_ends, runs.values))
+    )
+
+
+def _explain(error: Exception) -> Exception:
+    """Return the error of a read: Arrow raises OSError also for damaged files."""
+    is_away = isinstance(error, OSError) and (error.errno is not None or "AWS Error" in str(error))
+    return error if is_away else DamagedFileError(_one_line(error))
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,110 @@
+"""`penstock cold`: the files of the cold tier are listed, verified, moved back and adopted."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from penstock.core.events.event import NewEvent
+from tests.cli.command import Command
+from tests.promises.scene import create
+from tests.sealing import files_of, seal, sealing_hub
+
+EVENTS = 12
+
+
+class Scene(NamedTuple):
+    """A database with sealed events, and the directory of its cold tier."""
+
+    database: str
+    root: Path
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The environment of commands."""
+        return {"PENSTOCK_DATABASE": self.database, "PENSTOCK_COLD": self.root.as_uri()}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    scene = Scene(f"sqlite:///{tmp_path}/hub.db", tmp_path / "cold")
+    with sealing_hub(scene.database, scene.root.as_uri()) as hub:
+        create(hub, "order.placed", partitions=1)
+        for start in (0, EVENTS // 2):
+            hub.log.publish(
+                "order.placed", [NewEvent.of(b'{"n": %d}' % n, partition=0) for n in range(start, start + EVENTS // 2)]
+            )
+            seal(hub)
+    return scene
+
+
+def test_files_are_listed_with_their_events(penstock: Command, scene: Scene) -> None:
+    shown = penstock("cold", "list", **scene.given).out
+    assert "order.placed" in shown
+    assert "2 files with 11 events: 89 B of data in" in shown
+
+    found = penstock("cold", "list", "order.placed", "-o", "json", **scene.given).json
+    assert [(each["start"], each["stop"], each["events"]) for each in found] == [(0, 5, 5), (5, 11, 6)]
+    assert {(scene.root / each["path"]).stat().st_size for each in found} == {each["file_bytes"] for each in found}
+
+
+def test_database_without_a_cold_tier_has_no_files(penstock: Command, tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path}/new.db"
+    penstock("migrate", "--database", database)
+
+    assert penstock("cold", "list", "--database", database).out == "No events are in files of a cold tier.\n"
+
+
+def test_damaged_and_unknown_files_are_told_and_unknown_ones_removed(penstock: Command, scene: Scene) -> None:
+    assert penstock("cold", "verify", **scene.given).out == "2 of 2 files have the events that were sealed in them\n"
+    first, _ = sorted(scene.root.rglob("*.parquet"))
+    body = first.read_bytes()
+    first.write_bytes(body[:-9])
+    unknown = first.with_name("left-behind.parquet")
+    unknown.write_bytes(body)
+
+    done = penstock("cold", "verify", "-o", "json", **scene.given)
+
+    assert done.status == 1
+    path = first.relative_to(scene.root).as_posix()
+    assert [each["path"] for each in done.json["damaged"]] == [path]
+    assert done.json["unknown"] == ["order.placed/0/left-behind.parquet"]
+    first.write_bytes(body)
+    penstock("cold", "verify", "--remove-unknown", **scene.given)
+    assert sorted(scene.root.rglob("*.parquet")) == sorted({first, *scene.root.rglob("*.parquet")} - {unknown})
+
+
+def test_sealed_events_are_moved_back(penstock: Command, scene: Scene) -> None:
+    assert penstock("cold", "fetch", "order.placed", "--yes", **scene.given).out == (
+        "moved 11 events of order.placed into the database\n"
+    )
+
+    assert not [*scene.root.rglob("*.parquet")]
+    with sealing_hub(scene.database, None) as hub:
+        assert files_of(hub.store, None) == []
+        hub.start()
+
+
+def test_files_are_adopted_by_a_new_database(penstock: Command, scene: Scene, tmp_path: Path) -> None:
+    given = scene.given | {"PENSTOCK_DATABASE": f"sqlite:///{tmp_path}/new.db"}
+
+    shown = penstock("cold", "adopt", "-o", "json", **given).json
+
+    assert shown == [{"event_type": "order.placed", "partition": 0, "start": 0, "stop": 11, "files": 2, "missing": []}]
+
+
+@pytest.mark.parametrize(
+    ("cold", "says"),
+    [
+        ("ftp://here/there", "file:///DIRECTORY or s3://BUCKET/PREFIX"),
+        ("s3://key:secret@", "file:///DIRECTORY or s3://BUCKET/PREFIX"),
+        ("s3://key:secret@bucket/cold?endpint=here", "file:///DIRECTORY or s3://BUCKET/PREFIX"),
+        ("file:///nowhere/at/all", "there is no cold tier at file:///nowhere/at/all"),
+    ],
+)
+def test_wrong_cold_tier_is_refused_without_its_secret(penstock: Command, scene: Scene, cold: str, says: str) -> None:
+    failed = penstock("cold", "verify", **scene.given | {"PENSTOCK_COLD": cold})
+
+    assert failed.status
+    assert says in failed.err
+    assert "secret" not in failed.err

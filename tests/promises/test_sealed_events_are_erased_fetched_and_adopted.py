@@ -1,0 +1,271 @@
+"""Sealed events are erased for good, moved back into the database, and made feeds of once the database is lost."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.errors import ColdFileDamaged, ColdTierUnsuitable, CursorExpired, EventTypeExists
+from penstock.hub.cold.adopting import adopt
+from penstock.hub.cold.fetching import fetch
+from penstock.hub.hub import Hub
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
+from penstock.storage import open_store
+from penstock.testing.clock import VirtualClock
+from tests.promises.scene import NAME, Follower, create, event, rows_of
+from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
+
+PARTITIONS = 2
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "cold"
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def hub(url: str, root: Path, clock: VirtualClock) -> Iterator[Hub]:
+    """A hub whose event type has sealed events, and some that are not."""
+    with sealing_hub(url, root.as_uri(), clock=clock) as hub:
+        create(hub, partitions=PARTITIONS)
+        publish(hub, clock, range(60))
+        seal(hub)
+        publish(hub, clock, range(60, 90))
+        yield hub
+
+
+def publish(hub: Hub, clock: VirtualClock, numbers: range) -> None:
+    for n in numbers:
+        if n % 3 == 0:
+            clock.advance(seconds=1)
+        given: dict[str, Any] = {"key": f"key-{n % 5}"} if n % 4 else {}
+        if n % 7 == 0:
+            given |= {"headers": {"trace": f"{n}"}}
+        hub.log.publish(NAME, [event({"n": n}, n % PARTITIONS, **given)])
+
+
+def bytes_in(root: Path) -> bytes:
+    """Return what all files of the cold tier have, decompressed."""
+    return b"\n".join(repr(pq.read_table(path).to_pylist()).encode() for path in sorted(root.rglob("*.parquet")))
+
+
+# Erasure
+
+
+def test_events_of_a_key_are_erased_from_files_and_database_and_others_stay(hub: Hub, root: Path) -> None:
+    before = read_rows(hub, PARTITIONS)
+    request = hub.erasures.request(NAME, "key-1")
+
+    hub.erasures.run()
+
+    found = hub.erasures.find(NAME, request.id)
+    gone = [each for each in before if each[2] == b"key-1"]
+    assert found.finished_at is not None
+    assert found.erased.events == len(gone) > 0
+    assert read_rows(hub, PARTITIONS) == [each for each in before if each not in gone]
+    assert b"key-1" not in bytes_in(root)
+    assert b"key-2" in bytes_in(root)
+    assert paths_in(root) == {each.path for each in files_of(hub.store, None)}
+
+
+def test_events_that_were_sealed_and_are_still_in_the_database_are_erased_from_both_and_counted_once(
+    hub: Hub, url: str, root: Path
+) -> None:
+    before = read_rows(hub, PARTITIONS)
+    hub.sealer.run()  # Without a sweep.
+    request = hub.erasures.request(NAME, "key-1")
+
+    hub.erasures.run()
+
+    erased = hub.erasures.find(NAME, request.id).erased.events
+    assert erased == sum(each[2] == b"key-1" for each in before)
+    assert b"key-1" not in bytes_in(root)
+    assert rows_of(url, "SELECT count(*) FROM penstock_event WHERE key = 'key-1'") == [(0,)]
+    sweep(hub.store)
+    assert read_rows(hub, PARTITIONS) == [each for each in before if each[2] != b"key-1"]
+
+
+def test_events_published_after_the_request_stay(hub: Hub, clock: VirtualClock) -> None:
+    hub.erasures.request(NAME, "key-1")
+    publish(hub, clock, range(90, 100))
+    seal(hub)
+
+    hub.erasures.run()
+
+    found = [row[5] for row in read_rows(hub, PARTITIONS) if row[2] == b"key-1"]
+    assert found == [b'{"n": 91}']
+
+
+def test_file_whose_events_are_all_erased_is_read_as_empty(url: str, root: Path, clock: VirtualClock, hub: Hub) -> None:
+    create(hub, "order.paid", partitions=1)
+    hub.log.publish("order.paid", [event({"n": n}, key="key-1") for n in range(9)] + [event({"n": 9}, key="key-2")])
+    clock.advance(seconds=1)
+    seal(hub)
+    hub.erasures.request("order.paid", "key-1")
+    hub.erasures.run()
+
+    assert [row[5] for row in read_rows(hub, 1, "order.paid")] == [b'{"n": 9}']
+    follower = Follower(hub, (0,), "order.paid")
+    assert follower.all(3) == [{"n": 9}]
+    assert hub.log.find_offsets_since("order.paid", 1)[1] in ([0], [9])
+
+
+def test_dead_letters_of_the_key_are_erased_from_files(hub: Hub, root: Path, clock: VirtualClock) -> None:
+    create(hub, DEAD_LETTERS, partitions=1)
+    for n in range(6):
+        letter = {"event_type": NAME if n % 2 else "another.one", "n": n}
+        hub.log.publish(DEAD_LETTERS, [event(letter, key="key-1")])
+    clock.advance(seconds=1)
+    seal(hub)
+    request = hub.erasures.request(NAME, "key-1")
+    hub.erasures.run()
+
+    assert hub.erasures.find(NAME, request.id).erased.dead_letters == 3
+    assert [row[1] for row in read_rows(hub, 1, DEAD_LETTERS)] == [0, 2, 4]
+
+
+# Fetching
+
+
+def test_fetched_events_are_in_the_database_as_they_were(hub: Hub, url: str, root: Path, clock: VirtualClock) -> None:
+    before = read_rows(hub, PARTITIONS)
+    hub.erasures.request(NAME, "key-1")
+    hub.erasures.run()
+    left = [each for each in before if each[2] != b"key-1"]
+
+    assert fetch(hub.store, NAME, clock) == len([each for each in left if each[1] < 29])
+
+    assert paths_in(root) == set()
+    assert files_of(hub.store, None) == []
+    assert len(rows_of(url, EVENT_ROWS)) == len(left)
+    with closing(open_store(url)) as store:
+        assert read_rows(Hub(store), PARTITIONS) == left
+    seal(hub)
+    assert read_rows(hub, PARTITIONS) == left
+
+
+def test_interrupted_fetch_loses_nothing_and_goes_on(
+    hub: Hub, url: str, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.hub.cold.fetching.FETCHED_EVENTS", 7)
+    before = read_rows(hub, PARTITIONS)
+
+    class Interrupt(BaseException): ...
+
+    def interrupt(_: int) -> None:
+        raise Interrupt
+
+    for _ in range(3):
+        with pytest.raises(Interrupt):
+            fetch(hub.store, NAME, clock, interrupt)
+        sweep(hub.store)
+        assert read_rows(hub, PARTITIONS) == before
+    seal(hub)  # Someone seals again meanwhile.
+    assert read_rows(hub, PARTITIONS) == before
+    fetch(hub.store, NAME, clock)
+
+    assert read_rows(hub, PARTITIONS) == before
+    assert len(rows_of(url, EVENT_ROWS)) == 90
+    assert files_of(hub.store) == []
+
+
+# Adopting
+
+
+@pytest.fixture
+def new_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/new.db"
+
+
+def test_feeds_are_rebuilt_from_the_files_of_a_lost_database(
+    hub: Hub, root: Path, clock: VirtualClock, new_url: str
+) -> None:
+    seal(hub)
+    hub.erasures.request(NAME, "key-1")
+    hub.erasures.run()
+    before = read_rows(hub, PARTITIONS)
+    follower = Follower(hub)
+    follower.page(5)
+
+    with sealing_hub(new_url, root.as_uri(), clock=clock) as other:
+        adopted = adopt(other.store, clock)
+
+        # The last event of each partition had not been sealed: it is lost with the database.
+        assert [(each.partition, each.start, each.stop) for each in adopted] == [(0, 0, 44), (1, 0, 44)]
+        assert read_rows(other, PARTITIONS) == [each for each in before if each[1] < 44]
+        follower.hub = other
+        with pytest.raises(CursorExpired):
+            follower.page(5)
+        publish(other, clock, range(100, 120))
+        seal(other)
+        assert [row[1] for row in read_rows(other, PARTITIONS)][-10:] == [*range(44, 54)]
+        with pytest.raises(ColdTierUnsuitable):
+            adopt(other.store, clock)
+
+
+def test_leftovers_of_killed_hubs_and_older_versions_of_files_are_not_adopted(
+    hub: Hub, root: Path, clock: VirtualClock, new_url: str
+) -> None:
+    seal(hub)
+    old = {path: path.read_bytes() for path in root.rglob("*.parquet")}
+    hub.erasures.request(NAME, "key-1")
+    hub.erasures.run()
+    before = read_rows(hub, PARTITIONS)
+    for path, body in old.items():
+        path.write_bytes(body)
+    (root / NAME / "0" / "0-1-aa.parquet.part").write_bytes(b"PAR1")
+
+    with sealing_hub(new_url, root.as_uri(), clock=clock) as other:
+        adopt(other.store, clock)
+
+        assert read_rows(other, PARTITIONS) == [each for each in before if each[1] < 44]
+
+
+def test_missing_file_is_an_error_unless_that_is_accepted(
+    hub: Hub, root: Path, clock: VirtualClock, new_url: str
+) -> None:
+    publish(hub, clock, range(90, 120))
+    seal(hub)
+    publish(hub, clock, range(120, 150))
+    seal(hub)
+    before = read_rows(hub, PARTITIONS)
+    middle = next(each for each in files_of(hub.store) if each.start == 29)
+    (root / middle.path).unlink()
+
+    with sealing_hub(new_url, root.as_uri(), clock=clock) as other:
+        with pytest.raises(
+            ColdFileDamaged, match=rf"offsets 29 to {middle.stop - 1} of {NAME}, partition 0, are in no"
+        ):
+            adopt(other.store, clock)
+        assert other.store.cold is not None and files_of(other.store, None) == []
+        adopted = adopt(other.store, clock, accepts_missing=True)
+
+        assert adopted[0].missing == [(29, middle.stop)]
+        left = [each for each in before if (each[0] or not 29 <= each[1] < middle.stop) and each[1] < 74]
+        assert read_rows(other, PARTITIONS) == left
+        assert Follower(other, (0, 1)).all(7) == Follower(other, (0, 1)).all(1_000)
+
+
+def test_adoption_is_refused_where_there_is_nothing_to_adopt_or_names_are_taken(
+    hub: Hub, root: Path, clock: VirtualClock, new_url: str, tmp_path: Path
+) -> None:
+    seal(hub)
+
+    with (
+        sealing_hub(new_url, (tmp_path / "nothing").as_uri()) as other,
+        pytest.raises(ColdTierUnsuitable, match="there is no cold tier"),
+    ):
+        adopt(other.store, clock)
+    with sealing_hub(new_url, root.as_uri()) as other:
+        create(other, partitions=1)
+        with pytest.raises(EventTypeExists):
+            adopt(other.store, clock)
+        assert files_of(other.store, None) == []

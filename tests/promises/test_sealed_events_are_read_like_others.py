@@ -1,0 +1,91 @@
+"""Events that were sealed in files of the cold tier are read with the same cursors, and are the same bytes."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.testing.live_hub import live_hub
+from tests.promises.scene import NAME, Remote, rows_of, until
+from tests.s3 import cold_url, s3_server
+from tests.sealing import EVENT_ROWS
+
+PARTITIONS, EVENTS = 2, 6_000
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+@pytest.fixture
+def cold(url: str, tmp_path: Path) -> Iterator[str]:
+    """The URL of a cold tier: with SQLite in a directory, with PostgreSQL in a bucket of a server that speaks S3."""
+    if url.startswith("sqlite"):
+        yield (tmp_path / "cold").as_uri()
+        return
+    with s3_server(tmp_path) as at:
+        yield cold_url(at)
+
+
+def test_every_page_of_a_sealed_feed_has_the_same_bytes(url: str, cold: str) -> None:
+    options = ["--cold", cold, "--cold-after"]
+    with live_hub(url, options=[*options, "never"]) as hub, closing(Remote(hub.port)) as remote:
+        remote.create(PARTITIONS)
+        publish(remote)
+        paths = addresses(remote)
+        before = [answer(remote, *each) for each in paths]
+        assert {status for status, *_ in before} == {200}
+    with live_hub(url, options=[*options, "0s"]) as hub, closing(Remote(hub.port)) as remote:
+        until(lambda: len(rows_of(url, EVENT_ROWS)) == PARTITIONS, "all but the last events left the database")
+        after = [answer(remote, *each) for each in paths]
+
+    for path, one, other in zip(paths, before, after, strict=True):
+        assert one == other, path
+
+
+def publish(remote: Remote) -> None:
+    """Publish events of all shapes: with and without key, kind and headers, of many sizes and characters."""
+    for start in range(0, EVENTS, 500):
+        lines = []
+        for n in range(start, start + 500):
+            event = {"data": {"n": n, "text": "é" * (n % 40)}, "partition": n % PARTITIONS}
+            if n % 3:
+                event["key"] = f"key-{n % 7}\u2028"
+            if n % 5 == 0:
+                event["kind"] = "order.cancelled"
+            if n % 11 == 0:
+                event["headers"] = {"trace": f"{n}"}
+            lines.append(json.dumps(event).encode())
+        status, body, _ = remote.ask("POST", remote.path, b"\n".join(lines))
+        assert status == 200, body
+
+
+def addresses(remote: Remote) -> Sequence[tuple[str, str]]:
+    """Return addresses of pages, and as what they are asked for: by each protocol, filtered, split and merged."""
+    _, cursor = remote.page("_first", n=PARTITIONS, size=1_234)
+    feed, events, nakadi = f"/feeds/{NAME}", f"/feeds/{NAME}/events", f"/event-types/{NAME}/events"
+    filters = ("", "&headers=all", "&event-types=order.cancelled", "&skip-event-types=order.cancelled")
+    views = (
+        (2, f"cursor0={cursor}"),
+        (2, "cursor0=_first&cursor1=_first"),
+        (1, "cursor0=_first"),
+        (8, "cursor5=_first"),
+    )
+    found = [
+        f"{feed}?n={n}&{cursors}&pagesizehint={size}{each}"
+        for n, cursors in views
+        for size in (10, 1_500, 100_000)
+        for each in filters
+    ]
+    found += [f"{events}?token=1-2&partition=1&cursor=_first&pagesizehint=2000{each}" for each in filters]
+    return [(each, form) for each in found for form in ("*/*", ARROW)] + [
+        (f"{nakadi}?batch_limit=500&stream_limit=3000", "*/*")
+    ]
+
+
+def answer(remote: Remote, path: str, form: str) -> tuple[int, bytes, str | None]:
+    """Return status, body and the cursor in the headers of a page."""
+    headers = {"Accept": form}
+    if path.startswith("/event-types"):
+        headers["X-Nakadi-Cursors"] = json.dumps([{"partition": "1", "offset": "BEGIN"}])
+    status, body, answered = remote.ask("GET", path, headers=headers)
+    return status, body, answered["Penstock-Cursor"]

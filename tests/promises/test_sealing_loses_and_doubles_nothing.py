@@ -1,0 +1,350 @@
+"""A range leaves the database once its file was read back and verified; whatever fails, each event is there once."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import ColdFileDamaged, ColdTierUnavailable, ColdTierUnsuitable, CursorExpired
+from penstock.hub.cold.files import find_unknown, verify
+from penstock.hub.hub import Hub
+from penstock.storage.cold.manifest import ColdRepository
+from penstock.storage.cold.storage import DirectoryStorage
+from penstock.testing.clock import VirtualClock
+from tests.promises.scene import NAME, create, event, rows_of
+from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
+
+PARTITIONS = 2
+
+
+class Crash(BaseException):
+    """The process ends here, as far as the hub is concerned."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "cold"
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def hub(url: str, root: Path, clock: VirtualClock) -> Iterator[Hub]:
+    """A hub with a cold tier that seals when it is told to, and an event type with some events."""
+    with sealing_hub(url, root.as_uri(), clock=clock) as hub:
+        create(hub, partitions=PARTITIONS)
+        publish(hub, clock, 40)
+        yield hub
+
+
+def publish(hub: Hub, clock: VirtualClock, count: int, first: int = 0, name: str = NAME) -> None:
+    for n in range(first, first + count):
+        clock.advance(seconds=1)
+        key = f"key-{n % 3}" if n % 4 else None
+        hub.log.publish(name, [event({"n": n}, n % PARTITIONS, key=key)])
+
+
+@contextmanager
+def crash_at(monkeypatch: pytest.MonkeyPatch, where: type, name: str, *, after: bool) -> Iterator[None]:
+    """Crash the hub when it calls a method: before, or after it is done."""
+    method = getattr(where, name)
+
+    def crash(self: Any, *args: Any, **named: Any) -> None:
+        if after:
+            method(self, *args, **named)
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, crash)
+        patch.setattr("penstock.hub.cold.sealing.give_up", lambda *_: None)  # A killed process does not tidy up.
+        yield
+
+
+# Crashes
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        (ColdRepository, "begin", True),  # True: after it is done.
+        (DirectoryStorage, "write", False),
+        (DirectoryStorage, "write", True),
+        (DirectoryStorage, "open", True),
+        (ColdRepository, "seal", True),
+        (ColdRepository, "set_stop", True),
+    ],
+)
+def test_crash_while_sealing_loses_nothing_and_leaves_nothing_behind(
+    hub: Hub,
+    root: Path,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    step: tuple[type, str, bool],
+) -> None:
+    where, name, after = step
+    hub.sealer.run()
+    publish(hub, clock, 20, first=40)
+    before = read_rows(hub, PARTITIONS)
+
+    with crash_at(monkeypatch, where, name, after=after), pytest.raises(Crash):
+        hub.sealer.run()
+    assert read_rows(hub, PARTITIONS) == before
+    sweep(hub.store)
+    assert read_rows(hub, PARTITIONS) == before
+
+    for _ in range(3):
+        clock.advance(seconds=3_700)
+        seal(hub)
+    assert read_rows(hub, PARTITIONS) == before
+    assert paths_in(root) == {each.path for each in files_of(hub.store)}
+    assert find_unknown(hub.store) == []
+    assert files_of(hub.store, "writing") == files_of(hub.store, "removed") == []
+    assert len(rows_of_events(hub)) == PARTITIONS
+
+
+def rows_of_events(hub: Hub) -> list[Any]:
+    with hub.store.read() as tx:
+        ids = hub.registry.load(NAME).partition_ids
+        return [tx.log._hot.read_columns(each, 0, 10_000).data for each in ids if each]
+
+
+def test_events_leave_the_database_once_sealed_but_for_the_last_of_each_partition(hub: Hub, url: str) -> None:
+    assert len(rows_of(url, EVENT_ROWS)) == 40
+
+    seal(hub)
+
+    assert [offset for _, offset in rows_of(url, EVENT_ROWS)] == [19, 19]
+    assert [(each.start, each.stop, each.content.events) for each in files_of(hub.store)] == [(0, 19, 19)] * 2
+
+
+def test_file_that_reads_back_differently_is_not_recorded(
+    hub: Hub, url: str, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read_rows(hub, PARTITIONS)
+    write = DirectoryStorage.write
+
+    def cut(self: DirectoryStorage, path: str, body: Any) -> None:
+        write(self, path, body if path.endswith(".json") else bytes(body)[:-100])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryStorage, "write", cut)
+        with pytest.raises(ColdTierUnavailable, match="cannot be read back"):
+            hub.sealer.run()
+
+    assert files_of(hub.store) == []
+    assert len(rows_of(url, EVENT_ROWS)) == 40
+    clock.advance(seconds=61)
+    seal(hub)
+    assert paths_in(root) == {each.path for each in files_of(hub.store)}
+    assert read_rows(hub, PARTITIONS) == before
+
+
+def test_two_hubs_that_seal_at_once_write_one_history(url: str, hub: Hub, root: Path, clock: VirtualClock) -> None:
+    before = read_rows(hub, PARTITIONS)
+    with sealing_hub(url, root.as_uri(), clock=clock) as other:
+        threads = [threading.Thread(target=seal, args=(each,)) for each in (hub, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seal(hub)
+
+        assert [read_rows(each, PARTITIONS) for each in (hub, other)] == [before, before]
+    assert [(each.start, each.stop) for each in files_of(hub.store)] == [(0, 19)] * 2
+    clock.advance(seconds=61)
+    hub.sealer.run()
+    assert paths_in(root) == {each.path for each in files_of(hub.store)}
+
+
+def test_event_erased_while_its_range_is_being_sealed_is_in_no_file(
+    hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = DirectoryStorage.write
+
+    def erase_first(self: DirectoryStorage, path: str, body: Any) -> None:
+        if path.endswith(".parquet") and not hub.erasures.list(NAME):
+            hub.erasures.request(NAME, "key-1")
+            hub.erasures.run()
+        write(self, path, body)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryStorage, "write", erase_first)
+        seal(hub)
+    clock.advance(seconds=61)
+    seal(hub)
+
+    found = read_rows(hub, PARTITIONS)
+    assert found and b"key-1" not in {key for _, _, key, *_ in found}
+    assert paths_in(root) == {each.path for each in files_of(hub.store)}
+    assert not [path for path in root.rglob("*.parquet") if b"key-1" in keys_in(path)]
+
+
+def keys_in(path: Path) -> set[bytes]:
+    import pyarrow.parquet as pq
+
+    return {each.encode() for each in pq.read_table(path)["key"].to_pylist() if each}
+
+
+# Trouble with the storage
+
+
+def test_hot_events_are_read_and_published_while_the_storage_is_away(
+    hub: Hub, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, root: Path, url: str
+) -> None:
+    seal(hub)
+    publish(hub, clock, 20, first=40)
+    before = read_rows(hub, PARTITIONS)
+
+    def away(*_: Any) -> None:
+        raise ColdTierUnavailable(location="here", reason="it is away", retry_after=5)
+
+    with sealing_hub(url, root.as_uri(), clock=clock) as other, monkeypatch.context() as patch:
+        patch.setattr(DirectoryStorage, "open", away)
+        patch.setattr(DirectoryStorage, "write", away)
+        with pytest.raises(ColdTierUnavailable) as caught:
+            read_rows(other, PARTITIONS)
+        assert caught.value.retry_after
+        with pytest.raises(ColdTierUnavailable):
+            other.sealer.run()
+        publish(other, clock, 2, first=60)
+        assert other.log.find_offsets_since(NAME, clock() - 500_000)[1] == [31, 30]
+
+    assert read_rows(hub, PARTITIONS)[: len(before) // 2] == before[: len(before) // 2]
+
+
+def flip(path: Path) -> None:
+    body = bytearray(path.read_bytes())
+    body[len(body) // 4] ^= 255
+    path.write_bytes(body)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def replace(path: Path) -> None:
+    pa.parquet.write_table(pa.table({"a": [1]}), path)
+
+
+@pytest.mark.parametrize("damage", [flip, cut, empty, replace, Path.unlink])
+def test_damaged_file_is_named_and_not_served(
+    hub: Hub, url: str, root: Path, clock: VirtualClock, damage: Callable[[Path], Any]
+) -> None:
+    seal(hub)
+    file = files_of(hub.store)[0]
+    damage(root / file.path)
+
+    with sealing_hub(url, root.as_uri(), clock=clock) as other:
+        with pytest.raises(ColdFileDamaged) as caught:
+            read_rows(other, 1)
+        assert caught.value.path == file.path
+        assert [each.path for each in verify(other.store)] == [file.path]
+
+
+# Whose cold tier it is
+
+
+def test_hub_without_the_cold_tier_of_its_database_does_not_start(hub: Hub, url: str, root: Path) -> None:
+    seal(hub)
+
+    with sealing_hub(url, None) as other, pytest.raises(ColdTierUnsuitable, match="none was named") as caught:
+        other.start()
+    assert caught.value.fields["location"] == root.as_uri()
+
+
+def test_cold_tier_of_another_database_is_refused(hub: Hub, root: Path, tmp_path: Path) -> None:
+    seal(hub)
+
+    url = f"sqlite:///{tmp_path}/other.db"
+    with sealing_hub(url, root.as_uri()) as other:
+        with pytest.raises(ColdTierUnsuitable, match="belongs to another database"):
+            other.start()
+        create(other, partitions=PARTITIONS)
+        publish(other, VirtualClock(), 10)
+        with pytest.raises(ColdTierUnsuitable, match="belongs to another database"):
+            other.sealer.run()
+    assert paths_in(root) == {each.path for each in files_of(hub.store)}
+
+
+def test_empty_storage_in_place_of_the_cold_tier_is_refused(hub: Hub, url: str, tmp_path: Path) -> None:
+    seal(hub)
+
+    with (
+        sealing_hub(url, (tmp_path / "elsewhere").as_uri()) as other,
+        pytest.raises(ColdTierUnsuitable, match="there is no cold tier"),
+    ):
+        other.start()
+
+
+# The end of events
+
+
+def test_expired_events_go_from_files_and_readers_are_told(hub: Hub, root: Path, clock: VirtualClock) -> None:
+    with_limits(hub, retention_time=30_000)
+    publish(hub, clock, 40, first=40)
+    seal(hub)
+    first = read_rows(hub, PARTITIONS)
+
+    clock.advance(seconds=3)
+    hub.admin.retention.run()
+    rows = read_rows(hub, PARTITIONS)
+    assert rows == [each for each in first if each[-1] * 1e6 >= clock() - 30_000_000]
+    clock.advance(seconds=40)
+    hub.admin.retention.run()
+    for _ in range(2):
+        seal(hub)
+        clock.advance(seconds=61)
+
+    assert read_rows(hub, PARTITIONS) == []
+    assert paths_in(root) == set()
+    assert files_of(hub.store, None) == []
+
+
+def with_limits(hub: Hub, **options: Any) -> None:
+    """Set options of the event type."""
+    feed = hub.registry.load(NAME)
+    hub.registry.replace(NAME, feed.event_type.whole | {"options": options})
+
+
+def test_files_of_a_dropped_event_type_are_deleted_and_one_of_its_name_begins_empty(
+    hub: Hub, root: Path, clock: VirtualClock
+) -> None:
+    seal(hub)
+    hub.registry.delete(NAME)
+    create(hub, partitions=PARTITIONS)
+
+    assert read_rows(hub, PARTITIONS) == []
+    publish(hub, clock, 20)
+    before = read_rows(hub, PARTITIONS)
+    for _ in range(2):
+        seal(hub)
+        clock.advance(seconds=61)
+
+    assert read_rows(hub, PARTITIONS) == before
+    assert paths_in(root) == {each.path for each in files_of(hub.store, None)}
+    assert [each.stop for each in files_of(hub.store)] == [9, 9]
+
+
+def test_reader_whose_sealed_events_have_expired_is_told_how_many(hub: Hub, clock: VirtualClock) -> None:
+    from tests.promises.scene import Follower
+
+    seal(hub)
+    follower = Follower(hub)
+    follower.page(5)
+    with_limits(hub, retention_time=10_000)
+    hub.admin.retention.run()
+
+    with pytest.raises(CursorExpired) as caught:
+        follower.page(5)
+    assert caught.value.lost == 10
