@@ -18,7 +18,7 @@ from penstock.core.events.event import DECODED_BYTES_MAX, EVENTS_MAX, PIECE_BYTE
 from penstock.core.log.batching import FeedBatch
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import BadCursor, BadParameter, MalformedRequest, RequestTooLarge, UnusablePosition
-from penstock.schema.json_text import BOM, decode, explain_malformed
+from penstock.schema.json_text import BOM, explain_malformed
 from penstock.wire.query import UNTIL_ELSEWHERE, Query, make_printable, refuse_until
 
 SCHEMAS_MAX: Final = 1_000
@@ -209,12 +209,25 @@ def _response(status: str, step: str, detail: str, event: NewEvent) -> dict[str,
     return {"publishing_status": status, "step": step, "detail": detail, "eid": _eid(event), "partition": None}
 
 
+class _Metadata(msgspec.Struct):
+    eid: msgspec.Raw
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Metadata
+
+
+_identify: Final = msgspec.json.Decoder(_Identified).decode
+"""Builds nothing of an event but its id: one with hundreds of thousands of lists would keep the interpreter's lock."""
+
+
 def _eid(event: NewEvent) -> str:
+    if len(event.data) > DECODED_BYTES_MAX:
+        return ""  # It is cut off.
     try:
-        eid = decode(event.data)["metadata"]["eid"]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return msgspec.json.decode(_identify(event.data).metadata.eid, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
-    return eid if isinstance(eid, str) else ""
 
 
 UNUSABLE: Final = "unusable-cursor"
