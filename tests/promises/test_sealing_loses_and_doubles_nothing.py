@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.cold.storage import DirectoryStorage
 from penstock.errors import ColdFileDamaged, ColdTierUnavailable, ColdTierUnsuitable, CursorExpired
 from penstock.hub.cold.files import find_unknown, verify
 from penstock.hub.hub import Hub
 from penstock.storage.cold.manifest import ColdRepository
-from penstock.storage.cold.storage import DirectoryStorage
 from penstock.testing.clock import VirtualClock
 from tests.promises.scene import NAME, create, event, rows_of
 from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep

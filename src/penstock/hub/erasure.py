@@ -188,7 +188,7 @@ class Erasures:
         return [(each, ends[each.partition_id]) for each in files if each.start < ends[each.partition_id]]
 
     def _erase_file(self, erasure: StoredErasure, file: ManifestFile, end: int) -> None:
-        from penstock.storage.cold.parquet import find_key
+        from penstock.cold.parquet import find_key
 
         key = erasure.key
         assert key is not None
@@ -204,7 +204,7 @@ class Erasures:
             return tx.cold.list(letters.partition_ids, "sealed") if letters else []
 
     def _erase_letter_file(self, erasure: StoredErasure, file: ManifestFile) -> None:
-        from penstock.storage.cold.parquet import find_key
+        from penstock.cold.parquet import find_key
 
         key = erasure.key
         assert key is not None

@@ -21,7 +21,7 @@ def open_store(url: str, cold: str | None = None) -> Store:
     `postgresql+psycopg://`, as SQLAlchemy writes it, is the same. `:memory:` is no file: each connection would have
     a database of its own.
 
-    *cold* is the URL of its cold tier: see `penstock.storage.cold.storage.open_storage`.
+    *cold* is the URL of its cold tier: see `penstock.cold.storage.open_storage`.
 
     Raises:
         BadParameter: a URL names no database or no storage that Penstock knows.

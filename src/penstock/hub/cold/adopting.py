@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.cold.description import FileContent, FileDescription
 from penstock.core.registry.event_type import EventType
 from penstock.errors import ColdFileDamaged, ColdTierUnsuitable
 from penstock.hub.cold.fetching import to_blocks
 from penstock.hub.cold.files import find_tier
 from penstock.storage.admin import COLD, LOCATION, TIER
-from penstock.storage.cold.manifest import FileContent, FileDescription
 from penstock.storage.log.events import Block
 from penstock.storage.log.removal import Range, merge_ranges
 from penstock.storage.store import Store, Tx
@@ -111,7 +111,7 @@ def _find_files(store: Store, tier_id: str) -> Mapping[_Place, Sequence[_File]]:
     Of two files with one beginning the one counts that was written last: erasure replaces files. Files of an event type
     that was dropped and created again do not count.
     """
-    from penstock.storage.cold.parquet import DamagedFileError
+    from penstock.cold.parquet import DamagedFileError
 
     tier = store.cold
     assert tier is not None
@@ -154,7 +154,7 @@ def _cut(files: Sequence[_File]) -> Sequence[_File]:
 
 
 def _read(store: Store, files: Sequence[_File], checked: Callable[[str], object]) -> Sequence[_Checked]:
-    from penstock.storage.cold.parquet import DamagedFileError, find_ranges
+    from penstock.cold.parquet import DamagedFileError, find_ranges
 
     tier = store.cold
     assert tier is not None

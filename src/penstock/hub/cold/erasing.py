@@ -38,13 +38,13 @@ def erase_sealed(
     offsets = sorted(chain.from_iterable(find(batch) for batch in tier.read_batches(file)))
     if not offsets:
         return
-    from penstock.storage.cold.parquet import FileWriter, leave_out
+    from penstock.cold.parquet import FileWriter, leave_out
     from penstock.storage.cold.tier import make_path
 
     before = tier.describe(file)
-    writer = FileWriter(before.partition)
+    writer = FileWriter()
     for batch in tier.read_batches(file):
-        writer.add_batch(leave_out(batch, offsets))
+        writer.add(leave_out(batch, offsets))
     now = clock()
     body, content = writer.finish(msgspec.structs.replace(before, revision=before.revision + 1, written_at=now))
     path = make_path(before.event_type, before.partition, before.start, before.stop)

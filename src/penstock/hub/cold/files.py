@@ -130,7 +130,7 @@ def verify(
         ColdTierUnsuitable: the cold tier is not that of the database.
         ColdTierUnavailable: the storage does not answer.
     """
-    from penstock.storage.cold.parquet import DamagedFileError
+    from penstock.cold.parquet import DamagedFileError
 
     attach(store)
     tier = store.cold

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from penstock.cold.description import FileContent, FileDescription
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import ColdTierUnsuitable, PenstockError
 from penstock.hub.background import Background, Clock
 from penstock.hub.cold.files import attach, check_none_needed, delete_files, give_up
 from penstock.hub.log.read import Reader
-from penstock.storage.cold.manifest import FileContent, FileDescription
+from penstock.storage.log.events import NONE
 from penstock.storage.log.removal import Range
 from penstock.storage.store import Store, Tx
 
@@ -236,7 +237,8 @@ class Sealer:
 
     def _encode(self, wanted: _Candidate) -> _Written:
         """Return the events of a range as a file, up to the size of one."""
-        from penstock.storage.cold.parquet import FileWriter
+        from penstock.cold.parquet import FileWriter
+        from penstock.core.log.arrow import record_batch
 
         tier = self._store.cold
         assert tier is not None and tier.id is not None
@@ -246,13 +248,14 @@ class Sealer:
             wanted.feed, wanted.partition, wanted.start, wanted.stop, wanted.stop - wanted.start
         )
         [track] = reading.tracks
-        writer = FileWriter(wanted.partition)
+        writer = FileWriter()
         while writer.data_bytes < self._options.file_bytes:
             began = time.monotonic()
             chunk = self._reader.read_next_columns(reading, track)
             if chunk is None:
                 break
-            writer.add(chunk.columns, chunk.offsets)
+            if chunk.columns.rows:
+                writer.add(record_batch(wanted.partition, chunk.offsets, chunk.columns, NONE))
             track.advance(chunk.range, chunk.columns.rows, is_filtered=False)
             self._stop_wanted.wait(PAUSE_SHARE * (time.monotonic() - began))
         stop = track.offsets[wanted.partition]

@@ -1,4 +1,1 @@
-"""The cold tier: sealed ranges of partitions in Parquet files, in a directory or in a bucket of S3.
-
-`docs/cold-tier.md` describes the layout, for those who read the files without Penstock.
-"""
+"""The cold tier of a database: its manifest, and its log, which reads events from wherever they are."""

@@ -15,17 +15,17 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from penstock.errors import ColdFileDamaged, ColdTierUnavailable
-from penstock.storage.cold.manifest import FileContent, FileDescription, ManifestFile
-from penstock.storage.cold.parquet import (
+from penstock.cold.description import FileContent, FileDescription
+from penstock.cold.parquet import (
     ColdFile,
     DamagedFileError,
     cut_bytes,
     slice_offsets,
-    to_columns,
-    to_lines,
 )
-from penstock.storage.cold.storage import ColdStorage, open_storage
+from penstock.cold.storage import ColdStorage, open_storage
+from penstock.errors import ColdFileDamaged, ColdTierUnavailable
+from penstock.storage.cold.manifest import ManifestFile
+from penstock.storage.cold.rows import to_columns, to_lines
 from penstock.storage.log.events import CHUNK_BYTES, Frame, KindFilter, StoredColumns, StoredLines
 
 MARK: Final = "penstock-cold-tier.json"
@@ -75,7 +75,7 @@ class ColdTier:
 
     @classmethod
     def at(cls, url: str) -> "ColdTier":
-        """Return the cold tier at *url*: see `penstock.storage.cold.storage.open_storage`; nothing is connected yet.
+        """Return the cold tier at *url*: see `penstock.cold.storage.open_storage`; nothing is connected yet.
 
         Raises:
             BadParameter: *url* names no storage.

@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.core.log.arrow import SCHEMA, record_batch
-from penstock.storage.cold.manifest import FileContent, FileDescription
-from penstock.storage.log.events import NONE, Frame, KindFilter, ReceiveTimes, StoredColumns, StoredLines
+from penstock.cold.description import FileContent, FileDescription
+from penstock.core.log.arrow import SCHEMA
 
 GROUP_ROWS: Final = 16_384
 GROUP_BYTES: Final = 4 << 20
@@ -44,10 +43,9 @@ class DamagedFileError(Exception):
 
 
 class FileWriter:
-    """Writes one file of a partition in memory, row group by row group."""
+    """Writes one file in memory, row group by row group."""
 
-    def __init__(self, partition: int) -> None:
-        self._partition = partition
+    def __init__(self) -> None:
         self._sink = pa.BufferOutputStream()
         self._writer = pq.ParquetWriter(self._sink, SCHEMA, **_ENCODINGS)
         self._waiting: list[pa.RecordBatch] = []
@@ -60,17 +58,10 @@ class FileWriter:
         """The size of the data so far."""
         return self._check.data_bytes
 
-    def add(self, columns: StoredColumns, offsets: Sequence[int]) -> None:
-        """Add a chunk of events with these *offsets*."""
-        if columns.rows == 0:
-            return
-        batch = record_batch(self._partition, offsets, columns, NONE)
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add events, as a batch of `SCHEMA`."""
         for start in range(0, batch.num_rows, GROUP_ROWS):
             self._add(batch.slice(start, GROUP_ROWS))
-
-    def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Add events as a batch of `SCHEMA`."""
-        self._add(batch)
 
     def finish(self, description: FileDescription) -> tuple[pa.Buffer, FileContent]:
         """Return the file and what it holds."""
@@ -226,28 +217,6 @@ def leave_out(batch: pa.RecordBatch, offsets: Sequence[int]) -> pa.RecordBatch:
     return batch.filter(pc.invert(found))
 
 
-def to_columns(batch: pa.RecordBatch, stop: int) -> StoredColumns:
-    """Return rows as `StoredColumns` of a range that ends at *stop*."""
-    data = batch.column("data")
-    keys, kinds, headers = (_join(batch.column(name)) for name in ("key", "kind", "headers"))
-    received = _runs_of(batch.column("received_at"))
-    return StoredColumns(stop, batch.num_rows, _data_of(data), _sizes_of(data), keys, kinds, headers, received)
-
-
-def to_lines(batch: pa.RecordBatch, stop: int, frame: Frame, kinds: KindFilter | None) -> StoredLines:
-    """Return rows as `StoredLines` of a range that ends at *stop*."""
-    data = batch.column("data")
-    if kinds is not None:
-        names = pc.utf8_lower(batch.column("kind").fill_null(kinds.default))
-        found = pc.is_in(names, value_set=pa.array(sorted(kinds.kinds), pa.string()))
-        data = data.filter(pc.invert(found) if kinds.skip else found)
-    if not len(data):
-        return StoredLines(stop, batch.num_rows, 0, b"")
-    joined = pc.binary_join(_as_one_list(data), frame.separator)[0].as_buffer()
-    body = b"".join([frame.prefix.encode(), joined, frame.suffix.encode()])
-    return StoredLines(stop, batch.num_rows, len(data), body)
-
-
 class _ContentCheck:
     """Computes a `FileContent`, batch by batch; how events are divided into batches makes no difference."""
 
@@ -281,13 +250,13 @@ class _ContentCheck:
 def _parts_of(column: pa.Array) -> Iterator[bytes]:
     """Yield what the digest of a column is made of: of texts the sizes, -1 for null, and the bytes; else the values."""
     if pa.types.is_string(column.type):
-        yield _buffer_of(pc.binary_length(column).fill_null(-1), 4)
-        yield _data_of(column.fill_null("") if column.null_count else column)
+        yield buffer_of(pc.binary_length(column).fill_null(-1), 4)
+        yield data_of(column.fill_null("") if column.null_count else column)
     else:
-        yield _buffer_of(column, column.type.bit_width // 8)
+        yield buffer_of(column, column.type.bit_width // 8)
 
 
-def _data_of(texts: pa.Array) -> bytes:
+def data_of(texts: pa.Array) -> bytes:
     """Return the bytes of texts, one after the other."""
     _, ends, data = texts.buffers()
     if data is None or not len(texts):
@@ -296,35 +265,10 @@ def _data_of(texts: pa.Array) -> bytes:
     return bytes(data.slice(first, last - first))
 
 
-def _sizes_of(texts: pa.Array) -> bytes:
-    return _buffer_of(pc.binary_length(texts), 4)
-
-
-def _buffer_of(values: pa.Array, width: int) -> bytes:
+def buffer_of(values: pa.Array, width: int) -> bytes:
     """Return the values of an array without nulls, each of *width* bytes."""
     _, data = values.buffers()
     return bytes(data.slice(values.offset * width, len(values) * width)) if len(values) else b""
-
-
-def _join(texts: pa.Array) -> bytes | None:
-    """Return texts joined by LF, with `NONE` for null; None if all are null."""
-    if texts.null_count == len(texts):
-        return None
-    joined = pc.binary_join(_as_one_list(texts.fill_null(NONE.decode())), "\n")
-    return bytes(joined[0].as_buffer())
-
-
-def _as_one_list(texts: pa.Array) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-
-
-def _runs_of(times: pa.Array) -> ReceiveTimes:
-    if not len(times):
-        return ReceiveTimes(b"", b"")
-    runs = pc.run_end_encode(times.cast(pa.int64()))
-    return ReceiveTimes(
-        *(b"\n".join([b"%d" % each for each in part.to_pylist()]) for part in (runs.run_ends, runs.values))
-    )
 
 
 def _explain(error: Exception) -> Exception:
