@@ -100,7 +100,7 @@ def test_hub_with_an_expired_certificate_says_so_when_it_starts(penstock: Comman
 
     assert (warning["level"], warning["event"]) == ("warning", "clients will refuse the certificate")
     assert f"{certificate} has expired" in warning["reason"]
-    assert "begin the address with https://" in asked.err
+    assert "its address begins with https://" in asked.err
 
 
 def test_hub_with_idle_tls_connections_stops_at_once(penstock: Command, tmp_path: Path) -> None:
@@ -316,6 +316,7 @@ def test_failed_handshakes_are_logged_with_their_reason(penstock: Command, tmp_p
             for line in serving.stderr or ():
                 said = json.loads(line)
                 if said["event"] == "TLS handshake failed":
+                    assert said["client"] == "127.0.0.1"
                     return str(said["reason"])
             raise AssertionError("it ended")
 

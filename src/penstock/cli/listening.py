@@ -19,7 +19,7 @@ import uvicorn
 from penstock.cli.failures import CommandFailure
 from penstock.server import HubApp
 from penstock.server.http.http1 import BODY_TIMEOUT, HEADER_TIMEOUT, http1
-from penstock.server.http.tls import ServerTls
+from penstock.server.http.tls import ServerTls, TlsListener
 
 # Counted from the signal, so that ten seconds are enough whatever the database does.
 PATIENT_SECONDS: Final = 6.0
@@ -139,15 +139,13 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, then listen: uvicorn's own listening would give each TLS handshake a minute."""
         await super().startup(sockets=[])
-        loop = asyncio.get_running_loop()
+        loop, tls, backlog = asyncio.get_running_loop(), self.config.ssl, self.config.backlog
         for each in sockets or ():
-            server = await loop.create_server(
-                self._make_protocol,
-                sock=each,
-                ssl=self.config.ssl,
-                backlog=self.config.backlog,
-                ssl_handshake_timeout=self._handshake_timeout if self.config.ssl else None,
-            )
+            server: Any
+            if tls is None:
+                server = await loop.create_server(self._make_protocol, sock=each, backlog=backlog)
+            else:
+                server = TlsListener(each, self._make_protocol, tls, self._handshake_timeout, backlog)
             self.servers.append(server)
         if self.started:
             self._announce()

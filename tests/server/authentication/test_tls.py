@@ -412,9 +412,9 @@ def test_handshakes_that_fail_for_one_reason_have_a_line_in_ten_seconds() -> Non
     plain.reason, other.reason = "HTTP_REQUEST", "NO_SHARED_CIPHER"
     with capture_logs() as lines:
         for error in (plain, plain, plain, other, plain):
-            log.note(error)
+            log.note(error, "10.0.0.7")
 
     first = "the client speaks plain HTTP: its address has to begin with https:// (HTTP_REQUEST)"
     told = [(each["reason"], each["failures"]) for each in lines]
     assert told == [(first, 1), ("NO_SHARED_CIPHER", 1), (first, 3)]
-    assert {each["event"] for each in lines} == {"TLS handshake failed"}
+    assert {(each["event"], each["client"]) for each in lines} == {("TLS handshake failed", "10.0.0.7")}

@@ -4,6 +4,7 @@ TLS 1.2 and 1.3, with the ciphers of Python's default context.
 """
 
 import asyncio
+import socket
 import ssl
 import sys
 import threading
@@ -33,6 +34,8 @@ _log: Final = structlog.get_logger("penstock.tls")
 
 FAILURE_INTERVAL: Final = 10.0
 """Handshakes that fail for one reason have a line in the log at most once in so many seconds."""
+ACCEPT_PAUSE: Final = 1.0
+"""Seconds until the next connection is accepted after the system could not accept one."""
 _UNTRUSTED: Final = "the client does not trust the certificate of the hub"
 _EXPLANATIONS: Final[Mapping[str, str]] = {
     "HTTP_REQUEST": "the client speaks plain HTTP: its address has to begin with https://",
@@ -165,8 +168,8 @@ class HandshakeLog:
         self._seen: dict[str, tuple[float, int]] = {}
         """By reason: when it was logged last, and the failures since."""
 
-    def note(self, error: ssl.SSLError) -> None:
-        """Note that *error* has ended a handshake."""
+    def note(self, error: ssl.SSLError, address: str) -> None:
+        """Note that *error* has ended the handshake of a client at *address*."""
         found = error.reason or "UNKNOWN"
         reason = f"{_EXPLANATIONS[found]} ({found})" if found in _EXPLANATIONS else found
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -176,23 +179,64 @@ class HandshakeLog:
             self._seen[reason] = logged_at, count + 1
             return
         self._seen[reason] = now, 0
-        _log.info("TLS handshake failed", reason=reason, failures=count + 1)
+        _log.info("TLS handshake failed", client=address, reason=reason, failures=count + 1)
 
 
-_handshakes: Final = HandshakeLog()
+class TlsListener:
+    """Accepts connections with TLS, and logs whose handshakes fail: asyncio's own server would tell nobody."""
 
+    def __init__(
+        self,
+        listener: socket.socket,
+        make_protocol: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext,
+        handshake_timeout: float,
+        backlog: int,
+    ) -> None:
+        """Begin to accept connections of *listener*, on the running loop, for protocols of *make_protocol*."""
+        self._listener = listener
+        self._make_protocol = make_protocol
+        self._context = context
+        self._handshake_timeout = handshake_timeout
+        self._log = HandshakeLog()
+        self._handshakes = set[asyncio.Task[None]]()
+        listener.setblocking(False)
+        listener.listen(backlog)
+        self._accepting = asyncio.ensure_future(self._accept())
 
-class _LoggedObject(ssl.SSLObject):
-    """The TLS of one connection. asyncio drops it if the handshake fails, and tells nobody."""
+    def close(self) -> None:
+        """Accept no further connections; handshakes under way go on."""
+        self._accepting.cancel()
 
-    def do_handshake(self) -> None:
+    async def wait_closed(self) -> None:
+        """Wait until no further connection is accepted; uvicorn asks every server for that."""
+        await asyncio.wait({self._accepting})
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(self._listener)
+            except OSError as error:  # Such as too many open files: some may be closed soon.
+                _log.error("connection not accepted", reason=str(error))
+                await asyncio.sleep(ACCEPT_PAUSE)
+                continue
+            task = loop.create_task(self._shake_hands(connection, address[0]))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(self, connection: socket.socket, address: str) -> None:
         try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._make_protocol,
+                connection,
+                ssl=self._context,
+                ssl_handshake_timeout=self._handshake_timeout,
+            )
         except ssl.SSLError as error:
-            _handshakes.note(error)
-            raise
+            self._log.note(error, address)
+        except OSError:
+            connection.close()  # It is gone, or took too long.
 
 
 def _format(at: float) -> str:
@@ -209,7 +253,6 @@ def _state_of(path: Path) -> object:
 
 def _load(files: TlsFiles) -> _Loaded:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.sslobject_class = _LoggedObject
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
