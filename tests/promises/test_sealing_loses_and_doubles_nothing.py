@@ -2,21 +2,26 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from penstock.cold.storage import DirectoryStorage
-from penstock.errors import ColdFileDamaged, ColdTierUnavailable, ColdTierUnsuitable, CursorExpired
+from penstock.errors import ColdFileDamaged, ColdTierUnavailable, ColdTierUnsuitable, CursorExpired, OutcomeUnknown
 from penstock.hub.cold.files import find_unknown, verify
+from penstock.hub.cold.sealing import SealingOptions
 from penstock.hub.hub import Hub
+from penstock.storage import open_store
 from penstock.storage.cold.manifest import ColdRepository
+from penstock.storage.store import Store
 from penstock.testing.clock import VirtualClock
 from tests.promises.scene import NAME, create, event, rows_of
 from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
+from tests.unit.hub.forwarding import ForwardingStore, lose_answer
 
 PARTITIONS = 2
 
@@ -107,6 +112,56 @@ def test_crash_while_sealing_loses_nothing_and_leaves_nothing_behind(
     assert find_unknown(hub.store) == []
     assert files_of(hub.store, "writing") == files_of(hub.store, "removed") == []
     assert len(rows_of_events(hub)) == PARTITIONS
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_sealing_and_erasing_whose_commit_is_not_answered_lose_nothing(
+    hub: Hub, url: str, root: Path, clock: VirtualClock, number: int
+) -> None:
+    store = ForwardingStore(open_store(url, root.as_uri()))
+    with closing(store):
+        other = Hub(cast(Store, store), clock=clock, sealing=SealingOptions(0.0))
+        for act in (other.sealer.run, other.erasures.run):
+            before = read_rows(hub, PARTITIONS)
+            if act == other.erasures.run:
+                hub.erasures.request(NAME, "key-1")
+                before = [each for each in before if each[2] != b"key-1"]
+            numbers = count(1)
+            store.after_commit = lambda numbers=numbers: lose_answer() if next(numbers) == number else None
+            with suppress(OutcomeUnknown):
+                act()
+            store.after_commit = lambda: None
+            for _ in range(3):
+                seal(hub)
+                hub.erasures.run()
+                clock.advance(seconds=3_700)
+
+            assert read_rows(hub, PARTITIONS) == before
+            assert list(verify(hub.store)) == []
+            assert paths_in(root) == {each.path for each in files_of(hub.store)}
+
+
+def test_file_that_another_hub_gave_up_while_it_was_written_is_not_left_behind(
+    hub: Hub, url: str, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read_rows(hub, PARTITIONS)
+    write = DirectoryStorage.write
+    with sealing_hub(url, root.as_uri(), clock=clock, after=None) as other, monkeypatch.context() as patch:
+        other.sealer.run()
+
+        def write_late(self: DirectoryStorage, path: str, body: Any) -> None:
+            if path.endswith(".parquet"):
+                for _ in range(2):
+                    clock.advance(seconds=3_700)
+                    other.sealer.run()
+            write(self, path, body)
+
+        patch.setattr(DirectoryStorage, "write", write_late)
+        hub.sealer.run()
+
+    assert paths_in(root) == set()
+    seal(hub)
+    assert read_rows(hub, PARTITIONS) == before
 
 
 def rows_of_events(hub: Hub) -> list[Any]:

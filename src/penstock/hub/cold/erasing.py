@@ -56,7 +56,7 @@ def erase_sealed(
             is_there = bool(tx.log.find_heads([file.partition_id], lock=True))
             is_replaced = is_there and tx.cold.find(file.partition_id, file.start) == file
             if is_replaced:
-                tx.cold.give_up([file.path], now)
+                tx.cold.give_up([file.path], "sealed", now)
                 tx.cold.seal(path, content, len(body), now)
                 holes = tx.removal.list_holes(file.partition_id, offsets[0], offsets[-1] + 1)
                 known = {each for start, stop in holes for each in range(start, stop)}

@@ -88,7 +88,7 @@ def _move(store: Store, step: _Step, now: int) -> int:
         tx.cold.set_stop(file.partition_id, step.start)
         tx.log.append(blocks)
         if step.is_last:
-            tx.cold.give_up([file.path], now)
+            tx.cold.give_up([file.path], "sealed", now)
         else:
             tx.cold.shorten(file.path, step.start)
     return sum(len(each.rows) for each in blocks)

@@ -82,10 +82,13 @@ def check_none_needed(store: Store) -> None:
 
 
 def give_up(store: Store, paths: Sequence[str], at: int) -> None:
-    """Have files deleted; if the database is away, they are found later."""
+    """Have files deleted that were being written; if the database is away, they are found later.
+
+    A file that is sealed stays: the commit that sealed it may have failed without an answer.
+    """
     try:
         with store.write() as tx:
-            tx.cold.give_up(paths, at)
+            tx.cold.give_up(paths, "writing", at)
     except PenstockError as error:
         _log.warning("a file of the cold tier is given up later", paths=paths, reason=error.detail)
 

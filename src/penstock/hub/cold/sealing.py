@@ -218,6 +218,7 @@ class Sealer:
             raise
         if not is_sealed:
             give_up(self._store, [path], self._clock())
+            delete_files(self._store, [path])  # Another hub may have forgotten it before it was there.
             return False
         self.sealed += written.content.events
         _log.info(

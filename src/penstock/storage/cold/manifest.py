@@ -52,9 +52,9 @@ class ColdRepository:
         """Record that the range of a file ends earlier than before."""
         self._run("cold_shorten", path=path, stop=stop)
 
-    def give_up(self, paths: Sequence[str], at: int) -> None:
-        """Record that files are to be deleted."""
-        self._run("cold_give_up", paths=_encode(paths), at=at)
+    def give_up(self, paths: Sequence[str], state: Literal["writing", "sealed"], at: int) -> None:
+        """Record that files are to be deleted, those that are in a state."""
+        self._run("cold_give_up", paths=_encode(paths), state=state, at=at)
 
     def give_up_unneeded(self, before: int, at: int) -> int:
         """Do so with files whose events have expired, and with those that are being written since *before*.
