@@ -117,8 +117,8 @@ class ColdFile:
         is_last = group + 1 >= self.group_count
         return group, self.description.stop if is_last else self._firsts[group + 1]
 
-    def read_group(self, group: int) -> pa.RecordBatch:
-        """Read and decode a row group; a file whose events were all erased has none.
+    def read_group(self, group: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """Read and decode a row group, or some *columns* of it; a file whose events were all erased has none.
 
         Raises:
             DamagedFileError: the bytes are not those that were written.
@@ -127,7 +127,7 @@ class ColdFile:
             return pa.RecordBatch.from_pylist([], schema=SCHEMA)
         try:
             with self._reading:
-                table = self._file.read_row_group(group, use_threads=False)
+                table = self._file.read_row_group(group, columns, use_threads=False)
             return table.combine_chunks().to_batches()[0].replace_schema_metadata(None)
         except (pa.ArrowException, OSError) as error:
             raise _explain(error) from error

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from penstock.server import admin, batches, groups, operations, producers, registry
-from penstock.server.log import erasures, event_stream, feeds, nakadi, publish
+from penstock.server.log import cold_files, erasures, event_stream, feeds, nakadi, publish
 from penstock.server.openapi import admin as admin_shapes
 from penstock.server.openapi import batches as batch_shapes
 from penstock.server.openapi import groups as group_shapes
@@ -235,6 +235,14 @@ _REGISTRY: Final[Sequence[HttpOperation]] = (
         registry_shapes.NEW_EVENT_TYPE,
     ),
     DELETE(_EVENT_TYPE, "admin", registry.delete_event_type, registry_shapes.DELETED),
+    GET(
+        f"{_EVENT_TYPE}/cold-files",
+        "read",
+        cold_files.list_cold_files,
+        log_shapes.COLD_FILES,
+        log_shapes.OF_COLD_FILES,
+        event="read",
+    ),
     POST(f"{_EVENT_TYPE}/erasures", "admin", erasures.erase, log_shapes.ERASURE_BEGUN, body=log_shapes.NEW_ERASURE),
     GET(f"{_EVENT_TYPE}/erasures", "admin", erasures.list_erasures, log_shapes.ERASURES),
     GET(f"{_EVENT_TYPE}/erasures/{{id}}", "admin", erasures.show_erasure, log_shapes.ERASURE, in_path=admin_shapes.ID),

@@ -1,7 +1,7 @@
 """What a query asks of the hub."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +40,23 @@ class RegisteredSchema(NamedTuple):
     """Of its schema."""
     category: str
     schema: Schema
+
+
+class SealedFile(NamedTuple):
+    """A file that has a range of a partition's offsets."""
+
+    path: str
+    start: int
+    stop: int
+
+
+class ColdFiles(NamedTuple):
+    """The files that have sealed events of a range."""
+
+    tier: str | None
+    """The id of the cold tier; None: the hub has none."""
+    epoch: int
+    files: Sequence[SealedFile]
 
 
 @dataclass(frozen=True)
@@ -117,6 +134,15 @@ class RemoteHub:
                 end += batch.num_rows
                 yield PagePart(batch, end)
 
+    def cold_files(self, wanted: Range) -> ColdFiles:
+        """Return the first files of the cold tier that have events of a range; one attempt.
+
+        Raises:
+            PenstockError: what the hub answers, or that the connection failed.
+        """
+        query = urlencode({"partition": wanted.partition, "offset": wanted.start})
+        return self._told(f"{self._of(wanted.event_type)}/cold-files?{query}", _cold_files)
+
     def resets(self, group: str, after: int) -> list[Reset]:
         """Return what a consumer group was reset to after the reset of that number, the newest first.
 
@@ -189,6 +215,11 @@ def _offsets(told: list[dict[str, str]]) -> AskedOffsets:
     found = {int(each["partition"]): parse_offset(each["offset"]) for each in told}
     epochs = {epoch for epoch, _ in found.values()}
     return AskedOffsets(min(epochs), {partition: offset + 1 for partition, (_, offset) in found.items()})
+
+
+def _cold_files(told: Any) -> ColdFiles:
+    files = [SealedFile(str(each["path"]), int(each["start"]), int(each["stop"])) for each in told["items"]]
+    return ColdFiles(told["tier"], int(told["epoch"]), files)
 
 
 def _history(told: Any) -> tuple[list[Reset], bool]:

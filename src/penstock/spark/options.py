@@ -38,6 +38,7 @@ NAMES: Final = (
     "schemaVersion",
     "schemaEvolution",
     "consumerGroup",
+    "coldTier",
     "retryTimeout",
     "token",
     "tokenFile",
@@ -107,6 +108,8 @@ class SourceOptions:
     """What a query does that goes on after its event type has been given another schema: fail, or take the newest."""
     consumer_group: str | None = None
     """Under which name the hub shows how far a stream has come."""
+    cold_tier: str | None = None
+    """The URL of the hub's cold tier, whose files executors read; None: sealed events come from the hub too."""
     retry_timeout: float = 120.0
     """How long a read waits, without getting one event further, for a hub that cannot be reached; 0: not at all."""
     credential: Credential = ANONYMOUS
@@ -286,6 +289,16 @@ def flag_of(name: str, text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def _cold_tier(name: str, text: str) -> str:
+    from penstock.cold.storage import ALLOWED, open_storage  # It loads Arrow.
+
+    try:
+        open_storage(text.strip())
+    except BadParameter:
+        raise bad_option(name, shown_location(text), ALLOWED) from None
+    return text.strip()
+
+
 def _payload(name: str, text: str) -> str:
     return one_of(name, text, {"json": "json", "typed": "typed", "both": "both"})
 
@@ -339,6 +352,7 @@ _PARSERS: Final = (
     ("payload", "payload", _payload),
     ("schemaEvolution", "schema_evolution", _evolution),
     ("consumerGroup", "consumer_group", _group),
+    ("coldTier", "cold_tier", _cold_tier),
     ("retryTimeout", "retry_timeout", seconds_of),
 )
 

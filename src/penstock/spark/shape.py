@@ -1,5 +1,6 @@
 """How the columns that a query wants are cut from the hub's Arrow pages."""
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -63,6 +64,12 @@ class Shape:
         if len(self._names) < count or self._names[0].as_py() != text:
             self._names = pa.repeat(pa.scalar(text, pa.string()), count)
         return self._names[:count]
+
+
+def needed_columns(columns: Collection[QueryColumn]) -> set[str]:
+    """Return which columns of the hub's batches the wanted *columns* are cut from."""
+    names = {column.name for column in columns}
+    return names | ({DATA} if names & {JSON, RESCUED} else set())
 
 
 def headers_map(texts: pa.Array) -> pa.Array:

@@ -12,8 +12,8 @@ from penstock.spark.heads import at_offsets, beginning, ending
 from penstock.spark.options import SourceOptions
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range, plan_tasks
-from penstock.spark.reading import read_range
-from penstock.spark.shape import Shape
+from penstock.spark.reading import PageSource, read_range
+from penstock.spark.shape import Shape, needed_columns
 
 
 def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
@@ -49,11 +49,16 @@ def read_task(
         PenstockError: see `read_range`.
     """
     hub = RemoteHub(options.url, options.retry_timeout, options.credential)
+    pages: PageSource = hub
+    if options.cold_tier is not None:
+        from penstock.spark.cold import ColdPages
+
+        pages = ColdPages(hub, hub.cold_files, options.cold_tier, needed_columns(columns))
     shape = Shape(columns)
     for wanted in ranges:
         patience = Patience(options.retry_timeout)
         for batch in read_range(
-            hub,
+            pages,
             wanted,
             patience,
             fail_on_loss=options.fail_on_data_loss,

@@ -107,6 +107,25 @@ def delete_files(store: Store, paths: Sequence[str]) -> None:
             tx.cold.forget([path])
 
 
+class SealedFiles(NamedTuple):
+    """The files that have sealed events of a partition, and where they lie."""
+
+    location: str | None
+    """The URL of the cold tier, without credentials; None: the database has none."""
+    tier: str | None
+    """The id of the cold tier."""
+    files: Sequence[ManifestFile]
+
+
+def find_sealed(store: Store, partition_id: int, offset: int, limit: int) -> SealedFiles:
+    """Return up to *limit* files that have the sealed events of a partition from *offset* on, in order."""
+    with store.read() as tx:
+        head = tx.log.find_heads([partition_id]).get(partition_id)
+        start = max(offset, head.floor) if head is not None else offset
+        files = tx.cold.list_from(partition_id, start, limit) if head is not None else []
+        return SealedFiles(find_location(tx.settings), find_tier(tx), files)
+
+
 def list_files(store: Store, event_type: str | None = None) -> Sequence[ListedFile]:
     """Return the sealed files of all event types, or of one.
 

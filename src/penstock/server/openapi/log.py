@@ -239,6 +239,38 @@ OF_STREAM: Final = (
 )
 
 _STRING: Final = {"type": "string"}
+_OFFSET: Final = {"type": "integer", "minimum": 0}
+OF_COLD_FILES: Final = (
+    Parameter("partition", "The partition.", {"type": "integer", "minimum": 0, "maximum": 32767}, required=True),
+    Parameter("offset", "The first offset that is wanted; by default 0.", _OFFSET | {"maximum": 10**18 - 1}),
+)
+COLD_FILES: Final = AnswerShape(
+    200,
+    "The first 100 files that have them, in order.",
+    {
+        JSON: object_of(
+            "location tier epoch items",
+            location={"type": ["string", "null"], "description": "The URL of the cold tier, without credentials."},
+            tier={"type": ["string", "null"]},
+            epoch=_OFFSET,
+            items=list_of(
+                object_of(
+                    "path start stop events data_bytes file_bytes received_from received_to digest",
+                    path=_STRING,
+                    start=_OFFSET,
+                    stop=_OFFSET,
+                    events=_OFFSET,
+                    data_bytes=_OFFSET,
+                    file_bytes=_OFFSET,
+                    received_from={"type": "string", "format": "date-time"},
+                    received_to={"type": "string", "format": "date-time"},
+                    digest={"type": "string", "description": "SHA-256 of all columns, in hexadecimal."},
+                )
+            ),
+        )
+    },
+    {},
+)
 NEW_ERASURE: Final = {
     JSON: {
         **object_of("key", key={"type": "string", "maxLength": KEY_CHARS_MAX, "description": "The key of the events."}),

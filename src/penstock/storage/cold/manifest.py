@@ -72,6 +72,10 @@ class ColdRepository:
         found = self._select(partition_ids=[partition_id], state="sealed", offset=offset, limit=1)
         return found[0] if found and found[0].start <= offset else None
 
+    def list_from(self, partition_id: int, offset: int, limit: int) -> Sequence[ManifestFile]:
+        """Return up to *limit* sealed files of a partition whose ranges end after an offset, in order."""
+        return self._select(partition_ids=[partition_id], state="sealed", offset=offset, limit=limit)
+
     def list(
         self, partition_ids: Sequence[int] | None = None, state: FileState | None = None, limit: int = -1
     ) -> Sequence[ManifestFile]:
