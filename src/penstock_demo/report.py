@@ -12,6 +12,7 @@ from rich.text import Text
 
 from penstock.cli.output import counted, number, table_of
 from penstock_demo.access import OPERATOR, RIGHTS, HubAccess
+from penstock_demo.cold import ColdHistory, serve_options
 from penstock_demo.daily import DAILY
 from penstock_demo.dataset import DEPARTED
 from penstock_demo.delays import Delay, Stop
@@ -46,6 +47,16 @@ def print_steps(console: Console, steps: Sequence[DemoStep]) -> None:
         table.add_row(name, number(rows) if rows else "-", f"{seconds:.1f}", rate)
     table.add_row("in all", "", f"{sum(step.seconds for step in steps):.1f}", "", style="bold")
     console.print(table)
+
+
+def print_history(console: Console, history: ColdHistory) -> None:
+    """Print what lies in the cold tier, and who has read it."""
+    data, stored = history.data_bytes / 1e6, history.file_bytes / 1e6
+    console.print(
+        f"[bold green]{number(history.events)} departures lie in {counted(history.files, 'file')} of the cold tier:"
+        f" {data:,.0f} MB of events in {stored:,.1f} MB. Spark has read {number(history.read_by_spark)} across files"
+        f" and hub, DuckDB {number(history.read_by_duckdb)} from the files alone.[/]\n"
+    )
 
 
 def print_delays(console: Console, delays: Sequence[Delay]) -> None:
@@ -156,7 +167,8 @@ def print_places(console: Console, directory: Path, picture: Path, security: Sec
         (f"{shown}/tokens/", "a token for each caller, readable by you alone"),
     ]
     for path, what in (
-        (f"{shown}/penstock.db", "the hub's database: event types, feeds, everything"),
+        (f"{shown}/penstock.db", "the hub's database: event types, feeds, everything but old departures"),
+        (f"{shown}/cold/", "the departures of the first eleven months: the cold tier, in Parquet"),
         (f"{shown}/lake/", "the feeds as typed Parquet, and how far it is"),
         (f"{shown}/checkpoints/", "how far the delays by day are"),
         (f"{shown}/read_model.db", "delays by carrier and month: SQLite, with views"),
@@ -167,13 +179,17 @@ def print_places(console: Console, directory: Path, picture: Path, security: Sec
     ):
         console.print(Text(f"  {path:<{len(shown) + 14}}", "cyan") + Text(f"  {what}"), soft_wrap=True)
     console.print(Text("\nHow to look further", "bold"))
-    serve = f".venv/bin/penstock serve --database sqlite:///{shown}/penstock.db"
+    options = " ".join(serve_options(directory))
+    serve = f".venv/bin/penstock serve --database sqlite:///{shown}/penstock.db {options}"
+    files = f"{shown}/cold/{DEPARTED}/*/*.parquet"
     for command, why in (
         *_entries(serve, security),
         (f".venv/bin/penstock tail {DEPARTED} -n 3 --no-follow", "the last events of each partition"),
         (f".venv/bin/penstock tail {DEPARTED} --from first --key N14228", "one aircraft's year"),
         (f".venv/bin/penstock tail {DAILY} --from first --key HA", "one carrier's days, as they were counted"),
         (f".venv/bin/penstock tail {FLAGGED} --from first --key N14228", "when it was late three times in a row"),
+        (f".venv/bin/penstock cold list --database sqlite:///{shown}/penstock.db", "the files of the cold tier"),
+        (f"duckdb -c \"SELECT key, count(*) FROM '{files}' GROUP BY ALL\"", "and what is in them"),  # noqa: S608
         (f"sqlite3 {shown}/read_model.db 'SELECT * FROM delays'", "the read model by hand"),  # noqa: S608
         (
             f".venv/bin/penstock checkpoint show flagging --database sqlite:///{shown}/flagging.db",

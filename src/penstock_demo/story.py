@@ -15,8 +15,9 @@ from penstock.cli.output import console, number, progress, working
 from penstock.cli.spark.following import attend, lag_of
 from penstock.cli.spark.process import local_spark
 from penstock.client import ConsumerGroup
-from penstock_demo import daily, lake
+from penstock_demo import cold, daily, lake
 from penstock_demo.access import OPERATOR, PIPELINE, PUBLISHER, HubAccess
+from penstock_demo.cold import ColdHistory
 from penstock_demo.daily import DAILY, FeedSummary, check_daily
 from penstock_demo.dataset import DEPARTED, Series, definition_of, load
 from penstock_demo.delays import Delay, ReadModel, Stop
@@ -27,7 +28,15 @@ from penstock_demo.hub_process import HubProcess
 from penstock_demo.lake import Lake
 from penstock_demo.picture import draw
 from penstock_demo.proof import check_no_token_lies_about, try_hub
-from penstock_demo.report import DemoStep, print_delays, print_places, print_restarts, print_security, print_steps
+from penstock_demo.report import (
+    DemoStep,
+    print_delays,
+    print_history,
+    print_places,
+    print_restarts,
+    print_security,
+    print_steps,
+)
 from penstock_demo.securing import Security, secure
 
 if TYPE_CHECKING:
@@ -45,6 +54,7 @@ class Found(NamedTuple):
     delays: list[Delay]
     told: FeedSummary
     flags: Flags
+    history: ColdHistory
     stop: Stop | None
     kill: Kill | None
 
@@ -67,11 +77,11 @@ def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False) -
         # SQLite's URL and the hub's working directory are ours: a relative directory means the same to both.
         database = f"sqlite:///{directory}/penstock.db"
         security = _secure(directory, database) if is_secure else None
-        options = [] if security is None else security.serve_options()
+        options = [*cold.serve_options(directory), *([] if security is None else security.serve_options())]
         with HubProcess(database, directory / "hub.log", held=(lock,), options=options) as process:
             hub = HubAccess(process.url, {} if security is None else security.tokens)
-            steps.append(_publish(hub, series))
-            found = _read(hub, series, directory, steps)
+            steps += _publish(hub, series, database, directory)
+            found = _read(hub, series, database, directory, steps)
             groups = _check(hub, series, found)
             proof = None if security is None else try_hub(hub, security)
         searched = 0 if security is None else check_no_token_lies_about(directory, [*security.tokens.values()])
@@ -93,6 +103,7 @@ def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False) -
         f"[bold green]{flags} flags of {aircraft} aircraft in {FLAGGED}, each once; the read model and they"
         " are what the lake's flights lead to.[/]\n"
     )
+    print_history(screen, found.history)
     print_restarts(screen, found.stop, found.kill)
     if security is not None and proof is not None:
         print_security(screen, hub, proof, directory, searched)
@@ -108,7 +119,7 @@ def _secure(directory: Path, database: str) -> Security:
     return security
 
 
-def _publish(hub: HubAccess, series: Sequence[Series]) -> DemoStep:
+def _publish(hub: HubAccess, series: Sequence[Series], database: str, directory: Path) -> list[DemoStep]:
     screen = console(stderr=True)
     total = sum(each.count for each in series)
     definitions = {each.event_type: each.definition for each in series}
@@ -125,14 +136,18 @@ def _publish(hub: HubAccess, series: Sequence[Series]) -> DemoStep:
         else:
             how = "HTTPS" if hub.is_secured else "HTTP"
             screen.print(f"Publishing {number(total)} events over {how} to the hub on {hub.url}.")
-        started = time.monotonic()
-        new = publish_missing(client, series, stored) if there < total else 0
-        return DemoStep(
-            "publish over HTTPS" if hub.is_secured else "publish over HTTP", new, time.monotonic() - started
-        )
+        steps: list[DemoStep] = []
+        with _timed(steps, "publish over HTTPS" if hub.is_secured else "publish over HTTP") as counted:
+            new = publish_missing(client, cold.first_months(series), stored) if there < total else 0
+            counted(new)
+        with working("Sealing the departures so far"), _timed(steps, "seal eleven months into files") as counted:
+            counted(cold.seal_departures(database, directory) if there < total else 0)
+        with _timed(steps, "publish December") as counted:
+            counted(publish_missing(client, series, stored_counts(client, series)) if there < total else 0)
+        return steps
 
 
-def _read(hub: HubAccess, series: Sequence[Series], directory: Path, steps: list[DemoStep]) -> Found:
+def _read(hub: HubAccess, series: Sequence[Series], database: str, directory: Path, steps: list[DemoStep]) -> Found:
     console(stderr=True).print(f"Starting Spark; its log is {directory}/spark.log.")
     started = time.monotonic()
     with local_spark(directory / "spark.log", "penstock demo") as spark:
@@ -154,7 +169,10 @@ def _read(hub: HubAccess, series: Sequence[Series], directory: Path, steps: list
             told = check_daily(daily.told(spark, **options), flights)
             model.check(flights)
             flags = check_flags(spark, flights, **options)
-    return Found(read, model.rows(), told, flags, stop, kill)
+        with working("Reading across the cold tier"), _timed(steps, "read across the cold tier") as count:
+            history = cold.read_across(spark, database, directory, flights, **options)
+            count(history.read_by_spark + history.read_by_duckdb)
+    return Found(read, model.rows(), told, flags, history, stop, kill)
 
 
 def _keep(model: ReadModel, spark: "SparkSession", hub: HubAccess, count: int, steps: list[DemoStep]) -> Stop | None:

@@ -62,7 +62,16 @@ def test_work_before_a_restart_is_reported_apart_from_the_rest() -> None:
 def test_places_name_every_created_file_and_what_a_secured_hub_asks_for(tmp_path: Path) -> None:
     text = told(lambda console: print_places(console, tmp_path, tmp_path / "delays.png"))
 
-    for name in ("penstock.db", "lake/", "checkpoints/", "read_model.db", "flagging.db", "delays.png", "*.log"):
+    for name in (
+        "penstock.db",
+        "cold/",
+        "lake/",
+        "checkpoints/",
+        "read_model.db",
+        "flagging.db",
+        "delays.png",
+        "*.log",
+    ):
         assert f"  {tmp_path}/{name} " in text
     assert f"penstock checkpoint show flagging --database sqlite:///{tmp_path}/flagging.db" in text
 
@@ -70,7 +79,8 @@ def test_places_name_every_created_file_and_what_a_secured_hub_asks_for(tmp_path
 
     for name in ("tls/", "tokens/"):
         assert f"  {tmp_path}/{name} " in text
-    assert f"--database sqlite:///{tmp_path}/penstock.db --auth token --default-access closed --admin " in text
+    serve = f"--database sqlite:///{tmp_path}/penstock.db --cold {tmp_path.as_uri()}/cold --cold-after never "
+    assert f"{serve}--auth token --default-access closed --admin " in text
     assert f"export SSL_CERT_FILE={tmp_path}/tls/authority.pem PENSTOCK_URL=https://127.0.0.1:8080 " in text
     assert f"export PENSTOCK_TOKEN_FILE={tmp_path}/tokens/operator.token " in text
     assert f"curl -i --cacert {tmp_path}/tls/authority.pem 'https://127.0.0.1:8080/" in text

@@ -14,7 +14,7 @@ reader is in it any more.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -131,8 +131,10 @@ class Sealer:
         self._stop_wanted.set()
         return self._thread.wait_for_end(timeout)
 
-    def run(self) -> bool:
+    def run(self, event_types: Collection[str] | None = None) -> bool:
         """Seal what is old enough, and delete files that are not needed any more; return whether there was any.
+
+        With *event_types*, no others are sealed.
 
         Raises:
             Unavailable: the database or the cold tier cannot be asked now; nothing was lost.
@@ -144,7 +146,7 @@ class Sealer:
         done = self._delete_unneeded()
         if self._options.after is None:
             return done
-        for each in self._find_candidates():
+        for each in self._find_candidates(event_types):
             if self._stop_wanted.is_set():
                 return done
             done = self._seal(each) or done
@@ -161,7 +163,7 @@ class Sealer:
                 _log.warning("sealing failed, trying again", reason=str(error))
             self._stop_wanted.wait(SEAL_INTERVAL)
 
-    def _find_candidates(self) -> Sequence[_Candidate]:
+    def _find_candidates(self, event_types: Collection[str] | None) -> Sequence[_Candidate]:
         """Return the ranges that are old enough and large enough, one of each partition at most."""
         assert self._options.after is not None
         age = int(self._options.after * 1_000_000)
@@ -169,7 +171,7 @@ class Sealer:
         with self._store.read() as tx:
             now = min(self._clock(), tx.now())
             for feed in tx.registry.list():
-                if feed.event_type.is_compacted:
+                if feed.event_type.is_compacted or (event_types is not None and feed.name not in event_types):
                     continue
                 heads = tx.log.find_heads(feed.partition_ids)
                 ranges = {
