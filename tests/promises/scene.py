@@ -31,13 +31,19 @@ IDLE_SECONDS = 3.0
 
 @contextmanager
 def hub_on(
-    url: str, *, clock: Clock = system_clock, starts: bool = True, partitions: int | None = None, **definition: Any
+    url: str,
+    *,
+    clock: Clock = system_clock,
+    starts: bool = True,
+    partitions: int | None = None,
+    replicas: Sequence[str] = (),
+    **definition: Any,
 ) -> Iterator[Hub]:
     """Run a hub in this process; with *partitions*, its event type is created first.
 
     A hub that does not start does what it is asked, and moves and sweeps nothing by itself.
     """
-    store = open_store(url)
+    store = open_store(url, replicas=replicas)
     store.migrate()
     hub = Hub(store, clock=clock)
     if starts:
@@ -69,13 +75,14 @@ class Follower:
         self.name = name
         self.cursors = dict.fromkeys(partitions, FIRST)
         self.found: dict[int, list[Any]] = {partition: [] for partition in partitions}
+        self.uses_replicas = True
 
     def page(self, size: int = 1000, kinds: KindFilter | None = None, n: int | None = None) -> int:
         """Read one page and return how many events it had."""
         wanted = [
             WantedPartition(f"cursor{partition}", partition, cursor) for partition, cursor in self.cursors.items()
         ]
-        reading = self.hub.log.open(self.name, n, wanted, size, kinds)
+        reading = self.hub.log.open(self.name, n, wanted, size, kinds)._replace(uses_replicas=self.uses_replicas)
         count = 0
         for track in reading.tracks:
             while chunk := self.hub.log.reader.read_next_lines(reading, track, JOINED):

@@ -18,7 +18,7 @@ from penstock.storage import open_store
 from penstock.storage.groups import GroupMeasurement, GroupMeasurements
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.registry import EventTypeMeasurement, EventTypeMeasurements
-from penstock.storage.store import ConnectionCounts, StoreSpace
+from penstock.storage.store import ConnectionCounts, ReplicaMeasurement, StoreSpace
 from penstock.storage.subscriptions import ParkedMeasurement, ParkedMeasurements
 from penstock.testing.factories import an_event_type
 
@@ -48,9 +48,22 @@ def collect_every_metric() -> dict[str, set[str]]:
             hub.admin.tokens.create(Caller("service", "mailer"), expires_in=60)
             hub.admin.permissions.enforce(AccessPolicy())
             store.count_connections = lambda: ConnectionCounts(1, 1, 10, 0)  # type: ignore[method-assign]
+            store.replicas = _Replicas()  # type: ignore[assignment]
             return _collect(Metrics(lambda: hub))
         finally:
             hub.stop()
+
+
+class _Replicas:
+    """One replica, which is asked for nothing."""
+
+    missed = 1
+
+    def measure(self) -> list[ReplicaMeasurement]:
+        return [ReplicaMeasurement("postgresql://db2/shop", True, 0.5, 2)]
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def _collect(metrics: Metrics) -> dict[str, set[str]]:

@@ -100,6 +100,16 @@ def test_events_of_others_are_refused_in_the_audit_log(secured: Scene) -> None:
     assert read_audit(root) == []
 
 
+def test_change_of_the_readers_of_replicas_is_in_the_audit_log(secured: Scene) -> None:
+    root, readers = secured.http("root"), {"readers": [{"data_type": "service", "value": "analytics"}]}
+
+    assert root.put("/settings/replicas", json=readers).status_code == 200
+
+    [event] = read_audit(root)
+    assert (event["user"], event["resource_type"], event["resource_id"]) == ("root", "replicas", "readers")
+    assert (event["previous_object"], event["new_object"]) == ({"readers": None}, readers)
+
+
 def test_change_of_the_retention_is_in_the_audit_log(secured: Scene) -> None:
     root, limits = secured.http("root"), {"retention_time": 86_400_000, "retention_bytes": None}
 

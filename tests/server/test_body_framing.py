@@ -87,6 +87,7 @@ ROWS = (
         200,
     ),
     Row("PATCH", "/groups/known/positions", {"to": "begin", "reason": "a test"}, 200),
+    Row("PUT", "/settings/replicas", {"readers": None}, 200),
     Row("PUT", "/settings/retention", {"retention_time": 1, "retention_bytes": None}, 200),
     Row("POST", "/settings/admins", dict.fromkeys(("admins", "readers", "writers"), ADMINISTRATORS), 200),
     Row("POST", "/settings/features", {"feature": "disable_event_type_deletion", "enabled": True}, 204),

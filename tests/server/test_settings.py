@@ -70,6 +70,35 @@ def test_unknown_feature_or_member_is_refused_by_name(http: httpx2.Client, body:
     assert {each["feature"]: each["enabled"] for each in shown} == dict.fromkeys(FEATURES, False)
 
 
+# Replicas
+
+
+def test_readers_of_replicas_are_shown_and_replaced(either_http: httpx2.Client) -> None:
+    for readers in ([BOB], [], None):
+        assert either_http.put("/settings/replicas", json={"readers": readers}).json() == {"readers": readers}
+        assert either_http.get("/settings/replicas").json() == {"readers": readers}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "named"),
+    [
+        ("[]", 400, "body"),
+        ("{}", 400, "body"),
+        ('{"readers":null,"x":1}', 400, "body"),
+        ('{"readers":"bob"}', 400, "readers"),
+        ('{"readers":[{"data_type":"service"}]}', 422, "readers[0].value"),
+    ],
+)
+def test_wrong_readers_of_replicas_are_refused_and_change_nothing(
+    http: httpx2.Client, body: str, status: int, named: str
+) -> None:
+    answer = http.put("/settings/replicas", content=body)
+
+    problem = problem_of(answer, status, "bad-parameter" if status == 400 else "invalid-setting")
+    assert named in (problem.get("parameter"), problem.get("field"))
+    assert http.get("/settings/replicas").json() == {"readers": None}
+
+
 # Retention
 
 

@@ -1,8 +1,6 @@
 """The roles of docs/guides/production.md can do what their work needs, on PostgreSQL, and no more."""
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,8 +16,9 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 from tests.cli.command import Command, clean_environment
 from tests.nakadi import Nakadi
-from tests.promises.scene import NAME, Remote, rows_of, until
+from tests.promises.scene import NAME, Remote, until
 from tests.served import client_of
+from tests.standby import Standby
 from tests.subscribing import filled
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "production.md").read_text(encoding="utf-8")
@@ -157,34 +156,25 @@ def test_reader_role_examines_the_database_and_changes_nothing(roles_url: str, t
     )
 
 
-class Standby(PostgresCluster):
-    """A hot standby of another cluster."""
-
-    def __init__(self, primary: PostgresCluster) -> None:
-        self._primary = primary
-        super().__init__()
-
-    def _init(self) -> None:
-        if user := self._identity.get("user"):
-            shutil.chown(self._directory, user, user)
-        program, url = str(self._programs / "pg_basebackup"), self._primary.url()
-        command = [program, "--dbname", url, "--pgdata", str(self._data), "--checkpoint=fast", "--write-recovery-conf"]
-        subprocess.run(command, check=True, cwd="/", **self._identity)
-
-
 def test_reader_role_reads_a_standby_while_the_hub_finds_the_primary(
     roles_url: str, postgres_cluster: PostgresCluster, tmp_path: Path
 ) -> None:
     with Standby(postgres_cluster) as standby:
         both = f"127.0.0.1:{standby.port},127.0.0.1:{postgres_cluster.port}/{roles_url.rpartition('/')[2]}"
         hub_url = f"postgresql://penstock_hub@{both}?target_session_attrs=read-write"
-        with live_hub(hub_url, options=["--no-migrate"]) as hub, closing(Remote(hub.port)) as remote:
+        standby_url = standby.url(roles_url.rpartition("/")[2])
+        reader = as_role(standby_url, "penstock_reader")
+        options = ["--no-migrate", "--replica", reader]
+        with live_hub(hub_url, options=options) as hub, closing(Remote(hub.port)) as remote, client_of(hub) as http:
             remote.create()
             assert remote.publish({"n": 0})[0] == 200
             assert remote.all() == [{"n": 0}]
-        standby_url = standby.url(roles_url.rpartition("/")[2])
-        reader = as_role(standby_url, "penstock_reader")
-        until(lambda: rows_of(reader, "SELECT count(*) FROM penstock_event") == [(1,)], "the standby has the event")
+            standby.catch_up()
+            served = f'penstock_chunk_reads_total{{source="{reader.replace("penstock_reader@", "")}"}}'
+            until(
+                lambda: remote.all() == [{"n": 0}] and f"{served} 0.0" not in http.get("/metrics").text,
+                "the replica serves the event",
+            )
         with closing(open_store(reader)) as store:
             assert all(each.ok for each in store.doctor())
 

@@ -78,6 +78,11 @@ CONTENTS: Final = {
         "penstock.cli.retention:app",
         "See how long events are kept; choose it for event types that do not say so.",
     ),
+    "replicas": CommandEntry(
+        HUB,
+        "penstock.cli.replicas:app",
+        "Choose the callers whose reads go to replicas of the database.",
+    ),
     "cold": CommandEntry(
         HUB,
         "penstock.cli.cold:app",

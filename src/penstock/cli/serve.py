@@ -193,10 +193,21 @@ ColdAfter = Annotated[
     ),
 ]
 
+ReplicaUrls = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--replica",
+        envvar="PENSTOCK_REPLICAS",
+        metavar="URL",
+        help="A standby of a PostgreSQL database, which serves the events that it has replayed. Repeatable.",
+    ),
+]
+
 
 def serve(
     *,
     database: DatabaseOption = DATABASE,
+    replica: ReplicaUrls = None,
     cold: ColdTierUrl = None,
     cold_after: ColdAfter = 86_400.0,
     host: Annotated[str, typer.Option(envvar="PENSTOCK_HOST", help="The address to listen on.")] = "127.0.0.1",
@@ -286,7 +297,7 @@ def serve(
         methods, tls = authentication.make_methods(options), authentication.open_tls(options)
         refuses = guidelines == "refuse"
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=refuses, stream_bytes_max=stream_bytes)
-        hub = start(StorageOptions(database, cold, cold_after), migrate, limits, producer_ttl)
+        hub = start(StorageOptions(database, cold, cold_after, replica or ()), migrate, limits, producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1], "http" if tls is None else "https")
@@ -322,6 +333,8 @@ class StorageOptions(NamedTuple):
     """The URL of its cold tier."""
     cold_after: float = 86_400.0
     """The age at which events go there, in seconds; infinite: none do."""
+    replicas: Sequence[str] = ()
+    """The URLs of standbys of the database."""
 
 
 def start(storage: StorageOptions, migrate: bool, limits: "Limits", producer_ttl: float) -> "Hub":
@@ -336,10 +349,12 @@ def start(storage: StorageOptions, migrate: bool, limits: "Limits", producer_ttl
     from penstock.hub.producers.producers import Expiry
     from penstock.storage import open_store
 
-    database, cold, cold_after = storage
+    database, cold, cold_after, replicas = storage
     sealing = SealingOptions(None if cold_after == float("inf") else cold_after)
     with explained(database, create=migrate, denied=MIGRATE_BEFORE if migrate else DENIED):
-        hub = Hub(open_store(database, cold), limits=limits, expiry=Expiry(round(producer_ttl)), sealing=sealing)
+        hub = Hub(
+            open_store(database, cold, replicas), limits=limits, expiry=Expiry(round(producer_ttl)), sealing=sealing
+        )
         try:
             if migrate:
                 hub.store.migrate()

@@ -90,6 +90,7 @@
     ├── RequirementMissing   something must be installed
     ├── DatabaseUnsuitable   the database needs an operator
     ├── ColdTierUnsuitable   the database and the cold tier do not belong together
+    ├── ReplicaUnsuitable    a server is no replica of the database
     ├── ColdFileDamaged      a file of the cold tier cannot be read
     ├── LimitReached         a maximum number is reached
     └── TransactionFailed    a transaction of a processor

@@ -71,6 +71,31 @@ class ColdTierUnsuitable(PenstockError):
     """The URL of the cold tier."""
 
 
+class ReplicaUnsuitable(PenstockError):
+    """A server that was named as a replica cannot serve what the database has."""
+
+    code = "replica-unsuitable"
+    cases: ClassVar = {
+        "replica-of-another": Case(
+            "{replica} is no replica of this database: it belongs to another cluster, or is another database of it",
+            "Name a physical standby of the server in --database, and the same database.",
+        ),
+        "replica-is-primary": Case(
+            "{replica} is no replica: it is not in recovery, so it is a primary, or was promoted",
+            "Name a physical standby of the server in --database, or leave --replica out.",
+        ),
+        "replica-denied": Case(
+            "the role of the replica {replica} may not read the events: {reason}",
+            "Grant SELECT on penstock_event, penstock_partition and penstock_hole to the role, on the primary.",
+        ),
+    }
+
+    replica: str
+    """The URL of the replica, without a password."""
+    reason: str | None
+    """What the database says, in `replica-denied`."""
+
+
 class SnapshotOutdated(Conflict):
     """A SQLite transaction that began with a read cannot write, because another transaction has written since."""
 

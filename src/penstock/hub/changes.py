@@ -32,7 +32,7 @@ from penstock.storage.store import Tx
 
 ResourceType = Literal[
     "admins", "batches", "blacklist_entry", "cursors", "database", "erasure", "event_type", "feature", "group",
-    "parked_key", "producer", "rejected_rows", "retention", "subscription", "token",
+    "parked_key", "producer", "rejected_rows", "replicas", "retention", "subscription", "token",
 ]  # fmt: skip
 Action = Literal["created", "updated", "deleted"]
 

@@ -168,9 +168,12 @@ class Hub:
         Raises:
             DatabaseUnsuitable: the tables are not those of this version.
             ColdTierUnsuitable: the cold tier is not that of the database.
+            ReplicaUnsuitable: a replica is not one of the database, or its role may not read the events.
             DatabaseUnavailable: the database cannot be reached.
         """
         self.store.check()
+        if self.store.replicas is not None:
+            self.store.replicas.start()
         self.sealer.start()
         self.admin.settings.start()
         self._watch.start(PollerTasks(self.log.move, self._refresh, self.subscriptions.local_streams.poll))

@@ -17,7 +17,7 @@ from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
 from penstock.core.registry.retention import RetentionLimits
 from penstock.core.times import format_time
 from penstock.errors import BadParameter, InvalidSetting
-from penstock.hub.admin.settings import FEATURES, describe_limits
+from penstock.hub.admin.settings import FEATURES, SettingsSnapshot, describe_limits, describe_replica_readers
 from penstock.server.auth import check_lists, sender_of
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, warn
@@ -95,6 +95,28 @@ async def switch_feature(request: Request) -> Response:
 
     await state.run(switch)
     return Response(status_code=204)
+
+
+async def show_replica_readers(request: Request) -> Response:
+    """GET /settings/replicas: show the callers whose reads may go to replicas of the database; null: all callers."""
+    return json_response(describe_replica_readers(state_of(request).hub.admin.settings.current()))
+
+
+async def replace_replica_readers(request: Request) -> Response:
+    """PUT /settings/replicas: replace the callers whose reads may go to replicas; null: all callers."""
+    state = state_of(request)
+    body = await read_body(request, state.run, SETTING_BYTES_MAX)
+
+    def replace() -> SettingsSnapshot:
+        given = parse_json(body)
+        if not isinstance(given, dict) or [*given] != ["readers"]:
+            raise _make_mismatch_error("body", given, "an object of readers, a list of callers or null")
+        check_lists(request, given, InvalidSetting)
+        settings = state.hub.admin.settings
+        settings.replace_replica_readers(given["readers"], sender_of(request))
+        return settings.current()
+
+    return json_response(describe_replica_readers(await state.run(replace)))
 
 
 async def show_retention(request: Request) -> Response:

@@ -185,6 +185,12 @@ def sender_of(request: Request) -> Sender:
     return Sender(request.scope.get(CALLER, UNAUTHENTICATED), address_of(request.scope))
 
 
+def uses_replicas(scope: Scope) -> bool:
+    """Return whether events for the caller of an admitted request may come from replicas of the database."""
+    state: State = scope[STATE]
+    return state.hub.admin.permissions.may_use_replicas(scope.get(CALLER, UNAUTHENTICATED))
+
+
 def publisher_of(scope: Scope) -> str:
     """Return the name of the caller of an admitted publish, for the metadata of its events."""
     caller: Caller = scope.get(CALLER, UNAUTHENTICATED)

@@ -22,7 +22,7 @@ from penstock.server.telemetry import NO_ROUTE, AccessLine
 from penstock.storage.admin import StoredToken
 from penstock.storage.groups import GroupMeasurement
 from penstock.storage.log.outbox import OutboxCount
-from penstock.storage.store import ConnectionCounts, StoreSpace
+from penstock.storage.store import ConnectionCounts, Replicas, StoreSpace
 
 METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 DROPWIZARD: Final = "4.0.0"
@@ -327,6 +327,7 @@ class Metrics:
             hub.activity.dropped,
         )
         yield from _collect_connections(hub.admin.database.count_connections())
+        yield from _collect_replicas(hub.admin.database.replicas)
 
 
 def _collect_retention(retention: RetentionRunner) -> Iterable[Metric]:
@@ -355,6 +356,32 @@ def _collect_connections(connections: ConnectionCounts) -> Iterable[Metric]:
     yield GaugeMetricFamily(
         "penstock_database_connections_wanted", "Threads that wait for a connection.", connections.waiting
     )
+
+
+def _collect_replicas(replicas: Replicas | None) -> Iterable[Metric]:
+    """Return how replicas do; nothing if the hub has none."""
+    if replicas is None:
+        return
+    is_up = GaugeMetricFamily(
+        "penstock_replica_up", "Whether a replica of the database is used for reads.", labels=["replica"]
+    )
+    lag = GaugeMetricFamily(
+        "penstock_replica_lag_seconds",
+        "The age of the last moment of the primary whose commits a replica has all replayed.",
+        labels=["replica"],
+    )
+    reads = CounterMetricFamily(
+        "penstock_chunk_reads",
+        "Chunks of events that were read for consumers who use replicas, by replica; primary: no replica had them.",
+        labels=["source"],
+    )
+    reads.add_metric(["primary"], replicas.missed)
+    for each in replicas.measure():
+        is_up.add_metric([each.url], each.is_used)
+        reads.add_metric([each.url], each.reads)
+        if each.lag_seconds is not None:
+            lag.add_metric([each.url], each.lag_seconds)
+    yield from (is_up, lag, reads)
 
 
 EXPIRED_SECONDS: Final = 86_400.0

@@ -352,6 +352,14 @@ _ADMIN: Final[Sequence[HttpOperation]] = (
     ),
     GET("/settings/features", "administer", admin.show_features, admin_shapes.ALL_FEATURES),
     POST("/settings/features", "administer", admin.switch_feature, admin_shapes.SWITCHED, body=admin_shapes.SWITCH),
+    GET("/settings/replicas", "administer", admin.show_replica_readers, admin_shapes.REPLICA_READERS),
+    PUT(
+        "/settings/replicas",
+        "administer",
+        admin.replace_replica_readers,
+        admin_shapes.REPLICA_READERS,
+        body=admin_shapes.NEW_REPLICA_READERS,
+    ),
     GET("/settings/retention", "administer", admin.show_retention, admin_shapes.RETENTION),
     PUT(
         "/settings/retention",

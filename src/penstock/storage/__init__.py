@@ -1,9 +1,10 @@
 """Databases of a hub: the port that the hub uses, and its implementations for SQLite and PostgreSQL."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.core.database_url import plain_url
+from penstock.core.database_url import plain_url, show_url
 from penstock.errors import BadParameter
 from penstock.storage.store import Store, Tx
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Store", "Tx", "open_store"]
 
 
-def open_store(url: str, cold: str | None = None) -> Store:
+def open_store(url: str, cold: str | None = None, replicas: Sequence[str] = ()) -> Store:
     """Return the store at *url*; nothing is connected yet.
 
     `sqlite:///penstock.db` is a file relative to the working directory, `sqlite:////var/lib/penstock.db` an absolute
@@ -21,7 +22,8 @@ def open_store(url: str, cold: str | None = None) -> Store:
     `postgresql+psycopg://`, as SQLAlchemy writes it, is the same. `:memory:` is no file: each connection would have
     a database of its own.
 
-    *cold* is the URL of its cold tier: see `penstock.cold.storage.open_storage`.
+    *cold* is the URL of its cold tier: see `penstock.cold.storage.open_storage`. *replicas* are the URLs of
+    standbys of a PostgreSQL database, which serve events once `Store.replicas` was started.
 
     Raises:
         BadParameter: a URL names no database or no storage that Penstock knows.
@@ -30,6 +32,11 @@ def open_store(url: str, cold: str | None = None) -> Store:
     tier = None if cold is None else _open_tier(cold)
     url = plain_url(url)
     scheme, _, rest = url.partition("://")
+    replicas = [plain_url(each) for each in replicas]
+    if scheme == "sqlite" and replicas:
+        raise BadParameter(
+            parameter="replica", value=show_url(replicas[0]), allowed="none: a SQLite database has no replicas"
+        )
     if scheme == "sqlite" and rest.startswith("/") and rest not in ("/", "/:memory:"):
         from penstock.storage.sqlite.store import SqliteStore
 
@@ -40,7 +47,7 @@ def open_store(url: str, cold: str | None = None) -> Store:
         except ModuleNotFoundError as error:
             missing = "PostgreSQL needs psycopg: pip install 'penstock-hub[postgres]'"
             raise ModuleNotFoundError(missing, name=error.name) from error
-        return PostgresStore(url, tier)
+        return PostgresStore(url, tier, replicas)
     raise BadParameter(parameter="database", value=url, allowed="sqlite:///FILE or postgresql://USER@HOST/DATABASE")
 
 

@@ -11,10 +11,10 @@ All times are microseconds since 1970, UTC.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from penstock.storage.admin import AccessRepository, SettingRepository
 from penstock.storage.batches import BatchRepository
@@ -31,6 +31,8 @@ from penstock.storage.subscriptions import SubscriptionRepository
 
 if TYPE_CHECKING:
     from penstock.storage.cold.tier import ColdTier
+
+Chunk = TypeVar("Chunk")
 
 BACKLOG_MAX: Final = 10_000
 """The doctor complains about an outbox with at least this many rows: no hub moves them."""
@@ -164,6 +166,48 @@ class DoctorFinding(NamedTuple):
     says: str
 
 
+class Replicas(Protocol):
+    """Standbys of the database, which serve events that they have replayed. Safe to use from many threads."""
+
+    def start(self) -> None:
+        """Check that they are standbys of this database, and begin to use them; harmless when repeated.
+
+        Raises:
+            ReplicaUnsuitable: one is not a standby of this database, or its role may not read the events.
+            DatabaseUnavailable: the database itself cannot be reached.
+        """
+
+    def read(self, partition_id: int, start: int, stop: int, read: Callable[[Tx], Chunk | None]) -> Chunk | None:
+        """Call *read* on a replica that has the whole range, which exists in the database; return its result.
+
+        Return None if no replica has it, or can be asked now, or *read* finds less than it needs: the caller asks
+        the database itself then. A replica has no event that was removed one by one when this process last saw the
+        heads of the partition.
+        """
+
+    def close(self) -> None:
+        """Use them no more; harmless when repeated."""
+
+    def measure(self) -> "Sequence[ReplicaMeasurement]":
+        """Return how each replica does; nothing is asked of it."""
+
+    @property
+    def missed(self) -> int:
+        """Number of calls of `read` that have returned None."""
+
+
+class ReplicaMeasurement(NamedTuple):
+    """How one replica does."""
+
+    url: str
+    """URL without a password."""
+    is_used: bool
+    lag_seconds: float | None
+    """Age of the last moment of the database whose commits it has all replayed; None: that is not known."""
+    reads: int
+    """Number of chunks that it has served."""
+
+
 class Store(Protocol):
     """Database. Every method may raise Unavailable: it has done nothing then, and the call can be repeated."""
 
@@ -171,6 +215,8 @@ class Store(Protocol):
     """URL without a password."""
     cold: "ColdTier | None"
     """The cold tier, which has the events that left the database; None: it has none, or none was named."""
+    replicas: Replicas | None
+    """Standbys that serve events; None: none were named."""
     poll_interval: float
     """Interval of polls for changes while a reader waits."""
     calm_poll_interval: float

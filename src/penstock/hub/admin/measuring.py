@@ -10,7 +10,7 @@ from penstock.hub.subscriptions.sessions import LEASE_US
 from penstock.storage.groups import GroupMeasurements
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.registry import EventTypeMeasurements
-from penstock.storage.store import ConnectionCounts, Store, StoreSpace, Tx
+from penstock.storage.store import ConnectionCounts, Replicas, Store, StoreSpace, Tx
 from penstock.storage.subscriptions import ParkedMeasurements
 
 MEASURED_MAX: Final = 100
@@ -62,6 +62,11 @@ class DatabaseMonitor:
             DatabaseUnavailable: the database cannot be asked.
         """
         self._store.check()
+
+    @property
+    def replicas(self) -> Replicas | None:
+        """The replicas of the database; None: none were named."""
+        return self._store.replicas
 
     def count_connections(self) -> ConnectionCounts:
         """Return how many connections the pool has, by state."""

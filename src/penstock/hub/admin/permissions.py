@@ -214,6 +214,15 @@ class Permissions:
             and settings.monotonic() <= settings.valid_until
         )
 
+    def may_use_replicas(self, caller: Caller) -> bool:
+        """Return whether the reads of *caller* may go to replicas of the database.
+
+        Raises:
+            DatabaseUnavailable: the settings could not be read for too long.
+        """
+        readers = self._settings.current().replica_readers
+        return readers is None or has_member(readers, caller)
+
     def is_administrator(self, caller: Caller) -> bool:
         """Return whether *caller* administers the hub."""
         assert self._policy is not None

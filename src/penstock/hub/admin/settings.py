@@ -53,6 +53,7 @@ KEPT_SECONDS_MAX: Final = 300.0
 _ADMINISTRATION: Final = "administration"
 _OFF: Final = "off"
 _RETENTION: Final = "retention"
+_REPLICAS: Final = "replicas"
 
 
 Administration = Mapping[str, tuple[Attribute, ...]]
@@ -71,6 +72,8 @@ class SettingsSnapshot(NamedTuple):
     """A text that every change of rights and tokens replaces."""
     retention: RetentionLimits = RetentionLimits()
     """The retention of event types that set none."""
+    replica_readers: tuple[Attribute, ...] | None = None
+    """The callers whose reads may go to replicas of the database; None: all callers."""
 
     @classmethod
     def of(cls, settings: Sequence[Setting]) -> "SettingsSnapshot":
@@ -85,6 +88,7 @@ class SettingsSnapshot(NamedTuple):
             retention=RetentionLimits.parse(
                 {each.name: int(each.value) for each in settings if each.kind == _RETENTION}
             ),
+            replica_readers=next((decode(each.value) for each in settings if each.kind == _REPLICAS), None),
         )
 
 
@@ -271,6 +275,21 @@ class Settings:
         puts = [(_RETENTION, name, None if value is None else str(value)) for name, value in sorted(stored.items())]
         self._change(puts, _DEFAULT_RETENTION, by)
 
+    def replace_replica_readers(self, readers: Any, by: Sender | None = None) -> None:
+        """Replace the list of callers whose reads may go to replicas, in the JSON shape of the wire; None: all callers.
+
+        Raises:
+            InvalidSetting, BadParameter: it is not a list of callers.
+            HubUnavailable: see `check_changes`.
+            DatabaseUnavailable: it may have been done all the same.
+        """
+        given = None
+        if readers is not None:
+            parsed = () if readers == [] else _parse_list("readers", readers)
+            given = msgspec.json.encode(parsed).decode()
+        self.check_changes()
+        self._change([(_REPLICAS, "readers", given)], _REPLICA_READERS, by)
+
     def _change(self, puts: Sequence["_Put"], thing: "_Thing", by: Sender | None) -> None:
         try:
             with self._store.write() as tx:
@@ -307,6 +326,14 @@ class _Thing(NamedTuple):
 _ADMINISTRATORS: Final = _Thing("admins", "admins", lambda snapshot: snapshot.administration)
 
 _DEFAULT_RETENTION: Final = _Thing("retention", "default", lambda snapshot: describe_limits(snapshot.retention))
+
+
+def describe_replica_readers(snapshot: SettingsSnapshot) -> dict[str, Sequence[Attribute] | None]:
+    """Return who reads from replicas as members of a JSON object; null stands for all callers."""
+    return {"readers": snapshot.replica_readers}
+
+
+_REPLICA_READERS: Final = _Thing("replicas", "readers", describe_replica_readers)
 
 
 def describe_limits(limits: RetentionLimits) -> dict[str, int | None]:

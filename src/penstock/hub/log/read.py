@@ -11,11 +11,11 @@ Invariants:
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, chain, compress, pairwise, repeat
 from threading import Lock
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 from penstock.core.log.cursor import (
@@ -59,6 +59,8 @@ REPEATS: Final = 5
 """A range is read so often if events of it are removed one by one meanwhile."""
 EVENTS: Final = Frame("", "\n", "")
 """The frame of events that are read one by one: no event holds a line break."""
+
+Chunk = TypeVar("Chunk")
 
 
 class WantedPartition(NamedTuple):
@@ -230,6 +232,8 @@ class PageReading(NamedTuple):
     """Whether events of the page may have been removed one by one, as is known at its beginning."""
     is_even: bool = False
     """Whether the shares of the partitions are what they will ever be, however long the feed becomes."""
+    uses_replicas: bool = False
+    """Whether replicas of the database may serve its chunks."""
 
     def find_next_range(self, track: Track) -> ReadRange | None:
         """Return the next range to read of *track*; None if its share of the page is full or nothing is left."""
@@ -442,14 +446,14 @@ class Reader:
                 found = wanted._replace(stop=columns.stop)
                 if columns.rows == found.stop - found.start:
                     return ColumnChunk(found, columns, range(found.start, found.stop))
-        for _ in range(REPEATS):
-            with self._store.read() as tx:
-                columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
-                found = wanted._replace(stop=columns.stop)
-                offsets = find_offsets(tx, reading.feed, found, columns.rows)
-            if offsets is not None:
-                return ColumnChunk(found, columns, offsets)
-        raise make_changing_error()
+
+        def read(tx: Tx) -> ColumnChunk | None:
+            columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
+            found = wanted._replace(stop=columns.stop)
+            offsets = find_offsets(tx, reading.feed, found, columns.rows)
+            return None if offsets is None else ColumnChunk(found, columns, offsets)
+
+        return self._read(reading, wanted, read)
 
     def _read_lines(self, reading: PageReading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
         tier = self._store.cold
@@ -458,14 +462,31 @@ class Reader:
                 lines = tier.read_lines(file, wanted.start, wanted.stop, frame, reading.kinds)
                 if lines.scanned == lines.stop - wanted.start:
                     return wanted._replace(stop=lines.stop), LineChunk(lines.scanned, lines.kept, lines.body)
+
+        def read(tx: Tx) -> tuple[ReadRange, LineChunk] | None:
+            lines = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
+            found = wanted._replace(stop=lines.stop)
+            offsets = find_offsets(tx, reading.feed, found, lines.scanned)
+            if offsets is None:
+                return None
+            is_dense = isinstance(offsets, range)
+            return found, LineChunk(lines.scanned, lines.kept, lines.body, None if is_dense else offsets)
+
+        return self._read(reading, wanted, read)
+
+    def _read(self, reading: PageReading, wanted: ReadRange, read: Callable[[Tx], Chunk | None]) -> Chunk:
+        """Return what *read* finds of a range on a replica that has it all, or else in the database itself."""
+        replicas = self._store.replicas if reading.uses_replicas else None
+        if replicas is not None:
+            with suppress(CursorExpired):  # The database itself decides that.
+                found = replicas.read(wanted.partition_id, wanted.start, wanted.stop, read)
+                if found is not None:
+                    return found
         for _ in range(REPEATS):
             with self._store.read() as tx:
-                lines = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
-                found = wanted._replace(stop=lines.stop)
-                offsets = find_offsets(tx, reading.feed, found, lines.scanned)
-            if offsets is not None:
-                is_dense = isinstance(offsets, range)
-                return found, LineChunk(lines.scanned, lines.kept, lines.body, None if is_dense else offsets)
+                found = read(tx)
+            if found is not None:
+                return found
         raise make_changing_error()
 
 

@@ -373,6 +373,7 @@ class ConsumerStream:
         lapses: int,
         *,
         check_access: Callable[[], None] = lambda: None,
+        uses_replicas: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start the stream of the session *opened*.
@@ -383,6 +384,7 @@ class ConsumerStream:
             rules: how the consumer wants its events.
             lapses: the number of lapses of the lease before the session was opened.
             check_access: called at every step; raises Blocked once the consumer may no longer read.
+            uses_replicas: says whether replicas of the database may serve the events.
             clock: seconds of a clock that does not go back.
         """
         self._services = services
@@ -395,6 +397,7 @@ class ConsumerStream:
         self.secret = opened.session.secret
         self._delivery = SubscriptionDelivery(rules, clock())
         self._rules = rules
+        self._uses_replicas = uses_replicas
         self._ends = PartitionEnds(services.store, services.watch, self._wake_sender)
         self._parked = ParkedKeyFilter(services.parked_keys, self.subscription_id, self.session_id, rules.batch_limit)
         self._extensions = opened.session.extensions
@@ -718,6 +721,7 @@ class ConsumerStream:
         """Read a chunk; None: there is none, or retention has removed it, and the stream skips it."""
         reader = self._services.reader
         reading = reader.open_range(self._ends.feed(place[0]), place[1], start, stop, ROWS_MAX)
+        reading = reading._replace(uses_replicas=self._uses_replicas())
         try:
             if not self._is_filtered(place):
                 return read_next_events(reader, reading, reading.tracks[0])

@@ -19,6 +19,7 @@ class Streams:
         wants: Collection[FeedPartition],
         rules: DeliveryRules,
         check_access: Callable[[], None] = lambda: None,
+        uses_replicas: Callable[[], bool] = lambda: False,
     ) -> ConsumerStream:
         """Open a session and start its stream; the caller closes the stream. See `Sessions.open`."""
         services = self._services
@@ -27,7 +28,7 @@ class Streams:
         lapses = services.lease.lapses
         commit_ms = max(1, round(rules.commit_timeout * 1000))
         opened = services.sessions.open(id, wants, batch_limit=rules.batch_limit, commit_ms=commit_ms)
-        stream = ConsumerStream(services, opened, rules, lapses, check_access=check_access)
+        stream = ConsumerStream(services, opened, rules, lapses, check_access=check_access, uses_replicas=uses_replicas)
         self._notify_changed(id)
         return stream
 

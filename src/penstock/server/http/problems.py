@@ -48,6 +48,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.Unavailable: 503,
     errors.DatabaseUnsuitable: 503,
     errors.ColdTierUnsuitable: 503,
+    errors.ReplicaUnsuitable: 503,
     errors.PenstockError: 500,
 }
 _STATUS_OF_CODE: Final[dict[str, int]] = {

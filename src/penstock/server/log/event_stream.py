@@ -25,7 +25,7 @@ from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, Unusa
 from penstock.hub.activity import SentEvents
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import PageReading, Track, WantedPartition, read_next_events
-from penstock.server.auth import authorize, count_stream, event_type_named
+from penstock.server.auth import authorize, count_stream, event_type_named, uses_replicas
 from penstock.server.http.encoding import choose_encoding
 from penstock.server.http.streaming import (
     STALL_TIMEOUT,
@@ -78,13 +78,14 @@ class StreamPieces:
         encoding: str | None,
         all_partitions: bool = False,
         sent: SentEvents | None = None,
+        uses_replicas: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin now, at the next offset wanted of each partition.
 
         *check* is called before every chunk, and raises once the reader may no longer read. With *all_partitions* those
-        that are added later are read too, from their beginning. Batches are noted in *sent*. *clock* returns seconds
-        and does not go back.
+        that are added later are read too, from their beginning. Batches are noted in *sent*. *uses_replicas* says
+        whether replicas may serve the events. *clock* returns seconds and does not go back.
         """
         self._hub = hub
         self._name = feed.name
@@ -93,6 +94,7 @@ class StreamPieces:
         self._cursors = {partition: _cursor(feed, partition, position) for partition, position in positions.items()}
         self._all_partitions = all_partitions
         self._sent = sent
+        self._uses_replicas = uses_replicas
         self._writer = StreamLines(feed.epoch)
         self._builder = PieceBuilder(encoding)
         self._clock = clock
@@ -169,9 +171,9 @@ class StreamPieces:
     def _open(self) -> PageReading:
         left = self._batching.left
         wanted = [WantedPartition(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
-        return self._hub.log.reader.open(
-            self._name, None, wanted, PAGE_EVENTS if left is None else min(left, PAGE_EVENTS)
-        )
+        rows = PAGE_EVENTS if left is None else min(left, PAGE_EVENTS)
+        reading = self._hub.log.reader.open(self._name, None, wanted, rows)
+        return reading._replace(uses_replicas=self._uses_replicas())
 
     def _begin_added(self, feed: StoredFeed) -> bool:
         """Begin with the partitions that were added to *feed*; return whether there are any."""
@@ -231,6 +233,7 @@ async def stream_events(request: Request) -> "FeedStreamResponse":
         encoding=encoding,
         all_partitions=header is None,
         sent=sent,
+        uses_replicas=partial(uses_replicas, request.scope),
     )
     return FeedStreamResponse(pieces, reader, state.hub, state.run, encoding=encoding)
 

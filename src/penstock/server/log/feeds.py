@@ -51,7 +51,7 @@ from penstock.hub.log.read import (
     make_changing_error,
 )
 from penstock.schema.json_text import decode
-from penstock.server.auth import authorize, claim_of, count_stream, event_type_named
+from penstock.server.auth import authorize, claim_of, count_stream, event_type_named, uses_replicas
 from penstock.server.http.encoding import Encoder, choose_encoding, choose_form, encoder
 from penstock.server.http.responses import json_response
 from penstock.server.http.streaming import (
@@ -312,6 +312,7 @@ class PageResponse:
         self._is_known = False
         """Whether the client has the page that was opened."""
         self._count_stream = partial(count_stream, request)
+        self._uses_replicas = partial(uses_replicas, request.scope)
         self._authorize = partial(authorize, request, "read", event_type_named(wanted.event_type))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -341,7 +342,7 @@ class PageResponse:
 
     def _open(self, cursors: Mapping[int, str] | None, *, is_settled: bool) -> PageReading:
         """Open the page, and find its tag if caches may keep it; nothing has been read yet."""
-        reading = self._wanted.open(cursors, settled=is_settled)
+        reading = self._wanted.open(cursors, settled=is_settled)._replace(uses_replicas=self._uses_replicas())
         keeps = reading.is_even and self._fresh_seconds > 0
         tag = self._tag = make_tag(reading, self._form.media_type, self._encoding) if keeps else None
         self._is_known = tag is not None and is_listed(tag, self._known_tags) and reading.is_constant(is_whole=False)

@@ -44,6 +44,15 @@ BLOCK: Final[Mapping[str, SchemaObject]] = {
 ID: Final[Mapping[str, SchemaObject]] = {"id": {"type": "string", "minLength": 1, "pattern": _PRINTABLE}}
 
 NEW_ADMINISTRATORS: Final = {JSON: object_of(" ".join(LISTS), **dict.fromkeys(LISTS, list_of(_ATTRIBUTE, minItems=1)))}
+_REPLICAS: Final = object_of(
+    "readers",
+    readers={
+        "type": ["array", "null"],
+        "items": _ATTRIBUTE,
+        "description": "Callers whose reads may go to replicas of the database; null: all callers.",
+    },
+)
+NEW_REPLICA_READERS: Final = {JSON: {**_REPLICAS, "additionalProperties": False}}
 NEW_RETENTION: Final = {JSON: {**_RETENTION, "additionalProperties": False}}
 SWITCH: Final = {JSON: {**_FEATURE, "additionalProperties": False}}
 
@@ -58,6 +67,7 @@ BLOCKED: Final = AnswerShape(204, "It is blocked.", {}, {})
 UNBLOCKED: Final = AnswerShape(204, "It is not blocked.", {}, {})
 ALL_FEATURES: Final = AnswerShape(200, "All features.", {JSON: object_of("items", items=list_of(_FEATURE))}, {})
 SWITCHED: Final = AnswerShape(204, "It is so.", {}, {})
+REPLICA_READERS: Final = AnswerShape(200, "Who reads from replicas.", {JSON: _REPLICAS}, {})
 RETENTION: Final = AnswerShape(200, "The retention of event types that set none.", {JSON: _RETENTION}, {})
 STORAGES: Final = AnswerShape(200, "The one storage.", {JSON: list_of(_STORAGE)}, {})
 STORAGE: Final = AnswerShape(200, "The one storage.", {JSON: _STORAGE}, {})

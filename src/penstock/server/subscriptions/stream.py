@@ -23,7 +23,7 @@ from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.activity import SentEvents
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream
-from penstock.server.auth import admit, authorize, count_stream, event_type_named, subscription_with
+from penstock.server.auth import admit, authorize, count_stream, event_type_named, subscription_with, uses_replicas
 from penstock.server.http.encoding import choose_encoding, choose_form
 from penstock.server.http.requests import read_body
 from penstock.server.http.streaming import (
@@ -93,7 +93,10 @@ async def _stream(request: Request, given: RawStreamParameters) -> Any:
     count_stream(request)
     may_read = partial(authorize, request, "read", *resources)
     stream = await _open_stream(
-        state, lambda: hub.subscriptions.streams.open(subscription_id, asked.wants, asked.rules, may_read)
+        state,
+        lambda: hub.subscriptions.streams.open(
+            subscription_id, asked.wants, asked.rules, may_read, partial(uses_replicas, request.scope)
+        ),
     )
     encoding = choose_encoding(request.headers.get("accept-encoding"))
     return SubscriptionResponse(stream, state, access, encoding=encoding)

@@ -7,23 +7,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
-from penstock.core.database_url import format_postgres
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, Unavailable
 from penstock.storage.cold.log import TieredLog
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.batches import PostgresBatches
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, diagnose
 from penstock.storage.postgres.errors import translate_errors
+from penstock.storage.postgres.history import PrimaryHistory
 from penstock.storage.postgres.log.events import PostgresLog
 from penstock.storage.postgres.log.outbox import OutboxLooks, PostgresOutbox
 from penstock.storage.postgres.producers import PostgresProducers
 from penstock.storage.postgres.registry import PostgresRegistry
+from penstock.storage.postgres.replicas import ReplicaPool, ServerIdentity, parse_conninfo
 from penstock.storage.postgres.watcher import PostgresWatcher
 from penstock.storage.statements import SqlRunner
-from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, StoreSpace, Tx
+from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, Replicas, StoreSpace, Tx
 
 if TYPE_CHECKING:
     from penstock.storage.cold.tier import ColdTier
@@ -32,14 +32,6 @@ CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT = 5.0
 RECONNECT_SECONDS = 2.0
 """How long the pool reconnects by itself, with backoff; a later request for a connection starts it again."""
-_DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
-    "tcp_user_timeout": 15_000,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-}
-"""TCP settings that detect a dead network within half a minute, unless the URL sets others; the system's defaults take
-from a quarter of an hour to two hours."""
 _sql: Final = POSTGRES.statements
 _LIMITED: Final = "BEGIN READ ONLY; SET LOCAL jit = off"
 """A statement with a time limit looks at much, so PostgreSQL would compile it, which takes longer than to run it."""
@@ -50,8 +42,11 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 class PostgresTx(Tx):
     """Repositories on one connection to PostgreSQL."""
 
-    def __init__(self, connection: Connection, looks: OutboxLooks, tier: "ColdTier | None" = None) -> None:
+    def __init__(
+        self, connection: Connection, looks: OutboxLooks, history: PrimaryHistory, tier: "ColdTier | None" = None
+    ) -> None:
         self._connection = connection
+        self._history = history
         self._tier = tier
         self._looks = looks
         self.last: list[str] = []
@@ -65,12 +60,12 @@ class PostgresTx(Tx):
     @cached_property
     def log(self) -> TieredLog:
         """Events of partitions, wherever they are."""
-        return TieredLog(PostgresLog(self._connection, self.last), self, self._tier)
+        return TieredLog(PostgresLog(self._connection, self.last, self._history), self, self._tier)
 
     @cached_property
     def outbox(self) -> PostgresOutbox:
         """Rows that services have committed for the hub to move into the log."""
-        return PostgresOutbox(self._connection, self._looks, self.after_commit)
+        return PostgresOutbox(self._connection, self._looks, self.after_commit, self._history)
 
     @cached_property
     def registry(self) -> PostgresRegistry:
@@ -100,13 +95,19 @@ class PostgresStore:
     calm_poll_interval = 0.095
     batch_events_max = 20_000
 
-    def __init__(self, url: str, cold: "ColdTier | None" = None) -> None:
+    def __init__(self, url: str, cold: "ColdTier | None" = None, replicas: Sequence[str] = ()) -> None:
+        """*replicas* are the URLs of standbys that serve chunks of events.
+
+        Raises:
+            BadParameter: one of these is malformed.
+        """
         self.cold = cold
-        parts = conninfo_to_dict(url)
-        hosts, ports, name = (str(parts.get(each) or "") for each in ("host", "port", "dbname"))
-        self.url = format_postgres(hosts, ports, name)
-        self._conninfo = make_conninfo(**_DETECT_DEAD_NETWORK | parts)
+        self.url, self._conninfo = parse_conninfo(url)
         self._looks = OutboxLooks()
+        self._history = PrimaryHistory()
+        self.replicas: Replicas | None = None
+        if replicas:
+            self.replicas = ReplicaPool(replicas, self._history, self.identify)
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
 
@@ -116,7 +117,7 @@ class PostgresStore:
         committing = False
         try:
             with self._lend() as connection:
-                tx = PostgresTx(connection, self._looks, self.cold)
+                tx = PostgresTx(connection, self._looks, self._history, self.cold)
                 if plan is None:
                     connection.execute(_sql["begin"])
                 else:
@@ -142,11 +143,11 @@ class PostgresStore:
         """
         with self._lend() as connection:
             if timeout is None:
-                yield PostgresTx(connection, self._looks, self.cold)
+                yield PostgresTx(connection, self._looks, self._history, self.cold)
                 return
             connection.execute(f"{_LIMITED}; SET LOCAL statement_timeout = {max(1, int(timeout * 1000))}")
             try:
-                yield PostgresTx(connection, self._looks, self.cold)
+                yield PostgresTx(connection, self._looks, self._history, self.cold)
             except psycopg.errors.QueryCanceled as error:
                 connection.rollback()
                 raise Unavailable(reason=f"a statement took longer than {timeout:g} s", retry_after=1) from error
@@ -206,6 +207,15 @@ class PostgresStore:
             reason = "it is a standby; name the primary, or all hosts with target_session_attrs=read-write"
             raise DatabaseUnavailable(reason=reason, retry_after=5)
 
+    def identify(self) -> ServerIdentity:
+        """Return which database this is, and how far its write-ahead log is on disk.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be reached.
+        """
+        with self._lend() as connection:
+            return ServerIdentity.read(connection)
+
     def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
         """Check the database: see `Store.doctor`."""
         with self._lend() as connection:
@@ -216,6 +226,8 @@ class PostgresStore:
 
     def close(self) -> None:
         """Release all connections."""
+        if self.replicas is not None:
+            self.replicas.close()
         with self._opening:
             if self._pool is not None:
                 self._pool.close()

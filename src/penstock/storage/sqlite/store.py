@@ -18,7 +18,7 @@ from penstock.storage.sqlite.log.events import SqliteLog
 from penstock.storage.sqlite.log.outbox import SqliteOutbox
 from penstock.storage.sqlite.registry import SqliteRegistry
 from penstock.storage.statements import SqlRunner
-from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, StoreSpace, Tx
+from penstock.storage.store import AppendPlan, ConnectionCounts, DoctorFinding, Replicas, StoreSpace, Tx
 
 if TYPE_CHECKING:
     from penstock.storage.cold.tier import ColdTier
@@ -59,6 +59,7 @@ class SqliteStore:
     poll_interval = 0.010
     calm_poll_interval = 0.035
     batch_events_max = 5_000
+    replicas: Replicas | None = None
 
     def __init__(self, path: Path, cold: "ColdTier | None" = None) -> None:
         self.cold = cold

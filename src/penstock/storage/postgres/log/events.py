@@ -25,6 +25,7 @@ from penstock.storage.log.events import (
     read_stored_columns,
 )
 from penstock.storage.postgres import POSTGRES
+from penstock.storage.postgres.history import PrimaryHistory
 
 _sql: Final = POSTGRES.statements
 _FEW_ROWS: Final = 64
@@ -37,10 +38,13 @@ _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 class PostgresLog(LogRepository):
     """The log in PostgreSQL."""
 
-    def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]", last: list[str]) -> None:
-        """*last* takes statements that the transaction runs together with its COMMIT."""
+    def __init__(
+        self, connection: "psycopg.Connection[tuple[Any, ...]]", last: list[str], history: PrimaryHistory
+    ) -> None:
+        """*last* takes statements that the transaction runs together with its COMMIT; *history* notes all heads."""
         self._connection = connection
         self._last = last
+        self._history = history
 
     def find_heads(self, partition_ids: Sequence[int], *, lock: bool = False) -> dict[int, PartitionHead]:
         """Return heads, and lock their rows on request.
@@ -56,7 +60,7 @@ class PostgresLog(LogRepository):
                 rows = cursor.fetchall()
         else:
             rows = self._connection.execute(_sql["heads"], given).fetchall()
-        return {partition_id: PartitionHead(*rest) for partition_id, *rest in rows}
+        return self._history.note(rows)
 
     def append(self, blocks: Iterable[Block]) -> None:
         """Append events by COPY, or a few by an INSERT that goes to the database together with the COMMIT."""

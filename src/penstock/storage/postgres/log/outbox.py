@@ -22,6 +22,7 @@ import psycopg
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.log.outbox import OutboxCount, OutboxRepository, OutboxRow, RejectedRow, TakenRows
 from penstock.storage.postgres import POSTGRES
+from penstock.storage.postgres.history import PrimaryHistory
 from penstock.storage.store import AppendPlan
 
 _sql: Final = POSTGRES.statements
@@ -143,10 +144,12 @@ class PostgresOutbox(OutboxRepository):
         connection: "psycopg.Connection[tuple[Any, ...]]",
         looks: OutboxLooks,
         after_commit: list[Callable[[], None]],
+        history: PrimaryHistory,
     ) -> None:
         self._connection = connection
         self._looks = looks
         self._after_commit = after_commit
+        self._history = history
 
     def find_waiting(self, names: Iterable[str] | None) -> Sequence[str]:
         """Return which event types have waiting rows."""
@@ -177,7 +180,7 @@ class PostgresOutbox(OutboxRepository):
         if waiting is None:
             waiting = {*self.find_waiting(None)}
         if waiting.isdisjoint(plan.event_types):
-            return {partition_id: PartitionHead(*rest) for partition_id, *rest in heads}
+            return self._history.note(heads)
         self._connection.execute(f"ROLLBACK;\n{_sql['begin']}")
         return None
 
