@@ -62,6 +62,7 @@ def test_benchmarks_page_is_written_from_the_results(tmp_path: Path) -> None:
     [
         ("arrow", "Arrow beside NDJSON"),
         ("cached-history", "nginx's cache beside nginx serving files"),
+        ("cold", "a feed as Arrow: sealed beside in the database"),
         ("fairness", "beside a caller that publishes batches of 20000"),
     ],
 )

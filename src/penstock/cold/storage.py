@@ -110,7 +110,7 @@ class DirectoryStorage:
     def open(self, path: str) -> pa.NativeFile:
         """See `ColdStorage.open`."""
         with _explained(self.url):
-            return pa.memory_map(str(self._root / path))
+            return pa.OSFile(str(self._root / path))  # Not mapped: if it were cut off meanwhile, the process would die.
 
     def remove(self, path: str) -> None:
         """See `ColdStorage.remove`."""

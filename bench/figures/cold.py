@@ -1,0 +1,75 @@
+"""How fast sealed events are read and sealed, beside those in the database, and how small files are."""
+
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+from bench.events import FEED
+from bench.figure import Row, Scale, Target, figure, rate
+from bench.figures.feed_read import rate_of, reader
+from bench.load.program import Program
+from bench.logs import make_log
+from bench.measure import in_turn
+from bench.place import Place
+from penstock.hub.cold.files import list_files
+from penstock.hub.cold.sealing import SealingOptions
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
+from penstock.testing.live_hub import live_hub
+
+LINES, ARROW, SEALING, PUBLISHING = (Target(">=", each) for each in (0.5, 1.0, 1.0, 0.85))
+
+
+@figure("cold", asked_for=True)
+def cold(place: Place, scale: Scale) -> Iterable[Row]:
+    """Sealed events beside those in the database, SQLite."""
+    hot, sealed = place.sqlite(), place.sqlite()
+    tier = place.directory / "cold"
+    for each in (hot, sealed):
+        make_log(each, scale.events)
+    took = seal(sealed, tier.as_uri())
+    with ExitStack() as stack:
+        served = stack.enter_context(live_hub(hot, log=place.log))
+        options = ["--cold", tier.as_uri(), "--cold-after", "never"]
+        tiered = stack.enter_context(live_hub(sealed, log=place.log, options=options))
+        for form, what, target in (("v1", "NDJSON", LINES), ("arrow", "Arrow", ARROW)):
+            sides = {
+                "hot": rate_of(stack.enter_context(reader(served.port, form, scale)), scale),
+                "cold": rate_of(stack.enter_context(reader(tiered.port, form, scale)), scale),
+            }
+            rounds = in_turn(sides, scale.rounds)
+            ours, beside = rate(rounds.median("cold")), rate(rounds.median("hot"))
+            yield Row(
+                f"a feed as {what}: sealed beside in the database", ours, beside, rounds.ratio("cold", "hot"), target
+            )
+        publish = Program("bench.load.publish", port=served.port, feed=FEED, batch=1000)
+        published = float(stack.enter_context(publish)(seconds=scale.seconds)["rate"])
+    yield Row(
+        "sealing, beside publishing batches of 1000",
+        rate(scale.events / took),
+        rate(published),
+        scale.events / took / published,
+        SEALING,
+    )
+    for each in (hot, sealed):
+        place.drop(each)
+
+
+def seal(url: str, cold: str) -> float:
+    """Seal a log, and return how many seconds that took."""
+    hub = Hub(open_store(url, cold), sealing=SealingOptions(0.0))
+    try:
+        began = time.monotonic()
+        while hub.sealer.run():
+            pass
+        took = time.monotonic() - began
+        assert list_files(hub.store)
+        with hub.store.read() as tx:
+            unswept = tx.removal.list_unswept(10)
+        for partition_id, start, stop in unswept:
+            for at in range(start, stop, 20_000):
+                with hub.store.write() as tx:
+                    tx.removal.delete(partition_id, at, min(stop, at + 20_000))
+        return took
+    finally:
+        hub.stop()
