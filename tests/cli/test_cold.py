@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.core.events.event import NewEvent
+from penstock.testing.clock import VirtualClock
 from tests.cli.command import Command
 from tests.promises.scene import create
 from tests.sealing import files_of, seal, sealing_hub
@@ -28,12 +29,14 @@ class Scene(NamedTuple):
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     scene = Scene(f"sqlite:///{tmp_path}/hub.db", tmp_path / "cold")
-    with sealing_hub(scene.database, scene.root.as_uri()) as hub:
+    clock = VirtualClock()
+    with sealing_hub(scene.database, scene.root.as_uri(), clock=clock) as hub:
         create(hub, "order.placed", partitions=1)
         for start in (0, EVENTS // 2):
             hub.log.publish(
                 "order.placed", [NewEvent.of(b'{"n": %d}' % n, partition=0) for n in range(start, start + EVENTS // 2)]
             )
+            clock.advance(seconds=1)
             seal(hub)
     return scene
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.events.event import NewEvent
+from penstock.testing.clock import VirtualClock
 from tests.docs.examples import ROOT, Block, blocks
 from tests.promises.scene import create
 from tests.sealing import seal, sealing_hub
@@ -23,7 +24,8 @@ ORDERS = 30
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory beside which a hub has sealed orders of three people, each of one cent more than the one before."""
     directory = tmp_path_factory.mktemp("reading")
-    with sealing_hub(f"sqlite:///{directory}/shop.db", (directory / "cold").as_uri()) as hub:
+    clock = VirtualClock()
+    with sealing_hub(f"sqlite:///{directory}/shop.db", (directory / "cold").as_uri(), clock=clock) as hub:
         create(hub, "order.placed", partitions=2)
         orders = [
             NewEvent.of(json.dumps({"cents": n}).encode(), partition=n % 2, key=PEOPLE[n % 3]) for n in range(ORDERS)
@@ -31,6 +33,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         last = [NewEvent.of(b'{"cents": 0}', partition=each, key="last") for each in range(2)]
         for each in (orders, last):
             hub.log.publish("order.placed", each)
+        clock.advance(seconds=1)
         seal(hub)
     return directory
 

@@ -40,8 +40,8 @@ SAMPLE_ROWS: Final = 1_000
 """The size of a range is estimated by so many events."""
 PAUSE_SHARE: Final = 0.2
 """After each chunk that is encoded others get so much of the time that it took."""
-SEAL_INTERVAL: Final = 60.0
-"""The interval of rounds, in seconds."""
+SEAL_INTERVALS: Final = (1.0, 60.0)
+"""The least and the most seconds between two rounds: a tenth of the age at which events are sealed."""
 ABANDONED_SECONDS: Final = 3_600.0
 """A file that is being written for so long is given up."""
 KEPT_SECONDS: Final = 60.0
@@ -161,7 +161,9 @@ class Sealer:
                     pass
             except Exception as error:  # noqa: BLE001 - if this thread ended, nothing would be sealed
                 _log.warning("sealing failed, trying again", reason=str(error))
-            self._stop_wanted.wait(SEAL_INTERVAL)
+            least, most = SEAL_INTERVALS
+            age = self._options.after
+            self._stop_wanted.wait(most if age is None else min(most, max(least, age / 10)))
 
     def _find_candidates(self, event_types: Collection[str] | None) -> Sequence[_Candidate]:
         """Return the ranges that are old enough and large enough, one of each partition at most."""
