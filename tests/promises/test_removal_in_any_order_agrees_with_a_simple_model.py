@@ -1,25 +1,35 @@
-"""Events are published, expire, are compacted and erased in any order, by hubs that crash: readers agree with lists."""
+"""Events are published, sealed, expire, are compacted and erased in any order, by hubs that crash: lists agree."""
 
 import itertools
 import json
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from penstock.cold import parquet
 from penstock.core.log.cursor import FIRST, LAST, parse_cursor
 from penstock.errors import CursorExpired
 from penstock.hub import erasure
+from penstock.hub.cold import fetching
+from penstock.hub.cold.fetching import fetch
+from penstock.hub.cold.files import find_unknown
+from penstock.hub.cold.sealing import ABANDONED_SECONDS, KEPT_SECONDS, SealingOptions
 from penstock.hub.hub import Hub
 from penstock.hub.log import compaction, read
 from penstock.hub.log.compaction import DELAY, DELETIONS_KEPT, LAG_MAX, Compactor
 from penstock.hub.log.read import WantedPartition
 from penstock.server.log.feeds import LineForm
 from penstock.storage import open_store
+from penstock.storage.cold import tier
+from penstock.storage.cold.manifest import ManifestFile
+from penstock.storage.cold.tier import ColdTier
+from penstock.storage.store import Store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_new_event
 from tests.exhaustive import examples, exhaustive
@@ -36,6 +46,9 @@ POLICIES = {
     "compact_and_delete": {"retention_time": int(RETENTION_SECONDS * 1_000)},
 }
 NAMES = itertools.count()
+SEAL_AFTER: Final = 20.0
+SEAL_BYTES: Final = 300
+"""A file has about three events."""
 DROPPED_MAX = 4
 """Of so many hubs threads and connections are there at once."""
 
@@ -44,8 +57,12 @@ keys = st.sampled_from("abcd")
 times = st.sampled_from([0, 1, 30, DELAY + 1, LAG_MAX + 1, DELETIONS_KEPT, RETENTION_SECONDS, -30, -LAG_MAX])
 batches = st.tuples(partitions, st.lists(keys, min_size=1, max_size=8), st.booleans(), times)
 """A partition, the keys of events, whether they are deleted, and how many seconds pass before."""
-crashes = st.none() | st.tuples(st.integers(1, 9), st.booleans())
-"""Whether a hub crashes: at which of its transactions, and whether that is committed."""
+crashes = st.none() | st.tuples(st.integers(1, 9), st.booleans(), st.booleans())
+"""Whether a hub crashes: at which of its transactions, whether that is committed, and whether others can follow.
+
+If they can, the hub goes on as one that has not heard whether it was committed.
+"""
+Crash = tuple[int, bool, bool]
 
 
 class Stored(NamedTuple):
@@ -76,13 +93,14 @@ class RemovalMachine(RuleBasedStateMachine):
     `_observe` asserts that the database has all others. Readers get what is in the database and above the floor.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, root: Path) -> None:
         super().__init__()
         self.url = url
+        self.root = root
         self.dropped: list[Hub] = []
         self.name = f"feed.x{next(NAMES)}"
         self.clock = VirtualClock()
-        self.hub = self._start_hub()
+        self.hub = self.other = self._start_hub()
         self.model: list[list[Stored]] = [[] for _ in range(COUNT)]
         self.present: list[set[int]] = [set() for _ in range(COUNT)]
         """The offsets of the events that the database has, those below the floor included."""
@@ -147,12 +165,22 @@ class RemovalMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """The hub is dropped as it is, and another one takes over."""
-        self.hub = self._start_hub()
+        dropped, self.hub = self.hub, self._start_hub()
+        if self.other is dropped:
+            self.other = self.hub
+
+    @rule()
+    def ask_the_other_hub(self) -> None:
+        """Two hubs run beside each other; each does what comes in turn."""
+        if self.other is self.hub or self.other not in self.dropped:
+            self.other = self._start_hub()
+        self.hub, self.other = self.other, self.hub
+        self.store = cast(ForwardingStore, self.hub.store)
 
     # What goes
 
     @rule(crash=crashes)
-    def expire(self, crash: tuple[int, bool] | None) -> None:
+    def expire(self, crash: Crash | None) -> None:
         expired_at = self.clock() - int(RETENTION_SECONDS * SECOND)
         rises = self.policy != "compact"
         wanted = [
@@ -179,7 +207,7 @@ class RemovalMachine(RuleBasedStateMachine):
         self.erasures.append((key, [len(own) for own in self.model]))
 
     @rule(crash=crashes)
-    def erase(self, crash: tuple[int, bool] | None) -> None:
+    def erase(self, crash: Crash | None) -> None:
         wanted = {
             (partition, offset)
             for key, ends in self.erasures
@@ -197,7 +225,7 @@ class RemovalMachine(RuleBasedStateMachine):
             assert sum(each.erased.events for each in self.hub.erasures.list(self.name)) == self.erased
 
     @rule(crash=crashes)
-    def compact(self, crash: tuple[int, bool] | None) -> None:
+    def compact(self, crash: Crash | None) -> None:
         removable = self._find_removable()
 
         self._run(lambda: Compactor(self.hub.store, self.clock).run(), crash)
@@ -221,8 +249,21 @@ class RemovalMachine(RuleBasedStateMachine):
             assert [each.n for each in left if newest[each.key] != each.n] == []
             assert [each.n for each in left if each.is_deletion and each.at < old] == []
 
-    # The cold tier: rules that seal a range of a partition, and fetch it again, go here. Neither changes what readers
-    # get; `_find_present` has to count the events of sealed ranges.
+    # The cold tier
+
+    @rule(crash=crashes)
+    def seal(self, crash: Crash | None) -> None:
+        """Move what is old into files, and delete files whose events have expired."""
+        self._run(self.hub.sealer.run, crash)
+        self._observe(lambda partition, offset: offset < self.floors[partition])
+
+    @rule(crash=crashes)
+    def fetch(self, crash: Crash | None) -> None:
+        """Move what is in files into the database."""
+        is_done = self._run(lambda: fetch(self.hub.store, self.name, self.clock), crash)
+        self._observe(lambda partition, offset: offset < self.floors[partition])
+        if is_done:
+            assert all(head.cold_stop <= max(0, head.floor) for head in self._find_heads())
 
     # Who reads
 
@@ -250,6 +291,18 @@ class RemovalMachine(RuleBasedStateMachine):
         for head, own in zip(self._find_heads(), self.model, strict=True):
             assert (head.next_offset, head.received_at) == (len(own), own[-1].at if own else 0)
 
+    @invariant()
+    def each_sealed_offset_is_in_one_file(self) -> None:
+        with self.hub.store.read() as tx:
+            for partition_id, head in tx.log.find_heads(tx.registry.get(self.name).partition_ids).items():
+                at = head.floor
+                for file in tx.cold.list([partition_id], "sealed"):
+                    if file.stop > head.floor:
+                        assert file.start <= at < file.stop
+                        assert at in (file.start, head.floor)
+                        at = file.stop
+                assert at == max(head.floor, head.cold_stop)
+
     def teardown(self) -> None:
         if any(self.model):
             self.restart()
@@ -259,8 +312,13 @@ class RemovalMachine(RuleBasedStateMachine):
             self.readers += [Reader(partition, FIRST, floor) for partition, floor in enumerate(self.floors)]
             self.read_to_the_end()
         self.hub.registry.delete(self.name)
-        while purge(self.hub.store, 99):
-            pass
+        for _ in range(3):
+            while purge(self.hub.store, 99):
+                pass
+            self.clock.advance(seconds=ABANDONED_SECONDS + KEPT_SECONDS)
+            self.hub.sealer.run()
+        assert [*self.root.rglob("*.parquet*")] == []
+        assert find_unknown(self.hub.store) == []
         for each in self.dropped:
             each.stop()
 
@@ -268,18 +326,20 @@ class RemovalMachine(RuleBasedStateMachine):
 
     def _start_hub(self) -> Hub:
         """Start a hub; the one before is left as it is, and its threads and connections end later."""
-        self.store = ForwardingStore(open_store(self.url))
-        self.dropped.append(Hub(self.store, clock=self.clock))
+        self.store = ForwardingStore(open_store(self.url, self.root.as_uri()))
+        sealing = SealingOptions(SEAL_AFTER, SEAL_BYTES)
+        self.dropped.append(Hub(cast(Store, self.store), clock=self.clock, sealing=sealing))
         if len(self.dropped) > DROPPED_MAX:
             self.dropped.pop(0).stop()
         return self.dropped[-1]
 
-    def _run(self, act: Callable[[], object], crash: tuple[int, bool] | None) -> bool:
+    def _run(self, act: Callable[[], object], crash: Crash | None) -> bool:
         """Do something; if the hub is to *crash*, start another one. Return whether everything was done."""
         left = itertools.count(-crash[0] + 1 if crash else 1)
 
         def strike() -> None:
-            if next(left) == 0:
+            number = next(left)
+            if number == 0 or (number > 0 and crash and not crash[2]):
                 raise CrashError
 
         self.store.at_commit, self.store.after_commit = lambda: None, lambda: None
@@ -288,7 +348,7 @@ class RemovalMachine(RuleBasedStateMachine):
         try:
             act()
         except CrashError:
-            self.hub = self._start_hub()
+            self.restart()
             return False
         self.store.at_commit, self.store.after_commit = lambda: None, lambda: None
         return True
@@ -357,11 +417,19 @@ class RemovalMachine(RuleBasedStateMachine):
         return [heads[each] for each in feed.partition_ids]
 
     def _find_present(self) -> list[set[int]]:
+        """Return the offsets of the events that the database, or a file, has."""
         with self.hub.store.read() as tx:
             return [
                 {each.offset for each in tx.removal.list_keys(partition_id, 0, 1 << 39, 1 << 20)}
+                | {each for file in tx.cold.list([partition_id], "sealed") for each in self._read_offsets(file)}
                 for partition_id in tx.registry.get(self.name).partition_ids
             ]
+
+    def _read_offsets(self, file: ManifestFile) -> set[int]:
+        """Return the offsets of a file's range that it has, past everything that hubs have in memory."""
+        batches = ColdTier.at(self.root.as_uri()).read_batches(file)
+        found = {each for batch in batches for each in batch.column("offset").to_pylist()}
+        return {each for each in found if file.start <= each < file.stop}
 
     def _find_progress(self) -> set[Any]:
         """Return how far each partition is compacted."""
@@ -371,19 +439,26 @@ class RemovalMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("migrated_url", ["sqlite", exhaustive("migrated_postgres")], indirect=True)
-def test_readers_agree_with_the_model_whatever_is_removed(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_agree_with_the_model_whatever_is_sealed_and_removed(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module, name, value in (
         (compaction, "KEYS_MAX", 3),
         (compaction, "STEP_EVENTS", 2),
         (compaction, "REMOVED_EVENTS", (1, 2)),
         (erasure, "STEP_OFFSETS", 3),
         (read, "SHARED_SECONDS", -1.0),  # Else erased events may be read for two seconds.
+        (tier, "KNOWN_SECONDS", -1.0),
+        (read, "CHUNK_ROWS", 3),
+        (read, "CHUNK_ROWS_MAX", 3),
+        (parquet, "GROUP_ROWS", 2),
+        (fetching, "FETCHED_EVENTS", 2),
     ):
         monkeypatch.setattr(module, name, value)
     with closing(open_store(migrated_url)) as store:
         store.migrate()
     run_state_machine_as_test(
-        lambda: RemovalMachine(migrated_url),
+        lambda: RemovalMachine(migrated_url, tmp_path / "cold"),
         settings=settings(
             max_examples=examples(25, 400 if migrated_url.startswith("sqlite") else 100),
             stateful_step_count=40,

@@ -391,6 +391,25 @@ def test_files_of_a_dropped_event_type_are_deleted_and_one_of_its_name_begins_em
     assert [each.stop for each in files_of(hub.store)] == [9, 9]
 
 
+def test_files_of_a_dropped_event_type_are_deleted_if_the_last_events_were_erased_before(
+    hub: Hub, root: Path, clock: VirtualClock
+) -> None:
+    for partition in range(PARTITIONS):
+        hub.log.publish(NAME, [event({"n": 99}, partition, key="key-99")])
+    clock.advance(seconds=1)
+    seal(hub)
+    hub.erasures.request(NAME, "key-99")
+    hub.erasures.run()
+
+    hub.registry.delete(NAME)
+    for _ in range(2):
+        seal(hub)
+        clock.advance(seconds=61)
+
+    assert paths_in(root) == set()
+    assert files_of(hub.store, None) == []
+
+
 def test_reader_whose_sealed_events_have_expired_is_told_how_many(hub: Hub, clock: VirtualClock) -> None:
     from tests.promises.scene import Follower
 
