@@ -10,6 +10,7 @@ import struct
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
@@ -103,7 +104,9 @@ class ColdFile:
             self.description = msgspec.json.decode(metadata[METADATA], type=FileDescription)
             if not self._file.schema_arrow.equals(SCHEMA):
                 raise DamagedFileError("its columns are not those of a cold tier")
-            self._firsts = [self._first_offset(group) for group in range(self._file.num_row_groups)]
+            groups = range(self._file.num_row_groups)
+            self._firsts = [int(self._find_statistics(group, "offset").min) for group in groups]
+            self._latest = [self._find_statistics(group, "received_at").max for group in groups]
         except KeyError:
             raise DamagedFileError("it is a Parquet file, but not of a cold tier") from None
         except (pa.ArrowException, msgspec.MsgspecError, OSError) as error:
@@ -116,6 +119,11 @@ class ColdFile:
         group = max(0, bisect_left(self._firsts, offset + 1) - 1)
         is_last = group + 1 >= self.group_count
         return group, self.description.stop if is_last else self._firsts[group + 1]
+
+    def find_group_since(self, at: int) -> int | None:
+        """Return the first row group with events that were received at *at*, in microseconds, or later."""
+        since = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
+        return next((group for group, latest in enumerate(self._latest) if latest >= since), None)
 
     def read_group(self, group: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """Read and decode a row group, or some *columns* of it; a file whose events were all erased has none.
@@ -153,12 +161,12 @@ class ColdFile:
             raise DamagedFileError("it has events after its range")
         return check.finish()
 
-    def _first_offset(self, group: int) -> int:
-        column = SCHEMA.get_field_index("offset")
+    def _find_statistics(self, group: int, name: str) -> Any:
+        column = SCHEMA.get_field_index(name)
         statistics = self._file.metadata.row_group(group).column(column).statistics
         if statistics is None or not statistics.has_min_max:
-            raise DamagedFileError("it has no statistics of its offsets")
-        return int(statistics.min)
+            raise DamagedFileError(f"it has no statistics of the column {name}")
+        return statistics
 
 
 def slice_offsets(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
@@ -272,7 +280,9 @@ def buffer_of(values: pa.Array, width: int) -> bytes:
 
 
 def _explain(error: Exception) -> Exception:
-    """Return the error of a read: Arrow raises OSError also for damaged files."""
+    """Return the error of a read: Arrow raises OSError also for damaged files, and for those that were deleted."""
+    if isinstance(error, OSError) and "AWS Error NO_SUCH_KEY" in str(error):
+        return FileNotFoundError(_one_line(error))
     is_away = isinstance(error, OSError) and (error.errno is not None or "AWS Error" in str(error))
     return error if is_away else DamagedFileError(_one_line(error))
 

@@ -23,6 +23,7 @@ from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.cold.erasing import erase_sealed
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
+from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.log.erasure import ErasedCounts, StoredErasure
 from penstock.storage.store import Store, Tx
@@ -135,7 +136,8 @@ class Erasures:
                 return True
         self._wait_for_subscriptions(erasure)
         for partition_id, start, stop in self._list_letter_ranges():
-            if self._rest(pause, partial(self._erase_letters, erasure, partition_id, start, stop)):
+            erase = partial(load_and_repeat, partial(self._erase_letters, erasure, partition_id, start, stop))
+            if self._rest(pause, erase):
                 return True
         for file in self._list_letter_files():
             if self._rest(pause, partial(self._erase_letter_file, erasure, file)):

@@ -40,6 +40,7 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
+from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.groups import GroupFilter, GroupOwnership, GroupSummary, Position, PositionChange
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
@@ -495,26 +496,31 @@ class Groups:
             AccessDenied: the group belongs to another caller than *by*, or to nobody.
             GroupKindDiffers: the group is a subscription, whose streams have to end first.
             UnusablePosition: a position cannot be reset there.
+            ColdTierUnavailable, ColdFileDamaged: the events of that time are in a file, which cannot be read.
         """
         if not is_group_name(group):
             raise GroupNotFound(group=group)
         now = self._clock()
-        with self._store.read() if dry_run else self._store.write() as tx:
-            held = tx.groups.lock(group)
-            if held is None:
-                raise GroupNotFound(group=group)
-            _check_control(group, held, by)
-            kind = held.kind
-            if kind == SUBSCRIPTION:
-                reason = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
-                raise GroupKindDiffers(group=group, kind=kind, reason=reason)
-            moved = ResetPlan(tx, kind, tx.groups.list_standings([group])).resolve(resets)
-            if not dry_run:
-                changes = [_make_intervention(each, reason, now) for each in moved]
-                tx.groups.put(group, [each.place for each in moved], now, changes)
-                before, after = _describe_moves(changes)
-                record_change(tx, AuditedChange("group", group, before, after, reason), sender, now)
-        return moved
+
+        def move() -> Sequence[MovedPosition]:
+            with self._store.read() if dry_run else self._store.write() as tx:
+                held = tx.groups.lock(group)
+                if held is None:
+                    raise GroupNotFound(group=group)
+                _check_control(group, held, by)
+                kind = held.kind
+                if kind == SUBSCRIPTION:
+                    why = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
+                    raise GroupKindDiffers(group=group, kind=kind, reason=why)
+                moved = ResetPlan(tx, kind, tx.groups.list_standings([group])).resolve(resets)
+                if not dry_run:
+                    changes = [_make_intervention(each, reason, now) for each in moved]
+                    tx.groups.put(group, [each.place for each in moved], now, changes)
+                    before, after = _describe_moves(changes)
+                    record_change(tx, AuditedChange("group", group, before, after, reason), sender, now)
+            return moved
+
+        return load_and_repeat(move)
 
     def list_interventions(self, name: str, *, before: int | None, limit: int) -> Sequence[PositionChange]:
         """Return up to *limit* interventions in a group, newest first, older than the one with the id *before*.

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from penstock.core.producers import MODULUS
@@ -130,6 +131,16 @@ class Hub:
         self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
         self.groups = Groups(store, clock)
         self.sealer = Sealer(store, checked, self.log.reader, self._sweep, sealing)
+
+    @property
+    def cold_waits_max(self) -> int:
+        """So many threads wait for the storage of the cold tier at a time, at most; 0 without a cold tier."""
+        return 0 if self.store.cold is None else self.store.cold.waiting_max
+
+    def surround_cold_waits(self, waiting: Callable[[], AbstractContextManager[object]]) -> None:
+        """Have each thread wait for the storage of the cold tier within what *waiting* returns."""
+        if self.store.cold is not None:
+            self.store.cold.while_waiting = waiting
 
     @property
     def queued_publishes(self) -> int:

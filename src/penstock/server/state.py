@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from types import FrameType
@@ -32,6 +32,7 @@ from penstock.server.http.streaming import Disconnect, await_unless_disconnected
 from penstock.server.limits import CURRENT_USAGE, Limiter, RequestUsage
 from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.refreshed import Refreshed, SharedRead
+from penstock.server.workers import Workers
 from penstock.wire.query import make_printable
 
 _actions: list[Callable[[], object]] = []
@@ -67,7 +68,6 @@ def _wrap_handler(handler: Callable[[int, FrameType | None], Any]) -> Callable[[
     return handle
 
 
-WORKERS: Final = 8
 CACHE_TTL: Final = 3_600.0
 """How long HTTP caches may keep a page by default, in seconds: see `penstock.server.log.caching`."""
 OVERVIEW_TIMEOUT: Final = 1.0
@@ -150,7 +150,7 @@ class State:
         self.cache_ttl = cache_ttl
         """How long caches may keep pages, in seconds; below 1: not at all."""
         self._starting = asyncio.Lock()
-        self._workers: ThreadPoolExecutor | None = None
+        self._workers: Workers | None = None
         self._hub: Hub | None = None
         self.activity: Activity | None = None
         """Records what callers do; None before the hub has started."""
@@ -260,8 +260,9 @@ class State:
             return
         async with self._starting:
             if self._hub is None:
-                self._workers = self._workers or ThreadPoolExecutor(WORKERS, "penstock-worker")
-                hub = await asyncio.get_running_loop().run_in_executor(self._workers, self._open)
+                hub = await asyncio.to_thread(self._open)
+                self._workers = self._workers or Workers(hub.cold_waits_max)
+                hub.surround_cold_waits(self._workers.waiting)
                 self._forget = call_before_shutdown(hub.drain)
                 self._hub, self.activity = hub, hub.activity
 

@@ -13,6 +13,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import accumulate, chain, compress, pairwise, repeat
 from threading import Lock
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -39,6 +40,7 @@ from penstock.errors import (
     EventTypeNotFound,
     PartitionNotFound,
 )
+from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.log.events import CHUNK_BYTES, DELETION, NONE, Frame, KindFilter, PartitionHead, StoredColumns
 from penstock.storage.store import Store, Tx
 
@@ -396,13 +398,17 @@ class Reader:
 
         Raises:
             EventTypeNotFound: there is no such feed.
+            ColdTierUnavailable, ColdFileDamaged: the events are in a file, which cannot be read.
         """
-        with self._store.read() as tx:
-            feed = tx.registry.get(name)
-            heads = tx.log.find_heads(feed.partition_ids)
-            found = tx.log.find_first_offsets(
-                {each: (head.floor, head.next_offset) for each, head in heads.items()}, at
-            )
+
+        def find() -> tuple[StoredFeed, dict[int, int]]:
+            with self._store.read() as tx:
+                feed = tx.registry.get(name)
+                heads = tx.log.find_heads(feed.partition_ids)
+                ranges = {each: (head.floor, head.next_offset) for each, head in heads.items()}
+                return feed, tx.log.find_first_offsets(ranges, at)
+
+        feed, found = load_and_repeat(find)
         if len(found) < feed.partition_count:
             raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
         return feed, [found[partition_id] for partition_id in feed.partition_ids]
@@ -476,6 +482,9 @@ class Reader:
 
     def _read(self, reading: PageReading, wanted: ReadRange, read: Callable[[Tx], Chunk | None]) -> Chunk:
         """Return what *read* finds of a range on a replica that has it all, or else in the database itself."""
+        return load_and_repeat(partial(self._read_once, reading, wanted, read))
+
+    def _read_once(self, reading: PageReading, wanted: ReadRange, read: Callable[[Tx], Chunk | None]) -> Chunk:
         replicas = self._store.replicas if reading.uses_replicas else None
         if replicas is not None:
             with suppress(CursorExpired):  # The database itself decides that.

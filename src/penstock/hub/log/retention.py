@@ -6,6 +6,7 @@ the sweeper. Ages are measured by the clocks of this process and of the database
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import structlog
@@ -16,6 +17,7 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.core.registry.retention import Retention, RetentionLimits
 from penstock.errors import ColdFileDamaged, ColdTierUnavailable
 from penstock.hub.background import Clock
+from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
 
@@ -83,7 +85,7 @@ class RetentionRunner:
                 self.overtaken.setdefault(Overtaken(feed.name, group), 0)
             if not retention.is_endless:
                 try:
-                    has_risen |= self._apply(feed, retention, now)
+                    has_risen |= load_and_repeat(partial(self._apply, feed, retention, now))
                 except (ColdTierUnavailable, ColdFileDamaged) as error:
                     _log.warning("events expire later", event_type=feed.name, reason=error.detail)
         return has_risen

@@ -7,6 +7,7 @@ docs/decisions/parked-keys.md gives the reasons.
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -16,6 +17,7 @@ from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_changes
 from penstock.hub.subscriptions.poison_events import SKIPPED
 from penstock.hub.subscriptions.slots import get_subscription
+from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.groups import PositionChange
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import StoredParkedKey, StoredSlot
@@ -63,11 +65,15 @@ class ParkedKeys:
     def read_events(self, parked: StoredParkedKey, limit: int) -> Sequence[tuple[int, bytes]]:
         """Return the offsets and data of up to *limit* of the first events of a key, as far as the log has them."""
         name, number = parked.place
-        with self._store.read() as tx:
-            partition_id = tx.registry.get(name).partition_ids[number]
-            offsets = tx.subscriptions.list_parked_offsets(parked.id, after=parked.first - 1, limit=limit)
-            columns = [tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets]
-        return [(offset, each.data) for offset, each in zip(offsets, columns, strict=True) if each.rows]
+
+        def read() -> Sequence[tuple[int, bytes]]:
+            with self._store.read() as tx:
+                partition_id = tx.registry.get(name).partition_ids[number]
+                offsets = tx.subscriptions.list_parked_offsets(parked.id, after=parked.first - 1, limit=limit)
+                columns = [tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets]
+            return [(offset, each.data) for offset, each in zip(offsets, columns, strict=True) if each.rows]
+
+        return load_and_repeat(read)
 
     def retry(self, id: str, parked_id: int | None = None, by: Sender | None = None) -> int:
         """Resend the events of a parked key, or of all, to the owner of the partition; return the number of keys.
@@ -147,6 +153,17 @@ class ParkedKeys:
 
         If retention has removed all of them, they are acknowledged.
         """
+        kept, after = load_and_repeat(partial(self._find_resendable, parked, below, limit))
+        if kept:
+            return list(kept), list(kept.values())
+        with self._store.write() as tx:
+            tx.subscriptions.find(id, lock=True)
+            tx.subscriptions.acknowledge_parked({parked.id: after})
+            tx.subscriptions.revise(id)
+        return (), ()
+
+    def _find_resendable(self, parked: StoredParkedKey, below: int, limit: int) -> tuple[Mapping[int, bytes], int]:
+        """Return the first events that are there, and the last offset before them."""
         name, number = parked.place
         after = parked.first - 1
         with self._store.read() as tx:
@@ -157,13 +174,9 @@ class ParkedKeys:
                 columns = {offset: tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets}
                 kept = {offset: each.data for offset, each in columns.items() if each.rows}
                 if kept:
-                    return list(kept), list(kept.values())
+                    return kept, after
                 after = offsets[-1]
-        with self._store.write() as tx:
-            tx.subscriptions.find(id, lock=True)
-            tx.subscriptions.acknowledge_parked({parked.id: after})
-            tx.subscriptions.revise(id)
-        return (), ()
+        return {}, after
 
     def _lock(self, tx: Tx, id: str, parked_id: int | None) -> Collection[StoredParkedKey]:
         """Lock a subscription, and return one of its parked keys, or all."""

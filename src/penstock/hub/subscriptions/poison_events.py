@@ -21,6 +21,7 @@ from penstock.errors import Invalid, TooLarge
 from penstock.hub.background import Clock
 from penstock.hub.log.read import CHUNK_ROWS, ChunkRows, ColumnChunk, ReadRange, find_offsets, make_changing_error
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, DeadLetter, publish_dead_letter
+from penstock.storage.cold.loading import NotLoadedError
 from penstock.storage.groups import PositionChange
 from penstock.storage.log.events import DELETION
 from penstock.storage.store import Tx
@@ -66,7 +67,11 @@ class PoisonEvents:
         self, tx: Tx, subscription: StoredSubscription, slot: StoredSlot, policy: UnprocessablePolicy
     ) -> StoredSlot:
         """Give up the next event of a partition, and return the partition with its position behind the event."""
-        event = _find_next(tx, subscription.id, slot)
+        try:
+            event = _find_next(tx, subscription.id, slot)
+        except NotLoadedError as missing:  # It is sent once more: no transaction waits for the cold tier.
+            missing.load_later()
+            return slot
         if event is None:
             return slot
         tx.subscriptions.add_parked(event.passed)

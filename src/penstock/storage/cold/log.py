@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from penstock.errors import ColdFileDamaged, ColdTierUnsuitable
+from penstock.errors import ColdTierUnsuitable
 from penstock.storage.admin import COLD, LOCATION, SettingRepository
 from penstock.storage.cold.manifest import ColdRepository, ManifestFile
 from penstock.storage.log.events import (
@@ -61,7 +61,8 @@ class TieredLog(LogRepository):
         """See `LogRepository.read_lines`.
 
         Raises:
-            ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable: the events are in a file, which cannot be read.
+            NotLoadedError: the events are in a file that has to be loaded first.
+            ColdTierUnsuitable: they are in a file, and no cold tier was named.
         """
 
         def read(start: int) -> StoredLines:
@@ -69,7 +70,7 @@ class TieredLog(LogRepository):
             if lines.scanned == lines.stop - start:
                 return lines
             found = self._read_file(
-                partition_id, start, lambda tier, file: tier.read_lines(file, start, stop, frame, kinds)
+                partition_id, start, lambda tier, file: tier.recall_lines(file, start, stop, frame, kinds)
             )
             return found or lines
 
@@ -82,14 +83,15 @@ class TieredLog(LogRepository):
         """See `LogRepository.read_columns`.
 
         Raises:
-            ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable: the events are in a file, which cannot be read.
+            NotLoadedError: the events are in a file that has to be loaded first.
+            ColdTierUnsuitable: they are in a file, and no cold tier was named.
         """
 
         def read(start: int) -> StoredColumns:
             columns = self._hot.read_columns(partition_id, start, stop)
             if columns.rows == columns.stop - start:
                 return columns
-            found = self._read_file(partition_id, start, lambda tier, file: tier.read_columns(file, start, stop))
+            found = self._read_file(partition_id, start, lambda tier, file: tier.recall_columns(file, start, stop))
             return found or columns
 
         columns = read(start)
@@ -103,7 +105,8 @@ class TieredLog(LogRepository):
         """See `LogRepository.find_first_offsets`.
 
         Raises:
-            ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable: the events are in a file, which cannot be read.
+            NotLoadedError: the events are in a file that has to be loaded first.
+            ColdTierUnsuitable: they are in a file, and no cold tier was named.
         """
         heads = self._hot.find_heads(sorted(ranges))
         found, left = {}, {}
@@ -117,16 +120,12 @@ class TieredLog(LogRepository):
         return found | (self._hot.find_first_offsets(left, at) if left else {})
 
     def find_receive_times(self, offsets: Mapping[int, int]) -> dict[int, int]:
-        """See `LogRepository.find_receive_times`.
-
-        Raises:
-            ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable: the events are in a file, which cannot be read.
-        """
+        """See `LogRepository.find_receive_times`; of an event in a file it is the time of the file's first event."""
         heads = self._hot.find_heads(sorted(offsets))
         found, left = {}, {}
         for partition_id, offset in offsets.items():
             cold_stop = heads[partition_id].cold_stop if partition_id in heads else 0
-            at = self._find_receive_time(partition_id, offset, cold_stop)
+            at = self._find_receive_time(partition_id, offset) if offset < cold_stop else None
             if at is not None:
                 found[partition_id] = at
             else:
@@ -140,23 +139,15 @@ class TieredLog(LogRepository):
             if file.stop > start and start <= file.start and file.content.received_from >= at:
                 return file.start if file.start < stop else None
             if file.stop > start and file.content.received_to >= at:
-                offset = self._open_tier().find_first_received(file, max(start, file.start), at)
+                offset = self._open_tier().recall_first_received(file, max(start, file.start), at)
                 if offset is not None:
                     return offset if offset < stop else None
         return None
 
-    def _find_receive_time(self, partition_id: int, offset: int, stop: int) -> int | None:
-        while offset < stop:
-            file = self._tx.cold.find(partition_id, offset)
-            if file is None:
-                return None
-            if offset <= file.start and file.content.events:
-                return file.content.received_from
-            columns = self._open_tier().read_columns(file, offset, min(stop, offset + 1))
-            if columns.rows:
-                return int(columns.received.times)
-            offset = columns.stop  # It was erased.
-        return None
+    def _find_receive_time(self, partition_id: int, offset: int) -> int | None:
+        """Return when the first event was received of the file that has an offset, or of the next one with events."""
+        files = self._tx.cold.list([partition_id], "sealed")
+        return next((each.content.received_from for each in files if each.stop > offset and each.content.events), None)
 
     def _is_sealed(self, partition_id: int, offset: int) -> bool:
         head = self._hot.find_heads([partition_id]).get(partition_id)
@@ -170,17 +161,11 @@ class TieredLog(LogRepository):
         if head is None or not head.floor <= offset < head.cold_stop:
             return None
         file = self._tx.cold.find(partition_id, offset)
-        while file is not None:
-            tier = self._open_tier()
-            tier.learn(file)
-            try:
-                return read(tier, file)
-            except ColdFileDamaged:
-                tier.forget(file.path)
-                before, file = file, self._tx.cold.find(partition_id, offset)
-                if file is None or file.path == before.path:  # Else it was replaced meanwhile.
-                    raise
-        return None
+        if file is None:
+            return None
+        tier = self._open_tier()
+        tier.learn(file)
+        return read(tier, file)
 
     def _open_tier(self) -> "ColdTier":
         if self._tier is None:

@@ -7,10 +7,13 @@ again, so that a reader of many pages needs no connection to the database: so lo
 import secrets
 import threading
 import time
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +27,7 @@ from penstock.cold.parquet import (
 )
 from penstock.cold.storage import ColdStorage, open_storage
 from penstock.errors import ColdFileDamaged, ColdTierUnavailable
+from penstock.storage.cold.loading import NotLoadedError
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.cold.rows import to_columns, to_lines
 from penstock.storage.log.events import CHUNK_BYTES, Frame, KindFilter, StoredColumns, StoredLines
@@ -36,13 +40,20 @@ OPEN_FILES: Final = 256
 GROUP_BYTES_MAX: Final = 64 << 20
 """So many bytes of row groups are kept in memory, decoded."""
 READS_MAX: Final = 8
-"""So many reads of the storage at a time: others wait, so that one that is slow does not take all threads."""
-WAIT_SECONDS: Final = 2.0
-"""How long a read waits for its turn."""
+"""So many reads of the storage at a time, each in a thread of its own."""
+WAITING_MAX: Final = 16
+"""So many threads wait for reads, and so many reads are wanted: more are refused at once."""
+ANSWER_SECONDS: Final = 30.0
+"""How long a thread waits for a read. It goes on: what it finds is in memory when the events are wanted again."""
 AWAY_SECONDS: Final = 2.0
 """For so long after a failure of the storage it is not asked again."""
+Result = TypeVar("Result")
 _Group = tuple[str, int]
 """A row group: path and number."""
+
+
+class _AbsentError(Exception):
+    """Something is not in memory, and nobody waits for it."""
 
 
 class _Mark(msgspec.Struct, frozen=True):
@@ -66,12 +77,18 @@ class ColdTier:
         self._storage = storage
         self._monotonic = monotonic
         self._turns = threading.BoundedSemaphore(READS_MAX)
+        self._asked: dict[object, Future[Any]] = {}
+        """The reads that are wanted, by what they read: whoever wants the same waits for the same."""
+        self._waiting = 0
+        self.waiting_max = WAITING_MAX
         self._guard = threading.Lock()
         self._known: dict[int, list[tuple[float, ManifestFile]]] = {}
         self._files: OrderedDict[str, ColdFile] = OrderedDict()
         self._groups: OrderedDict[_Group, pa.RecordBatch] = OrderedDict()
         self._group_bytes = 0
         self._away: tuple[float, ColdTierUnavailable] | None = None
+        self.while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
+        """Surrounds each wait for the storage, so that a pool of threads gives others the turn of one that waits."""
 
     @classmethod
     def at(cls, url: str) -> "ColdTier":
@@ -90,12 +107,16 @@ class ColdTier:
         Raises:
             ColdTierUnavailable: the storage does not answer.
         """
-        with self._asking():
+
+        def read() -> str | None:
             try:
                 source = self._storage.open(MARK)
             except FileNotFoundError:
                 return None
-            return msgspec.json.decode(source.read(), type=_Mark).id
+            with self._explained(MARK):
+                return msgspec.json.decode(source.read(), type=_Mark).id
+
+        return self._ask(MARK, read)
 
     def write_mark(self, id: str) -> None:
         """Record whose cold tier lies here.
@@ -130,12 +151,15 @@ class ColdTier:
             ColdTierUnavailable: the storage does not answer.
             ColdFileDamaged: the file does not have what it should.
         """
-        opened, stop = self._open(file), min(stop, file.stop)
+        return self._read(file, start, stop, waits=True)
+
+    def _read(self, file: ManifestFile, start: int, stop: int, *, waits: bool) -> tuple[pa.RecordBatch, int]:
+        opened, stop = self._open(file, waits=waits), min(stop, file.stop)
         parts, size, at = list[pa.RecordBatch](), 0, start
         while at < stop:
             group, end = opened.find_group(at)
             end = min(stop, end)
-            part = slice_offsets(self._read_group(file, group), at, end)
+            part = slice_offsets(self._read_group(file, group, waits=waits), at, end)
             part, fits = cut_bytes(part, CHUNK_BYTES - size, is_first=not parts)
             parts.append(part)
             size += part.nbytes
@@ -164,6 +188,30 @@ class ColdTier:
         """
         return to_lines(*self.read(file, start, stop), frame, kinds)
 
+    def recall_columns(self, file: ManifestFile, start: int, stop: int) -> StoredColumns:
+        """Return what `read_columns` does, if it is in memory.
+
+        Raises:
+            NotLoadedError: it is not.
+        """
+        return to_columns(*self._recall(file, start, stop))
+
+    def recall_lines(
+        self, file: ManifestFile, start: int, stop: int, frame: Frame, kinds: KindFilter | None
+    ) -> StoredLines:
+        """Return what `read_lines` does, if it is in memory.
+
+        Raises:
+            NotLoadedError: it is not.
+        """
+        return to_lines(*self._recall(file, start, stop), frame, kinds)
+
+    def _recall(self, file: ManifestFile, start: int, stop: int) -> tuple[pa.RecordBatch, int]:
+        try:
+            return self._read(file, start, stop, waits=False)
+        except _AbsentError:
+            raise NotLoadedError(file.path, partial(self.read, file, start, stop)) from None
+
     def read_batches(self, file: ManifestFile) -> Iterator[pa.RecordBatch]:
         """Yield all events of a file.
 
@@ -174,51 +222,72 @@ class ColdTier:
         for group in range(self._open(file).group_count):
             yield self._read_group(file, group, keep=False)
 
-    def find_first_received(self, file: ManifestFile, start: int, at: int) -> int | None:
+    def recall_first_received(self, file: ManifestFile, start: int, at: int) -> int | None:
         """Return the offset of the first event from *start* on that was received at *at* or later; None: there is none.
 
         Raises:
-            ColdTierUnavailable: the storage does not answer.
-            ColdFileDamaged: the file does not have what it should.
+            NotLoadedError: the part of the file that has it is not in memory.
         """
-        while start < file.stop:
-            batch, stop = self.read(file, start, file.stop)
-            times = batch.column("received_at").cast(pa.int64())
-            if len(times) and times[-1].as_py() >= at:
-                row = next(row for row, each in enumerate(times.to_pylist()) if each >= at)
+        try:
+            return self._find_first_received(file, start, at, waits=False)
+        except _AbsentError:
+            load = partial(self._find_first_received, file, start, at, waits=True)
+            raise NotLoadedError(file.path, load) from None
+
+    def _find_first_received(self, file: ManifestFile, start: int, at: int, *, waits: bool) -> int | None:
+        opened = self._open(file, waits=waits)
+        first = opened.find_group_since(at)
+        if first is None:
+            return None
+        for group in range(max(first, opened.find_group(start)[0]), opened.group_count):
+            batch = slice_offsets(self._read_group(file, group, waits=waits), start, file.stop)
+            times = batch.column("received_at").cast(pa.int64()).to_pylist()
+            row = bisect_left(times, at)
+            if row < len(times):
                 return int(batch.column("offset")[row].as_py())
-            start = stop
         return None
 
-    def _open(self, file: ManifestFile) -> ColdFile:
+    def _open(self, file: ManifestFile, *, waits: bool = True) -> ColdFile:
         with self._guard:
             found = self._files.get(file.path)
             if found is not None:
                 self._files.move_to_end(file.path)
                 return found
-        with self._asking(), self._explained(file.path):
-            found = ColdFile(self._storage.open(file.path))
-            described = found.description
-            if described.tier != (self.id or described.tier) or described.stop < file.stop:
-                raise DamagedFileError("it is another file than the one that was sealed")
-        with self._guard:
-            self._files[file.path] = found
-            while len(self._files) > OPEN_FILES:
-                self._files.popitem(last=False)
-        return found
+        if not waits:
+            raise _AbsentError
 
-    def _read_group(self, file: ManifestFile, group: int, *, keep: bool = True) -> pa.RecordBatch:
+        def read() -> ColdFile:
+            with self._explained(file.path):
+                found = ColdFile(self._storage.open(file.path))
+                described = found.description
+                if described.tier != (self.id or described.tier) or described.stop < file.stop:
+                    raise DamagedFileError("it is another file than the one that was sealed")
+            with self._guard:
+                self._files[file.path] = found
+                while len(self._files) > OPEN_FILES:
+                    self._files.popitem(last=False)
+            return found
+
+        return self._ask(file.path, read)
+
+    def _read_group(self, file: ManifestFile, group: int, *, keep: bool = True, waits: bool = True) -> pa.RecordBatch:
         with self._guard:
             found = self._groups.get((file.path, group))
             if found is not None:
                 self._groups.move_to_end((file.path, group))
                 return found
+        if not waits:
+            raise _AbsentError
         opened = self._open(file)
-        with self._asking(), self._explained(file.path):
-            batch = opened.read_group(group)
-        if keep:
-            self._keep((file.path, group), batch)
-        return batch
+
+        def read() -> pa.RecordBatch:
+            with self._explained(file.path):
+                batch = opened.read_group(group)
+            if keep:
+                self._keep((file.path, group), batch)
+            return batch
+
+        return self._ask((file.path, group), read)
 
     def _keep(self, key: _Group, batch: pa.RecordBatch) -> None:
         with self._guard:
@@ -308,31 +377,65 @@ class ColdTier:
 
     # Trouble
 
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Ask the storage, with few others at a time; do not ask just after it has failed."""
+    def _ask(self, key: object, read: Callable[[], Result]) -> Result:
+        """Return what *read* finds at the storage; do not ask just after it has failed.
+
+        Raises:
+            ColdTierUnavailable: the storage has failed, or does not answer in time, or others wait for it already.
+        """
         with self._guard:
-            away = self._away
-        if away is not None and self._monotonic() < away[0]:
-            raise ColdTierUnavailable(location=self.url, reason=away[1].fields["reason"], retry_after=5)
-        if not self._turns.acquire(timeout=WAIT_SECONDS):
-            raise ColdTierUnavailable(location=self.url, reason="others wait for it already", retry_after=2)
+            if self._away is not None and self._monotonic() < self._away[0]:
+                raise ColdTierUnavailable(location=self.url, reason=self._away[1].fields["reason"], retry_after=5)
+            future: Future[Result] | None = self._asked.get(key)
+            if self._waiting >= WAITING_MAX or (future is None and len(self._asked) >= WAITING_MAX):
+                raise ColdTierUnavailable(location=self.url, reason="others wait for it already", retry_after=2)
+            self._waiting += 1
+            if future is None:
+                future = self._asked[key] = Future()
+                answer = threading.Thread(target=self._answer, args=(key, future, read), daemon=True)
+                answer.start()
         try:
-            yield
-        except ColdTierUnavailable as error:
-            with self._guard:
-                self._away = self._monotonic() + AWAY_SECONDS, error
-            raise
+            with self.while_waiting():
+                return future.result(ANSWER_SECONDS)
+        except TimeoutError:
+            reason = f"it has not answered within {ANSWER_SECONDS:g} seconds"
+            raise self._note_away(ColdTierUnavailable(location=self.url, reason=reason, retry_after=5)) from None
         finally:
-            self._turns.release()
+            with self._guard:
+                self._waiting -= 1
+
+    def _answer(self, key: object, future: "Future[Result]", read: Callable[[], Result]) -> None:
+        """Read, in a thread of its own, and answer all who wait."""
+        try:
+            with self._turns:
+                found = read()
+        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            if isinstance(error, ColdTierUnavailable):
+                self._note_away(error)
+            self._end(key)
+            future.set_exception(error)
+        else:
+            self._end(key)
+            future.set_result(found)
+
+    def _end(self, key: object) -> None:
+        with self._guard:
+            self._asked.pop(key, None)
+
+    def _note_away(self, error: ColdTierUnavailable) -> ColdTierUnavailable:
+        with self._guard:
+            self._away = self._monotonic() + AWAY_SECONDS, error
+        return error
 
     @contextmanager
     def _explained(self, path: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError:
+            self.forget(path)
             raise ColdFileDamaged(location=self.url, path=path, reason="it is not there") from None
         except DamagedFileError as error:
+            self.forget(path)
             raise ColdFileDamaged(location=self.url, path=path, reason=str(error)) from error
         except OSError as error:
             reason = " ".join(str(error).split())[:300]
