@@ -75,15 +75,20 @@ def _find_step(tx: Tx, partition_id: int, *, lock: bool = False) -> _Step | None
 
 def _move(store: Store, step: _Step, now: int) -> int:
     """Move events; return how many, 0 if there was a change meanwhile."""
+    from penstock.cold.parquet import leave_out
+
     tier, file = store.cold, step.file
     assert tier is not None
-    blocks, at = [], step.start
+    batches, at = [], step.start
     while at < step.stop:
         batch, at = tier.read(file, at, step.stop)
-        blocks += to_blocks(file.partition_id, batch)
+        batches.append(batch)
     with store.write() as tx:
         if _find_step(tx, file.partition_id, lock=True) != step:
             return 0
+        holes = tx.removal.list_holes(file.partition_id, step.start, step.stop)  # An erasure may have begun.
+        erased = [each for start, stop in holes for each in range(max(start, step.start), min(stop, step.stop))]
+        blocks = [each for batch in batches for each in to_blocks(file.partition_id, leave_out(batch, erased))]
         tx.removal.delete(file.partition_id, step.start, step.stop)  # Those that were sealed and not deleted yet.
         tx.cold.set_stop(file.partition_id, step.start)
         tx.log.append(blocks)
