@@ -12,6 +12,7 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.nakadi import Nakadi
 from tests.promises.scene import Remote, seeded, until
+from tests.promises.test_sealed_events_are_read_like_others import PARTITIONS, addresses, answer, publish
 from tests.served import client_of
 from tests.standby import Standby
 from tests.subscribing import event_type_of, filled, put
@@ -147,6 +148,23 @@ def test_readers_with_a_replica_see_each_event_once_in_order_and_at_once(primary
 
             assert [each.failure for each in (publisher, *readers)] == [None] * len(threads)
             assert (count_reads(http) or 0) > 0
+
+
+def test_every_page_from_a_replica_has_the_same_bytes(primary: PostgresCluster) -> None:
+    url = primary.create_database()
+    with Standby(primary) as standby:
+        options = ["--replica", standby.url(url.rpartition("/")[2])]
+        with live_hub(url) as plain, live_hub(url, options=options) as hub, client_of(hub) as http:
+            until(lambda: count_reads(http, is_up=True) == 0, "the replica is used")
+            with closing(Remote(plain.port)) as remote, closing(Remote(hub.port)) as other:
+                remote.create(PARTITIONS)
+                publish(remote)
+                standby.catch_up()
+                for path in addresses(remote):
+                    assert answer(other, *path) == answer(remote, *path), path
+            lines = http.get("/metrics").text
+            assert (count_reads(http) or 0) > 0
+            assert 'penstock_chunk_reads_total{source="primary"} 0.0' in lines
 
 
 def test_subscription_with_a_replica_is_sent_each_event_once(primary: PostgresCluster) -> None:

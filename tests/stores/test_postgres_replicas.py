@@ -6,10 +6,14 @@ from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
+from starlette.testclient import TestClient
 
+from penstock.core.access import Caller
 from penstock.errors import BadParameter, ReplicaUnsuitable
 from penstock.hub.hub import Hub
 from penstock.hub.log import read
+from penstock.server import HubApp
+from penstock.server.authentication.tokens import TokenMethod
 from penstock.storage import open_store
 from penstock.storage.log.events import Frame, StoredLines
 from penstock.storage.postgres import replicas
@@ -168,6 +172,39 @@ def test_next_replica_serves_what_the_first_one_lacks(
         assert missed(hub) == 0
 
 
+def test_only_listed_callers_read_from_replicas_by_every_protocol(standby: Standby, postgres_url: str) -> None:
+    with hub_with(postgres_url, standby) as hub:
+        app = HubApp(lambda: hub, authentication=[TokenMethod()], administrators=["service:root"])
+        publish(hub, *range(10))
+        standby.catch_up()
+
+        def client(name: str) -> TestClient:
+            secret = hub.admin.tokens.create(Caller("service", name)).secret
+            return TestClient(app, headers={"Authorization": f"Bearer {secret}"})
+
+        with TestClient(app):
+            readers = [{"data_type": "service", "value": "listed"}]
+            assert client("root").put("/settings/replicas", json={"readers": readers}).status_code == 200
+            for name, served in (("listed", 1), ("other", 0)):
+                http = client(name)
+                given = {"owning_application": name, "event_types": [NAME], "read_from": "begin"}
+                subscription = http.post("/subscriptions", json=given).json()["id"]
+                for path in (
+                    f"/feeds/{NAME}?n=1&cursor0=_first",
+                    f"/feeds/{NAME}?n=2&cursor0=_first",
+                    f"/feeds/{NAME}/events?token=1-1&partition=0&cursor=_first",
+                    f"/event-types/{NAME}/events?batch_limit=10&stream_limit=10",
+                    f"/subscriptions/{subscription}/events?batch_limit=10&stream_limit=10&commit_timeout=1",
+                ):
+                    before = only_replica(hub.store).reads
+                    headers = {"X-Nakadi-Cursors": '[{"partition": "0", "offset": "BEGIN"}]'}
+                    answer = http.get(path, headers=headers)
+                    assert answer.status_code == 200, answer.text
+                    assert '"n"' in answer.text, path
+                    assert only_replica(hub.store).reads - before == served, path
+        assert missed(hub) == 0
+
+
 # Lag, loss, pause
 
 
@@ -227,6 +264,29 @@ def test_frozen_replica_is_given_up(standby: Standby, postgres_url: str) -> None
         finally:
             standby.thaw()
         until(lambda: only_replica(hub.store).is_used, "the replica is used again")
+
+
+def test_replica_that_fails_reads_again_and_again_is_asked_less_often(
+    standby: Standby, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hub_with(postgres_url, standby) as hub:
+        pool = hub.store.replicas
+        assert pool is not None
+        publish(hub, 0)
+        standby.catch_up()
+        [partition_id] = hub.registry.load(NAME).partition_ids
+        pauses = []
+        monkeypatch.setattr(replicas.Replica, "_leave", lambda *given: pauses.append(given[-1]))
+
+        def fail(_: Tx) -> None:
+            raise psycopg.OperationalError("the disk is slow")
+
+        for _ in range(4):
+            assert pool.read(partition_id, 0, 1, fail) is None
+        assert numbers(hub) == [0]
+        assert pool.read(partition_id, 0, 1, fail) is None
+
+        assert pauses == [1, 2, 4, 8, 1]
 
 
 def test_hub_starts_without_a_replica_that_is_away(standby: Standby, postgres_url: str) -> None:

@@ -5,7 +5,8 @@ Invariants:
     One snapshot of the replica shows that it is a standby on the primary's timeline, and has the end of the range: see
     `PrimaryHistory`. The range can have no other events then, also if the replica is promoted later.
     A replica that has not replayed all of the primary's commits of up to `LAG_MAX` ago is not used.
-    A replica that fails, is slow or cannot be reached delays few readers, once: it is left alone for `PAUSE_SECONDS`.
+    A replica that fails, is slow or cannot be reached delays few readers by `ANSWER_SECONDS` at most: it is left alone
+    for `PAUSE_SECONDS`, and for twice as long each time it fails again before it has served a chunk.
 """
 
 import threading
@@ -32,12 +33,16 @@ LAG_MAX: Final = 10.0
 CHECK_INTERVAL: Final = 1.0
 PAUSE_SECONDS: Final = 5.0
 """So long a replica that has failed is not asked again."""
+PAUSES_MAX: Final = 64
+"""So many times as long at most, if it answers checks and fails reads."""
 BEHIND_SECONDS: Final = 0.25
 """So long it is believed that a replica lacks the end of a partition, where readers wait for the newest events."""
 STATEMENT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 6.0
-"""How long an answer may take, also of a server that is not there any more."""
+"""How long a read may take, also of a server that is not there any more."""
 CONNECT_SECONDS: Final = 2
+STOP_SECONDS: Final = 1.0
+"""How long the end of a check is waited for: a hub that stops does not wait for a frozen server."""
 CONNECTIONS_MAX: Final = 10
 """So many readers use one replica at a time: others read from another one, or from the primary."""
 DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
@@ -109,19 +114,20 @@ class ReplicaTx(Tx):
 
 
 class _ImpatientConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that closes if an answer takes longer than `ANSWER_SECONDS`."""
+    """A connection that closes if it waits for an answer at its deadline."""
+
+    deadline = float("inf")
 
     def wait(self, gen: Generator[Any, Any, Result], *args: Any, **kwargs: Any) -> Result:
         """Run an exchange with the server: see psycopg."""
         return super().wait(self._limit(gen), *args, **kwargs)
 
     def _limit(self, gen: Generator[Any, Any, Result]) -> Generator[Any, Any, Result]:
-        deadline = time.monotonic() + ANSWER_SECONDS
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
-                if not ready and time.monotonic() > deadline:
+                if not ready and time.monotonic() > self.deadline:
                     self.close()
                     raise psycopg.OperationalError(f"no answer within {ANSWER_SECONDS:g} s")
                 wanted = gen.send(ready)
@@ -144,13 +150,14 @@ class Replica:
         self._identify_primary = identify_primary
         self._primary: ServerIdentity | None = None
         self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
-        self._idle: list[Connection] = []
+        self._idle: list[_ImpatientConnection] = []
         self._ends: dict[int, tuple[int, float]] = {}
         """By partition: the end that a reader has found too low, and until when that is believed."""
         self._changing = threading.Lock()
         self._reason: str | None = "it was not asked yet"
         """Why it is not used; None: it is."""
         self._retry_at = float("-inf")
+        self._pauses = 1
         self._samples: list[tuple[float, int]] = []
         """Moments of the primary: when it was asked, and the end of its log."""
         self._current_at = float("-inf")
@@ -210,9 +217,9 @@ class Replica:
         self._current_at = max([self._current_at, *reached])
         self._samples = [each for each in samples if each[0] > at - 2 * LAG_MAX and each[0] > self._current_at]
 
-    def _leave(self, error: Exception) -> None:
+    def _leave(self, error: Exception, pauses: int = 1) -> None:
         """Leave the replica alone for a while."""
-        self._retry_at = time.monotonic() + PAUSE_SECONDS
+        self._retry_at = time.monotonic() + pauses * PAUSE_SECONDS
         self._change(_one_line(error))
         while self._idle:
             with suppress(IndexError):  # Another thread has taken it.
@@ -245,12 +252,15 @@ class Replica:
         except psycopg.errors.SerializationFailure:
             return None  # A conflict with recovery: the next read may have none.
         except psycopg.Error as error:
-            self._leave(error)
+            self._leave(error, self._pauses)
+            self._pauses = min(PAUSES_MAX, 2 * self._pauses)
             return None
         finally:
             self._room.release()
-        with self._changing:
-            self.reads += found is not None
+        if found is not None:
+            with self._changing:
+                self.reads += 1
+                self._pauses = 1
         return found
 
     def _has(self, connection: Connection, partition_id: int, start: int, stop: int) -> bool:
@@ -278,12 +288,13 @@ class Replica:
             connection = self._idle.pop()
         except IndexError:
             connection = self._connect()
+        connection.deadline = time.monotonic() + ANSWER_SECONDS
         try:
             yield connection
         finally:
             self._give_back(connection)
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: _ImpatientConnection) -> None:
         with suppress(psycopg.Error):
             connection.rollback()
         if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -291,7 +302,7 @@ class Replica:
         else:
             self._idle.append(connection)
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> _ImpatientConnection:
         return _ImpatientConnection.connect(
             self._conninfo, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_SECONDS
         )
@@ -351,7 +362,7 @@ class ReplicaPool:
         """Use no replica any more; harmless when repeated."""
         self._stop.set()
         for each in self._threads:
-            each.join(ANSWER_SECONDS)
+            each.join(STOP_SECONDS)
         for replica in self._replicas:
             replica.close()
 
