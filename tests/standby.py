@@ -31,7 +31,8 @@ class Standby(PostgresCluster):
         if user := self._identity.get("user"):
             shutil.chown(self._directory, user, user)
         source = f"host=127.0.0.1 port={self._primary.port} user=postgres"
-        command = [self._programs / "pg_basebackup", "-d", source, "-D", self._data, "-R", "-c", "fast", "--no-sync"]
+        program, data = str(self._programs / "pg_basebackup"), str(self._data)
+        command = [program, "-d", source, "-D", data, "-R", "-c", "fast", "--no-sync"]
         done = subprocess.run(
             command, check=False, capture_output=True, encoding="utf-8", cwd=self._directory, **self._identity
         )

@@ -64,6 +64,7 @@ def test_benchmarks_page_is_written_from_the_results(tmp_path: Path) -> None:
         ("cached-history", "nginx's cache beside nginx serving files"),
         ("cold", "a feed as Arrow: sealed beside in the database"),
         ("fairness", "beside a caller that publishes batches of 20000"),
+        ("replicas", "history, in pages of 1000: reads that reach the primary"),
     ],
 )
 def test_quick_figure_runs_and_writes_no_results(figure: str, row: str) -> None:
