@@ -63,7 +63,7 @@ def seal_departures(database: str, directory: Path) -> int:
     try:
         while hub.sealer.run([DEPARTED]):
             pass
-        return hub.sealer.sealed
+        return hub.sealer.sealed.total()
     finally:
         hub.stop()
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.groups import PositionCommit
+from penstock.testing.clock import VirtualClock
 from penstock.testing.live_hub import live_hub
-from tests.promises.scene import NAME, Remote, rows_of, until
+from tests.promises.scene import NAME, Remote, create, event, rows_of, until
 from tests.s3 import cold_url, s3_server
-from tests.sealing import EVENT_ROWS
+from tests.sealing import EVENT_ROWS, seal, sealing_hub
 
 PARTITIONS, EVENTS = 2, 6_000
 ARROW = "application/vnd.apache.arrow.stream"
@@ -89,3 +91,25 @@ def answer(remote: Remote, path: str, form: str) -> tuple[int, bytes, str | None
         headers["X-Nakadi-Cursors"] = json.dumps([{"partition": "1", "offset": "BEGIN"}])
     status, body, answered = remote.ask("GET", path, headers=headers)
     return status, body, answered["Penstock-Cursor"]
+
+
+def test_lag_of_a_group_within_files_is_the_age_of_the_first_event_of_its_file(url: str, tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with sealing_hub(url, (tmp_path / "cold").as_uri(), clock=clock) as hub:
+        create(hub, partitions=1)
+        times = []
+        for _ in range(3):
+            for n in range(10):
+                clock.advance(seconds=60)
+                times.append(clock())
+                hub.log.publish(NAME, [event({"n": n})])
+            seal(hub)
+        for offset, expected in ((0, 0), (5, 0), (9, 9), (25, 19), (29, 29), (30, None)):
+            hub.groups.commit("mailer", "processor", [PositionCommit(NAME, 0, offset)])
+            since = None if expected is None else times[expected]
+
+            with hub.store.read() as tx:
+                [measured] = tx.groups.measure(10).groups
+                [standing] = tx.groups.list_standings(["mailer"])
+            assert (measured.gap, measured.received_at) == (30 - offset, since)
+            assert standing.received_at == since

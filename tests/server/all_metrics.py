@@ -15,6 +15,7 @@ from penstock.hub.log.retention import Overtaken
 from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.telemetry import AccessLine
 from penstock.storage import open_store
+from penstock.storage.cold.manifest import ColdMeasurement, ColdMeasurements
 from penstock.storage.groups import GroupMeasurement, GroupMeasurements
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.registry import EventTypeMeasurement, EventTypeMeasurements
@@ -31,19 +32,21 @@ MEASUREMENT = Measurement(
     sessions=1,
     expired=5,
     space=StoreSpace(1, 2, 3),
+    cold=ColdMeasurements([ColdMeasurement("order.placed", 2, 300)], 1),
 )
 
 
 def collect_every_metric() -> dict[str, set[str]]:
     """Return the labels of each metric of a hub, by the name that it has in Prometheus."""
     with TemporaryDirectory() as folder:
-        store = open_store(f"sqlite:///{Path(folder) / 'hub.db'}")
+        store = open_store(f"sqlite:///{Path(folder) / 'hub.db'}", (Path(folder) / "cold").as_uri())
         store.migrate()
         hub = Hub(store)
         try:
             hub.registry.create(an_event_type("order.placed"))
             hub.log.publish("order.placed", [NewEvent.of(b"{}")])
             hub.admin.retention.expired["order.placed"] += 2
+            hub.sealer.sealed["order.placed"] += 2
             hub.admin.retention.overtaken[Overtaken("order.placed", "mailer")] = 1
             hub.admin.tokens.create(Caller("service", "mailer"), expires_in=60)
             hub.admin.permissions.enforce(AccessPolicy())

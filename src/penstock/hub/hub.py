@@ -137,6 +137,11 @@ class Hub:
         """So many threads wait for the storage of the cold tier at a time, at most; 0 without a cold tier."""
         return 0 if self.store.cold is None else self.store.cold.waiting_max
 
+    @property
+    def cold_failures(self) -> int | None:
+        """The number of reads of the cold tier that failed; None without a cold tier."""
+        return None if self.store.cold is None else self.store.cold.failures
+
     def surround_cold_waits(self, waiting: Callable[[], AbstractContextManager[object]]) -> None:
         """Have each thread wait for the storage of the cold tier within what *waiting* returns."""
         if self.store.cold is not None:

@@ -20,6 +20,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.retention import RetentionRunner
 from penstock.server.telemetry import NO_ROUTE, AccessLine
 from penstock.storage.admin import StoredToken
+from penstock.storage.cold.manifest import ColdMeasurements
 from penstock.storage.groups import GroupMeasurement
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.store import ConnectionCounts, Replicas, StoreSpace
@@ -313,6 +314,7 @@ class Metrics:
             {name: volume.bytes for name, volume in appended.items()},
         )
         yield from _collect_retention(hub.admin.retention)
+        yield from _collect_cold_tier(hub)
         yield GaugeMetricFamily(
             "penstock_streams",
             "Streams of subscriptions that this process sends.",
@@ -340,6 +342,25 @@ def _collect_retention(retention: RetentionRunner) -> Iterable[Metric]:
     for each, events in list(retention.overtaken.items())[:MEASURED_MAX]:
         overtaken.add_metric(each, events)
     yield overtaken
+
+
+def _collect_cold_tier(hub: Hub) -> Iterable[Metric]:
+    """Return what this process does with the cold tier; nothing if there is none."""
+    if hub.cold_failures is None:
+        return
+    sealed = dict(list(hub.sealer.sealed.items())[:MEASURED_MAX])
+    yield _make_counter("penstock_sealed_events", "Events that this process has sealed in files.", sealed)
+    yield CounterMetricFamily(
+        "penstock_cold_failed_reads",
+        "Reads of the cold tier that failed: the storage did not answer, or a file is damaged.",
+        hub.cold_failures,
+    )
+    since = hub.sealer.overdue_since
+    yield GaugeMetricFamily(
+        "penstock_cold_overdue_seconds",
+        "For how long the oldest event that is not sealed should have been; 0: none should have been.",
+        0.0 if since is None else max(0, time.time_ns() // 1000 - since) / 1e6,
+    )
 
 
 def _collect_connections(connections: ConnectionCounts) -> Iterable[Metric]:
@@ -460,6 +481,8 @@ class _Measured:
             yield from self._collect_parked()
         if found.space is not None:
             yield from _collect_space(found.space)
+        if found.cold is not None and found.cold.total:
+            yield from _collect_files(found.cold)
         if found.expired is not None:
             yield GaugeMetricFamily(
                 "penstock_expired_events_left", "Events that have expired and are still to be deleted.", found.expired
@@ -515,6 +538,17 @@ class _Measured:
         yield from _count(
             "parked_subscriptions", "Subscriptions with parked keys.", found.total, len(found.subscriptions)
         )
+
+
+def _collect_files(cold: ColdMeasurements) -> Iterable[Metric]:
+    files = GaugeMetricFamily("penstock_cold_files", "Files of the cold tier.", labels=["event_type"])
+    size = GaugeMetricFamily("penstock_cold_bytes", "The size of these files.", labels=["event_type"])
+    for each in cold.event_types:
+        files.add_metric([each.event_type], each.files)
+        size.add_metric([each.event_type], each.bytes)
+    yield from (files, size)
+    says = "Event types with files in the cold tier."
+    yield from _count("cold_event_types", says, cold.total, len(cold.event_types))
 
 
 def _collect_space(space: StoreSpace) -> Iterable[Metric]:

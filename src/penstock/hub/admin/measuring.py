@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 from penstock.errors import DatabaseUnavailable, Unavailable
 from penstock.hub.background import Clock
 from penstock.hub.subscriptions.sessions import LEASE_US
+from penstock.storage.cold.manifest import ColdMeasurements
 from penstock.storage.groups import GroupMeasurements
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.registry import EventTypeMeasurements
@@ -36,6 +37,7 @@ class Measurement(NamedTuple):
     expired: int | None
     """Number of offsets that are below a floor and still hold events, of up to `MEASURED_MAX` partitions."""
     space: StoreSpace | None
+    cold: ColdMeasurements | None
 
 
 class DatabaseMonitor:
@@ -109,5 +111,6 @@ class DatabaseMonitor:
         parked = read(lambda tx: tx.subscriptions.measure_parked(MEASURED_MAX))
         sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
         expired = read(lambda tx: sum(stop - start for _, start, stop in tx.removal.list_unswept(MEASURED_MAX)))
+        cold = read(lambda tx: tx.cold.measure(MEASURED_MAX))
         space = ask(lambda timeout: self._store.measure_space(timeout=timeout))
-        return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, expired, space)
+        return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, expired, space, cold)

@@ -14,6 +14,7 @@ reader is in it any more.
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -87,7 +88,9 @@ class Sealer:
     """Seals the events of one store, a round at a time. Any number of hubs may do so at the same time.
 
     Attributes:
-        sealed: The number of events that this process has sealed.
+        sealed: The number of events that this process has sealed, by event type.
+        overdue_since: When the oldest event that is not sealed should have been, in microseconds since 1970; None: none
+            should have been, at the last look.
     """
 
     def __init__(
@@ -106,7 +109,8 @@ class Sealer:
         self._options = options
         self._stop_wanted = threading.Event()
         self._thread = Background("penstock-sealer", self._run)
-        self.sealed = 0
+        self.sealed: Counter[str] = Counter()
+        self.overdue_since: int | None = None
 
     def start(self) -> None:
         """Check whose cold tier it is, and start sealing; do nothing if the store has no cold tier.
@@ -142,11 +146,10 @@ class Sealer:
         """
         if self._store.cold is None:
             return False
+        candidates = self._find_candidates(event_types) if self._options.after is not None else ()
         attach(self._store)
         done = self._delete_unneeded()
-        if self._options.after is None:
-            return done
-        for each in self._find_candidates(event_types):
+        for each in candidates:
             if self._stop_wanted.is_set():
                 return done
             done = self._seal(each) or done
@@ -169,7 +172,7 @@ class Sealer:
         """Return the ranges that are old enough and large enough, one of each partition at most."""
         assert self._options.after is not None
         age = int(self._options.after * 1_000_000)
-        found = []
+        found, overdue = [], list[int]()
         with self._store.read() as tx:
             now = min(self._clock(), tx.now())
             for feed in tx.registry.list():
@@ -189,8 +192,11 @@ class Sealer:
                     if each in ranges and stops.get(each, 0) > ranges[each][0]:
                         start, stop = ranges[each][0], stops[each]
                         is_late = times.get(each, now) <= now - 2 * age
+                        if is_late:
+                            overdue.append(times.get(each, now) + 2 * age)
                         if is_late or self._estimate(tx, each, start, stop) >= self._options.file_bytes:
                             found.append(_Candidate(feed, partition, start, stop))
+        self.overdue_since = min(overdue, default=None)
         return found
 
     @staticmethod
@@ -224,7 +230,7 @@ class Sealer:
             give_up(self._store, [path], self._clock())
             delete_files(self._store, [path])  # Another hub may have forgotten it before it was there.
             return False
-        self.sealed += written.content.events
+        self.sealed[wanted.feed.name] += written.content.events
         _log.info(
             "events were sealed",
             event_type=wanted.feed.name,

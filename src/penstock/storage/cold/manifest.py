@@ -26,6 +26,22 @@ class ManifestFile(NamedTuple):
     """When its state has changed, in microseconds since 1970, UTC."""
 
 
+class ColdMeasurement(NamedTuple):
+    """The files of an event type."""
+
+    event_type: str
+    files: int
+    bytes: int
+
+
+class ColdMeasurements(NamedTuple):
+    """The files of the event types that have most."""
+
+    event_types: Sequence[ColdMeasurement]
+    total: int
+    """The number of event types with files, also of those that are left out."""
+
+
 class ColdRepository:
     """The manifest of the cold tier.
 
@@ -81,6 +97,11 @@ class ColdRepository:
     ) -> Sequence[ManifestFile]:
         """Return files by partition and range; with a *limit* of 0 or more not more than that."""
         return self._select(partition_ids=partition_ids, state=state, limit=limit)
+
+    def measure(self, limit: int) -> ColdMeasurements:
+        """Measure the files of up to *limit* event types, those with the largest files first."""
+        rows = self._run("cold_measure", limit=limit).fetchall()
+        return ColdMeasurements([ColdMeasurement(*each) for *each, _ in rows], rows[0][-1] if rows else 0)
 
     def _select(
         self,

@@ -86,6 +86,8 @@ class ColdTier:
         self._files: OrderedDict[str, ColdFile] = OrderedDict()
         self._groups: OrderedDict[_Group, pa.RecordBatch] = OrderedDict()
         self._group_bytes = 0
+        self.failures = 0
+        """The number of reads that the storage has not answered, or not with what it should."""
         self._away: tuple[float, ColdTierUnavailable] | None = None
         self.while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
         """Surrounds each wait for the storage, so that a pool of threads gives others the turn of one that waits."""
@@ -410,6 +412,8 @@ class ColdTier:
             with self._turns:
                 found = read()
         except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            with self._guard:
+                self.failures += 1
             if isinstance(error, ColdTierUnavailable):
                 self._note_away(error)
             self._end(key)

@@ -1,16 +1,22 @@
 -- Select up to :limit consumer groups with positions, the one whose uncommitted event is oldest first: gap, time of that event,
 -- time of the last commit, partitions without a way on, and how many such groups there are. Of the positions in one partition
--- the slowest counts, and what is of another epoch than its feed has nothing committed.
+-- the slowest counts, and what is of another epoch than its feed has nothing committed. Of an event in a file
+-- of the cold tier it is the time of the first event in that.
 WITH standing AS (
     SELECT p."group" AS name, p.source, p.tranche, p.updated_at,
            a.id IS NULL OR p.epoch <> t.epoch OR p."offset" < a.floor AS is_stuck,
            max(a.floor, iif(p.epoch = t.epoch, p."offset", 0)) AS wanted,
-           (SELECT max(place) FROM penstock_event WHERE place >= a.id << 40 AND place < a.id + 1 << 40)
-               - (a.id << 40) + 1 AS next_offset,
-           (SELECT received_at FROM penstock_event
-            WHERE place = (SELECT min(place) FROM penstock_event
-                           WHERE place >= (a.id << 40) + max(a.floor, iif(p.epoch = t.epoch, p."offset", 0))
-                             AND place < a.id + 1 << 40)) AS received_at
+           max(a.cold_stop, coalesce((SELECT max(place) FROM penstock_event
+                                      WHERE place >= a.id << 40 AND place < a.id + 1 << 40) - (a.id << 40) + 1, 0))
+               AS next_offset,
+           coalesce((SELECT received_from FROM penstock_cold_file
+                     WHERE partition_id = a.id AND state = 'sealed' AND events > 0
+                       AND stop > max(a.floor, iif(p.epoch = t.epoch, p."offset", 0))
+                     ORDER BY stop LIMIT 1),
+                    (SELECT received_at FROM penstock_event
+                     WHERE place = (SELECT min(place) FROM penstock_event
+                                    WHERE place >= (a.id << 40) + max(a.floor, iif(p.epoch = t.epoch, p."offset", 0))
+                                      AND place < a.id + 1 << 40))) AS received_at
     FROM penstock_position AS p
     LEFT JOIN penstock_event_type AS t ON t.name = p.source
     LEFT JOIN penstock_partition AS a ON a.event_type_id = t.id AND a.number = p.tranche
