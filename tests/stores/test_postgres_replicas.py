@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 import psycopg
 import pytest
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from penstock.core.access import Caller
 from penstock.errors import BadParameter, ReplicaUnsuitable
@@ -251,6 +252,19 @@ def test_lost_replica_costs_no_reader_and_is_used_again(standby: Standby, postgr
         assert (only_replica(hub.store).reads, missed(hub)) == (2, 2)
 
 
+def test_log_says_when_a_replica_goes_and_comes(standby: Standby, postgres_url: str) -> None:
+    with capture_logs() as lines, hub_with(postgres_url, standby) as hub:
+        standby.stop()
+        until(lambda: not only_replica(hub.store).is_used, "the loss is noticed")
+        standby.start()
+        until(lambda: only_replica(hub.store).is_used, "the replica is used again")
+
+    found = [(each["event"], each["replica"], "reason" in each) for each in lines if "replica" in each]
+    url = url_on(standby, postgres_url).replace("postgres@", "")
+    used, unused = ("a replica is used", url, False), ("a replica is not used: its reads go to the primary", url, True)
+    assert found == [used, unused, used]
+
+
 def test_frozen_replica_is_given_up(standby: Standby, postgres_url: str) -> None:
     with hub_with(postgres_url, standby) as hub:
         publish(hub, *range(10))
@@ -389,6 +403,15 @@ def refuse(url: str, replica: str, code: str) -> None:
 
 def test_primary_is_refused_as_a_replica(postgres_url: str) -> None:
     refuse(postgres_url, postgres_url.replace("postgres@", "postgres:secret@"), "replica-is-primary")
+
+
+def test_hub_starts_while_a_replica_that_has_to_be_a_standby_is_the_primary(postgres_url: str) -> None:
+    with hub_on(postgres_url, replicas=[f"{postgres_url}?target_session_attrs=standby"], partitions=1) as hub:
+        publish(hub, 0)
+
+        assert numbers(hub) == [0]
+
+        assert not only_replica(hub.store).is_used
 
 
 def test_another_database_is_refused_as_a_replica(standby: Standby, postgres_url: str) -> None:
