@@ -12,6 +12,11 @@ from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
+from penstock.hub.background import system_clock
+from penstock.hub.cold.sealing import SealingOptions
+from penstock.hub.hub import Hub
+from penstock.hub.log import read
+from penstock.storage import open_store
 from tests.promises.scene import NAME, Follower, event, hub_on
 
 FORKSERVER: ForkServerContext = multiprocessing.get_context("forkserver")
@@ -124,3 +129,20 @@ def publish_forever(url: str, counts: Any, who: int) -> None:
             pending.popleft().result()
             counts[who] += 1
             pending.append(hub.log.submit(NAME, batch))
+
+
+def seal_forever(url: str, cold: str, ahead: float, seed: int, began: Any) -> None:
+    """Seal small files, and delete what was sealed, until killed; by a clock that is *ahead* by so many seconds."""
+    chance = random.Random(seed)
+    read.CHUNK_ROWS = 20  # type: ignore[misc]
+    store = open_store(url, cold)
+    hub = Hub(store, clock=lambda: system_clock() + int(ahead * 1e6), sealing=SealingOptions(0.0, 1_000))
+    while True:
+        hub.sealer.run()
+        began.set()
+        for _ in range(chance.randint(0, 3)):
+            with store.read() as tx:
+                found = tx.removal.list_unswept(1)
+            for partition_id, start, stop in found:
+                with store.write() as tx:
+                    tx.removal.delete(partition_id, start, min(stop, start + 30))

@@ -113,9 +113,12 @@ class DirectoryStorage:
             return pa.OSFile(str(self._root / path))  # Not mapped: if it were cut off meanwhile, the process would die.
 
     def remove(self, path: str) -> None:
-        """See `ColdStorage.remove`."""
-        with _explained(self.url):
-            (self._root / path).unlink(missing_ok=True)
+        """See `ColdStorage.remove`; what a killed process has written of the file goes too."""
+        target = self._root / path
+        with _explained(self.url), suppress(FileNotFoundError):
+            for each in os.scandir(target.parent):
+                if each.name == target.name or (each.name.startswith(f"{target.name}.") and each.name.endswith(_PART)):
+                    Path(each.path).unlink(missing_ok=True)
 
     def list(self, folder: str = "") -> Iterator[StoredObject]:
         """See `ColdStorage.list`."""
