@@ -63,7 +63,7 @@ def test_damaged_and_unknown_files_are_told_and_unknown_ones_removed(penstock: C
     first, _ = sorted(scene.root.rglob("*.parquet"))
     body = first.read_bytes()
     first.write_bytes(body[:-9])
-    unknown = first.with_name("left-behind.parquet")
+    unknown = first.with_name(f"{first.stem[:-12]}{'0' * 12}.parquet")
     unknown.write_bytes(body)
 
     done = penstock("cold", "verify", "-o", "json", **scene.given)
@@ -71,7 +71,7 @@ def test_damaged_and_unknown_files_are_told_and_unknown_ones_removed(penstock: C
     assert done.status == 1
     path = first.relative_to(scene.root).as_posix()
     assert [each["path"] for each in done.json["damaged"]] == [path]
-    assert done.json["unknown"] == ["order.placed/0/left-behind.parquet"]
+    assert done.json["unknown"] == [f"order.placed/0/{unknown.name}"]
     first.write_bytes(body)
     penstock("cold", "verify", "--remove-unknown", **scene.given)
     assert sorted(scene.root.rglob("*.parquet")) == sorted({first, *scene.root.rglob("*.parquet")} - {unknown})
@@ -102,6 +102,8 @@ def test_files_are_adopted_by_a_new_database(penstock: Command, scene: Scene, tm
         ("ftp://here/there", "file:///DIRECTORY or s3://BUCKET/PREFIX"),
         ("s3://key:secret@", "file:///DIRECTORY or s3://BUCKET/PREFIX"),
         ("s3://key:secret@bucket/cold?endpint=here", "file:///DIRECTORY or s3://BUCKET/PREFIX"),
+        ("s3://key:se/secret@bucket/cold", "file:///DIRECTORY or s3://BUCKET/PREFIX"),
+        ("s3://bucket/cold?endpoint=https://key:secret@here", "file:///DIRECTORY or s3://BUCKET/PREFIX"),
         ("file:///nowhere/at/all", "there is no cold tier at file:///nowhere/at/all"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from penstock.errors import ColdFileDamaged, ColdTierUnsuitable, CursorExpired, EventTypeExists
 from penstock.hub.cold.adopting import adopt
 from penstock.hub.cold.fetching import fetch
+from penstock.hub.erasure import Erasures
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import open_store
@@ -132,6 +133,50 @@ def test_dead_letters_of_the_key_are_erased_from_files(hub: Hub, root: Path, clo
     assert [row[1] for row in read_rows(hub, 1, DEAD_LETTERS)] == [0, 2, 4]
 
 
+def test_erasure_that_has_begun_shows_no_event_again_though_a_file_has_it(hub: Hub) -> None:
+    before = read_rows(hub, PARTITIONS)
+    feed = hub.registry.load(NAME)
+    gone = [row[1] for row in before if row[0] == 0 and row[2] == b"key-1" and row[1] < 29]
+    with hub.store.write() as tx:
+        tx.removal.remove(feed.partition_ids[0], gone)
+
+    assert read_rows(hub, PARTITIONS) == [row for row in before if (row[0], row[1]) not in {(0, each) for each in gone}]
+
+
+def test_damaged_file_stops_the_erasures_of_no_other_event_type(hub: Hub, root: Path) -> None:
+    create(hub, "order.paid", partitions=1)
+    hub.log.publish("order.paid", [event({"n": n}, key="key-1") for n in range(9)])
+    (root / files_of(hub.store)[0].path).unlink()
+    stuck = hub.erasures.request(NAME, "key-1")
+    other = hub.erasures.request("order.paid", "key-1")
+
+    hub.erasures.run()
+
+    assert hub.erasures.find(NAME, stuck.id).finished_at is None
+    assert hub.erasures.find("order.paid", other.id).finished_at is not None
+
+
+def test_events_that_are_fetched_while_their_key_is_erased_are_erased(
+    hub: Hub, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_files = Erasures._list_files
+    fetched = []
+
+    def fetch_first(self: Erasures, *args: Any) -> Any:
+        if not fetched:
+            fetched.append(fetch(hub.store, NAME, clock))
+        return list_files(self, *args)
+
+    monkeypatch.setattr(Erasures, "_list_files", fetch_first)
+    request = hub.erasures.request(NAME, "key-1")
+    for _ in range(2):
+        hub.erasures.run()
+
+    assert hub.erasures.find(NAME, request.id).finished_at is not None
+    assert fetched[0] > 0
+    assert not [row for row in read_rows(hub, PARTITIONS) if row[2] == b"key-1"]
+
+
 # Fetching
 
 
@@ -209,6 +254,22 @@ def test_feeds_are_rebuilt_from_the_files_of_a_lost_database(
         assert [row[1] for row in read_rows(other, PARTITIONS)][-10:] == [*range(44, 54)]
         with pytest.raises(ColdTierUnsuitable):
             adopt(other.store, clock)
+
+
+def test_files_from_before_a_restored_backup_or_an_adoption_are_adopted_too(
+    hub: Hub, root: Path, clock: VirtualClock, new_url: str, tmp_path: Path
+) -> None:
+    with hub.store.write() as tx:
+        tx.registry.raise_epochs()
+    publish(hub, clock, range(90, 120))
+    clock.advance(seconds=1)
+    seal(hub)
+    before = [row for row in read_rows(hub, PARTITIONS) if row[1] < 59]
+    for number in range(2):
+        with sealing_hub(new_url.replace("new", f"new{number}"), root.as_uri(), clock=clock) as other:
+            adopted = adopt(other.store, clock)
+            assert [each.start for each in adopted] == [0, 0]
+            assert read_rows(other, PARTITIONS)[: len(before) // 2] == before[: len(before) // 2]
 
 
 def test_leftovers_of_killed_hubs_and_older_versions_of_files_are_not_adopted(

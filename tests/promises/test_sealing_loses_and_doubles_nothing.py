@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cold.storage import DirectoryStorage
 from penstock.errors import ColdFileDamaged, ColdTierUnavailable, ColdTierUnsuitable, CursorExpired, OutcomeUnknown
-from penstock.hub.cold.files import find_unknown, verify
+from penstock.hub.cold.files import attach, find_unknown, verify
 from penstock.hub.cold.sealing import SealingOptions
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
@@ -292,6 +292,15 @@ def replace(path: Path) -> None:
     pa.parquet.write_table(pa.table({"a": [1]}), path)
 
 
+def test_file_of_another_partition_in_its_place_is_not_served(hub: Hub, url: str, root: Path) -> None:
+    seal(hub)
+    first, second = files_of(hub.store)
+    (root / first.path).write_bytes((root / second.path).read_bytes())
+
+    with sealing_hub(url, root.as_uri()) as other, pytest.raises(ColdFileDamaged, match="it is another file"):
+        read_rows(other, 1)
+
+
 @pytest.mark.parametrize("damage", [flip, cut, empty, replace, Path.unlink])
 def test_damaged_file_is_named_and_not_served(
     hub: Hub, url: str, root: Path, clock: VirtualClock, damage: Callable[[Path], Any]
@@ -305,6 +314,47 @@ def test_damaged_file_is_named_and_not_served(
             read_rows(other, 1)
         assert caught.value.path == file.path
         assert [each.path for each in verify(other.store)] == [file.path]
+
+
+def test_part_that_a_killed_hub_has_left_is_deleted_with_its_file(
+    hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attach(hub.store)
+    with crash_at(monkeypatch, DirectoryStorage, "write", after=False), pytest.raises(Crash):
+        hub.sealer.run()
+    [writing] = files_of(hub.store, "writing")
+    part = root / writing.path
+    part = part.with_name(f".{part.name}.0a1b2c3d.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"PAR1")
+
+    for _ in range(3):
+        clock.advance(seconds=3_700)
+        seal(hub)
+
+    assert not part.exists()
+
+
+def test_files_of_others_in_the_cold_tier_are_left_alone(hub: Hub, root: Path) -> None:
+    seal(hub)
+    others = [root / "backups" / "db.dump", root / "shop" / files_of(hub.store)[0].path, root / "a.parquet"]
+    for each in others:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        each.write_bytes(b"PAR1")
+
+    assert find_unknown(hub.store) == []
+
+
+def test_expiry_looks_into_more_files_than_fit_into_memory(
+    hub: Hub, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.storage.cold.tier.GROUP_BYTES_MAX", 1)
+    seal(hub)
+    with_limits(hub, retention_time=20_500)
+
+    hub.admin.retention.run()
+
+    assert len(read_rows(hub, PARTITIONS)) == 21
 
 
 # Whose cold tier it is

@@ -13,7 +13,9 @@ class FileDescription(msgspec.Struct, frozen=True):
     """The id of the cold tier."""
     event_type: str
     epoch: int
-    """The epoch of the event type: another one if it was dropped and created again."""
+    """The epoch of the event type when the file was written."""
+    created_at: int
+    """When the event type was created, in microseconds since 1970, UTC: later if it was dropped and created again."""
     partition: int
     partition_count: int
     start: int

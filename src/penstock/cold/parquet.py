@@ -109,7 +109,7 @@ class ColdFile:
             self._latest = [self._find_statistics(group, "received_at").max for group in groups]
         except KeyError:
             raise DamagedFileError("it is a Parquet file, but not of a cold tier") from None
-        except (pa.ArrowException, msgspec.MsgspecError, OSError) as error:
+        except (pa.ArrowException, msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
             raise _explain(error) from error
         self.group_count = self._file.num_row_groups
         self._reading = threading.Lock()
@@ -137,7 +137,7 @@ class ColdFile:
             with self._reading:
                 table = self._file.read_row_group(group, columns, use_threads=False)
             return table.combine_chunks().to_batches()[0].replace_schema_metadata(None)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
             raise _explain(error) from error
 
     def check(self, seen: Callable[[pa.RecordBatch], object] = lambda batch: None) -> FileContent:  # noqa: ARG005

@@ -27,7 +27,7 @@ REQUEST_SECONDS: Final = 10.0
 ATTEMPTS: Final = 2
 """S3's time limits and attempts: readers and the sealing of events are told soon that it is away."""
 _PART: Final = ".part"
-"""The suffix of a file that is being written."""
+"""The suffix of a file that is being written; its name begins with a dot, which readers of directories pass over."""
 
 
 class StoredObject(NamedTuple):
@@ -66,7 +66,7 @@ def open_storage(url: str) -> ColdStorage:
     `file:///var/lib/penstock/cold` is a directory, which is made when the first file is written. `s3://BUCKET/PREFIX`
     is a bucket, with `?endpoint=https://HOST:PORT` for another server than Amazon's, and `&region=NAME`. Credentials
     come from where Amazon's tools have them (environment, profile, instance), or from the URL:
-    `s3://KEY:SECRET@BUCKET/PREFIX`.
+    `s3://KEY:SECRET@BUCKET/PREFIX`, where `/` is written `%2F`.
 
     Raises:
         BadParameter: *url* is no such URL.
@@ -75,7 +75,8 @@ def open_storage(url: str) -> ColdStorage:
     if parts.scheme == "file" and not parts.netloc and parts.path not in ("", "/") and not parts.query:
         return DirectoryStorage(Path(unquote(parts.path)))
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if parts.scheme == "s3" and parts.hostname and options.keys() <= {"endpoint", "region"}:
+    has_secret = "@" in f"{parts.path}{options.get('endpoint', '')}" or ":" in parts.netloc.rpartition("@")[2]
+    if parts.scheme == "s3" and parts.hostname and options.keys() <= {"endpoint", "region"} and not has_secret:
         return BucketStorage(
             parts.hostname, parts.path.strip("/"), _s3_options(parts, options), options.get("endpoint")
         )
@@ -92,7 +93,7 @@ class DirectoryStorage:
     def write(self, path: str, body: bytes) -> None:
         """See `ColdStorage.write`."""
         target = self._root / path
-        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_PART}")
+        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_PART}")
         with _explained(self.url, writes=True):
             self._make_folder(target.parent)
             try:
@@ -114,11 +115,10 @@ class DirectoryStorage:
 
     def remove(self, path: str) -> None:
         """See `ColdStorage.remove`; what a killed process has written of the file goes too."""
-        target = self._root / path
-        with _explained(self.url), suppress(FileNotFoundError):
-            for each in os.scandir(target.parent):
-                if each.name == target.name or (each.name.startswith(f"{target.name}.") and each.name.endswith(_PART)):
-                    Path(each.path).unlink(missing_ok=True)
+        with _explained(self.url):
+            target = self._root / path
+            for each in (target, *target.parent.glob(f".{target.name}.*{_PART}")):
+                each.unlink(missing_ok=True)
 
     def list(self, folder: str = "") -> Iterator[StoredObject]:
         """See `ColdStorage.list`."""

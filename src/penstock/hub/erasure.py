@@ -18,7 +18,13 @@ import structlog
 
 from penstock.core.access import Sender
 from penstock.core.events.event import KEY_CHARS_MAX
-from penstock.errors import BadParameter, ErasureNotFound
+from penstock.errors import (
+    BadParameter,
+    ColdFileDamaged,
+    ColdTierUnavailable,
+    ColdTierUnsuitable,
+    ErasureNotFound,
+)
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.cold.erasing import erase_sealed
@@ -109,8 +115,11 @@ class Erasures:
         with self._store.read() as tx:
             unfinished = tx.erasures.list(unfinished=True)
         for each in reversed(unfinished):
-            if self._erase(each, pause):
-                return
+            try:
+                if self._erase(each, pause):
+                    return
+            except (ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable) as error:  # Others go on.
+                _log.warning("an erasure goes on later", id=each.id, reason=error.detail)
 
     def _erase(self, erasure: StoredErasure, pause: Callable[[float], bool]) -> bool:
         """Erase what there is; return whether to stop."""
@@ -133,6 +142,10 @@ class Erasures:
                 return True
         for file, end in self._list_files(erasure):  # After those of the database, which may be sealed meanwhile.
             if self._rest(pause, partial(self._erase_file, erasure, file, end)):
+                return True
+        has_tier = self._store.cold is not None  # Then events may have been fetched meanwhile.
+        for partition_id, start, stop in self._list_ranges(erasure) if has_tier else ():
+            if self._rest(pause, partial(self._erase_range, erasure, partition_id, start, stop)):
                 return True
         self._wait_for_subscriptions(erasure)
         for partition_id, start, stop in self._list_letter_ranges():

@@ -85,7 +85,10 @@ def adopt(
         raise ColdTierUnsuitable.of("cold-tier-lost", location=tier.url)
     if found is not None:
         raise ColdTierUnsuitable.of("cold-tier-of-another", location=tier.url)
-    partitions = {place: _read(store, own, checked) for place, own in _find_files(store, mark).items()}
+    partitions = {
+        place: _read(store, own, checked)
+        for place, own in _find_files(store, mark, accepts_missing=accepts_missing).items()
+    }
     for (name, partition), own in partitions.items():
         missing = _find_missing([(each.file.start, each.file.stop) for each in own])
         if missing and not accepts_missing:
@@ -105,29 +108,32 @@ def adopt(
     return adopted
 
 
-def _find_files(store: Store, tier_id: str) -> Mapping[_Place, Sequence[_File]]:
+def _find_files(store: Store, tier_id: str, *, accepts_missing: bool) -> Mapping[_Place, Sequence[_File]]:
     """Return the files to take, by partition and in the order of their offsets.
 
     Of two files with one beginning the one counts that was written last: erasure replaces files. Files of an event type
     that was dropped and created again do not count.
     """
     from penstock.cold.parquet import DamagedFileError
+    from penstock.storage.cold.tier import is_path
 
     tier = store.cold
     assert tier is not None
     found: dict[_Place, dict[int, _File]] = defaultdict(dict)
-    epochs: dict[str, int] = {}
+    created: dict[str, int] = {}
     for path, size in tier.list():
-        if not path.endswith(".parquet"):  # A killed hub was writing it.
+        if not is_path(path):
             continue
         try:
             described = tier.describe_path(path)
         except (DamagedFileError, FileNotFoundError) as error:
+            if accepts_missing:
+                continue
             raise ColdFileDamaged(location=tier.url, path=path, reason=str(error)) from error
-        if described.tier != tier_id or described.epoch < epochs.get(described.event_type, 0):
+        if described.tier != tier_id or described.created_at < created.get(described.event_type, 0):
             continue
-        if described.epoch > epochs.get(described.event_type, 0):
-            epochs[described.event_type] = described.epoch
+        if described.created_at > created.get(described.event_type, 0):
+            created[described.event_type] = described.created_at
             for place in [place for place in found if place[0] == described.event_type]:
                 del found[place]
         own = found[described.event_type, described.partition]
@@ -184,7 +190,7 @@ def _insert(tx: Tx, name: str, partitions: Mapping[int, Sequence[_Checked]], now
     newest = max(
         (each.file.description for own in partitions.values() for each in own), key=lambda each: each.written_at
     )
-    tx.registry.insert(EventType.of({**newest.definition}, newest.partition_count), now)
+    tx.registry.insert(EventType.of({**newest.definition}, newest.partition_count), newest.created_at)
     feed = tx.registry.get(name)
     adopted = []
     for number, own in sorted(partitions.items()):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.errors import ColdTierUnavailable
 from penstock.hub.cold.files import attach, check_none_needed, delete_files, give_up
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.store import Store, Tx
@@ -24,11 +25,11 @@ def erase_sealed(
     """Erase the events of a file whose offsets *find* returns, given the events of a row group.
 
     The file is deleted at once, also if readers are in it. *erased* is called in the transaction that replaces it, with
-    the number of events that were not erased before. If the file is replaced by another hub meanwhile, nothing is done.
+    the number of events that were not erased before.
 
     Raises:
         ColdTierUnsuitable: the cold tier is not that of the database, or none was named.
-        ColdTierUnavailable, ColdFileDamaged: the file cannot be read or replaced now.
+        ColdTierUnavailable, ColdFileDamaged: the file cannot be read or replaced now, or has been changed meanwhile.
     """
     if store.cold is None:
         check_none_needed(store)
@@ -68,4 +69,6 @@ def erase_sealed(
         raise
     if not is_replaced:
         give_up(store, [path], now)
-    delete_files(store, [file.path if is_replaced else path])
+        reason = f"{file.path} has been changed while events of it were erased"
+        raise ColdTierUnavailable(location=tier.url, reason=reason, retry_after=1)
+    delete_files(store, [file.path])

@@ -122,7 +122,8 @@ def find_sealed(store: Store, partition_id: int, offset: int, limit: int) -> Sea
     with store.read() as tx:
         head = tx.log.find_heads([partition_id]).get(partition_id)
         start = max(offset, head.floor) if head is not None else offset
-        files = tx.cold.list_from(partition_id, start, limit) if head is not None else []
+        found = tx.cold.list_from(partition_id, start, limit) if head is not None else []
+        files = [each._replace(start=max(each.start, head.floor)) for each in found if head is not None]
         return SealedFiles(find_location(tx.settings), find_tier(tx), files)
 
 
@@ -190,7 +191,23 @@ def find_unknown(store: Store) -> Sequence[str]:
     attach(store)
     tier = store.cold
     assert tier is not None
+    from penstock.storage.cold.tier import is_path
+
     found = [path for path, _ in tier.list()]  # Before the manifest, which has a file before the storage has it.
     with store.read() as tx:
         known = {each.path for each in tx.cold.list()}
-    return sorted(path for path in found if path not in known)
+    return sorted(path for path in found if path not in known and is_path(path) and _is_of(store, path))
+
+
+def _is_of(store: Store, path: str) -> bool:
+    """Return whether a file that the manifest does not know is of the store's cold tier, or cannot be read."""
+    from penstock.cold.parquet import DamagedFileError
+
+    tier = store.cold
+    assert tier is not None
+    try:
+        return tier.describe_path(path).tier == tier.id
+    except DamagedFileError:
+        return True
+    except FileNotFoundError:
+        return False

@@ -22,7 +22,7 @@ import structlog
 
 from penstock.cold.description import FileContent, FileDescription
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import ColdTierUnsuitable, PenstockError
+from penstock.errors import ColdTierUnavailable, ColdTierUnsuitable, PenstockError
 from penstock.hub.background import Background, Clock
 from penstock.hub.cold.files import attach, check_none_needed, delete_files, give_up
 from penstock.hub.log.read import Reader
@@ -278,6 +278,7 @@ class Sealer:
             partition_count=wanted.feed.partition_count,
             start=wanted.start,
             stop=stop,
+            created_at=wanted.feed.created_at,
             definition=wanted.feed.event_type.definition,
             written_at=self._clock(),
         )
@@ -308,7 +309,12 @@ class Sealer:
             tx.cold.give_up_unneeded(now - int(ABANDONED_SECONDS * 1_000_000), now)
             removed = tx.cold.list(state="removed", limit=FILES_MAX)
         paths = [each.path for each in removed if each.changed_at <= now - int(KEPT_SECONDS * 1_000_000)]
-        delete_files(self._store, paths)
+        for path in paths:
+            try:
+                delete_files(self._store, [path])
+            except ColdTierUnavailable as error:  # Sealing goes on without it.
+                _log.warning("a file of the cold tier cannot be deleted", path=path, reason=error.detail)
+                return False
         return bool(paths)
 
 

@@ -445,7 +445,7 @@ class Reader:
         return chunk
 
     def _read_columns(self, reading: PageReading, wanted: ReadRange) -> ColumnChunk:
-        tier = self._store.cold
+        tier = None if reading.has_holes else self._store.cold  # Else only the database knows which events are gone.
         if tier is not None and (file := tier.recall(wanted.partition_id, wanted.start, wanted.stop)) is not None:
             with suppress(ColdFileDamaged):  # It may have been replaced.
                 columns = tier.read_columns(file, wanted.start, wanted.stop)
@@ -462,7 +462,7 @@ class Reader:
         return self._read(reading, wanted, read)
 
     def _read_lines(self, reading: PageReading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
-        tier = self._store.cold
+        tier = None if reading.has_holes else self._store.cold
         if tier is not None and (file := tier.recall(wanted.partition_id, wanted.start, wanted.stop)) is not None:
             with suppress(ColdFileDamaged):  # It may have been replaced.
                 lines = tier.read_lines(file, wanted.start, wanted.stop, frame, reading.kinds)

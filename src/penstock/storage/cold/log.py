@@ -18,6 +18,7 @@ from penstock.storage.log.events import (
     StoredColumns,
     StoredLines,
 )
+from penstock.storage.log.removal import RemovalRepository
 
 if TYPE_CHECKING:
     from penstock.storage.cold.tier import ColdTier
@@ -30,6 +31,9 @@ class _Tx(Protocol):
 
     @property
     def cold(self) -> ColdRepository: ...
+
+    @property
+    def removal(self) -> RemovalRepository: ...
 
     @property
     def settings(self) -> SettingRepository: ...
@@ -70,7 +74,10 @@ class TieredLog(LogRepository):
             if lines.scanned == lines.stop - start:
                 return lines
             found = self._read_file(
-                partition_id, start, lambda tier, file: tier.recall_lines(file, start, stop, frame, kinds)
+                partition_id,
+                start,
+                stop,
+                lambda tier, file, erased: tier.recall_lines(file, start, stop, frame, kinds, erased=erased),
             )
             return found or lines
 
@@ -91,7 +98,9 @@ class TieredLog(LogRepository):
             columns = self._hot.read_columns(partition_id, start, stop)
             if columns.rows == columns.stop - start:
                 return columns
-            found = self._read_file(partition_id, start, lambda tier, file: tier.recall_columns(file, start, stop))
+            found = self._read_file(
+                partition_id, start, stop, lambda tier, file, erased: tier.recall_columns(file, start, stop, erased)
+            )
             return found or columns
 
         columns = read(start)
@@ -154,9 +163,16 @@ class TieredLog(LogRepository):
         return head is not None and offset < head.cold_stop
 
     def _read_file(
-        self, partition_id: int, offset: int, read: "Callable[[ColdTier, ManifestFile], Chunk]"
+        self,
+        partition_id: int,
+        offset: int,
+        stop: int,
+        read: "Callable[[ColdTier, ManifestFile, Sequence[int]], Chunk]",
     ) -> Chunk | None:
-        """Return what *read* finds in the file that has an offset; None if no file has it."""
+        """Return what *read* finds in the file that has an offset; None if no file has it.
+
+        It is also given the offsets up to *stop* whose events were erased, which the file may still have.
+        """
         head = self._hot.find_heads([partition_id]).get(partition_id)
         if head is None or not head.floor <= offset < head.cold_stop:
             return None
@@ -165,7 +181,9 @@ class TieredLog(LogRepository):
             return None
         tier = self._open_tier()
         tier.learn(file)
-        return read(tier, file)
+        holes = self._tx.removal.list_holes(partition_id, offset, min(stop, file.stop))
+        erased = [each for first, past in holes for each in range(max(first, offset), min(past, stop, file.stop))]
+        return read(tier, file, erased)
 
     def _open_tier(self) -> "ColdTier":
         if self._tier is None:

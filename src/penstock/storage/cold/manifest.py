@@ -85,7 +85,8 @@ class ColdRepository:
 
     def find(self, partition_id: int, offset: int) -> ManifestFile | None:
         """Return the sealed file whose range has an offset."""
-        found = self._select(partition_ids=[partition_id], state="sealed", offset=offset, limit=1)
+        rows = self._run("cold_find", partition_id=partition_id, offset=offset).fetchall()
+        found = [_read_file(row) for row in rows]
         return found[0] if found and found[0].start <= offset else None
 
     def list_from(self, partition_id: int, offset: int, limit: int) -> Sequence[ManifestFile]:
@@ -114,11 +115,13 @@ class ColdRepository:
         ids = None if partition_ids is None else _encode(partition_ids)
         most = 1 << 40 if limit < 0 else limit
         rows = self._run("cold_files", ids=ids, state=state, offset=offset, limit=most).fetchall()
-        return [
-            ManifestFile(path, partition_id, state, start, stop, FileContent(*content), file_bytes, changed_at)
-            for path, partition_id, state, start, stop, *content, file_bytes, changed_at in rows
-        ]
+        return [_read_file(row) for row in rows]
 
 
 def _encode(values: Sequence[Any]) -> str:
     return msgspec.json.encode(list(values)).decode()
+
+
+def _read_file(row: Sequence[Any]) -> ManifestFile:
+    path, partition_id, state, start, stop, *content, file_bytes, changed_at = row
+    return ManifestFile(path, partition_id, state, start, stop, FileContent(*content), file_bytes, changed_at)

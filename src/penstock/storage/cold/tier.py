@@ -4,12 +4,13 @@ The manifest of the database says which file has an offset. What it says is beli
 again, so that a reader of many pages needs no connection to the database: so long erased events may still be read.
 """
 
+import re
 import secrets
 import threading
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -23,9 +24,11 @@ from penstock.cold.parquet import (
     ColdFile,
     DamagedFileError,
     cut_bytes,
+    leave_out,
     slice_offsets,
 )
 from penstock.cold.storage import ColdStorage, open_storage
+from penstock.core.registry.definition import NAME_PATTERN
 from penstock.errors import ColdFileDamaged, ColdTierUnavailable
 from penstock.storage.cold.loading import NotLoadedError
 from penstock.storage.cold.manifest import ManifestFile
@@ -48,6 +51,8 @@ ANSWER_SECONDS: Final = 30.0
 AWAY_SECONDS: Final = 2.0
 """For so long after a failure of the storage it is not asked again."""
 Result = TypeVar("Result")
+ANSWERS_MAX: Final = 100_000
+"""So many answers are kept about the first event since a time."""
 _Group = tuple[str, int]
 """A row group: path and number."""
 
@@ -86,6 +91,7 @@ class ColdTier:
         self._files: OrderedDict[str, ColdFile] = OrderedDict()
         self._groups: OrderedDict[_Group, pa.RecordBatch] = OrderedDict()
         self._group_bytes = 0
+        self._first_received: OrderedDict[tuple[str, int, int], int | None] = OrderedDict()
         self.failures = 0
         """The number of reads that the storage has not answered, or not with what it should."""
         self._away: tuple[float, ColdTierUnavailable] | None = None
@@ -190,23 +196,32 @@ class ColdTier:
         """
         return to_lines(*self.read(file, start, stop), frame, kinds)
 
-    def recall_columns(self, file: ManifestFile, start: int, stop: int) -> StoredColumns:
-        """Return what `read_columns` does, if it is in memory.
+    def recall_columns(self, file: ManifestFile, start: int, stop: int, erased: Sequence[int] = ()) -> StoredColumns:
+        """Return what `read_columns` does without the offsets that are *erased*, if it is in memory.
 
         Raises:
             NotLoadedError: it is not.
         """
-        return to_columns(*self._recall(file, start, stop))
+        batch, end = self._recall(file, start, stop)
+        return to_columns(leave_out(batch, erased) if erased else batch, end)
 
     def recall_lines(
-        self, file: ManifestFile, start: int, stop: int, frame: Frame, kinds: KindFilter | None
+        self,
+        file: ManifestFile,
+        start: int,
+        stop: int,
+        frame: Frame,
+        kinds: KindFilter | None,
+        *,
+        erased: Sequence[int] = (),
     ) -> StoredLines:
-        """Return what `read_lines` does, if it is in memory.
+        """Return what `read_lines` does without the offsets that are *erased*, if it is in memory.
 
         Raises:
             NotLoadedError: it is not.
         """
-        return to_lines(*self._recall(file, start, stop), frame, kinds)
+        batch, end = self._recall(file, start, stop)
+        return to_lines(leave_out(batch, erased) if erased else batch, end, frame, kinds)
 
     def _recall(self, file: ManifestFile, start: int, stop: int) -> tuple[pa.RecordBatch, int]:
         try:
@@ -230,11 +245,23 @@ class ColdTier:
         Raises:
             NotLoadedError: the part of the file that has it is not in memory.
         """
+        wanted = file.path, start, at
+        with self._guard:
+            if wanted in self._first_received:
+                return self._first_received[wanted]
         try:
             return self._find_first_received(file, start, at, waits=False)
         except _AbsentError:
-            load = partial(self._find_first_received, file, start, at, waits=True)
-            raise NotLoadedError(file.path, load) from None
+            pass
+
+        def load() -> None:
+            found = self._find_first_received(file, start, at, waits=True)
+            with self._guard:  # The answer, since not all row groups of many files fit into memory together.
+                self._first_received[wanted] = found
+                while len(self._first_received) > ANSWERS_MAX:
+                    self._first_received.popitem(last=False)
+
+        raise NotLoadedError(file.path, load)
 
     def _find_first_received(self, file: ManifestFile, start: int, at: int, *, waits: bool) -> int | None:
         opened = self._open(file, waits=waits)
@@ -262,7 +289,8 @@ class ColdTier:
             with self._explained(file.path):
                 found = ColdFile(self._storage.open(file.path))
                 described = found.description
-                if described.tier != (self.id or described.tier) or described.stop < file.stop:
+                is_ours = described.tier == (self.id or described.tier) and described.stop >= file.stop
+                if not (is_ours and file.path.startswith(make_prefix(described))):
                     raise DamagedFileError("it is another file than the one that was sealed")
             with self._guard:
                 self._files[file.path] = found
@@ -444,6 +472,19 @@ class ColdTier:
         except OSError as error:
             reason = " ".join(str(error).split())[:300]
             raise ColdTierUnavailable(location=self.url, reason=reason, retry_after=5) from error
+
+
+_PATH: Final = re.compile(rf"{NAME_PATTERN}/\d{{1,5}}/\d{{14,}}-\d{{14,}}-[0-9a-f]{{12}}\.parquet", re.ASCII)
+
+
+def is_path(path: str) -> bool:
+    """Return whether a path is one that `make_path` makes."""
+    return _PATH.fullmatch(path) is not None
+
+
+def make_prefix(described: FileDescription) -> str:
+    """Return how the path of a file begins that describes itself so."""
+    return f"{described.event_type}/{described.partition}/{described.start:014}-"
 
 
 def make_path(event_type: str, partition: int, start: int, stop: int) -> str:
