@@ -19,6 +19,7 @@ from penstock.storage import open_store
 from penstock.storage.cold.manifest import ColdRepository
 from penstock.storage.store import Store
 from penstock.testing.clock import VirtualClock
+from tests.promises.disk import MIB, small_disk
 from tests.promises.scene import NAME, create, event, rows_of
 from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
 from tests.unit.hub.forwarding import ForwardingStore, lose_answer
@@ -272,6 +273,33 @@ def test_hot_events_are_read_and_published_while_the_storage_is_away(
         assert other.log.find_offsets_since(NAME, clock() - 500_000)[1] == [31, 30]
 
     assert read_rows(hub, PARTITIONS)[: len(before) // 2] == before[: len(before) // 2]
+
+
+def test_sealing_to_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(
+    url: str, tmp_path: Path, clock: VirtualClock
+) -> None:
+    with (
+        small_disk(tmp_path / "disk", MIB) as disk,
+        sealing_hub(url, (disk.path / "cold").as_uri(), clock=clock) as hub,
+    ):
+        root = disk.path / "cold"
+        create(hub, partitions=PARTITIONS)
+        publish(hub, clock, 40)
+        before = read_rows(hub, PARTITIONS)
+        attach(hub.store)
+        disk.fill(leave=0)
+
+        with pytest.raises(ColdTierUnavailable):
+            hub.sealer.run()
+
+        assert [*root.rglob("*.parquet*")] == []
+        assert read_rows(hub, PARTITIONS) == before
+        disk.make_room()
+        clock.advance(seconds=61)
+        seal(hub)
+        assert read_rows(hub, PARTITIONS) == before
+        assert paths_in(root) == {each.path for each in files_of(hub.store)} != set()
+        assert find_unknown(hub.store) == []
 
 
 def flip(path: Path) -> None:
