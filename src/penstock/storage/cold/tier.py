@@ -490,7 +490,7 @@ def make_prefix(described: FileDescription) -> str:
 def make_path(event_type: str, partition: int, start: int, stop: int) -> str:
     """Return the path of a new file, which no other has.
 
-    >>> make_path("order.placed", 3, 0, 500)[:-21]
+    >>> make_path("order.placed", 3, 0, 500)[:-20]
     'order.placed/3/00000000000000-00000000000500-'
     """
     return f"{event_type}/{partition}/{start:014}-{stop:014}-{secrets.token_hex(6)}.parquet"
