@@ -1,6 +1,6 @@
 """Scenes of the cold tier: hubs that seal when they are told to, and what their database and their files have."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.read import ChunkRows, WantedPartition
 from penstock.storage import open_store
 from penstock.storage.cold.manifest import ManifestFile
-from penstock.storage.cold.tier import ColdTier
 from penstock.storage.store import Store
-from penstock.testing.clock import VirtualClock
 from tests.promises.scene import NAME
 
 EVENT_ROWS = 'SELECT partition_id, "offset" FROM penstock_event ORDER BY partition_id, "offset"'
@@ -61,12 +59,6 @@ def sweep(store: Store) -> None:
                 tx.removal.delete(*each)
 
 
-def tier_of(store: Store) -> ColdTier:
-    """Return the cold tier of a store that has one."""
-    assert store.cold is not None
-    return store.cold
-
-
 def files_of(store: Store, state: Any = "sealed") -> list[ManifestFile]:
     """Return the files of the manifest."""
     with store.read() as tx:
@@ -101,9 +93,3 @@ def read_rows(hub: Hub, partitions: int, name: str = NAME, size: int = 1_000) ->
             if len(found) == before and reading.reaches_head:
                 break
     return found
-
-
-def day_clock() -> tuple[VirtualClock, Callable[[float], int]]:
-    """Return a clock that stands still, and what lets days pass."""
-    clock = VirtualClock()
-    return clock, lambda days: clock.advance(seconds=days * 86_400)

@@ -18,7 +18,7 @@ from penstock.server.authentication.tokens import TokenMethod
 from penstock.storage import open_store
 from penstock.storage.log.events import Frame, StoredLines
 from penstock.storage.postgres import replicas
-from penstock.storage.store import Tx
+from penstock.storage.store import EventTx
 from penstock.testing.postgres import PostgresCluster
 from tests.promises.scene import NAME, Follower, event, hub_on, rows_of, until
 from tests.standby import Standby, only_replica
@@ -292,7 +292,7 @@ def test_replica_that_fails_reads_again_and_again_is_asked_less_often(
         pauses = []
         monkeypatch.setattr(replicas.Replica, "_leave", lambda *given: pauses.append(given[-1]))
 
-        def fail(_: Tx) -> None:
+        def fail(_: EventTx) -> None:
             raise psycopg.OperationalError("the disk is slow")
 
         for _ in range(4):
@@ -329,10 +329,10 @@ def test_read_that_recovery_cancels_goes_to_the_primary_and_the_next_one_not(
         [partition_id] = hub.registry.load(NAME).partition_ids
         began = threading.Event()
 
-        def read_long(tx: Tx) -> StoredLines:
+        def read_long(tx: EventTx) -> StoredLines:
             tx.log.read_lines(partition_id, 0, 10, LINES, None)
             began.set()
-            tx._connection.execute("SELECT pg_sleep(120)")  # type: ignore[attr-defined]
+            tx.log._connection.execute("SELECT pg_sleep(120)")  # type: ignore[attr-defined]
             return tx.log.read_lines(partition_id, 0, 10, LINES, None)
 
         def vacuum() -> None:

@@ -166,6 +166,18 @@ class DoctorFinding(NamedTuple):
     says: str
 
 
+class EventTx(Protocol):
+    """The part of a transaction by which a chunk of events is read, in a database or on a replica of it."""
+
+    @property
+    def log(self) -> LogRepository:
+        """Events of partitions."""
+
+    @property
+    def removal(self) -> RemovalRepository:
+        """Removal of events: the offsets of those that are gone."""
+
+
 class Replicas(Protocol):
     """Standbys of the database, which serve events that they have replayed. Safe to use from many threads."""
 
@@ -177,7 +189,7 @@ class Replicas(Protocol):
             DatabaseUnavailable: the database itself cannot be reached.
         """
 
-    def read(self, partition_id: int, start: int, stop: int, read: Callable[[Tx], Chunk | None]) -> Chunk | None:
+    def read(self, partition_id: int, start: int, stop: int, read: Callable[[EventTx], Chunk | None]) -> Chunk | None:
         """Call *read* on a replica that has the whole range, which exists in the database; return its result.
 
         Return None if no replica has it, or can be asked now, or *read* finds less than it needs: the caller asks

@@ -48,9 +48,9 @@ class _Checked(NamedTuple):
     file: _File
     content: FileContent
     offsets: Sequence[Range]
-    """The offsets of its events."""
+    """The offsets of the events that are taken from it."""
     last: Block | None
-    """Its last event."""
+    """The last of these events."""
 
 
 _Place = tuple[str, int]
@@ -62,13 +62,12 @@ def adopt(
     clock: Callable[[], int],
     *,
     accepts_missing: bool = False,
-    checked: Callable[[str], object] = lambda path: None,  # noqa: ARG005
 ) -> Sequence[AdoptedPartition]:
     """Make event types of the files of the store's cold tier, in one transaction, and return their partitions.
 
-    Every file is read whole; *checked* is called with the path of each. Events that had not been sealed are lost with
-    the database, so its cursors are refused as expired. With *accepts_missing* readers pass over offsets that are in no
-    file, as over erased events.
+    Every file is read whole. Events that had not been sealed are lost with the database, so its cursors are refused as
+    expired. With *accepts_missing* readers pass over offsets that are in no file, or in a damaged one, as over erased
+    events.
 
     Raises:
         ColdTierUnsuitable: there is no cold tier here, or the database has another one.
@@ -85,10 +84,9 @@ def adopt(
         raise ColdTierUnsuitable.of("cold-tier-lost", location=tier.url)
     if found is not None:
         raise ColdTierUnsuitable.of("cold-tier-of-another", location=tier.url)
-    partitions = {
-        place: _read(store, own, checked)
-        for place, own in _find_files(store, mark, accepts_missing=accepts_missing).items()
-    }
+    files = _find_files(store, mark, accepts_missing=accepts_missing)
+    read = {place: _read(store, own, accepts_missing=accepts_missing) for place, own in files.items()}
+    partitions = {place: own for place, own in read.items() if own}
     for (name, partition), own in partitions.items():
         missing = _find_missing([(each.file.start, each.file.stop) for each in own])
         if missing and not accepts_missing:
@@ -159,29 +157,34 @@ def _cut(files: Sequence[_File]) -> Sequence[_File]:
     return found
 
 
-def _read(store: Store, files: Sequence[_File], checked: Callable[[str], object]) -> Sequence[_Checked]:
-    from penstock.cold.parquet import DamagedFileError, find_ranges
+def _read(store: Store, files: Sequence[_File], *, accepts_missing: bool) -> Sequence[_Checked]:
+    from penstock.cold.parquet import DamagedFileError, find_ranges, slice_offsets
 
     tier = store.cold
     assert tier is not None
     found = []
     for file in files:
-        batches: list[pa.RecordBatch] = []
+        last: list[pa.RecordBatch] = []
         offsets: list[Range] = []
 
         def see(
-            batch: "pa.RecordBatch", offsets: list[Range] = offsets, batches: "list[pa.RecordBatch]" = batches
+            batch: "pa.RecordBatch",
+            file: _File = file,
+            offsets: list[Range] = offsets,
+            last: "list[pa.RecordBatch]" = last,
         ) -> None:
-            offsets += find_ranges(batch)
-            batches[:] = [batch.slice(batch.num_rows - 1)]
+            taken = slice_offsets(batch, file.start, file.stop)
+            if taken.num_rows:
+                offsets += find_ranges(taken)
+                last[:] = [taken.slice(taken.num_rows - 1)]
 
         try:
             content = tier.check(file.path, see)
         except (DamagedFileError, FileNotFoundError) as error:
+            if accepts_missing:
+                continue
             raise ColdFileDamaged(location=tier.url, path=file.path, reason=str(error)) from error
-        last = to_blocks(0, batches[0])[0] if batches else None
-        found.append(_Checked(file, content, merge_ranges(offsets), last))
-        checked(file.path)
+        found.append(_Checked(file, content, merge_ranges(offsets), to_blocks(0, last[0])[0] if last else None))
     return found
 
 

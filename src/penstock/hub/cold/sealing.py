@@ -22,7 +22,7 @@ import structlog
 
 from penstock.cold.description import FileContent, FileDescription
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import ColdTierUnavailable, ColdTierUnsuitable, PenstockError
+from penstock.errors import ColdTierUnavailable, ColdTierUnsuitable, PenstockError, Unavailable
 from penstock.hub.background import Background, Clock
 from penstock.hub.cold.files import attach, check_none_needed, delete_files, give_up
 from penstock.hub.log.read import Reader
@@ -152,10 +152,26 @@ class Sealer:
         for each in candidates:
             if self._stop_wanted.is_set():
                 return done
-            done = self._seal(each) or done
+            done = self._attempt(each) or done
         if done:
             self._sweep()
         return done
+
+    def _attempt(self, wanted: _Candidate) -> bool:
+        """Seal a range; return whether it is sealed. One that cannot be keeps no others waiting."""
+        try:
+            return self._seal(wanted)
+        except Unavailable:  # No other can be sealed now either.
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the events of one event type are
+            _log.warning(
+                "a range cannot be sealed",
+                event_type=wanted.feed.name,
+                partition=wanted.partition,
+                start=wanted.start,
+                reason=str(error),
+            )
+            return False
 
     def _run(self) -> None:
         while not self._stop_wanted.is_set():

@@ -42,7 +42,7 @@ from penstock.errors import (
 )
 from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.log.events import CHUNK_BYTES, DELETION, NONE, Frame, KindFilter, PartitionHead, StoredColumns
-from penstock.storage.store import Store, Tx
+from penstock.storage.store import EventTx, Store, Tx
 
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
@@ -453,7 +453,7 @@ class Reader:
                 if columns.rows == found.stop - found.start:
                     return ColumnChunk(found, columns, range(found.start, found.stop))
 
-        def read(tx: Tx) -> ColumnChunk | None:
+        def read(tx: EventTx) -> ColumnChunk | None:
             columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
             found = wanted._replace(stop=columns.stop)
             offsets = find_offsets(tx, reading.feed, found, columns.rows)
@@ -469,7 +469,7 @@ class Reader:
                 if lines.scanned == lines.stop - wanted.start:
                     return wanted._replace(stop=lines.stop), LineChunk(lines.scanned, lines.kept, lines.body)
 
-        def read(tx: Tx) -> tuple[ReadRange, LineChunk] | None:
+        def read(tx: EventTx) -> tuple[ReadRange, LineChunk] | None:
             lines = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
             found = wanted._replace(stop=lines.stop)
             offsets = find_offsets(tx, reading.feed, found, lines.scanned)
@@ -480,11 +480,11 @@ class Reader:
 
         return self._read(reading, wanted, read)
 
-    def _read(self, reading: PageReading, wanted: ReadRange, read: Callable[[Tx], Chunk | None]) -> Chunk:
+    def _read(self, reading: PageReading, wanted: ReadRange, read: Callable[[EventTx], Chunk | None]) -> Chunk:
         """Return what *read* finds of a range on a replica that has it all, or else in the database itself."""
         return load_and_repeat(partial(self._read_once, reading, wanted, read))
 
-    def _read_once(self, reading: PageReading, wanted: ReadRange, read: Callable[[Tx], Chunk | None]) -> Chunk:
+    def _read_once(self, reading: PageReading, wanted: ReadRange, read: Callable[[EventTx], Chunk | None]) -> Chunk:
         replicas = self._store.replicas if reading.uses_replicas else None
         if replicas is not None:
             with suppress(CursorExpired):  # The database itself decides that.
@@ -504,7 +504,7 @@ def make_changing_error() -> DatabaseUnavailable:
     return DatabaseUnavailable(reason="events are being removed while they are read", retry_after=1)
 
 
-def find_offsets(tx: Tx, feed: StoredFeed, wanted: ReadRange, rows: int) -> Sequence[int] | None:
+def find_offsets(tx: EventTx, feed: StoredFeed, wanted: ReadRange, rows: int) -> Sequence[int] | None:
     """Return the offsets of the *rows* events that were found in a range; None if others were removed since.
 
     Raises:

@@ -22,11 +22,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from penstock.core.database_url import format_postgres, show_url
 from penstock.errors import BadParameter, PenstockError, ReplicaUnsuitable
 from penstock.storage.log.events import LogRepository
+from penstock.storage.log.removal import RemovalRepository
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.history import PrimaryHistory
 from penstock.storage.postgres.log.events import PostgresLog
 from penstock.storage.statements import SqlRunner
-from penstock.storage.store import ReplicaMeasurement, Tx
+from penstock.storage.store import EventTx, ReplicaMeasurement
 
 LAG_MAX: Final = 10.0
 """A replica is used while it has everything that was committed so many seconds ago."""
@@ -92,25 +93,13 @@ class ServerIdentity(NamedTuple):
         return cls(is_standby, system, database, events, int(position or 0))
 
 
-class ReplicaTx(Tx):
-    """Repositories in a transaction of a replica, which reads."""
+class ReplicaTx:
+    """What chunks of events are read by, on a connection to a replica: see `EventTx`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    @property
-    def _sql(self) -> SqlRunner:
-        return SqlRunner(POSTGRES, self._connection)
-
-    @property
-    def log(self) -> LogRepository:
+        self.log: LogRepository = PostgresLog(connection, [], PrimaryHistory())
         """Events that are in the database: a replica does not read files of the cold tier."""
-        return PostgresLog(self._connection, [], PrimaryHistory())
-
-    @property
-    def outbox(self) -> Any:
-        """Nobody reads the outbox of a replica."""
-        raise NotImplementedError
+        self.removal = RemovalRepository(SqlRunner(POSTGRES, connection))
 
 
 class _ImpatientConnection(psycopg.Connection[tuple[Any, ...]]):
@@ -240,7 +229,7 @@ class Replica:
         end, until = self._ends.get(partition_id, (0, 0.0))
         return stop > end and time.monotonic() < until
 
-    def read(self, partition_id: int, start: int, stop: int, read: Callable[[Tx], Chunk | None]) -> Chunk | None:
+    def read(self, partition_id: int, start: int, stop: int, read: Callable[[EventTx], Chunk | None]) -> Chunk | None:
         """Call *read* if the replica has the range: see `Replicas.read`."""
         if not self._room.acquire(blocking=False):
             return None
@@ -343,7 +332,7 @@ class ReplicaPool:
             self._threads.append(thread)
             thread.start()
 
-    def read(self, partition_id: int, start: int, stop: int, read: Callable[[Tx], Chunk | None]) -> Chunk | None:
+    def read(self, partition_id: int, start: int, stop: int, read: Callable[[EventTx], Chunk | None]) -> Chunk | None:
         """Call *read* on the next replica that has the range: see `Replicas.read`."""
         self._turn = turn = (self._turn + 1) % len(self._replicas)
         for each in (*self._replicas[turn:], *self._replicas[:turn]):
