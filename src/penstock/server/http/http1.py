@@ -632,7 +632,7 @@ class HttpExchange:
     @property
     def has_much(self) -> bool:
         """True if the application has so much unread body that no more should be read from the connection."""
-        return len(self._body) > BUFFERED_BYTES_MAX
+        return not self._is_answered and len(self._body) > BUFFERED_BYTES_MAX
 
     def end_body(self) -> None:
         """Note that the request is whole."""
@@ -781,6 +781,7 @@ class HttpExchange:
         if self._framing == "length" and self._left:
             raise RuntimeError("the answer is shorter than its Content-Length")
         self._is_answered = True
+        self._body.clear()
         self._changed.set()
         self._protocol.on_answered(self)
 
