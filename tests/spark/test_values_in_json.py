@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from penstock.spark.arrow_types import arrow_type
 from penstock.spark.rows import EventRows
-from penstock.spark.typed import TypedDecoder
+from penstock.typed.decoding import TypedDecoder
 from tests.unit.spark.kinds import struct
 
 LONG = (-(2**63), 2**63 - 1)
@@ -135,7 +136,7 @@ def test_typed_columns_read_the_values_of_the_sink_or_rescue_them(spark: SparkSe
     [batch] = found.select(["data"]).to_batches()
     texts = [bytes(event.data).decode() for event in EventRows(schema_of(spark), "a", rejects=False)(batch)]
 
-    read, rests = TypedDecoder(struct(READ), rescues=True)(pa.array(texts, pa.string()))
+    read, rests = TypedDecoder(arrow_type(struct(READ)), rescues=True)(pa.array(texts, pa.string()))
 
     rescued = [json.loads(rest or "{}") for rest in rests.to_pylist()]
     for name in struct(READ).names:
@@ -168,7 +169,7 @@ def test_typed_columns_read_values_at_their_limits_as_from_json_does_or_rescue_t
     rows = spark.createDataFrame([(text,) for text in texts], "text string")
     theirs = rows.selectExpr(f"from_json(text, 'struct<{kind}>') AS read").toArrow()["read"].combine_chunks()
 
-    ours, rests = TypedDecoder(struct(kind), rescues=True)(pa.array(texts, pa.string()))
+    ours, rests = TypedDecoder(arrow_type(struct(kind)), rescues=True)(pa.array(texts, pa.string()))
 
     for name in LIMITS:
         for text, mine, other, rest in zip(

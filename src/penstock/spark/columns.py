@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import BadParameter
-from penstock.spark.fitting import fit_of
+from penstock.spark.arrow_types import check_type
 from penstock.spark.options import SourceOptions, bad_option
 
 HEADERS: Final = "headers"
@@ -93,7 +93,7 @@ def wanted_columns(schema: StructType, options: SourceOptions) -> tuple[QueryCol
     columns = []
     for field in schema.fields:
         if is_typed and field.name == DATA and isinstance(field.dataType, StructType) and field.dataType.fields:
-            fit_of(field.dataType)
+            check_type(field.dataType)
             columns.append(QueryColumn(DATA, True, field.dataType))
         elif (
             field.name in there.names

@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DecimalType, StructType
 
 from penstock.errors import BadParameter
+from penstock.spark.arrow_types import leaves, spark_type
 from penstock.spark.columns import Registered
 from penstock.spark.connection import RegisteredSchema
-from penstock.spark.json_columns import decimal_texts, event_columns, has_decimals, merged
 from penstock.spark.options import SourceOptions
+from penstock.typed.columns import decimal_strings, event_columns, merge
 
 
 class SchemaLookup(Protocol):
@@ -30,7 +31,7 @@ def typed_events(registry: SchemaLookup, options: SourceOptions) -> Registered:
     found = {name: registry.registered(name, options.schema_versions.get(name)) for name in options.event_types}
     columns = {name: event_columns(each.schema, each.category) for name, each in found.items()}
     for name, each in columns.items():
-        if not each.fields:
+        if not each.num_fields:
             allowed = (
                 f"json: the schema of {name!r}, version {found[name].version}, names no members. Name them yourself, "
                 'as in .schema("offset bigint, data struct<order_id: bigint>"), or give the event type a schema'
@@ -41,7 +42,7 @@ def typed_events(registry: SchemaLookup, options: SourceOptions) -> Registered:
                 value=options.payload,
                 allowed=allowed,
             )
-    return Registered(merged(columns.values()), {name: each.version for name, each in found.items()})
+    return Registered(spark_type(merge(columns.values())), {name: each.version for name, each in found.items()})
 
 
 def decimals_as_text(rows: StructType, told: Callable[[], dict[str, Any]]) -> frozenset[str]:
@@ -52,7 +53,10 @@ def decimals_as_text(rows: StructType, told: Callable[[], dict[str, Any]]) -> fr
         told: Returns the event type, as the hub tells of it. It is called only if there are decimals.
     """
     data = rows["data"].dataType if "data" in rows.names else None
-    if not isinstance(data, StructType) or not has_decimals(data):
+    if not isinstance(data, StructType):
+        return frozenset()
+    decimals = frozenset(name for name, kind in leaves(data, "data") if isinstance(kind, DecimalType))
+    if not decimals:
         return frozenset()
     event_type = told()
-    return decimal_texts(json.loads(event_type["schema"]["schema"]), event_type["category"], data)
+    return decimals & decimal_strings(json.loads(event_type["schema"]["schema"]), event_type["category"])

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.log.arrow import SCHEMA
+from penstock.spark.arrow_types import arrow_type
 from penstock.spark.columns import DATA, HEADERS, JSON, RESCUED, QueryColumn
-from penstock.spark.typed import TypedDecoder
+from penstock.typed.decoding import TypedDecoder
 
 _MAP: Final = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
 _TYPES: Final = {field.name: field.type for field in SCHEMA} | {
@@ -33,8 +34,8 @@ class Shape:
         self._columns = columns
         names = {column.name for column in columns}
         events = next((column.events for column in columns if column.events), None)
-        self._typed = None if events is None else TypedDecoder(events, rescues=RESCUED in names)
-        types = _TYPES | ({} if self._typed is None else {DATA: self._typed.arrow_type})
+        self._typed = None if events is None else TypedDecoder(arrow_type(events), rescues=RESCUED in names)
+        types = _TYPES | ({} if self._typed is None else {DATA: self._typed.type})
         self.schema = pa.schema([pa.field(column.name, types[column.name], column.nullable) for column in columns])
         self._names = pa.array([], pa.string())
 

@@ -3,7 +3,9 @@
 import re
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import types
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructField, StructType
 
 _SIMPLE: Final[dict[str, DataType]] = {
@@ -41,6 +43,20 @@ def struct(members: str) -> StructType:
     found = kind_of(f"struct<{members}>")
     assert isinstance(found, StructType)
     return found
+
+
+def arrow(shown: str) -> pa.DataType:
+    """Return the type of Arrow that Spark has for the type that is *shown*."""
+    return to_arrow_type(kind_of(shown), timezone="UTC")
+
+
+def show(type: pa.DataType) -> str:
+    """Return how Spark shows a type of Arrow.
+
+    >>> show(arrow("struct<a:map<string,bigint>>"))
+    'struct<a:map<string,bigint>>'
+    """
+    return from_arrow_type(type).simpleString()
 
 
 def _parts(text: str) -> list[str]:

@@ -6,13 +6,14 @@ import pytest
 
 from penstock.core.events.metadata import SERVER_MEMBERS
 from penstock.schema.effective import metadata_schema
-from penstock.spark.json_columns import METADATA, event_columns, merged
+from penstock.typed.columns import METADATA, NODES_MAX, count_leaves, event_columns, merge
+from tests.unit.spark.kinds import show
 
 ADDRESS = {"type": "object", "properties": {"zip": {"type": "string"}}}
 
 
 def columns(schema: Any, category: str = "undefined") -> str:
-    return event_columns(schema, category).simpleString()
+    return show(event_columns(schema, category))
 
 
 def of(**properties: Any) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def test_a_member_has_the_type_that_its_schema_says(node: Any, kind: str) -> Non
     assert columns(of(a=node) | {"definitions": definitions}) == f"struct<a:{kind}>"
 
 
-def test_of_names_that_spark_does_not_tell_apart_the_first_has_a_column() -> None:
+def test_of_names_that_sql_does_not_tell_apart_the_first_has_a_column() -> None:
     assert columns(of(id={"type": "integer"}, ID={"type": "string"})) == "struct<id:bigint>"
 
 
@@ -85,7 +86,9 @@ def test_data_changes_have_their_data_as_a_nested_column() -> None:
 
 
 def test_all_metadata_that_there_can_be_has_columns() -> None:
-    assert set(METADATA.names) == SERVER_MEMBERS | metadata_schema("a", compacted=True)["properties"].keys()
+    assert {field.name for field in METADATA} == SERVER_MEMBERS | metadata_schema("a", compacted=True)[
+        "properties"
+    ].keys()
 
 
 def test_a_schema_that_names_nothing_has_no_columns() -> None:
@@ -99,5 +102,13 @@ def test_several_event_types_have_the_columns_of_all() -> None:
         {"id": {"type": "number"}, "at": {"type": "integer"}, "AT": {"type": "integer"}, "more": {"type": "boolean"}},
     ))  # fmt: skip
 
-    assert merged([one, other]).simpleString() == "struct<id:double,at:string,own:boolean,more:boolean>"
-    assert merged([one]) == one
+    assert show(merge([one, other])) == "struct<id:double,at:string,own:boolean,more:boolean>"
+    assert merge([one]) == one
+
+
+def test_schema_whose_references_multiply_is_read_up_to_a_limit() -> None:
+    """Each level refers to the next one twice: 2 ** 60 columns, were there no limit."""
+    next_level = [{"$ref": f"#/definitions/level{n + 1}"} for n in range(60)]
+    levels = {f"level{n}": of(a=each, b=each) for n, each in enumerate(next_level)}
+
+    assert count_leaves(event_columns({"$ref": "#/definitions/level0", "definitions": levels}, "undefined")) < NODES_MAX

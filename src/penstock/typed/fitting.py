@@ -1,4 +1,4 @@
-"""Fits JSON values into Spark's types, one by one: what does not fit is handed back, and never lost.
+"""Fits JSON values into types of Arrow, one by one: what does not fit is handed back, and never lost.
 
 It is slower by far than Arrow, and knows what to do with every value. Where Arrow reads a value, this gives the same.
 """
@@ -11,31 +11,13 @@ from math import isfinite
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampType,
-)
-
-from penstock.errors import BadParameter
+import pyarrow as pa
 
 NOTHING: Final = object()
 """Nothing is left: all has fitted."""
 Fitted = tuple[Any, Any]
 """What a value is in its column, and what has not fitted or NOTHING."""
 Fit = Callable[[Any], Fitted]
-_BITS: Final[Mapping[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _NUMBERS: Final = (int, Decimal)
 _DECIMAL: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -44,35 +26,29 @@ encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 """… and writes them again."""
 
 
-def fit_of(kind: DataType, name: str = "data") -> Fit:
-    """Return what fits decoded JSON into *kind*; *name* is what an error calls it. Null fits everything.
+def fit_of(kind: pa.DataType) -> Fit:
+    """Return what fits decoded JSON into *kind*. Null fits everything.
 
     Raises:
-        BadParameter: events have no such type.
+        TypeError: no JSON is of that type.
 
-    >>> fit = fit_of(StructType().add("id", LongType()))
+    >>> fit = fit_of(pa.struct({"id": pa.int64()}))
     >>> fit({"id": 7})[0], fit({"id": "x", "more": 1})
     ({'id': 7}, ({'id': None}, {'id': 'x', 'more': 1}))
     """
-    match kind:
-        case StructType():
-            return _struct({each.name: fit_of(each.dataType, f"{name}.{each.name}") for each in kind.fields})
-        case ArrayType():
-            return _array(fit_of(kind.elementType, f"{name}[]"))
-        case MapType() if isinstance(kind.keyType, StringType):
-            return _map(fit_of(kind.valueType, f"{name}{{}}"))
-        case DecimalType():
-            return _decimal(kind.precision, kind.scale)
-    if type(kind) in _BITS:
-        return _whole(1 << _BITS[type(kind)] - 1)
-    if type(kind) in _SIMPLE:
-        return _SIMPLE[type(kind)]
-    allowed = "string, bigint, int, smallint, tinyint, double, decimal, boolean, timestamp, date, and arrays, "
-    allowed += "maps from string, and structs of these"
-    given = f"{name} {kind.simpleString()}"
-    raise BadParameter(
-        f"there is no JSON for {given}; allowed: {allowed}", parameter="schema", value=given, allowed=allowed
-    )
+    if pa.types.is_struct(kind):
+        return _struct({each.name: fit_of(each.type) for each in kind})
+    if pa.types.is_list(kind):
+        return _array(fit_of(kind.value_type))
+    if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+        return _map(fit_of(kind.item_type))
+    if pa.types.is_decimal(kind):
+        return _decimal(kind.precision, kind.scale)
+    if pa.types.is_signed_integer(kind):
+        return _whole(1 << kind.bit_width - 1)
+    if kind not in _SIMPLE:
+        raise TypeError(f"no JSON is of the type {kind}")
+    return _SIMPLE[kind]
 
 
 def _struct(fits: Mapping[str, Fit]) -> Fit:
@@ -195,10 +171,10 @@ def _day(value: Any) -> Fitted:
     return (None, value) if found is None else (found, NOTHING)
 
 
-_SIMPLE: Final[Mapping[type[DataType], Fit]] = {
-    BooleanType: _boolean,
-    DateType: _day,
-    DoubleType: _number,
-    StringType: _text,
-    TimestampType: _moment,
+_SIMPLE: Final[Mapping[pa.DataType, Fit]] = {
+    pa.bool_(): _boolean,
+    pa.date32(): _day,
+    pa.float64(): _number,
+    pa.string(): _text,
+    pa.timestamp("us", tz="UTC"): _moment,
 }

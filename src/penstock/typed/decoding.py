@@ -14,10 +14,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructField, StructType, TimestampType
 
-from penstock.spark.fitting import NOTHING, decode, encode, fit_of
+from penstock.typed.fitting import NOTHING, decode, encode, fit_of
 
 TRIED_AGAIN: Final = 256
 """Of a batch that Arrow cannot read, so many events are tried together again before each is looked at."""
@@ -31,21 +29,20 @@ Columns = tuple[pa.Array, pa.Array | None]
 class TypedDecoder:
     """Decodes events into a struct. Holds Arrow values: made where it is used."""
 
-    def __init__(self, kind: StructType, *, rescues: bool) -> None:
-        """Decode into *kind*; where it *rescues*, what does not fit is kept.
+    def __init__(self, type: pa.StructType, *, rescues: bool) -> None:
+        """Decode into *type*; where it *rescues*, what does not fit is kept.
 
         Raises:
-            BadParameter: events have no such type.
+            TypeError: no JSON is of that type.
         """
-        self._kind = kind
-        self._fit = fit_of(kind)
+        self.type = type
+        self._fit = fit_of(type)
         self._rescues = rescues
-        self.arrow_type = to_arrow_type(kind, timezone="UTC")
-        self._readable = _readable(kind)
+        self._readable = _readable(type)
         self._options = pj.ParseOptions(
-            explicit_schema=pa.schema([*_read_type(self._readable)]),
+            explicit_schema=pa.schema([*_read_fields(self._readable)]),
             newlines_in_values=False,
-            unexpected_field_behavior="infer" if rescues or self._readable != kind else "ignore",
+            unexpected_field_behavior="infer" if rescues or self._readable != type else "ignore",
         )
 
     def __call__(self, texts: pa.Array) -> Columns:
@@ -70,7 +67,7 @@ class TypedDecoder:
         try:
             table = pj.read_json(pa.BufferReader(objects), read_options=options, parse_options=self._options)
             [batch] = table.combine_chunks().to_batches()
-            columns = _arranged(batch.to_struct_array(), self._kind)
+            columns = _arrange(batch.to_struct_array(), self.type)
         except (pa.ArrowException, ValueError):
             return None
         if len(columns) != len(texts):
@@ -102,7 +99,7 @@ class TypedDecoder:
                 rest = None if rest is NOTHING else encode(rest).decode()
             events.append(event)
             rests.append(rest)
-        return pa.array(events, self.arrow_type), pa.array(rests, pa.string()) if self._rescues else None
+        return pa.array(events, self.type), pa.array(rests, pa.string()) if self._rescues else None
 
 
 def _side_by_side(texts: pa.Array) -> pa.Buffer:
@@ -113,70 +110,62 @@ def _side_by_side(texts: pa.Array) -> pa.Buffer:
     return content.slice(start, end - start)
 
 
-def _readable(kind: StructType) -> StructType:
-    """Return what of *kind* Arrow reads from JSON: no maps, nor what they are part of but structs."""
+def _readable(type: pa.StructType) -> pa.StructType:
+    """Return what of *type* Arrow reads from JSON: no maps, nor what they are part of but structs."""
     found = []
-    for field in kind.fields:
-        if isinstance(field.dataType, StructType):
-            within = _readable(field.dataType)
-            if within.fields:
-                found.append(StructField(field.name, within))
-        elif not _has_map(field.dataType):
-            found.append(StructField(field.name, field.dataType))
-    return StructType(found)
+    for field in type:
+        if pa.types.is_struct(field.type):
+            within = _readable(field.type)
+            if within.num_fields:
+                found.append(pa.field(field.name, within))
+        elif not _has_map(field.type):
+            found.append(field)
+    return pa.struct(found)
 
 
-def _has_map(kind: DataType) -> bool:
-    match kind:
-        case MapType():
-            return True
-        case ArrayType():
-            return _has_map(kind.elementType)
-        case StructType():
-            return any(_has_map(field.dataType) for field in kind.fields) or not kind.fields
-    return False
+def _has_map(type: pa.DataType) -> bool:
+    if pa.types.is_list(type):
+        return _has_map(type.value_type)
+    if pa.types.is_struct(type):
+        return any(_has_map(field.type) for field in type) or not type.num_fields
+    return bool(pa.types.is_map(type))
 
 
-def _read_type(kind: StructType) -> Iterator[pa.Field]:
-    """Yield the members of *kind* as Arrow is to read them: dates as texts."""
-    for field in kind.fields:
-        yield pa.field(field.name, _read_as(field.dataType))
+def _read_fields(type: pa.StructType) -> Iterator[pa.Field]:
+    """Yield the members of *type* as Arrow is to read them: dates as texts."""
+    for field in type:
+        yield pa.field(field.name, _read_as(field.type))
 
 
-def _read_as(kind: DataType) -> pa.DataType:
-    match kind:
-        case StructType():
-            return pa.struct([*_read_type(kind)])
-        case ArrayType():
-            return pa.list_(_read_as(kind.elementType))
-        case DateType():
-            return pa.string()
-    return to_arrow_type(kind, timezone="UTC")
+def _read_as(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type):
+        return pa.struct([*_read_fields(type)])
+    if pa.types.is_list(type):
+        return pa.list_(_read_as(type.value_type))
+    return pa.string() if pa.types.is_date(type) else type
 
 
-def _arranged(array: pa.Array, kind: DataType) -> pa.Array:
-    """Return what was read as *kind*: members that were not read are null, and others are left out.
+def _arrange(array: pa.Array, type: pa.DataType) -> pa.Array:
+    """Return what was read as *type*: members that were not read are null, and others are left out.
 
     Raises:
         pyarrow.ArrowInvalid: a text is no date.
         ValueError: a date or a time is before year 1 or after 9999.
     """
-    goal = to_arrow_type(kind, timezone="UTC")
-    match kind:
-        case StructType():
-            read = {field.name: number for number, field in enumerate(array.type)}
-            columns = [
-                _arranged(array.field(read[field.name]), field.dataType)
-                if field.name in read and (isinstance(field.dataType, StructType) or not _has_map(field.dataType))
-                else pa.nulls(len(array), to_arrow_type(field.dataType, timezone="UTC"))
-                for field in kind.fields
-            ]
-            return pa.StructArray.from_arrays(columns, fields=[*goal], mask=array.is_null())
-        case ArrayType():
-            items = _arranged(array.values, kind.elementType)
-            return pa.ListArray.from_arrays(array.offsets, items, type=goal, mask=array.is_null())
-    found = array.cast(goal)
-    if isinstance(kind, DateType | TimestampType):
+    if pa.types.is_struct(type):
+        read = {field.name: number for number, field in enumerate(array.type)}
+        columns = [
+            _arrange(array.field(read[field.name]), field.type)
+            if field.name in read and (pa.types.is_struct(field.type) or not _has_map(field.type))
+            else pa.nulls(len(array), field.type)
+            for field in type
+        ]
+        return pa.StructArray.from_arrays(columns, fields=[*type], mask=array.is_null())
+    if pa.types.is_list(type):
+        items = _arrange(array.values, type.value_type)
+        return pa.ListArray.from_arrays(array.offsets, items, type=type, mask=array.is_null())
+    found = array.cast(type)
+    if pa.types.is_date(type) or pa.types.is_timestamp(type):
         _check_years(found)
     return found
 
@@ -189,13 +178,13 @@ def _check_years(array: pa.Array) -> None:
         raise ValueError("before year 1, or after 9999")
 
 
-def _strange(array: pa.Array, kind: StructType) -> pa.Array | None:
-    """Tell of each event whether it has a member that is not in *kind*; None: no event has."""
-    known = {field.name: field.dataType for field in kind.fields}
+def _strange(array: pa.Array, type: pa.StructType) -> pa.Array | None:
+    """Tell of each event whether it has a member that is not in *type*; None: no event has."""
+    known = {field.name: field.type for field in type}
     masks = []
     for number, field in enumerate(array.type):
         column, wanted = array.field(number), known.get(field.name)
-        if isinstance(wanted, StructType):
+        if wanted is not None and pa.types.is_struct(wanted):
             masks.append(_strange(column, wanted))
         elif (wanted is None and not pa.types.is_null(field.type)) or _has_more(field.type, wanted):
             masks.append(column.is_valid())
@@ -203,12 +192,14 @@ def _strange(array: pa.Array, kind: StructType) -> pa.Array | None:
     return reduce(pc.or_, found) if found else None
 
 
-def _has_more(read: pa.DataType, kind: DataType | None) -> bool:
-    """Tell whether structs within arrays were read with members that are not in *kind*."""
-    if isinstance(kind, ArrayType):
-        return _has_more(read.value_type, kind.elementType)
-    if isinstance(kind, StructType):
-        known = {field.name: field.dataType for field in kind.fields}
+def _has_more(read: pa.DataType, type: pa.DataType | None) -> bool:
+    """Tell whether structs within arrays were read with members that are not in *type*."""
+    if type is None:
+        return False
+    if pa.types.is_list(type):
+        return _has_more(read.value_type, type.value_type)
+    if pa.types.is_struct(type):
+        known = {field.name: field.type for field in type}
         return any(
             not pa.types.is_null(field.type) if field.name not in known else _has_more(field.type, known[field.name])
             for field in read
