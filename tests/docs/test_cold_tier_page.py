@@ -3,14 +3,16 @@
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from penstock.core.events.event import NewEvent
+from penstock.hub.hub import Hub
 from penstock.testing.clock import VirtualClock
 from tests.docs.examples import ROOT, Block, blocks
-from tests.promises.scene import create
+from tests.promises.scene import create, event
 from tests.sealing import seal, sealing_hub
 
 PAGE = ROOT / "docs" / "cold-tier.md"
@@ -20,13 +22,19 @@ ORDERS = 30
 """A third of them Ada's."""
 
 
+def members(**types: str) -> dict[str, str]:
+    """Return the schema of an event type whose events have members of these types."""
+    schema = {"type": "object", "properties": {name: {"type": each} for name, each in types.items()}}
+    return {"type": "json_schema", "schema": json.dumps(schema)}
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory beside which a hub has sealed orders of three people, each of one cent more than the one before."""
     directory = tmp_path_factory.mktemp("reading")
     clock = VirtualClock()
     with sealing_hub(f"sqlite:///{directory}/shop.db", (directory / "cold").as_uri(), clock=clock) as hub:
-        create(hub, "order.placed", partitions=2)
+        create(hub, "order.placed", partitions=2, schema=members(cents="integer"))
         orders = [
             NewEvent.of(json.dumps({"cents": n}).encode(), partition=n % 2, key=PEOPLE[n % 3]) for n in range(ORDERS)
         ]
@@ -35,7 +43,20 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
             hub.log.publish("order.placed", each)
         clock.advance(seconds=1)
         seal(hub)
+        seal_two_versions(hub, clock)
     return directory
+
+
+def seal_two_versions(hub: Hub, clock: VirtualClock) -> None:
+    """Seal events in two files, the second one after their event type's schema has got another member."""
+    create(hub, "order.billed", schema=members(cents="integer"), compatibility_mode="none")
+    for n, own in enumerate(({"cents": "integer"}, {"cents": "integer", "name": "string"})):
+        if n:
+            definition = hub.registry.load("order.billed").event_type.whole | {"schema": members(**own)}
+            hub.registry.replace("order.billed", definition)
+        hub.log.publish("order.billed", [event({"cents": n, "name": "Ada"}), event({"cents": n, "name": "Bob"})])
+        clock.advance(seconds=1)
+        seal(hub)
 
 
 def run(block: Block, directory: Path) -> str:
@@ -57,6 +78,29 @@ def run(block: Block, directory: Path) -> str:
 )
 def test_program_of_the_page_reads_what_was_sealed(directory: Path, library: str, printed: str) -> None:
     assert run(PROGRAMS[library], directory) == printed
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        """
+        import duckdb
+        files = "read_parquet('cold/order.billed/*/*.parquet', union_by_name = true)"
+        print(duckdb.sql(f'SELECT typed.cents, typed.name FROM {files} ORDER BY "offset"').fetchall())
+        """,
+        """
+        from pyspark.sql import SparkSession
+        spark = SparkSession.builder.getOrCreate()
+        events = spark.read.options(recursiveFileLookup=True, mergeSchema=True).parquet("cold/order.billed")
+        print([tuple(each) for each in events.orderBy("offset").select("typed.cents", "typed.name").collect()])
+        """,
+    ],
+    ids=["duckdb", "pyspark"],
+)
+def test_files_of_two_versions_of_a_schema_are_read_together(directory: Path, program: str) -> None:
+    program = textwrap.dedent(program)
+
+    assert run(Block(1, "python", program), directory) == "[(0, None), (0, 'Bob'), (1, 'Ada')]"
 
 
 def test_page_has_no_other_program() -> None:

@@ -54,7 +54,9 @@ def publish(client: Client, numbers: range) -> None:
         NAME,
         (
             NewEvent(
-                json.dumps({"n": n, "name": f"é{n}"}).encode(), partition=n % 2, key=f"key-{n % 3}" if n % 4 else None
+                json.dumps({"n": n, "name": f"é{n}"} | ({"more": n} if n % 50 == 7 else {})).encode(),
+                partition=n % 2,
+                key=f"key-{n % 3}" if n % 4 else None,
             )
             for n in numbers
         ),
@@ -78,6 +80,23 @@ def test_typed_columns_and_some_columns_alone_are_read_from_files(spark: SparkSe
     given = {"url": scene.url, "eventType": NAME, "coldTier": scene.cold.as_uri()}
     some = spark.read.format("penstock").schema("partition int, key string").options(**given).load()
     assert some.where("key = 'key-1'").count() == len([n for n in range(SEALED + HOT) if n % 4 and n % 3 == 1])
+
+
+def test_members_that_no_schema_names_are_rescued_from_files(spark: SparkSession, scene: Scene) -> None:
+    rows = (
+        scene.load(spark, payload="both").select("data.n", "data.name", "rescued_data", "json").orderBy("n").collect()
+    )
+
+    for n, row in enumerate(rows):
+        more = n if n % 50 == 7 else None
+        assert (row["n"], row["name"], json.loads(row["rescued_data"] or "{}").get("more")) == (n, f"é{n}", more)
+        assert json.loads(row["json"]).get("more") == more
+    given = {"url": scene.url, "eventType": NAME, "coldTier": scene.cold.as_uri(), "payload": "typed"}
+    named = spark.read.format("penstock").schema("data struct<n: bigint, more: bigint>").options(**given).load()
+    assert named.selectExpr("sum(data.n)", "sum(data.more)").first() == (
+        sum(range(SEALED + HOT)),
+        sum(n for n in range(SEALED + HOT) if n % 50 == 7),
+    )
 
 
 def test_stream_begins_in_files_and_goes_on_at_the_hub(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:

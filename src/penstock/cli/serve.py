@@ -193,6 +193,14 @@ ColdAfter = Annotated[
     ),
 ]
 
+ColdColumns = Annotated[
+    Literal["typed", "json"],
+    typer.Option(
+        "--cold-columns",
+        envvar="PENSTOCK_COLD_COLUMNS",
+        help="typed: files have the members of events as columns, beside their JSON; json: without them.",
+    ),
+]
 ReplicaUrls = Annotated[
     list[str] | None,
     typer.Option(
@@ -210,6 +218,7 @@ def serve(
     replica: ReplicaUrls = None,
     cold: ColdTierUrl = None,
     cold_after: ColdAfter = 86_400.0,
+    cold_columns: ColdColumns = "typed",
     host: Annotated[str, typer.Option(envvar="PENSTOCK_HOST", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int,
@@ -297,7 +306,8 @@ def serve(
         methods, tls = authentication.make_methods(options), authentication.open_tls(options)
         refuses = guidelines == "refuse"
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=refuses, stream_bytes_max=stream_bytes)
-        hub = start(StorageOptions(database, cold, cold_after, replica or ()), migrate, limits, producer_ttl)
+        storage = StorageOptions(database, cold, cold_after, cold_columns, replica or ())
+        hub = start(storage, migrate, limits, producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
         url = _url(host, listener.getsockname()[1], "http" if tls is None else "https")
@@ -333,6 +343,7 @@ class StorageOptions(NamedTuple):
     """The URL of its cold tier."""
     cold_after: float = 86_400.0
     """The age at which events go there, in seconds; infinite: none do."""
+    cold_columns: Literal["typed", "json"] = "typed"
     replicas: Sequence[str] = ()
     """The URLs of standbys of the database."""
 
@@ -349,8 +360,9 @@ def start(storage: StorageOptions, migrate: bool, limits: "Limits", producer_ttl
     from penstock.hub.producers.producers import Expiry
     from penstock.storage import open_store
 
-    database, cold, cold_after, replicas = storage
-    sealing = SealingOptions(None if cold_after == float("inf") else cold_after)
+    database, cold, cold_after, cold_columns, replicas = storage
+    age = None if cold_after == float("inf") else cold_after
+    sealing = SealingOptions(age, is_typed=cold_columns == "typed")
     with explained(database, create=migrate, denied=MIGRATE_BEFORE if migrate else DENIED):
         hub = Hub(
             open_store(database, cold, replicas), limits=limits, expiry=Expiry(round(producer_ttl)), sealing=sealing

@@ -1,8 +1,8 @@
 """Files of a cold tier: events in Parquet, as `docs/cold-tier.md` describes them.
 
 A file has the events of a range of one partition in the order of their offsets. Columns are those of Arrow pages:
-`data` holds the events byte for byte. The file's metadata say what it holds, and the digest of it, so that a file can
-be checked by itself, and a hub rebuilt from files alone.
+`data` holds the events byte for byte. Typed columns may follow, which are made of `data`. The file's metadata say what
+it holds, so that a hub can be rebuilt from files alone.
 """
 
 import hashlib
@@ -21,18 +21,25 @@ import pyarrow.parquet as pq
 
 from penstock.cold.description import FileContent, FileDescription
 from penstock.core.log.arrow import SCHEMA
+from penstock.typed.decoding import TypedDecoder
 
+TYPED: Final = "typed"
+"""The column that has the members of `data`: a struct."""
+RESCUED: Final = "rescued_data"
+"""The column that has what of `data` is not in `TYPED`, as JSON; null: nothing."""
+TYPED_LEAVES_MAX: Final = 1_000
+"""Events with more members than that get no typed columns: a footer has to be read for each page of a feed."""
 GROUP_ROWS: Final = 16_384
 GROUP_BYTES: Final = 4 << 20
 """A row group ends with the first chunk that reaches one of these: so much is decoded to read a page."""
 METADATA: Final = b"penstock"
 """The key of the file's metadata whose value is a `FileDescription` in JSON."""
+_DICTIONARIES: Final = ("partition", "kind", "headers")
+_STATISTICS: Final = ("partition", "offset", "key", "kind", "received_at")
 _ENCODINGS: Final[dict[str, Any]] = {
     "compression": "zstd",
     "compression_level": 3,
-    "use_dictionary": ["partition", "kind", "headers"],
     "column_encoding": {"offset": "DELTA_BINARY_PACKED", "received_at": "DELTA_BINARY_PACKED"},
-    "write_statistics": ["partition", "offset", "key", "kind", "received_at"],
     "write_page_checksum": True,
     "store_schema": True,
     "version": "2.6",
@@ -46,9 +53,21 @@ class DamagedFileError(Exception):
 class FileWriter:
     """Writes one file in memory, row group by row group."""
 
-    def __init__(self) -> None:
+    def __init__(self, typed: pa.StructType | None = None) -> None:
+        """Write typed columns of a type, too, if one is given that has members, and not too many."""
+        self._decode = None
+        schema, leaves = SCHEMA, [] if typed is None else [*_leaf_paths(typed, TYPED)]
+        if typed is not None and 0 < len(leaves) <= TYPED_LEAVES_MAX:
+            self._decode = TypedDecoder(typed, rescues=True)
+            schema = pa.schema([*SCHEMA, pa.field(TYPED, typed), pa.field(RESCUED, pa.string())])
         self._sink = pa.BufferOutputStream()
-        self._writer = pq.ParquetWriter(self._sink, SCHEMA, **_ENCODINGS)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            use_dictionary=[*_DICTIONARIES, *leaves],
+            write_statistics=[*_STATISTICS, *leaves],
+            **_ENCODINGS,
+        )
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -77,9 +96,12 @@ class FileWriter:
         if self._rows + batch.num_rows > GROUP_ROWS:
             self._flush()
         self._check.add(batch)
-        self._waiting.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
+        if self._decode is not None:
+            typed, rescued = self._decode(batch.column("data"))
+            batch = batch.append_column(TYPED, typed).append_column(RESCUED, rescued)
+        self._waiting.append(batch)
         if self._bytes >= GROUP_BYTES:
             self._flush()
 
@@ -102,8 +124,7 @@ class ColdFile:
             self._file = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=True)
             metadata = self._file.metadata.metadata or {}
             self.description = msgspec.json.decode(metadata[METADATA], type=FileDescription)
-            if not self._file.schema_arrow.equals(SCHEMA):
-                raise DamagedFileError("its columns are not those of a cold tier")
+            self.typed_type = self._find_typed_type(self._file.schema_arrow)
             groups = range(self._file.num_row_groups)
             self._firsts = [int(self._find_statistics(group, "offset").min) for group in groups]
             self._latest = [self._find_statistics(group, "received_at").max for group in groups]
@@ -125,8 +146,10 @@ class ColdFile:
         since = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
         return next((group for group, latest in enumerate(self._latest) if latest >= since), None)
 
-    def read_group(self, group: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """Read and decode a row group, or some *columns* of it; a file whose events were all erased has none.
+    def read_group(self, group: int, columns: Sequence[str] = SCHEMA.names) -> pa.RecordBatch:
+        """Read and decode *columns* of a row group; of structs also some members, such as `typed.order_id`.
+
+        A file whose events were all erased has no row group: it has no events in the columns of `SCHEMA`.
 
         Raises:
             DamagedFileError: the bytes are not those that were written.
@@ -135,7 +158,7 @@ class ColdFile:
             return pa.RecordBatch.from_pylist([], schema=SCHEMA)
         try:
             with self._reading:
-                table = self._file.read_row_group(group, columns, use_threads=False)
+                table = self._file.read_row_group(group, [*columns], use_threads=False)
             return table.combine_chunks().to_batches()[0].replace_schema_metadata(None)
         except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
             raise _explain(error) from error
@@ -148,7 +171,7 @@ class ColdFile:
         """
         check, last = _ContentCheck(), self.description.start - 1
         for group in range(self.group_count):
-            batch = self.read_group(group)
+            batch = self.read_group(group, self._file.schema_arrow.names).select(SCHEMA.names)
             if not batch.num_rows:
                 continue
             offsets = batch.column("offset").to_pylist()
@@ -161,12 +184,35 @@ class ColdFile:
             raise DamagedFileError("it has events after its range")
         return check.finish()
 
+    @staticmethod
+    def _find_typed_type(schema: pa.Schema) -> pa.StructType | None:
+        """Return the type of the typed columns; None if there are none."""
+        own, more = pa.schema([*schema][: len(SCHEMA)]), [*schema][len(SCHEMA) :]
+        is_typed = [each.name for each in more] == [TYPED, RESCUED] and pa.types.is_struct(more[0].type)
+        if not own.equals(SCHEMA) or (more and not is_typed):
+            raise DamagedFileError("its columns are not those of a cold tier")
+        return more[0].type if more else None
+
     def _find_statistics(self, group: int, name: str) -> Any:
         column = SCHEMA.get_field_index(name)
         statistics = self._file.metadata.row_group(group).column(column).statistics
         if statistics is None or not statistics.has_min_max:
             raise DamagedFileError(f"it has no statistics of the column {name}")
         return statistics
+
+
+def _leaf_paths(type: pa.DataType, path: str) -> Iterator[str]:
+    """Yield the names that Parquet has for the simple columns of a type."""
+    if pa.types.is_struct(type):
+        for field in type:
+            yield from _leaf_paths(field.type, f"{path}.{field.name}")
+    elif pa.types.is_list(type):
+        yield from _leaf_paths(type.value_type, f"{path}.list.element")
+    elif pa.types.is_map(type):
+        yield f"{path}.key_value.key"
+        yield from _leaf_paths(type.item_type, f"{path}.key_value.value")
+    else:
+        yield path
 
 
 def slice_offsets(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:

@@ -1,4 +1,7 @@
-"""Reads sealed events on executors, straight from the files of the cold tier; the hub says which file has which."""
+"""Reads sealed events on executors, straight from the files of the cold tier; the hub says which file has which.
+
+Typed events come from the files' typed columns, where these are what the query wants; else their JSON is decoded.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
@@ -6,14 +9,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.cold.parquet import ColdFile, DamagedFileError, slice_offsets
+from penstock.cold.parquet import RESCUED, TYPED, ColdFile, DamagedFileError, slice_offsets
 from penstock.cold.storage import open_storage
 from penstock.core.log.arrow import SCHEMA
 from penstock.errors import ColdFileDamaged, ColdTierUnavailable
+from penstock.spark.arrow_types import arrow_type
+from penstock.spark.columns import DATA, JSON, QueryColumn
 from penstock.spark.connection import ColdFiles, SealedFile
 from penstock.spark.heads import Heads
 from penstock.spark.ranges import Range
 from penstock.spark.reading import PagePart, PageSource
+from penstock.spark.shape import needed_columns
+from penstock.typed.selection import MemberSelection, select_members
 
 OPEN_FILES: Final = 16
 """So many footers a task keeps in memory."""
@@ -22,15 +29,21 @@ OPEN_FILES: Final = 16
 class ColdPages(PageSource):
     """A hub's pages, of which sealed events come from files."""
 
-    def __init__(self, hub: PageSource, find: Callable[[Range], ColdFiles], url: str, columns: Collection[str]) -> None:
+    def __init__(
+        self, hub: PageSource, find: Callable[[Range], ColdFiles], url: str, columns: Collection[QueryColumn]
+    ) -> None:
         """*find* asks the hub for the files of a range; *url* is their cold tier.
 
-        Of events in files only *columns* are read; the others are null.
+        Of events in files only what *columns* need is read; other columns are null.
         """
         self._hub = hub
         self._find = find
         self._storage = open_storage(url)
-        self._columns = [name for name in SCHEMA.names if name in columns or name == "offset"]
+        self._wanted = {column.name for column in columns}
+        needed = needed_columns(columns)
+        self._columns = [name for name in SCHEMA.names if name in needed or name == "offset"]
+        events = next((column.events for column in columns if column.events), None)
+        self._events = None if events is None else arrow_type(events)
         self._opened: OrderedDict[str, ColdFile] = OrderedDict()
 
     def heads(self, event_type: str) -> Heads:
@@ -60,7 +73,9 @@ class ColdPages(PageSource):
         try:
             opened = self._open(found, file)
             group, end = opened.find_group(start)
-            batch = slice_offsets(opened.read_group(group, self._columns), start, min(stop, end))
+            batch = self._read_typed(opened, group)
+            if batch is None:
+                batch = _fill(opened.read_group(group, self._columns))
         except FileNotFoundError:
             self._opened.pop(file.path, None)
             reason = f"there is no {file.path}: it has been replaced, or coldTier is not that of the hub"
@@ -70,7 +85,28 @@ class ColdPages(PageSource):
         except OSError as error:
             reason = f"{file.path}: {' '.join(str(error).split())[:300]}"
             raise ColdTierUnavailable(location=self._storage.url, reason=reason) from error
-        return PagePart(_fill(batch), min(stop, end))
+        return PagePart(slice_offsets(batch, start, min(stop, end)), min(stop, end))
+
+    def _read_typed(self, opened: ColdFile, group: int) -> pa.RecordBatch | None:
+        """Return a row group with the typed columns that are wanted; None if they have to be made of its JSON."""
+        selection = self._plan(opened.typed_type)
+        if selection is None or group >= opened.group_count:
+            return None
+        names = [name for name in self._columns if name != DATA or JSON in self._wanted]
+        needs_rescued = RESCUED in self._wanted or not selection.is_whole
+        read = [*names, *(f"{TYPED}.{path}" for path in selection.paths), *([RESCUED] if needs_rescued else [])]
+        batch = opened.read_group(group, read)
+        if not selection.is_whole and batch.column(RESCUED).null_count < batch.num_rows:
+            return None
+        found = _fill(batch).append_column(TYPED, selection.apply(batch.column(TYPED)))
+        return found.append_column(RESCUED, batch.column(RESCUED)) if needs_rescued else found
+
+    def _plan(self, there: pa.StructType | None) -> MemberSelection | None:
+        if there is None or self._events is None:
+            return None
+        if RESCUED in self._wanted and not there.equals(self._events):
+            return None  # What is rescued depends on all members.
+        return select_members(there, self._events)
 
     def _open(self, found: ColdFiles, file: SealedFile) -> ColdFile:
         opened = self._opened.get(file.path)

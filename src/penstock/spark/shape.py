@@ -12,6 +12,8 @@ from penstock.spark.arrow_types import arrow_type
 from penstock.spark.columns import DATA, HEADERS, JSON, RESCUED, QueryColumn
 from penstock.typed.decoding import TypedDecoder
 
+TYPED: Final = "typed"
+"""The column of typed events that were read as such."""
 _MAP: Final = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
 _TYPES: Final = {field.name: field.type for field in SCHEMA} | {
     "event_type": pa.string(),
@@ -40,10 +42,17 @@ class Shape:
         self._names = pa.array([], pa.string())
 
     def __call__(self, batch: pa.RecordBatch, event_type: str) -> pa.RecordBatch:
-        """Return the wanted columns of *batch*, whose events are of *event_type*, without copying those that it has."""
+        """Return the wanted columns of *batch*, whose events are of *event_type*, without copying those that it has.
+
+        Typed events that *batch* has already, in a column `typed`, are not decoded.
+        """
         texts = batch.column(DATA)
         made = {JSON: texts}
-        if self._typed is not None:
+        if TYPED in batch.schema.names:
+            made[DATA] = batch.column(TYPED)
+            if RESCUED in batch.schema.names:
+                made[RESCUED] = batch.column(RESCUED)
+        elif self._typed is not None:
             made[DATA], made[RESCUED] = self._typed(texts)
         arrays = [
             made[column.name] if column.name in made else self._array(batch, column.name, event_type)

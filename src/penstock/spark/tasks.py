@@ -13,7 +13,7 @@ from penstock.spark.options import SourceOptions
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range, plan_tasks
 from penstock.spark.reading import PageSource, read_range
-from penstock.spark.shape import Shape, needed_columns
+from penstock.spark.shape import Shape
 
 
 def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
@@ -53,7 +53,7 @@ def read_task(
     if options.cold_tier is not None:
         from penstock.spark.cold import ColdPages
 
-        pages = ColdPages(hub, hub.cold_files, options.cold_tier, needed_columns(columns))
+        pages = ColdPages(hub, hub.cold_files, options.cold_tier, columns)
     shape = Shape(columns)
     for wanted in ranges:
         patience = Patience(options.retry_timeout)

@@ -88,11 +88,6 @@ def decimal_strings(schema: Schema, category: str) -> frozenset[str]:
     return frozenset(name for name in strings if name in read and pa.types.is_decimal(read[name]))
 
 
-def count_leaves(kind: pa.DataType) -> int:
-    """Return how many columns Parquet has for values of a type."""
-    return sum(1 for _ in _leaves(kind, ""))
-
-
 def _leaves(kind: pa.DataType, name: str) -> Iterator[tuple[str, pa.DataType]]:
     if pa.types.is_struct(kind):
         for field in kind:

@@ -43,7 +43,7 @@ def erase_sealed(
     from penstock.storage.cold.tier import make_path
 
     before = tier.describe(file)
-    writer = FileWriter()
+    writer = FileWriter(tier.find_typed_type(file))
     for batch in tier.read_batches(file):
         writer.add(leave_out(batch, offsets))
     now = clock()

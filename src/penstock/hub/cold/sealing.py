@@ -26,6 +26,7 @@ from penstock.errors import ColdTierUnavailable, ColdTierUnsuitable, PenstockErr
 from penstock.hub.background import Background, Clock
 from penstock.hub.cold.files import attach, check_none_needed, delete_files, give_up
 from penstock.hub.log.read import Reader
+from penstock.schema.parsing import parse_schema
 from penstock.storage.log.events import NONE
 from penstock.storage.log.removal import Range
 from penstock.storage.store import Store, Tx
@@ -59,6 +60,8 @@ class SealingOptions(NamedTuple):
     file_bytes: int = FILE_BYTES
     """The size of a file, in bytes of data before compression; once its oldest event is twice as old, a smaller one is
     written."""
+    is_typed: bool = True
+    """Whether files have columns for what the schemas of event types name."""
 
 
 class _Candidate(NamedTuple):
@@ -275,7 +278,13 @@ class Sealer:
             wanted.feed, wanted.partition, wanted.start, wanted.stop, wanted.stop - wanted.start
         )
         [track] = reading.tracks
-        writer = FileWriter()
+        typed = None
+        if self._options.is_typed:
+            from penstock.typed.columns import event_columns
+
+            event_type = wanted.feed.event_type
+            typed = event_columns(parse_schema(event_type.definition["schema"]["schema"]), event_type.category)
+        writer = FileWriter(typed)
         while writer.data_bytes < self._options.file_bytes:
             began = time.monotonic()
             chunk = self._reader.read_next_columns(reading, track)

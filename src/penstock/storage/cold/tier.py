@@ -366,6 +366,15 @@ class ColdTier:
         """
         return self._open(file).description
 
+    def find_typed_type(self, file: ManifestFile) -> pa.StructType | None:
+        """Return the type of a file's typed columns; None if it has none.
+
+        Raises:
+            ColdTierUnavailable: the storage does not answer.
+            ColdFileDamaged: the file does not have what it should.
+        """
+        return self._open(file).typed_type
+
     def describe_path(self, path: str) -> FileDescription:
         """Return what a file says of itself that may not be in the manifest.
 
