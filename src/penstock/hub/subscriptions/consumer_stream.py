@@ -33,6 +33,8 @@ from penstock.core.subscriptions.delivery import (
 from penstock.core.subscriptions.tokens import ParkedSpan
 from penstock.errors import (
     Blocked,
+    ColdFileDamaged,
+    ColdTierUnavailable,
     CursorExpired,
     DatabaseUnavailable,
     HubUnavailable,
@@ -408,6 +410,8 @@ class ConsumerStream:
         self._inbox: deque[Mapping[FeedPartition, int]] = deque()
         self._at_hand: list[tuple[FeedPartition, EventChunk]] = []
         """Chunks that other streams have read, for the next light step to send."""
+        self._unreadable: dict[FeedPartition | None, ColdTierUnavailable | ColdFileDamaged] = {}
+        """Why this step could not read partitions; None as a key: parked events."""
         self._is_stale = True
         self._passed_at = self._heard_at = clock()
         self._wake: Callable[[], None] = lambda: None
@@ -526,6 +530,7 @@ class ConsumerStream:
 
         Raises:
             DatabaseUnavailable: the database could not be reached.
+            ColdTierUnavailable, ColdFileDamaged: events of a file could not be read; all others were sent.
         """
         try:
             if self._guard.is_stopping():
@@ -539,7 +544,8 @@ class ConsumerStream:
             if (reason := self._refresh(light=light)) is not None:
                 yield self._delivery.end(reason)
                 return
-            for batch in () if light else self._parked.resend(self._delivery, self._clock):
+            self._unreadable = {}
+            for batch in () if light else self._resend():
                 yield [batch]
                 if self._is_outdated:
                     return
@@ -548,10 +554,18 @@ class ConsumerStream:
                 self._pass_over()
             if not light:
                 self._hand_over()
+            for error in self._unreadable.values():
+                raise error
         except Blocked:
             yield self._delivery.end(BLOCKED)
         except SubscriptionNotFound:
             yield self._delivery.end(DELETED)
+
+    def _resend(self) -> Iterator[DeliveryBatch]:
+        try:
+            yield from self._parked.resend(self._delivery, self._clock)
+        except (ColdTierUnavailable, ColdFileDamaged) as error:
+            self._unreadable[None] = error
 
     def _send_batches(self, *, light: bool) -> Iterator[Sequence[DeliveryBatch]]:
         at_hand, self._at_hand = self._at_hand, []
@@ -684,12 +698,17 @@ class ConsumerStream:
     def _read_all(self) -> Iterator[tuple[FeedPartition, EventChunk]]:
         """Read each partition in turn, in several rounds, until nothing more may be sent."""
         rounds = ROUNDS
-        while rounds and (readable := list(self._list_readable())):
+        while rounds and (readable := [each for each in self._list_readable() if each[0] not in self._unreadable]):
             rounds -= 1
             for each in readable:
                 if self._is_outdated:
                     return
-                if (read := self._read(*each)) is not None:
+                try:
+                    read = self._read(*each)
+                except (ColdTierUnavailable, ColdFileDamaged) as error:
+                    self._unreadable[each[0]] = error
+                    continue
+                if read is not None:
                     yield each[0], read
 
     def _list_readable(self) -> Iterator[tuple[FeedPartition, int, int]]:

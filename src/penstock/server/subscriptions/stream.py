@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.core.access import UNAUTHENTICATED
-from penstock.errors import DatabaseUnavailable, PenstockError
+from penstock.errors import ColdTierUnavailable, DatabaseUnavailable, PenstockError
 from penstock.hub.activity import SentEvents
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream
@@ -185,7 +185,7 @@ class SubscriptionResponse:
             self._woken, self._signalled = self._loop.create_future(), False
             try:
                 sent = await self._step(send, disconnect)
-            except DatabaseUnavailable:
+            except (DatabaseUnavailable, ColdTierUnavailable):
                 await asyncio.wait(
                     {disconnect}, timeout=RETRY_INTERVAL
                 )  # The stream goes on for as long as its lease holds.
