@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 LAST_MONTH: Final = "2013-12"
 """Its flights are published once the others are sealed."""
-_MONTH: Final = "SELECT substr(data->>'scheduled_departure', 1, 7) AS month, count(*) FROM read_parquet(?) GROUP BY ALL"
+_MONTH: Final = """
+    SELECT strftime(typed.scheduled_departure AT TIME ZONE 'UTC', '%Y-%m') AS month, count(*)
+    FROM read_parquet(?) GROUP BY ALL
+"""
 
 
 class ColdHistory(NamedTuple):
@@ -87,10 +90,11 @@ def read_across(
         files = [each.file for each in list_files(store, DEPARTED)]
     finally:
         store.close()
-    source = spark.read.format("penstock").schema("data string").options(eventType=DEPARTED, coldTier=place.as_uri())
-    month = f.substring(f.get_json_object("data", "$.scheduled_departure"), 1, 7)
-    across = _counts(source.options(**options).load().groupBy(month.alias("month")).count())
-    expected = _counts(flights.groupBy(f.substring("data.scheduled_departure", 1, 7).alias("month")).count())
+    source = spark.read.format("penstock").schema("data struct<scheduled_departure: timestamp>")
+    source = source.options(eventType=DEPARTED, coldTier=place.as_uri(), payload="typed", **options)
+    month = f.substring("data.scheduled_departure", 1, 7).alias("month")
+    across = _counts(source.load().groupBy(month).count())
+    expected = _counts(flights.groupBy(month).count())
     with duckdb.connect() as connection:
         rows = connection.execute(_MONTH, [[str(place / each.path) for each in files]]).fetchall() if files else []
     sealed = dict(rows)

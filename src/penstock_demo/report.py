@@ -189,7 +189,7 @@ def print_places(console: Console, directory: Path, picture: Path, security: Sec
         (f".venv/bin/penstock tail {DAILY} --from first --key HA", "one carrier's days, as they were counted"),
         (f".venv/bin/penstock tail {FLAGGED} --from first --key N14228", "when it was late three times in a row"),
         (f".venv/bin/penstock cold list --database sqlite:///{shown}/penstock.db", "the files of the cold tier"),
-        (f"duckdb -c \"SELECT key, count(*) FROM '{files}' GROUP BY ALL\"", "and what is in them"),  # noqa: S608
+        (f"duckdb -c \"SELECT typed.carrier, count(*) FROM '{files}' GROUP BY ALL\"", "and what is in them"),  # noqa: S608
         (f"sqlite3 {shown}/read_model.db 'SELECT * FROM delays'", "the read model by hand"),  # noqa: S608
         (
             f".venv/bin/penstock checkpoint show flagging --database sqlite:///{shown}/flagging.db",
