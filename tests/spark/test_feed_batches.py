@@ -2,14 +2,16 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import count
 
 import httpx2
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, GreaterThanOrEqual, InputPartition
 from pyspark.sql.functions import spark_partition_id
+from pyspark.sql.types import StructType
 
 from penstock.client import Client
 from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
@@ -18,6 +20,7 @@ from tests.spark.events import remove_before
 from tests.spark.queries import Query
 
 Publish = Callable[[range], None]
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def load(spark: SparkSession, options: dict[str, str], **more: str) -> DataFrame:
@@ -88,6 +91,59 @@ def test_query_names_the_columns_it_wants_and_sql_reads_a_feed(
     given = ", ".join(f"{name} '{value}'" for name, value in options.items())
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING penstock OPTIONS ({given})")
     assert spark.sql("SELECT count(*) FROM orders").first() == (10,)
+
+
+def test_filters_on_one_table_leave_each_other_alone_where_push_down_is_on(
+    spark: SparkSession, options: dict[str, str], publish: Publish
+) -> None:
+    publish(range(20))
+    spark.conf.set(PUSH_DOWN, "true")
+    try:
+        rows = load(spark, options)
+        even, odd = rows.where("partition = 0"), rows.where("partition = 1")
+
+        assert (even.count(), rows.count(), odd.where("data LIKE '%9}'").count()) == (10, 20, 2)
+        assert numbers(even.union(odd)) == [*range(20)]
+        assert even.join(odd, "offset").count() == 10
+    finally:
+        spark.conf.unset(PUSH_DOWN)
+
+
+def test_pyspark_reads_for_one_query_what_the_filters_of_another_left(spark: SparkSession) -> None:
+    """Filters cannot be handed to the hub as long as this holds. Once it fails, they can: from that PySpark on."""
+
+    class Reader(DataSourceReader):
+        least = 0
+
+        def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - It is Spark's name.
+            self.least = max([0, *(each.value for each in filters if isinstance(each, GreaterThanOrEqual))])
+            return filters
+
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(range(self.least, 10))]
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+            return ((number,) for number in partition.value)
+
+    class Numbers(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "numbers"
+
+        def schema(self) -> str:
+            return "n int"
+
+        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - There is one.
+            return Reader()
+
+    spark.dataSource.register(Numbers)
+    spark.conf.set(PUSH_DOWN, "true")
+    try:
+        rows = spark.read.format("numbers").load()
+
+        assert (rows.where("n >= 7").count(), rows.count()) == (3, 3), "right is (3, 10)"
+    finally:
+        spark.conf.unset(PUSH_DOWN)
 
 
 @pytest.mark.parametrize(
