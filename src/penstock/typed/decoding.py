@@ -153,10 +153,10 @@ def _arrange(array: pa.Array, type: pa.DataType) -> pa.Array:
         ValueError: a date or a time is before year 1 or after 9999.
     """
     if pa.types.is_struct(type):
-        read = {field.name: number for number, field in enumerate(array.type)}
+        read = {field.name: array.field(number) for number, field in enumerate(array.type)}
         columns = [
-            _arrange(array.field(read[field.name]), field.type)
-            if field.name in read and (pa.types.is_struct(field.type) or not _has_map(field.type))
+            _arrange(read[field.name], field.type)
+            if field.name in read and _is_read(read[field.name].type, field.type)
             else pa.nulls(len(array), field.type)
             for field in type
         ]
@@ -168,6 +168,11 @@ def _arrange(array: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_date(type) or pa.types.is_timestamp(type):
         _check_years(found)
     return found
+
+
+def _is_read(read: pa.DataType, type: pa.DataType) -> bool:
+    """Return whether Arrow was told of a member that has a *type*; a struct of maps alone it has read as anything."""
+    return bool(pa.types.is_struct(read)) if pa.types.is_struct(type) else not _has_map(type)
 
 
 def _check_years(array: pa.Array) -> None:

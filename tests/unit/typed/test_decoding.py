@@ -16,6 +16,7 @@ from tests.unit.spark.kinds import arrow
 FLAT = "i:bigint,s:string,b:boolean,d:double,n:decimal(10,2),t:timestamp,y:date"
 NESTED = f"{FLAT},o:struct<i:bigint,l:array<struct<d:double>>>,l:array<date>"
 MAPS = f"{NESTED},m:map<string,bigint>,p:struct<i:bigint,m:map<string,string>>,q:array<map<string,bigint>>"
+MAPS += ",r:struct<m:map<string,string>>"
 WORTH_IT = 1_000
 
 
@@ -45,7 +46,7 @@ limits = st.sampled_from(
     ]
 )  # fmt: skip
 plain = numbers | words | limits | st.sampled_from(["null", "true", '"2026-01-01T10:00:00.123456789Z"', '"2026-02-30"'])
-names = st.sampled_from([*"isbdntyolmpqz"])
+names = st.sampled_from([*"isbdntyolmpqrz"])
 
 
 def written(members: dict[str, str]) -> str:
@@ -70,6 +71,7 @@ fitting = st.fixed_dictionaries(
         "y": st.just('"2026-01-01"'), "o": st.sampled_from(["{}", "null", '{"i":1}', '{"l":[{"d":1},{}]}', '{"z":1}']),
         "l": st.sampled_from(["[]", '["2026-01-01",null]']), "m": st.sampled_from(['{"a":1}', "{}", "null"]),
         "p": st.sampled_from(['{"i":1}', '{"m":{"a":"b"}}', '{"m":null}']), "q": st.sampled_from(["[]", '[{"a":1}]']),
+        "r": st.sampled_from(["7", '"x"', "[]", '{"m":{"a":"b"}}', "null"]),
         "z": values,
     },
 ).map(written)  # fmt: skip
@@ -112,6 +114,11 @@ def test_one_event_that_does_not_fit_slows_down_those_beside_it_alone(monkeypatc
 @pytest.mark.parametrize("text", ["[1]", "7", '"x"', '{"i":'])
 def test_event_that_is_not_an_object_is_rescued_whole(text: str) -> None:
     assert decode(FLAT, ['{"i":1}', text])[1] == (None, text)
+
+
+@pytest.mark.parametrize("value", ["7", '"x"', '"2026-01-01"', "[1]"])
+def test_other_value_than_an_object_of_maps_is_rescued(value: str) -> None:
+    assert decode(MAPS, [f'{{"i":1,"r":{value}}}'])[0][1] == f'{{"r":{value}}}'
 
 
 def test_no_events_are_none() -> None:
