@@ -89,12 +89,15 @@ def test_program_of_the_page_reads_what_was_sealed(directory: Path, library: str
         files = "read_parquet('cold/order.billed/*/*.parquet', union_by_name = true)"
         print(duckdb.sql(f'SELECT typed.cents, typed.name FROM {files} ORDER BY "offset"').fetchall())
         """,
-        """
+        pytest.param(
+            """
         from pyspark.sql import SparkSession
         spark = SparkSession.builder.getOrCreate()
         events = spark.read.options(recursiveFileLookup=True, mergeSchema=True).parquet("cold/order.billed")
         print([tuple(each) for each in events.orderBy("offset").select("typed.cents", "typed.name").collect()])
         """,
+            marks=pytest.mark.exhaustive,
+        ),
     ],
     ids=["duckdb", "pyspark"],
 )
