@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.s3 import cold_url, s3_server
 from tests.sealing import EVENT_ROWS, seal, sealing_hub
 
 PARTITIONS, EVENTS = 2, 6_000
+KINDS = ("order.cancelled", "Ordre.ÅPNET", "ordre.åpnet")
 ARROW = "application/vnd.apache.arrow.stream"
 
 
@@ -52,10 +54,11 @@ def publish(remote: Remote) -> None:
             event = {"data": {"n": n, "text": "é" * (n % 40)}, "partition": n % PARTITIONS}
             if n % 3:
                 event["key"] = f"key-{n % 7}\u2028"
-            if n % 5 == 0:
-                event["kind"] = "order.cancelled"
-            if n % 11 == 0:
-                event["headers"] = {"trace": f"{n}"}
+            headers = {} if n % 11 else {"trace": f"{n}"}
+            if n % 5 < len(KINDS):
+                headers["ce_type"] = KINDS[n % 5]
+            if headers:
+                event["headers"] = headers
             lines.append(json.dumps(event).encode())
         status, body, _ = remote.ask("POST", remote.path, b"\n".join(lines))
         assert status == 200, body
@@ -65,7 +68,8 @@ def addresses(remote: Remote) -> Sequence[tuple[str, str]]:
     """Return addresses of pages, and as what they are asked for: by each protocol, filtered, split and merged."""
     _, cursor = remote.page("_first", n=PARTITIONS, size=1_234)
     feed, events, nakadi = f"/feeds/{NAME}", f"/feeds/{NAME}/events", f"/event-types/{NAME}/events"
-    filters = ("", "&headers=all", "&event-types=order.cancelled", "&skip-event-types=order.cancelled")
+    kinds = quote("ORDER.Cancelled;ordre.ÅPNET")
+    filters = ("", "&headers=_all", f"&event-types={kinds}", f"&skip-event-types={kinds}")
     views = (
         (2, f"cursor0={cursor}"),
         (2, "cursor0=_first&cursor1=_first"),

@@ -19,7 +19,7 @@ def to_lines(batch: pa.RecordBatch, stop: int, frame: Frame, kinds: KindFilter |
     """Return rows as `StoredLines` of a range that ends at *stop*."""
     data = batch.column("data")
     if kinds is not None:
-        names = pc.utf8_lower(batch.column("kind").fill_null(kinds.default))
+        names = pc.ascii_lower(batch.column("kind").fill_null(kinds.default))
         found = pc.is_in(names, value_set=pa.array(sorted(kinds.kinds), pa.string()))
         data = data.filter(pc.invert(found) if kinds.skip else found)
     if not len(data):

@@ -80,7 +80,7 @@ class StoredColumns(NamedTuple):
 
 
 class KindFilter(msgspec.Struct, frozen=True):
-    """Filter of events by kind, compared in lower case."""
+    """Filter of events by kind, compared as `lower_kind` has it."""
 
     kinds: frozenset[str]
     skip: bool
