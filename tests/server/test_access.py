@@ -354,6 +354,41 @@ def test_existing_subscription_is_shown_to_those_alone_who_may_see_it(secured: S
             assert (one.get(path).status_code, two.get(path).status_code) == (200, 403)
 
 
+@pytest.mark.parametrize("start", ["limit=2", "limit=2&token=new"])
+def test_pages_of_subscriptions_are_full_for_those_who_may_see_some_of_them(
+    secured: Secured, root: httpx2.Client, start: str
+) -> None:
+    """Who sees three of nine gets the pages and links that somebody gets where there are three."""
+    name = create(root, readers=a_list("few"))
+    ids = []
+    for number in range(9):
+        lists = {each: a_list("root", *(["few"] if number % 4 == 0 else [])) for each in ("admins", "readers")}
+        given = {"owning_application": f"app-{number}", "event_types": [name], "authorization": lists}
+        made = root.post("/subscriptions", json=given)
+        assert made.status_code == 201
+        ids.append(made.json()["id"])
+
+    def list_pages(http: httpx2.Client) -> list[list[str]]:
+        pages, path = [], f"/subscriptions?event_type={name}&{start}"
+        while path:
+            body = http.get(path).json()
+            pages.append([each["id"] for each in body["items"]])
+            path = body["_links"].get("next", {}).get("href")
+        return pages
+
+    def cut(known: list[str]) -> list[list[str]]:
+        in_order = sorted(known) if "token" in start else known[::-1]
+        return [in_order[at : at + 2] for at in range(0, len(known), 2)]
+
+    with secured.http("few") as few, secured.http("nobody") as nobody:
+        assert list_pages(few) == cut(ids[::4])
+        assert list_pages(nobody) == [[]]
+        last = few.get(f"/subscriptions?event_type={name}&limit=2&offset=2").json()
+        assert [each["id"] for each in last["items"]] == [ids[0]]
+        assert last["_links"] == {"prev": {"href": f"/subscriptions?event_type={name}&offset=0&limit=2"}}
+    assert list_pages(root) == cut(ids)
+
+
 def test_list_at_another_hub_shows_no_event_type_that_was_just_created(secured: Secured, root: httpx2.Client) -> None:
     with secured.http("stranger", 1) as stranger:
         for _ in range(5):

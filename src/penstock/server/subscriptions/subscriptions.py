@@ -4,7 +4,7 @@ Source: Nakadi's subscription API, https://nakadi.io/manual.html.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -172,22 +172,47 @@ async def list_subscriptions(request: Request) -> Response:
     if not (token in (None, NEW) or _ID.fullmatch(token)):
         allowed = f"{NEW}, or what the link to the next page has"
         raise BadParameter(parameter="token", value=make_printable(token), allowed=allowed)
+    after = token if token not in (None, NEW) else ""
 
     def list_page() -> Response:
         hub = state.hub
-        if token is None:
-            found = hub.subscriptions.list_newest(search, limit=limit, offset=offset)
-        else:
-            found = hub.subscriptions.list_after(search, id="" if token == NEW else token, limit=limit)
-        seen = keep_seen(request, found, lambda each: subscription_with(each.id))
+        # The database does not know whom the sender may see: where that matters, pages begin at the newest one.
+        passed = offset if token is None and hub.admin.permissions.is_enforced else 0
+
+        def read(found: Sequence[StoredSubscription], count: int) -> Sequence[StoredSubscription]:
+            if token is None:
+                return hub.subscriptions.list_newest(search, limit=count, offset=offset - passed + len(found))
+            return hub.subscriptions.list_after(search, id=found[-1].id if found else after, limit=count)
+
+        seen = _list_seen(request, read, passed + limit)[passed:]
         items = list(map(subscription_object, seen))
         if shows:
             items = [item | status for item, status in zip(items, list_statuses(hub, seen), strict=True)]
-        last = found[-1].id if len(found) == limit else None
+        last = seen[-1].id if len(seen) == limit else None
         pages = list_pages(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
         return json_response({"items": items, "_links": page_links(request, "/subscriptions", pages)})
 
     return await state.run(list_page)
+
+
+def _list_seen(
+    request: Request, read: Callable[[Sequence[StoredSubscription], int], Sequence[StoredSubscription]], wanted: int
+) -> Sequence[StoredSubscription]:
+    """Return the first *wanted* subscriptions that the sender may see; call it in a worker thread.
+
+    *read* returns up to as many as asked for after those that it is given. One that somebody has subscribed between two
+    calls may move another into both: it is returned once.
+    """
+    found: list[StoredSubscription] = []
+    seen: dict[str, StoredSubscription] = {}
+    count = min(wanted, LIMIT_MAX)
+    while len(seen) < wanted:
+        more = read(found, count)
+        found += more
+        seen |= {each.id: each for each in keep_seen(request, more, lambda each: subscription_with(each.id))}
+        if len(more) < count:
+            break
+    return list(seen.values())[:wanted]
 
 
 async def show_subscription(request: Request) -> Response:
