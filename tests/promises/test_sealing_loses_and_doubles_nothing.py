@@ -20,7 +20,7 @@ from penstock.storage.cold.manifest import ColdRepository
 from penstock.storage.store import Store
 from penstock.testing.clock import VirtualClock
 from tests.promises.disk import MIB, small_disk
-from tests.promises.scene import NAME, create, event, rows_of
+from tests.promises.scene import NAME, create, event, rows_of, until
 from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
 from tests.unit.hub.forwarding import ForwardingStore, lose_answer
 
@@ -312,6 +312,38 @@ def test_sealing_to_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(
         assert read_rows(hub, PARTITIONS) == before
         assert paths_in(root) == {each.path for each in files_of(hub.store)} != set()
         assert find_unknown(hub.store) == []
+
+
+def test_sealing_to_storage_that_hangs_is_given_up_and_goes_on_once_the_storage_is_back(
+    hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read_rows(hub, PARTITIONS)
+    attach(hub.store)
+    write, is_back = DirectoryStorage.write, threading.Event()
+
+    def hang(self: DirectoryStorage, path: str, body: Any) -> None:
+        assert is_back.wait(300)
+        write(self, path, body)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryStorage, "write", hang)
+        patch.setattr("penstock.storage.cold.tier.WRITE_SECONDS", 0.01)
+        for _ in range(2):
+            with pytest.raises(ColdTierUnavailable, match=r"it has not finished within 0\.\d+ seconds"):
+                hub.sealer.run()
+        with pytest.raises(ColdTierUnavailable, match="it has not finished what was asked of it before"):
+            hub.sealer.run()  # Threads do not pile up.
+        assert hub.sealer.overdue_since is not None
+        assert read_rows(hub, PARTITIONS) == before
+        is_back.set()
+        until(lambda: not hub.store.cold._overdue, "what was written late is deleted")
+    assert paths_in(root) == set()
+
+    clock.advance(seconds=61)
+    seal(hub)
+    assert read_rows(hub, PARTITIONS) == before
+    assert paths_in(root) == {each.path for each in files_of(hub.store)} != set()
+    assert find_unknown(hub.store) == files_of(hub.store, "removed") == []
 
 
 def flip(path: Path) -> None:

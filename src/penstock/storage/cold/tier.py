@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -48,6 +48,11 @@ WAITING_MAX: Final = 16
 """So many threads wait for reads, and so many reads are wanted: more are refused at once."""
 ANSWER_SECONDS: Final = 30.0
 """How long a thread waits for a read. It goes on: what it finds is in memory when the events are wanted again."""
+WRITE_SECONDS: Final = 300.0
+WRITE_RATE: Final = 128 << 10
+"""Writing a file, or deleting one, may take so long, and a second more for so many bytes. Then it is refused."""
+OVERDUE_MAX: Final = 2
+"""While so many of these go on for longer than that, no more are begun."""
 AWAY_SECONDS: Final = 2.0
 """For so long after a failure of the storage it is not asked again."""
 Result = TypeVar("Result")
@@ -86,6 +91,8 @@ class ColdTier:
         """The reads that are wanted, by what they read: whoever wants the same waits for the same."""
         self._waiting = 0
         self.waiting_max = WAITING_MAX
+        self._overdue: set[Future[Any]] = set()
+        """What nobody waits for any more, though it goes on."""
         self._guard = threading.Lock()
         self._known: dict[int, list[tuple[float, ManifestFile]]] = {}
         self._files: OrderedDict[str, ColdFile] = OrderedDict()
@@ -334,8 +341,13 @@ class ColdTier:
         """Write a file, read it back, and verify that it has *content*.
 
         Raises:
-            ColdTierUnavailable: the storage does not answer, or has not stored what it was given.
+            ColdTierUnavailable: the storage does not answer, or not in time, or has not stored what it was given. A
+                file that is written later nevertheless is deleted.
         """
+        seconds = WRITE_SECONDS + len(body) / WRITE_RATE
+        self._limit(seconds, partial(self._write, path, body, content), partial(self._storage.remove, path))
+
+    def _write(self, path: str, body: pa.Buffer, content: FileContent) -> None:
         self._storage.write(path, body)
         try:
             if self.check(path) == content:
@@ -392,7 +404,7 @@ class ColdTier:
             ColdTierUnavailable: the storage does not answer.
         """
         self.forget(path)
-        self._storage.remove(path)
+        self._limit(WRITE_SECONDS, partial(self._storage.remove, path))
         self.forget(path)
 
     def forget(self, path: str) -> None:
@@ -462,6 +474,41 @@ class ColdTier:
     def _end(self, key: object) -> None:
         with self._guard:
             self._asked.pop(key, None)
+
+    def _limit(self, seconds: float, act: Callable[[], Result], undo: Callable[[], object] = lambda: None) -> Result:
+        """Return the result of *act*; if it goes on for longer than *seconds*, *undo* is called once it has ended.
+
+        Raises:
+            ColdTierUnavailable: it takes longer, or others do.
+        """
+        with self._guard:
+            if len(self._overdue) >= OVERDUE_MAX:
+                reason = "it has not finished what was asked of it before"
+                raise ColdTierUnavailable(location=self.url, reason=reason, retry_after=60)
+        future: Future[Result] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(act())
+            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+                future.set_exception(error)
+            with self._guard:
+                is_overdue = future in self._overdue
+            if is_overdue:
+                with suppress(ColdTierUnavailable):
+                    undo()
+                with self._guard:
+                    self._overdue.remove(future)
+
+        threading.Thread(target=run, name="penstock-cold-write", daemon=True).start()
+        with suppress(TimeoutError):
+            return future.result(seconds)
+        with self._guard:
+            if not future.done():
+                self._overdue.add(future)
+                reason = f"it has not finished within {seconds:g} seconds"
+                raise ColdTierUnavailable(location=self.url, reason=reason, retry_after=60)
+        return future.result()
 
     def _note_away(self, error: ColdTierUnavailable) -> ColdTierUnavailable:
         with self._guard:
