@@ -6,10 +6,11 @@ from typing import NamedTuple
 import pytest
 
 from penstock.core.events.event import NewEvent
+from penstock.hub.cold.erasing import erase_sealed
 from penstock.testing.clock import VirtualClock
 from tests.cli.command import Command
 from tests.promises.scene import create
-from tests.sealing import files_of, seal, sealing_hub
+from tests.sealing import files_of, read_rows, seal, sealing_hub
 
 EVENTS = 12
 
@@ -75,6 +76,32 @@ def test_damaged_and_unknown_files_are_told_and_unknown_ones_removed(penstock: C
     first.write_bytes(body)
     penstock("cold", "verify", "--remove-unknown", **scene.given)
     assert sorted(scene.root.rglob("*.parquet")) == sorted({first, *scene.root.rglob("*.parquet")} - {unknown})
+
+
+def test_files_that_have_replaced_missing_ones_are_told_kept_and_relinked(penstock: Command, scene: Scene) -> None:
+    database = Path(scene.database.removeprefix("sqlite:///"))
+    backup = database.read_bytes()
+    with sealing_hub(scene.database, scene.root.as_uri()) as hub:
+        hub.log.publish("order.placed", [NewEvent.of(b'{"n": 99}', partition=0, key="Ada")])
+        [first, _] = files_of(hub.store)
+        erase_sealed(
+            hub.store, first, lambda batch: batch.column("offset").to_pylist()[:2], VirtualClock(), lambda *_: 0
+        )
+        replacement, _ = (each.path for each in files_of(hub.store))
+    database.write_bytes(backup)
+
+    done = penstock("cold", "verify", "--remove-unknown", "-o", "json", **scene.given)
+
+    assert done.status == 1
+    assert done.json["damaged"] == [{"path": first.path, "reason": "it is not there"}]
+    assert done.json["unknown"] == []
+    assert done.json["replaced"] == [{"missing": first.path, "replacement": replacement, "relinked": False}]
+    assert "replaced by" in penstock("cold", "verify", **scene.given).out
+    done = penstock("cold", "verify", "--relink", **scene.given)
+    assert (done.status, done.out.partition("\n")[0]) == (0, "2 of 2 files have the events that were sealed in them")
+    assert penstock("cold", "verify", **scene.given).out == "2 of 2 files have the events that were sealed in them\n"
+    with sealing_hub(scene.database, scene.root.as_uri()) as hub:
+        assert [row[1] for row in read_rows(hub, 1, "order.placed")] == [*range(2, EVENTS)]
 
 
 def test_sealed_events_are_moved_back(penstock: Command, scene: Scene) -> None:

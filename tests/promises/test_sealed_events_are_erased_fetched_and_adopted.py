@@ -11,11 +11,14 @@ import pytest
 from penstock.errors import ColdFileDamaged, ColdTierUnsuitable, CursorExpired, EventTypeExists
 from penstock.hub.cold.adopting import adopt
 from penstock.hub.cold.fetching import fetch
+from penstock.hub.cold.files import find_unknown, verify
+from penstock.hub.cold.relinking import find_replacements, relink
 from penstock.hub.erasure import Erasures
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
+from tests.promises.backup import Backup
 from tests.promises.scene import NAME, Follower, create, event, rows_of
 from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
 
@@ -344,3 +347,87 @@ def test_adoption_is_refused_where_there_is_nothing_to_adopt_or_names_are_taken(
         with pytest.raises(EventTypeExists):
             adopt(other.store, clock)
         assert files_of(other.store, None) == []
+
+
+# Restored backups
+
+
+@pytest.fixture
+def restored(url: str, hub: Hub, root: Path, clock: VirtualClock) -> Iterator[tuple[Hub, list[Any]]]:
+    """A hub whose database was restored from a backup after events were erased, and the feed after that erasure."""
+    hub.erasures.request(NAME, "key-2")
+    hub.erasures.run()
+    seal(hub)
+    hub.stop()
+    backup = Backup(url)
+    with sealing_hub(url, root.as_uri(), clock=clock) as other:
+        for key in ("key-1", "key-3"):
+            clock.advance(seconds=1)
+            other.erasures.request(NAME, key)
+            other.erasures.run()
+        after = read_rows(other, PARTITIONS)
+    backup.put_back()
+    with sealing_hub(url, root.as_uri(), clock=clock) as other:
+        with other.store.write() as tx:
+            tx.registry.raise_epochs()
+        yield other, after
+
+
+def test_files_that_erasure_has_replaced_since_the_backup_are_relinked(
+    restored: tuple[Hub, list[Any]], root: Path, clock: VirtualClock
+) -> None:
+    hub, after = restored
+    missing = {each.path for each in verify(hub.store)}
+    unknown = find_unknown(hub.store)
+    with pytest.raises(ColdFileDamaged):
+        read_rows(hub, PARTITIONS)
+
+    replacements = find_replacements(hub.store, unknown)
+
+    assert {each.missing.file.path for each in replacements} == missing != set()
+    assert {each.path for each in replacements} == set(unknown)
+    for each in replacements:
+        assert relink(hub.store, each, clock)
+        assert not relink(hub.store, each, clock), "another file has taken its place"
+    assert [row for row in read_rows(hub, PARTITIONS) if row[1] < 44] == [row for row in after if row[1] < 44]
+    assert list(verify(hub.store)) == find_unknown(hub.store) == []
+    clock.advance(seconds=61)
+    seal(hub)
+    assert paths_in(root) == {each.path for each in files_of(hub.store, None)}
+    fetch(hub.store, NAME, clock)
+    assert [row for row in read_rows(hub, PARTITIONS) if row[1] < 44] == [row for row in after if row[1] < 44]
+
+
+def test_file_with_erased_events_is_not_relinked(hub: Hub, root: Path, clock: VirtualClock) -> None:
+    before = {path: path.read_bytes() for path in root.rglob("*.parquet")}
+    hub.erasures.request(NAME, "key-1")
+    hub.erasures.run()
+    for each in files_of(hub.store):
+        (root / each.path).unlink()
+    for path, body in before.items():
+        path.write_bytes(body)
+
+    replacements = find_replacements(hub.store, find_unknown(hub.store))
+
+    assert len(replacements) == PARTITIONS
+    assert not any(relink(hub.store, each, clock) for each in replacements)
+
+
+def test_files_of_another_event_type_of_the_same_name_are_not_relinked(
+    hub: Hub, root: Path, clock: VirtualClock
+) -> None:
+    old = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*.parquet")}
+    hub.registry.delete(NAME)
+    clock.advance(seconds=1)
+    create(hub, partitions=PARTITIONS)
+    publish(hub, clock, range(60))
+    for _ in range(2):
+        seal(hub)
+        clock.advance(seconds=61)
+    for each in files_of(hub.store):
+        (root / each.path).unlink()
+    for path, body in old.items():
+        (root / path).write_bytes(body)
+
+    assert set(find_unknown(hub.store)) == set(old)
+    assert find_replacements(hub.store, [*old]) == []

@@ -68,6 +68,7 @@ def list_files(
         "penstock cold verify --cold s3://archive/shop",
         "penstock cold verify order.placed --cold file:///srv/cold",
         "penstock cold verify --remove-unknown --cold s3://archive/shop",
+        "penstock cold verify --relink --cold s3://archive/shop",
     )
 )
 def verify(
@@ -76,6 +77,10 @@ def verify(
     remove_unknown: Annotated[
         bool, typer.Option("--remove-unknown", help="Delete files that the database does not know.")
     ] = False,
+    relink: Annotated[
+        bool,
+        typer.Option("--relink", help="Take unknown files in place of missing ones that they have replaced."),
+    ] = False,
     cold: ColdOption,
     database: DatabaseOption = DATABASE,
     output: OutputOption = "text",
@@ -83,11 +88,13 @@ def verify(
     """Read the files whole, and tell which do not have the events that were sealed in them.
 
     It ends with status 1 if a file is damaged or missing. Files that the database does not know are what killed hubs
-    have left; nothing needs them.
+    have left; nothing needs them. But after the restore of a backup they may have replaced missing files, when events
+    were erased: these are never deleted, and with --relink the database names them.
     """
     from penstock.cli.database import opened
     from penstock.cli.output import print_json, print_table, say
-    from penstock.hub.cold import files
+    from penstock.hub.background import system_clock
+    from penstock.hub.cold import files, relinking
 
     with opened(database, cold=cold) as store:
         store.check()
@@ -95,15 +102,24 @@ def verify(
         with _progress("verifying", sum(each.file.content.events for each in listed)) as advance:
             faults = [*files.verify(store, event_type, lambda each: advance(each.file.content.events))]
         unknown = files.find_unknown(store)
+        replacements = relinking.find_replacements(store, unknown)
+        relinked = [each for each in replacements if relink and relinking.relink(store, each, system_clock)]
+        faults = [each for each in faults if each.path not in {one.missing.file.path for one in relinked}]
+        unknown = [each for each in unknown if each not in {one.path for one in replacements}]
         if remove_unknown:
             files.delete_unknown(store, unknown)
+    shown = [(each.missing.file.path, each.path, each in relinked) for each in replacements]
     if output == "json":
-        found = [each._asdict() for each in faults]
-        print_json({"files": len(listed), "damaged": found, "unknown": unknown, "removed": remove_unknown})
+        found = {"files": len(listed), "damaged": [each._asdict() for each in faults], "unknown": unknown}
+        replaced = [dict(zip(("missing", "replacement", "relinked"), each, strict=True)) for each in shown]
+        print_json(found | {"removed": remove_unknown, "replaced": replaced})
     else:
         say(f"{len(listed) - len(faults)} of {len(listed)} files have the events that were sealed in them")
         if faults:
             print_table(("file", "fault"), faults)
+        if shown:
+            rows = [(missing, path, "yes" if is_relinked else "no") for missing, path, is_relinked in shown]
+            print_table(("missing file", "replaced by", "relinked"), rows)
         if unknown:
             print_table(("unknown file" if not remove_unknown else "removed",), [(each,) for each in unknown])
     if faults:
