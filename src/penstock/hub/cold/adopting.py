@@ -1,13 +1,13 @@
 """Adopting: makes feeds of the files of a cold tier whose database is lost."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cold.description import FileContent, FileDescription
 from penstock.core.registry.event_type import EventType
-from penstock.errors import ColdFileDamaged, ColdTierUnsuitable
+from penstock.errors import ColdFileDamaged, ColdTierUnavailable, ColdTierUnsuitable
 from penstock.hub.cold.fetching import to_blocks
 from penstock.hub.cold.files import find_tier
 from penstock.storage.admin import COLD, LOCATION, TIER
@@ -73,7 +73,7 @@ def adopt(
         ColdTierUnsuitable: there is no cold tier here, or the database has another one.
         EventTypeExists: the database has an event type of that name.
         ColdFileDamaged: a file cannot be read, or offsets between two files are missing.
-        ColdTierUnavailable: the storage does not answer.
+        ColdTierUnavailable: the storage does not answer, or has files that appeared meanwhile.
     """
     tier = store.cold
     assert tier is not None
@@ -84,8 +84,10 @@ def adopt(
         raise ColdTierUnsuitable.of("cold-tier-lost", location=tier.url)
     if found is not None:
         raise ColdTierUnsuitable.of("cold-tier-of-another", location=tier.url)
-    files = _find_files(store, mark, accepts_missing=accepts_missing)
+    listed = dict(tier.list())
+    files = _find_files(store, mark, listed, accepts_missing=accepts_missing)
     read = {place: _read(store, own, accepts_missing=accepts_missing) for place, own in files.items()}
+    _check_listing(store, listed)
     partitions = {place: own for place, own in read.items() if own}
     for (name, partition), own in partitions.items():
         missing = _find_missing([(each.file.start, each.file.stop) for each in own])
@@ -106,50 +108,61 @@ def adopt(
     return adopted
 
 
-def _find_files(store: Store, tier_id: str, *, accepts_missing: bool) -> Mapping[_Place, Sequence[_File]]:
+def _find_files(
+    store: Store, tier_id: str, listed: Mapping[str, int], *, accepts_missing: bool
+) -> Mapping[_Place, Sequence[_File]]:
     """Return the files to take, by partition and in the order of their offsets.
 
-    Of two files with one beginning the one counts that was written last: erasure replaces files. Files of an event type
-    that was dropped and created again do not count.
+    Of two files with one beginning the one counts that was written last: erasure replaces files. Of two event types of
+    one name the later one counts, whose epochs are higher. See also `_cut`.
     """
     from penstock.cold.parquet import DamagedFileError
     from penstock.storage.cold.tier import is_path
 
     tier = store.cold
     assert tier is not None
-    found: dict[_Place, dict[int, _File]] = defaultdict(dict)
-    created: dict[str, int] = {}
-    for path, size in tier.list():
+    found: list[_File] = []
+    for path, size in listed.items():
         if not is_path(path):
             continue
         try:
             described = tier.describe_path(path)
-        except (DamagedFileError, FileNotFoundError) as error:
+        except FileNotFoundError:  # The listing is older than the deletion of the file.
+            continue
+        except DamagedFileError as error:
             if accepts_missing:
                 continue
             raise ColdFileDamaged(location=tier.url, path=path, reason=str(error)) from error
-        if described.tier != tier_id or described.created_at < created.get(described.event_type, 0):
-            continue
-        if described.created_at > created.get(described.event_type, 0):
-            created[described.event_type] = described.created_at
-            for place in [place for place in found if place[0] == described.event_type]:
-                del found[place]
-        own = found[described.event_type, described.partition]
-        before = own.get(described.start)
-        if before is None or _age(before.description) < _age(described):
-            own[described.start] = _File(path, size, described, described.start, described.stop)
-    return {place: _cut([own[start] for start in sorted(own)]) for place, own in found.items()}
+        if described.tier == tier_id:
+            found.append(_File(path, size, described, described.start, described.stop))
+    created = {each.description.event_type: each.description.created_at for each in sorted(found, key=_epoch)}
+    chosen: dict[_Place, dict[int, _File]] = defaultdict(dict)
+    for each in sorted(found, key=_age):
+        described = each.description
+        if described.created_at == created[described.event_type]:
+            chosen[described.event_type, described.partition][described.start] = each
+    return {place: _cut([own[start] for start in sorted(own)]) for place, own in chosen.items()}
 
 
-def _age(described: FileDescription) -> tuple[int, int]:
-    return described.revision, described.written_at
+def _epoch(file: _File) -> tuple[int, int]:
+    return file.description.epoch, file.description.created_at
+
+
+def _age(file: _File) -> tuple[int, int, int]:
+    return file.description.epoch, file.description.revision, file.description.written_at
 
 
 def _cut(files: Sequence[_File]) -> Sequence[_File]:
-    """Return files that follow each other, none of which reaches into the next one."""
+    """Return files that follow each other, none of which reaches into the next one.
+
+    Once a backup was restored, epochs are higher. The database then goes on where the files end that it knows, so files
+    of lower epochs at or after the first one of a higher epoch are of events that are lost.
+    """
     found: list[_File] = []
     for file in files:
-        if found and file.stop <= found[-1].stop:
+        if found and file.description.epoch < found[-1].description.epoch:
+            continue
+        if found and file.description.epoch == found[-1].description.epoch and file.stop <= found[-1].stop:
             continue
         if found:
             found[-1] = found[-1]._replace(stop=min(found[-1].stop, file.start))
@@ -188,10 +201,23 @@ def _read(store: Store, files: Sequence[_File], *, accepts_missing: bool) -> Seq
     return found
 
 
+def _check_listing(store: Store, before: Collection[str]) -> None:
+    """Raise ColdTierUnavailable if files have appeared since: a hub still seals, or the listing lacked some."""
+    from penstock.storage.cold.tier import is_path
+
+    tier = store.cold
+    assert tier is not None
+    appeared = sum(path not in before and is_path(path) for path, _ in tier.list())
+    if appeared:
+        reason = f"{appeared} files have appeared while the others were read: stop all hubs of the lost database"
+        raise ColdTierUnavailable(location=tier.url, reason=reason, retry_after=60)
+
+
 def _insert(tx: Tx, name: str, partitions: Mapping[int, Sequence[_Checked]], now: int) -> Sequence[AdoptedPartition]:
     """Insert an event type as its files describe it."""
     newest = max(
-        (each.file.description for own in partitions.values() for each in own), key=lambda each: each.written_at
+        (each.file.description for own in partitions.values() for each in own),
+        key=lambda each: (each.epoch, each.written_at),
     )
     tx.registry.insert(EventType.of({**newest.definition}, newest.partition_count), newest.created_at)
     feed = tx.registry.get(name)

@@ -170,15 +170,18 @@ def verify(
 
 
 def delete_unknown(store: Store, paths: Sequence[str]) -> None:
-    """Delete files that `find_unknown` has found.
+    """Delete files that `find_unknown` has found, unless the manifest knows them by now.
 
     Raises:
         ColdTierUnavailable: the storage does not answer.
     """
     tier = store.cold
     assert tier is not None
+    with store.read() as tx:
+        known = {each.path for each in tx.cold.list()}
     for path in paths:
-        tier.remove(path)
+        if path not in known:
+            tier.remove(path)
 
 
 def find_unknown(store: Store) -> Sequence[str]:

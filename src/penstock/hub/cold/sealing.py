@@ -331,9 +331,10 @@ class Sealer:
         """Delete files that are not needed any more; return whether there were any."""
         now = self._clock()
         with self._store.write() as tx:
-            tx.cold.give_up_unneeded(now - int(ABANDONED_SECONDS * 1_000_000), now)
+            tx.cold.give_up_unneeded(ABANDONED_SECONDS, now)
             removed = tx.cold.list(state="removed", limit=FILES_MAX)
-        paths = [each.path for each in removed if each.changed_at <= now - int(KEPT_SECONDS * 1_000_000)]
+        kept = range(now - int(KEPT_SECONDS * 1_000_000) + 1, now + int(ABANDONED_SECONDS * 1_000_000))
+        paths = [each.path for each in removed if each.changed_at not in kept]  # Or a clock was set back.
         for path in paths:
             try:
                 delete_files(self._store, [path])

@@ -1,13 +1,15 @@
 """Port of the cold tier's manifest: which files there are, and which range of a partition each has."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from penstock.cold.description import FileContent
 from penstock.storage.statements import SqlRunner
 
+ALL: Final = 1 << 40
+"""A limit that is never reached."""
 FileState = Literal["writing", "sealed", "removed"]
 
 
@@ -72,12 +74,13 @@ class ColdRepository:
         """Record that files are to be deleted, those that are in a state."""
         self._run("cold_give_up", paths=_encode(paths), state=state, at=at)
 
-    def give_up_unneeded(self, before: int, at: int) -> int:
-        """Do so with files whose events have expired, and with those that are being written since *before*.
+    def give_up_unneeded(self, seconds: float, at: int) -> int:
+        """Do so with files whose events have expired, and with those that are being written for so many *seconds*.
 
-        Return how many there are.
+        Files whose writing began so long after *at* count, too: a clock was set back. Return how many there are.
         """
-        return self._run("cold_give_up_unneeded", before=before, at=at).rowcount
+        age = int(seconds * 1_000_000)
+        return self._run("cold_give_up_unneeded", before=at - age, after=at + age, at=at).rowcount
 
     def forget(self, paths: Sequence[str]) -> None:
         """Forget files that were deleted."""
@@ -91,31 +94,26 @@ class ColdRepository:
 
     def list_from(self, partition_id: int, offset: int, limit: int) -> Sequence[ManifestFile]:
         """Return up to *limit* sealed files of a partition whose ranges end after an offset, in order."""
-        return self._select(partition_ids=[partition_id], state="sealed", offset=offset, limit=limit)
+        return self._list_of([partition_id], "sealed", offset=offset, limit=limit)
 
     def list(
-        self, partition_ids: Sequence[int] | None = None, state: FileState | None = None, limit: int = -1
+        self, partition_ids: Sequence[int] | None = None, state: FileState | None = None, limit: int = ALL
     ) -> Sequence[ManifestFile]:
-        """Return files by partition and range; with a *limit* of 0 or more not more than that."""
-        return self._select(partition_ids=partition_ids, state=state, limit=limit)
+        """Return up to *limit* files by partition and range."""
+        if partition_ids is not None:
+            return self._list_of(partition_ids, state, limit=limit)
+        return [_read_file(row) for row in self._run("cold_files_all", state=state, limit=limit).fetchall()]
 
     def measure(self, limit: int) -> ColdMeasurements:
         """Measure the files of up to *limit* event types, those with the largest files first."""
         rows = self._run("cold_measure", limit=limit).fetchall()
         return ColdMeasurements([ColdMeasurement(*each) for *each, _ in rows], rows[0][-1] if rows else 0)
 
-    def _select(
-        self,
-        *,
-        partition_ids: Sequence[int] | None = None,
-        state: FileState | None = None,
-        offset: int = -1,
-        limit: int = -1,
+    def _list_of(
+        self, partition_ids: Sequence[int], state: FileState | None, *, offset: int = -1, limit: int
     ) -> Sequence[ManifestFile]:
-        ids = None if partition_ids is None else _encode(partition_ids)
-        most = 1 << 40 if limit < 0 else limit
-        rows = self._run("cold_files", ids=ids, state=state, offset=offset, limit=most).fetchall()
-        return [_read_file(row) for row in rows]
+        given = {"ids": _encode(partition_ids), "state": state, "offset": offset, "limit": limit}
+        return [_read_file(row) for row in self._run("cold_files", **given).fetchall()]
 
 
 def _encode(values: Sequence[Any]) -> str:
