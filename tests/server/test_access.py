@@ -523,6 +523,32 @@ def test_reset_tells_nothing_of_an_event_type_that_the_caller_may_not_read(
         assert hidden not in one.get(f"{path}/history").text
 
 
+def test_pages_of_a_groups_history_are_full_for_those_who_may_see_some_of_it(
+    secured: Secured, root: httpx2.Client
+) -> None:
+    """Who sees three of nine moves gets the pages and links that somebody gets where there are three."""
+    hidden, mine = create(root), create(root, readers=a_list("one"))
+    path = f"/groups/group-{mine}"
+    assert root.post(f"{path}/positions", json=committing(hidden, mine)).status_code == 200
+    for number in range(9):
+        moved = {"event_type": mine if number % 4 == 0 else hidden, "partition": 0, "offset": number % 2}
+        assert root.patch(f"{path}/positions", json={"items": [moved], "reason": f"{number}"}).status_code == 200
+
+    def list_pages(http: httpx2.Client) -> list[tuple[list[str], dict[str, Any]]]:
+        pages, following = [], f"{path}/history?limit=2"
+        while following:
+            body = http.get(following).json()
+            pages.append(([each["reason"] for each in body["items"]], body["_links"]))
+            following = body["_links"].get("next", {}).get("href")
+        return pages
+
+    with secured.http("one") as one:
+        seen = one.get(f"{path}/history").json()["items"]
+        link = {"next": {"href": f"{path}/history?after={seen[1]['id']}&limit=2"}}
+        assert list_pages(one) == [(["8", "4"], link), (["0"], {})]
+    assert [reasons for reasons, _ in list_pages(root)] == [["8", "7"], ["6", "5"], ["4", "3"], ["2", "1"], ["0"]]
+
+
 def test_reset_of_a_subscription_tells_nothing_of_other_event_types(secured: Secured, root: httpx2.Client) -> None:
     hidden, mine = create(root), create(root, readers=a_list("one"))
     with secured.http("one") as one:

@@ -145,11 +145,10 @@ async def show_history(request: Request) -> Response:
 
     def list_page() -> Response:
         _find_seen(request, name)
-        found = state.hub.groups.list_interventions(name, before=after, limit=limit + 1)
-        seen = keep_seen(request, found[:limit], lambda each: event_type_named(each.source))
-        asked = {"after": str(found[limit - 1].id)} if found[limit:] else {}
+        seen = _list_seen_interventions(request, name, after, limit + 1)
+        asked = {"after": str(seen[limit - 1].id)} if seen[limit:] else {}
         links = page_links(request, f"/groups/{quote(name, safe='')}/history", _next_page(asked, limit))
-        return json_response({"items": list(map(_intervention_object, seen)), "_links": links})
+        return json_response({"items": list(map(_intervention_object, seen[:limit])), "_links": links})
 
     return await state.run(list_page)
 
@@ -191,6 +190,18 @@ def _list_seen(request: Request, which: GroupFilter, limit: int) -> list[GroupSu
         if len(found) < limit:
             break
         which = which._replace(after=found[-1].name)
+    return seen[:limit]
+
+
+def _list_seen_interventions(request: Request, name: str, before: int | None, limit: int) -> list[PositionChange]:
+    """Return up to *limit* interventions in event types that the sender may look at, newest first."""
+    seen: list[PositionChange] = []
+    while len(seen) < limit:
+        found = state_of(request).hub.groups.list_interventions(name, before=before, limit=limit)
+        seen += keep_seen(request, found, lambda each: event_type_named(each.source))
+        if len(found) < limit:
+            break
+        before = found[-1].id
     return seen[:limit]
 
 
