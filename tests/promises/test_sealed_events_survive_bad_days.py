@@ -12,9 +12,11 @@ from penstock.hub.cold.adopting import adopt
 from penstock.hub.cold.files import delete_unknown, find_unknown, verify
 from penstock.hub.cold.relinking import find_replacements, relink
 from penstock.hub.hub import Hub
+from penstock.hub.log.compaction import Compactor
 from penstock.hub.log.read import WantedPartition
 from penstock.storage.cold.manifest import ColdRepository
 from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_business_event
 from tests.exhaustive import seeds
 from tests.promises.backup import Backup
 from tests.promises.scene import JOINED, NAME, Follower, create, event, seeded
@@ -126,6 +128,33 @@ def test_clock_that_is_set_back_by_days_delays_neither_sealing_nor_deletion(
     assert [each.stop for each in files_of(hub.store)] == [19, 29, 19, 29]
     assert not (root / abandoned.path).exists()
     assert files_of(hub.store, "writing") == files_of(hub.store, "removed") == []
+
+
+# Compaction
+
+
+def test_sealed_events_of_an_event_type_that_is_compacted_since_stay_until_they_expire(
+    url: str, root: Path, clock: VirtualClock
+) -> None:
+    with sealing_hub(url, root.as_uri(), clock=clock) as hub:
+        create(hub, category="business", enrichment_strategies=["metadata_enrichment"])
+        compactor = Compactor(hub.store, clock)
+        for start, policy, key in ((0, "delete", {}), (10, "compact_and_delete", {"partition_compaction_key": "a"})):
+            known = hub.registry.load(NAME)
+            hub.registry.replace(NAME, known.event_type.whole | {"cleanup_policy": policy})
+            metadata = {"partition": "0", **key}
+            hub.log.publish(NAME, [event(a_business_event(n, metadata=metadata)) for n in range(start, start + 10)])
+            clock.advance(seconds=7_200)
+            seal(hub)
+            compactor.run()
+
+        assert [each.stop for each in files_of(hub.store)] == [9]
+        assert [row[1] for row in read_rows(hub, 1)] == [*range(10), 19]
+        with_retention(hub, 7_201)
+        hub.admin.retention.run()
+        settle(hub, clock)
+        assert [row[1] for row in read_rows(hub, 1)] == [19]
+        assert paths_in(root) == set()
 
 
 # Listings

@@ -12,7 +12,9 @@ import httpx2
 import pytest
 
 from penstock.errors import ColdTierUnavailable
-from penstock.hub.cold.files import attach
+from penstock.hub.background import system_clock
+from penstock.hub.cold.adopting import adopt
+from penstock.hub.cold.files import attach, find_unknown, verify
 from penstock.hub.hub import Hub
 from penstock.server.workers import WORKERS
 from penstock.storage import open_store
@@ -106,3 +108,25 @@ def test_sealing_goes_on_once_the_storage_is_back(migrated_url: str, tmp_path: P
 
         assert read_rows(hub, 1) == before
         assert [each.stop for each in files_of(hub.store)] == [SEALED - 1, SEALED + HOT - 1]
+
+
+@pytest.mark.parametrize("mode", ["error", exhaustive("cut")])
+def test_storage_in_trouble_makes_no_file_damaged_or_unknown(migrated_url: str, tmp_path: Path, mode: Mode) -> None:
+    new_url = f"sqlite:///{tmp_path}/new.db"
+    with scene(migrated_url, tmp_path) as (line, cold), sealing_hub(migrated_url, cold) as hub:
+        attach(hub.store)
+        line.set_mode(mode)
+        acts = (lambda: list(verify(hub.store)), lambda: find_unknown(hub.store), lambda: adopt_in(new_url, cold))
+        for act in acts:
+            with pytest.raises(ColdTierUnavailable):
+                act()
+        line.set_mode("whole")
+        for act in acts[:2]:
+            assert act() == []
+        assert adopt_in(new_url, cold) == [(0, SEALED - 1)]
+
+
+def adopt_in(url: str, cold: str) -> list[tuple[int, int]]:
+    """Adopt the files in a new database, and return the offsets that it has."""
+    with sealing_hub(url, cold) as hub:
+        return [(each.start, each.stop) for each in adopt(hub.store, system_clock)]
