@@ -31,6 +31,8 @@ def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, out
             )
         feeds = Hub(store).registry.raise_epochs(find_operator())
         has_tokens = bool(Tokens(store, system_clock).list())
+        with store.read() as tx:
+            has_files = bool(tx.cold.list(state="sealed", limit=1))
     if output == "json":
         print_json({"database": shown, "feeds": feeds})
     else:
@@ -40,3 +42,6 @@ def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, out
         tell("Tokens and rights that were taken away after the backup hold again. With the same --database, look at")
         tell("  penstock token list")
         tell("  penstock access list")
+    if has_files and output == "text":
+        tell("Files of the cold tier may have been replaced or deleted after the backup. With the same --database, run")
+        tell("  penstock cold verify --relink --cold URL")
