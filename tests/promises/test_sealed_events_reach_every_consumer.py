@@ -245,14 +245,47 @@ def test_stream_that_meets_a_missing_file_ends_after_other_partitions_were_sent(
         [file] = files_of(hub.store)
         (tmp_path / "cold" / file.path).unlink()
         streams = Played(open_store(url, cold), clock=clock)
-        stream = streams.stream(subscribe(hub.store), batch_limit=1, flush_timeout=0.001)
+        sub = subscribe(hub.store)
+        stream = streams.stream(sub, batch_limit=1, flush_timeout=0.001)
         steps, sent = stream.step(), list[Any]()
         with pytest.raises(ColdFileDamaged, match="it is not there"):
             sent.extend(batch for batches in steps for batch in batches)
         assert [(place, position, *events) for place, position, events, *_ in sent] == [((NAME, 1), 1, b'{"n": 10}')]
         leave(streams, stream)
+        stream = streams.stream(sub, timeout=1)
+        streams.now += 2
+        streams.lease.renew()
+        assert deliver(stream)[-1].endswith("Stream timeout reached")
+        leave(streams, stream, None)
         streams.stop()
         streams.store.close()
+
+
+@pytest.mark.parametrize("how", ["erased", "expired"])
+def test_parked_events_whose_files_lose_them_are_parked_no_more(
+    hub: Hub, streams: Played, clock: VirtualClock, how: str
+) -> None:
+    sub = subscribe(streams.store, annotations=PARK)
+    publish(hub, clock, 0, 1, 2, 3, keys="abab")
+    park(streams, sub)
+    stream = streams.stream(sub, batch_limit=1, flush_timeout=0.001)
+    assert receive(streams, stream) == [1, 3]
+    commit(streams, stream, 4)
+    leave(streams, stream)
+    publish(hub, clock, *range(4, 7))
+    seal(hub)
+    if how == "erased":
+        hub.erasures.request(NAME, "a")
+        hub.erasures.run()
+    else:
+        with_retention(hub, 2_500)
+        hub.admin.retention.run()
+
+    streams.parked_keys.retry(sub)
+    stream = streams.stream(sub, flush_timeout=0.001)
+    assert receive(streams, stream) == [4, 5, 6]
+    assert streams.parked_keys.list(sub) == []
+    leave(streams, stream)
 
 
 def park(streams: Played, sub: str) -> None:

@@ -554,8 +554,8 @@ class ConsumerStream:
                 self._pass_over()
             if not light:
                 self._hand_over()
-            for error in self._unreadable.values():
-                raise error
+            if self._unreadable and not self.is_over:
+                raise next(iter(self._unreadable.values()))
         except Blocked:
             yield self._delivery.end(BLOCKED)
         except SubscriptionNotFound:
