@@ -27,9 +27,10 @@ def sealing_hub(
     after: float | None = 0.0,
     file_bytes: int = FILE_BYTES,
     starts: bool = False,
+    has_tables: bool = False,
 ) -> Iterator[Hub]:
     """Run a hub with a cold tier in this process; unless it *starts*, it seals and sweeps only when it is told to."""
-    store = open_store(url, cold)
+    store = open_store(url, cold, has_tables=has_tables)
     store.migrate()
     hub = Hub(store, clock=clock, sealing=SealingOptions(after, file_bytes))
     try:

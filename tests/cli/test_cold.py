@@ -1,15 +1,21 @@
 """`penstock cold`: the files of the cold tier are listed, verified, moved back and adopted."""
 
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from deltalake import DeltaTable
 
+from penstock.cli.serve import StorageOptions, start
 from penstock.core.events.event import NewEvent
+from penstock.core.registry.definition import PENSTOCK
+from penstock.errors import RequirementMissing
 from penstock.hub.cold.erasing import erase_sealed
 from penstock.testing.clock import VirtualClock
+from penstock.testing.live_hub import live_hub
 from tests.cli.command import Command
-from tests.promises.scene import create
+from tests.promises.scene import create, until
 from tests.sealing import files_of, read_rows, seal, sealing_hub
 
 EVENTS = 12
@@ -141,3 +147,25 @@ def test_wrong_cold_tier_is_refused_without_its_secret(penstock: Command, scene:
     assert failed.status
     assert says in failed.err
     assert "secret" not in failed.err
+
+
+def test_tables_without_their_library_say_what_to_install(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "penstock.cold.tables", raising=False)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    storage = StorageOptions(scene.database, scene.root.as_uri(), cold_tables="delta")
+
+    with pytest.raises(RequirementMissing) as failed:
+        start(storage, True, PENSTOCK, 60.0)
+
+    assert failed.value.detail.startswith("deltalake, for the tables of a cold tier, is needed, none found")
+    assert "pip install 'penstock-hub[delta]'" in failed.value.detail
+
+
+def test_served_hub_keeps_tables_of_what_it_has_sealed(scene: Scene) -> None:
+    options = ["--cold", scene.root.as_uri(), "--cold-after", "never", "--cold-tables", "delta"]
+    log = scene.root / "order.placed" / "_delta_log"
+
+    with live_hub(scene.database, options=options):
+        until(lambda: [*log.glob("*.json")], "the sealed events are a table")
+
+    assert DeltaTable(scene.root / "order.placed").to_pyarrow_table().num_rows == EVENTS - 1

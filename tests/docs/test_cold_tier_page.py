@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.events.event import NewEvent
+from penstock.hub.cold.tables import update_tables
 from penstock.hub.hub import Hub
 from penstock.testing.clock import VirtualClock
 from tests.docs.examples import ROOT, Block, blocks
@@ -34,7 +35,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory beside which a hub has sealed orders of three people, each of one cent more than the one before."""
     directory = tmp_path_factory.mktemp("reading")
     clock = VirtualClock()
-    with sealing_hub(f"sqlite:///{directory}/shop.db", (directory / "cold").as_uri(), clock=clock) as hub:
+    with sealing_hub(
+        f"sqlite:///{directory}/shop.db", (directory / "cold").as_uri(), clock=clock, has_tables=True
+    ) as hub:
         create(hub, "order.placed", partitions=2, schema=members(cents="integer"))
         orders = [
             NewEvent.of(json.dumps({"cents": n}).encode(), partition=n % 2, key=PEOPLE[n % 3]) for n in range(ORDERS)
@@ -45,6 +48,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         clock.advance(seconds=1)
         seal(hub)
         seal_two_versions(hub, clock)
+        assert update_tables(hub.store)
     return directory
 
 
@@ -73,6 +77,7 @@ def run(block: Block, directory: Path) -> str:
     [
         ("pyarrow", '10 {"cents": 0}'),
         ("duckdb", "[('Ada', 10, 135), ('Bob', 10, 145), ('Cyd', 10, 155)]"),
+        ("deltalake", "[(10, 135)]"),
         ("pandas", "{'Ada': 10, 'Bob': 10, 'Cyd': 10}"),
         ("pyspark", "10"),
     ],
@@ -86,7 +91,7 @@ def test_program_of_the_page_reads_what_was_sealed(directory: Path, library: str
     [
         """
         import duckdb
-        files = "read_parquet('cold/order.billed/*/*.parquet', union_by_name = true)"
+        files = "read_parquet('cold/order.billed/[0-9]*/*.parquet', union_by_name = true)"
         print(duckdb.sql(f'SELECT typed.cents, typed.name FROM {files} ORDER BY "offset"').fetchall())
         """,
         pytest.param(
@@ -108,7 +113,7 @@ def test_files_of_two_versions_of_a_schema_are_read_together(directory: Path, pr
 
 
 def test_page_has_no_other_program() -> None:
-    assert sorted(PROGRAMS) == ["duckdb", "pandas", "pyarrow", "pyspark"]
+    assert sorted(PROGRAMS) == ["deltalake", "duckdb", "pandas", "pyarrow", "pyspark"]
 
 
 def test_command_at_the_top_is_sql_that_runs(directory: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.hub.background import system_clock
 from penstock.hub.cold.sealing import SealingOptions
+from penstock.hub.cold.tables import update_tables
 from penstock.hub.hub import Hub
 from penstock.hub.log import read
 from penstock.storage import open_store
@@ -131,14 +132,15 @@ def publish_forever(url: str, counts: Any, who: int) -> None:
             pending.append(hub.log.submit(NAME, batch))
 
 
-def seal_forever(url: str, cold: str, ahead: float, seed: int, began: Any) -> None:
+def seal_forever(url: str, cold: str, ahead: float, seed: int, began: Any, *, has_tables: bool = False) -> None:
     """Seal small files, and delete what was sealed, until killed; by a clock that is *ahead* by so many seconds."""
     chance = random.Random(seed)
     read.CHUNK_ROWS = 20  # type: ignore[misc]
-    store = open_store(url, cold)
+    store = open_store(url, cold, has_tables=has_tables)
     hub = Hub(store, clock=lambda: system_clock() + int(ahead * 1e6), sealing=SealingOptions(0.0, 1_000))
     while True:
         hub.sealer.run()
+        update_tables(store)
         began.set()
         for _ in range(chance.randint(0, 3)):
             with store.read() as tx:

@@ -39,7 +39,7 @@ MEASUREMENT = Measurement(
 def collect_every_metric() -> dict[str, set[str]]:
     """Return the labels of each metric of a hub, by the name that it has in Prometheus."""
     with TemporaryDirectory() as folder:
-        store = open_store(f"sqlite:///{Path(folder) / 'hub.db'}", (Path(folder) / "cold").as_uri())
+        store = open_store(f"sqlite:///{Path(folder) / 'hub.db'}", (Path(folder) / "cold").as_uri(), has_tables=True)
         store.migrate()
         hub = Hub(store)
         try:

@@ -201,6 +201,14 @@ ColdColumns = Annotated[
         help="typed: files have the members of events as columns, beside their JSON; json: without them.",
     ),
 ]
+ColdTables = Annotated[
+    Literal["none", "delta"],
+    typer.Option(
+        "--cold-tables",
+        envvar="PENSTOCK_COLD_TABLES",
+        help="delta: the files of each event type are a Delta table too, whose log lies beside them.",
+    ),
+]
 ReplicaUrls = Annotated[
     list[str] | None,
     typer.Option(
@@ -219,6 +227,7 @@ def serve(
     cold: ColdTierUrl = None,
     cold_after: ColdAfter = 86_400.0,
     cold_columns: ColdColumns = "typed",
+    cold_tables: ColdTables = "none",
     host: Annotated[str, typer.Option(envvar="PENSTOCK_HOST", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int,
@@ -305,7 +314,7 @@ def serve(
         limits = limits_of(
             nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse", stream_bytes_max=stream_bytes
         )
-        storage = StorageOptions(database, cold, cold_after, cold_columns, replica or ())
+        storage = StorageOptions(database, cold, cold_after, cold_columns, cold_tables, replica or ())
         hub = start(storage, migrate, limits, producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
@@ -343,6 +352,7 @@ class StorageOptions(NamedTuple):
     cold_after: float = 86_400.0
     """The age at which events go there, in seconds; infinite: none do."""
     cold_columns: Literal["typed", "json"] = "typed"
+    cold_tables: Literal["none", "delta"] = "none"
     replicas: Sequence[str] = ()
     """The URLs of standbys of the database."""
 
@@ -359,13 +369,12 @@ def start(storage: StorageOptions, migrate: bool, limits: "Limits", producer_ttl
     from penstock.hub.producers.producers import Expiry
     from penstock.storage import open_store
 
-    database, cold, cold_after, cold_columns, replicas = storage
+    database, cold, cold_after, cold_columns, cold_tables, replicas = storage
     age = None if cold_after == float("inf") else cold_after
     sealing = SealingOptions(age, is_typed=cold_columns == "typed")
     with explained(database, create=migrate, denied=MIGRATE_BEFORE if migrate else DENIED):
-        hub = Hub(
-            open_store(database, cold, replicas), limits=limits, expiry=Expiry(round(producer_ttl)), sealing=sealing
-        )
+        store = open_store(database, cold, replicas, has_tables=cold_tables == "delta")
+        hub = Hub(store, limits=limits, expiry=Expiry(round(producer_ttl)), sealing=sealing)
         try:
             if migrate:
                 hub.store.migrate()

@@ -59,6 +59,9 @@ class ColdStorage(Protocol):
     def list(self, folder: str = "") -> Iterator[StoredObject]:
         """Yield all files below a folder, in any order."""
 
+    def locate(self, folder: str) -> tuple[str, dict[str, str]]:
+        """Return where a folder is, and the options of the storage, as delta-rs takes them."""
+
 
 def open_storage(url: str) -> ColdStorage:
     """Return the storage at *url*; nothing is connected yet.
@@ -127,6 +130,10 @@ class DirectoryStorage:
                 if each.is_file():
                     yield StoredObject(each.relative_to(self._root).as_posix(), each.stat().st_size)
 
+    def locate(self, folder: str) -> tuple[str, dict[str, str]]:
+        """See `ColdStorage.locate`."""
+        return str(self._root / folder), {}
+
     def _make_folder(self, folder: Path) -> None:
         missing = []
         while not folder.is_dir():
@@ -185,6 +192,26 @@ class BucketStorage:
             for each in self._files.get_file_info(pafs.FileSelector(start, allow_not_found=True, recursive=True)):
                 if each.is_file:
                     yield StoredObject(each.path.removeprefix(f"{self._root}/"), each.size)
+
+    def locate(self, folder: str) -> tuple[str, dict[str, str]]:
+        """See `ColdStorage.locate`."""
+        found = {
+            "aws_region": self._files.region,
+            "connect_timeout": f"{CONNECT_SECONDS:g}s",
+            "timeout": f"{REQUEST_SECONDS:g}s",
+            "retry_timeout": f"{REQUEST_SECONDS:g}s",
+            "max_retries": f"{ATTEMPTS - 1}",
+        }
+        if "endpoint_override" in self._options:
+            scheme = self._options["scheme"]
+            found["aws_endpoint_url"] = f"{scheme}://{self._options['endpoint_override']}"
+            found["allow_http"] = str(scheme == "http").lower()
+        if "access_key" in self._options:
+            found |= {
+                "aws_access_key_id": self._options["access_key"],
+                "aws_secret_access_key": self._options["secret_key"],
+            }
+        return f"s3://{self._root}/{folder}", found
 
 
 def _s3_options(parts: Any, options: dict[str, str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from penstock.hub.admin.tokens import Tokens
 from penstock.hub.background import CheckedClock, Clock, system_clock
 from penstock.hub.batches.batches import Batches
 from penstock.hub.cold.sealing import Sealer, SealingOptions
+from penstock.hub.cold.tables import TableKeeper
 from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
 from penstock.hub.erasure import Erasures
 from penstock.hub.groups import Groups
@@ -65,6 +66,7 @@ class Hub:
         subscriptions: subscriptions, their streams and parked keys.
         groups: consumer groups and their positions.
         sealer: seals events in the cold tier.
+        tables: keeps the tables of the cold tier.
         registry: event types and schemas.
         erasures: erases the events of a key.
         admin: settings, permissions, tokens, the database, sweeping.
@@ -130,7 +132,8 @@ class Hub:
         )
         self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
         self.groups = Groups(store, clock)
-        self.sealer = Sealer(store, checked, self.log.reader, self._sweep, sealing)
+        self.sealer = Sealer(store, checked, self.log.reader, self._end_sealing, sealing)
+        self.tables = TableKeeper(store, clock)
 
     @property
     def cold_waits_max(self) -> int:
@@ -141,6 +144,12 @@ class Hub:
     def cold_failures(self) -> int | None:
         """The number of reads of the cold tier that failed; None without a cold tier."""
         return None if self.store.cold is None else self.store.cold.failures
+
+    @property
+    def cold_table_failures(self) -> int | None:
+        """The number of updates of the cold tier's tables that failed; None without tables."""
+        tables = None if self.store.cold is None else self.store.cold.tables
+        return None if tables is None else tables.failures
 
     def surround_cold_waits(self, waiting: Callable[[], AbstractContextManager[object]]) -> None:
         """Have each thread wait for the storage of the cold tier within what *waiting* returns."""
@@ -163,6 +172,11 @@ class Hub:
     def _sweep(self) -> None:
         """Start a sweep soon."""
         self.admin.sweeper.sweep()
+
+    def _end_sealing(self) -> None:
+        """Have events deleted that were sealed, and tables updated."""
+        self._sweep()
+        self.tables.wake()
 
     def _expire_parked(self, pause: Callable[[float], bool]) -> None:
         """Skip parked keys for the sweeper, which the registry needs before there are subscriptions."""
@@ -191,6 +205,7 @@ class Hub:
         if self.store.replicas is not None:
             self.store.replicas.start()
         self.sealer.start()
+        self.tables.start()
         self.admin.settings.start()
         self._watch.start(PollerTasks(self.log.move, self._refresh, self.subscriptions.local_streams.poll))
         self.admin.sweeper.start()
@@ -216,6 +231,7 @@ class Hub:
             self.activity.stop,
             self.admin.sweeper.stop,
             self.sealer.stop,
+            self.tables.stop,
             self.subscriptions.stop,
         )
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]

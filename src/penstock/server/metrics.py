@@ -355,6 +355,12 @@ def _collect_cold_tier(hub: Hub) -> Iterable[Metric]:
         "Reads of the cold tier that failed: the storage did not answer, or a file is damaged.",
         hub.cold_failures,
     )
+    if hub.cold_table_failures is not None:
+        yield CounterMetricFamily(
+            "penstock_cold_failed_table_updates",
+            "Updates of tables of the cold tier that failed: their logs could not be read or written.",
+            hub.cold_table_failures,
+        )
     since = hub.sealer.overdue_since
     yield GaugeMetricFamily(
         "penstock_cold_overdue_seconds",

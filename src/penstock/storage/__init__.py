@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Store", "Tx", "open_store"]
 
 
-def open_store(url: str, cold: str | None = None, replicas: Sequence[str] = ()) -> Store:
+def open_store(url: str, cold: str | None = None, replicas: Sequence[str] = (), *, has_tables: bool = False) -> Store:
     """Return the store at *url*; nothing is connected yet.
 
     `sqlite:///penstock.db` is a file relative to the working directory, `sqlite:////var/lib/penstock.db` an absolute
@@ -22,14 +22,16 @@ def open_store(url: str, cold: str | None = None, replicas: Sequence[str] = ()) 
     `postgresql+psycopg://`, as SQLAlchemy writes it, is the same. `:memory:` is no file: each connection would have
     a database of its own.
 
-    *cold* is the URL of its cold tier: see `penstock.cold.storage.open_storage`. *replicas* are the URLs of
+    *cold* is the URL of its cold tier: see `penstock.cold.storage.open_storage`. If it *has_tables*, hubs keep a Delta
+    table of the files of each event type. *replicas* are the URLs of
     standbys of a PostgreSQL database, which serve events once `Store.replicas` was started.
 
     Raises:
         BadParameter: a URL names no database or no storage that Penstock knows.
         ModuleNotFoundError: psycopg or PyArrow is missing; says what to install.
+        RequirementMissing: deltalake is missing, for tables.
     """
-    tier = None if cold is None else _open_tier(cold)
+    tier = None if cold is None else _open_tier(cold, has_tables=has_tables)
     url = plain_url(url)
     scheme, _, rest = url.partition("://")
     replicas = [plain_url(each) for each in replicas]
@@ -51,10 +53,10 @@ def open_store(url: str, cold: str | None = None, replicas: Sequence[str] = ()) 
     raise BadParameter(parameter="database", value=url, allowed="sqlite:///FILE or postgresql://USER@HOST/DATABASE")
 
 
-def _open_tier(url: str) -> "ColdTier":
+def _open_tier(url: str, *, has_tables: bool) -> "ColdTier":
     try:
         from penstock.storage.cold.tier import ColdTier
     except ModuleNotFoundError as error:
         missing = "A cold tier needs PyArrow: pip install 'penstock-hub[arrow]'"
         raise ModuleNotFoundError(missing, name=error.name) from error
-    return ColdTier.at(url)
+    return ColdTier.at(url, has_tables=has_tables)

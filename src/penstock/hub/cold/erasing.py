@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from penstock.errors import ColdTierUnavailable
-from penstock.hub.cold.files import attach, check_none_needed, delete_files, give_up
+from penstock.hub.cold.files import attach, check_none_needed, delete_files
+from penstock.hub.cold.replacing import replace_file
+from penstock.hub.cold.tables import update_tables
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.store import Store, Tx
 
@@ -35,40 +34,18 @@ def erase_sealed(
         check_none_needed(store)
         return
     attach(store)
-    tier = store.cold
-    offsets = sorted(chain.from_iterable(find(batch) for batch in tier.read_batches(file)))
+    offsets = sorted(chain.from_iterable(find(batch) for batch in store.cold.read_batches(file)))
     if not offsets:
         return
-    from penstock.cold.parquet import FileWriter, leave_out
-    from penstock.storage.cold.tier import make_path
 
-    before = tier.describe(file)
-    writer = FileWriter(tier.find_typed_type(file))
-    for batch in tier.read_batches(file):
-        writer.add(leave_out(batch, offsets))
-    now = clock()
-    body, content = writer.finish(msgspec.structs.replace(before, revision=before.revision + 1, written_at=now))
-    path = make_path(before.event_type, before.partition, before.start, before.stop)
-    with store.write() as tx:
-        tx.cold.begin(path, file.partition_id, file.start, file.stop, now)
-    try:
-        tier.write(path, body, content)
-        with store.write() as tx:
-            is_there = bool(tx.log.find_heads([file.partition_id], lock=True))
-            is_replaced = is_there and tx.cold.find(file.partition_id, file.start) == file
-            if is_replaced:
-                tx.cold.give_up([file.path], "sealed", now)
-                tx.cold.seal(path, content, len(body), now)
-                holes = tx.removal.list_holes(file.partition_id, offsets[0], offsets[-1] + 1)
-                known = {each for start, stop in holes for each in range(start, stop)}
-                with tx.removal.overwriting():
-                    tx.removal.remove(file.partition_id, offsets)  # It records them, and deletes what is not swept yet.
-                erased(tx, sum(each not in known for each in offsets))
-    except BaseException:
-        give_up(store, [path], now)
-        raise
-    if not is_replaced:
-        give_up(store, [path], now)
-        reason = f"{file.path} has been changed while events of it were erased"
-        raise ColdTierUnavailable(location=tier.url, reason=reason, retry_after=1)
+    def record(tx: Tx) -> None:
+        holes = tx.removal.list_holes(file.partition_id, offsets[0], offsets[-1] + 1)
+        known = {each for start, stop in holes for each in range(start, stop)}
+        with tx.removal.overwriting():
+            tx.removal.remove(file.partition_id, offsets)  # It records them, and deletes what is not swept yet.
+        erased(tx, sum(each not in known for each in offsets))
+
+    name = store.cold.describe(file).event_type
+    replace_file(store, file, offsets, clock, record)
+    update_tables(store, clock, [name])  # Before the file goes; the erasure does not depend on it.
     delete_files(store, [file.path])

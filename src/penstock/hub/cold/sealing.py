@@ -104,7 +104,7 @@ class Sealer:
         sweep: Callable[[], object],
         options: SealingOptions = SealingOptions(),  # noqa: B008 - it is immutable
     ) -> None:
-        """*sweep* has events deleted that were sealed."""
+        """*sweep* has events deleted that were sealed, after a round that has changed files."""
         self._store = store
         self._clock = clock
         self._reader = reader

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -29,11 +29,14 @@ from penstock.cold.parquet import (
 )
 from penstock.cold.storage import ColdStorage, open_storage
 from penstock.core.registry.definition import NAME_PATTERN
-from penstock.errors import ColdFileDamaged, ColdTierUnavailable
+from penstock.errors import ColdFileDamaged, ColdTierUnavailable, RequirementMissing
 from penstock.storage.cold.loading import NotLoadedError
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.cold.rows import to_columns, to_lines
 from penstock.storage.log.events import CHUNK_BYTES, Frame, KindFilter, StoredColumns, StoredLines
+
+if TYPE_CHECKING:
+    from penstock.cold.tables import ColdTables
 
 MARK: Final = "penstock-cold-tier.json"
 """The file at the root that says whose cold tier it is."""
@@ -79,11 +82,13 @@ class ColdTier:
     Attributes:
         url: URL of its root, without credentials.
         id: The id of the database's cold tier; None until `attach`.
+        tables: The tables that name its files; None: it has none.
     """
 
     def __init__(self, storage: ColdStorage, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.url = storage.url
         self.id: str | None = None
+        self.tables: ColdTables | None = None
         self._storage = storage
         self._monotonic = monotonic
         self._turns = threading.BoundedSemaphore(READS_MAX)
@@ -106,13 +111,23 @@ class ColdTier:
         """Surrounds each wait for the storage, so that a pool of threads gives others the turn of one that waits."""
 
     @classmethod
-    def at(cls, url: str) -> "ColdTier":
+    def at(cls, url: str, *, has_tables: bool = False) -> "ColdTier":
         """Return the cold tier at *url*: see `penstock.cold.storage.open_storage`; nothing is connected yet.
 
         Raises:
             BadParameter: *url* names no storage.
+            RequirementMissing: it *has_tables*, and delta-rs is missing.
         """
-        return cls(open_storage(url))
+        tier = cls(open_storage(url))
+        if has_tables:
+            try:
+                from penstock.cold.tables import ColdTables
+            except ModuleNotFoundError as error:
+                install = "install it: pip install 'penstock-hub[delta]'"
+                needed = "deltalake, for the tables of a cold tier,"
+                raise RequirementMissing(needed=needed, found="none", install=install) from error
+            tier.tables = ColdTables(tier._storage)
+        return tier
 
     # Whose it is
 
@@ -536,6 +551,11 @@ _PATH: Final = re.compile(rf"{NAME_PATTERN}/\d{{1,5}}/\d{{14,}}-\d{{14,}}-[0-9a-
 def is_path(path: str) -> bool:
     """Return whether a path is one that `make_path` makes."""
     return _PATH.fullmatch(path) is not None
+
+
+def find_stop(path: str) -> int:
+    """Return the offset after the range that a file was written for, as its path says."""
+    return int(path.rpartition("/")[2].split("-")[1])
 
 
 def make_prefix(described: FileDescription) -> str:
