@@ -287,6 +287,50 @@ def test_hot_events_are_read_and_published_while_the_storage_is_away(
     assert read_rows(hub, PARTITIONS)[: len(before) // 2] == before[: len(before) // 2]
 
 
+def test_nothing_is_sealed_in_a_directory_in_place_of_the_mounted_one_and_reads_wait_for_that(
+    hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.storage.cold.tier.AWAY_SECONDS", 0.0)
+    before = read_rows(hub, PARTITIONS)
+    seal(hub)
+    aside = root.rename(root.with_name("aside"))
+    root.mkdir()
+    publish(hub, clock, 20, first=40)
+
+    with pytest.raises(ColdTierUnavailable, match="mount it again"):
+        read_rows(hub, PARTITIONS)
+    with pytest.raises(ColdTierUnavailable, match="mount it again"):
+        hub.sealer.run()
+    assert [*root.iterdir()] == []
+
+    root.rmdir()
+    aside.rename(root)
+    seal(hub)
+    assert [row for row in read_rows(hub, PARTITIONS) if row[1] < 20] == before
+    assert paths_in(root) == {each.path for each in files_of(hub.store)}
+    assert len(files_of(hub.store)) == 2 * PARTITIONS
+
+
+def test_file_that_was_being_written_while_its_directory_was_unmounted_does_not_count(
+    hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read_rows(hub, PARTITIONS)
+    attach(hub.store)
+    write = DirectoryStorage.write
+
+    def unmount(self: DirectoryStorage, path: str, body: Any) -> None:
+        root.rename(root.with_name("aside"))
+        write(self, path, body)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryStorage, "write", unmount)
+        with pytest.raises(ColdTierUnavailable, match="mount it again"):
+            hub.sealer.run()
+
+    assert files_of(hub.store) == []
+    assert read_rows(hub, PARTITIONS) == before
+
+
 def test_sealing_to_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(
     url: str, tmp_path: Path, clock: VirtualClock
 ) -> None:
@@ -452,6 +496,15 @@ def test_cold_tier_of_another_database_is_refused(hub: Hub, root: Path, tmp_path
         with pytest.raises(ColdTierUnsuitable, match="belongs to another database"):
             other.sealer.run()
     assert paths_in(root) == {each.path for each in files_of(hub.store)}
+
+
+def test_cold_tier_that_another_database_has_taken_at_the_same_time_is_not_used(hub: Hub, root: Path) -> None:
+    attach(hub.store)
+    (root / "penstock-cold-tier.json").write_text('{"id": "another", "layout": 1}')
+
+    with pytest.raises(ColdTierUnsuitable, match="belongs to another database"):
+        hub.sealer.run()
+    assert paths_in(root) == set()
 
 
 def test_empty_storage_in_place_of_the_cold_tier_is_refused(hub: Hub, url: str, tmp_path: Path) -> None:

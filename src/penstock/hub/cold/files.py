@@ -31,7 +31,7 @@ class FileFault(NamedTuple):
 
 
 def attach(store: Store) -> None:
-    """Check that the cold tier of *store* is that of its database; make it that if both are new.
+    """Check that the cold tier of *store* is that of its database, and still is; make it that if both are new.
 
     Raises:
         ColdTierUnsuitable: it is not.
@@ -40,6 +40,7 @@ def attach(store: Store) -> None:
     tier = store.cold
     assert tier is not None
     if tier.id is not None:
+        tier.check_mark()
         return
     mark = tier.read_mark()
     with store.read() as tx:

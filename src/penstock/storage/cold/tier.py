@@ -29,7 +29,7 @@ from penstock.cold.parquet import (
 )
 from penstock.cold.storage import ColdStorage, open_storage
 from penstock.core.registry.definition import NAME_PATTERN
-from penstock.errors import ColdFileDamaged, ColdTierUnavailable, RequirementMissing
+from penstock.errors import ColdFileDamaged, ColdTierUnavailable, ColdTierUnsuitable, RequirementMissing
 from penstock.storage.cold.loading import NotLoadedError
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.cold.rows import to_columns, to_lines
@@ -137,16 +137,33 @@ class ColdTier:
         Raises:
             ColdTierUnavailable: the storage does not answer.
         """
+        return self._ask(MARK, self._read_mark)
 
-        def read() -> str | None:
-            try:
-                source = self._storage.open(MARK)
-            except FileNotFoundError:
-                return None
-            with self._explained(MARK):
-                return msgspec.json.decode(source.read(), type=_Mark).id
+    def _read_mark(self) -> str | None:
+        try:
+            source = self._storage.open(MARK)
+        except FileNotFoundError:
+            return None
+        with self._explained(MARK):
+            return msgspec.json.decode(source.read(), type=_Mark).id
 
-        return self._ask(MARK, read)
+    def check_mark(self) -> None:
+        """Check that what lies here is still what `attach` has found: a directory may be unmounted meanwhile.
+
+        Raises:
+            ColdTierUnavailable: no cold tier lies here, or the storage does not answer.
+            ColdTierUnsuitable: the cold tier of another database lies here.
+        """
+        self._ask((MARK, "check"), self._check_mark)
+
+    def _check_mark(self) -> None:
+        mark = self._read_mark()
+        if mark == self.id or self.id is None:
+            return
+        if mark is not None:
+            raise ColdTierUnsuitable.of("cold-tier-of-another", location=self.url)
+        reason = f"{MARK} is not there any more; if it is a mounted directory, mount it again"
+        raise ColdTierUnavailable(location=self.url, reason=reason, retry_after=5)
 
     def write_mark(self, id: str) -> None:
         """Record whose cold tier lies here.
@@ -353,20 +370,22 @@ class ColdTier:
     # Writing
 
     def write(self, path: str, body: pa.Buffer, content: FileContent) -> None:
-        """Write a file, read it back, and verify that it has *content*.
+        """Write a file, read it back, and verify that it has *content*, and that the cold tier is still the same.
 
         Raises:
             ColdTierUnavailable: the storage does not answer, or not in time, or has not stored what it was given. A
                 file that is written later nevertheless is deleted.
+            ColdTierUnsuitable: the cold tier of another database lies here.
         """
         seconds = WRITE_SECONDS + len(body) / WRITE_RATE
         self._limit(seconds, partial(self._write, path, body, content), partial(self._storage.remove, path))
 
     def _write(self, path: str, body: pa.Buffer, content: FileContent) -> None:
+        self._check_mark()
         self._storage.write(path, body)
         try:
             if self.check(path) == content:
-                return
+                return self._check_mark()
             reason = "it does not have the events that were written"
         except (DamagedFileError, FileNotFoundError) as error:
             reason = str(error)
@@ -536,6 +555,7 @@ class ColdTier:
             yield
         except FileNotFoundError:
             self.forget(path)
+            self._check_mark()
             raise ColdFileDamaged(location=self.url, path=path, reason="it is not there") from None
         except DamagedFileError as error:
             self.forget(path)
