@@ -130,6 +130,19 @@ def test_files_are_adopted_by_a_new_database(penstock: Command, scene: Scene, tm
     assert shown == [{"event_type": "order.placed", "partition": 0, "start": 0, "stop": 11, "files": 2, "missing": []}]
 
 
+def test_adoption_without_files_says_that_there_are_no_events_and_a_second_one_is_refused(
+    penstock: Command, scene: Scene, tmp_path: Path
+) -> None:
+    given = scene.given | {"PENSTOCK_DATABASE": f"sqlite:///{tmp_path}/new.db"}
+    for each in scene.root.rglob("*.parquet"):
+        each.unlink()
+
+    assert "The cold tier has no events" in penstock("cold", "adopt", **given).out
+    again = penstock("cold", "adopt", **given)
+    assert again.status
+    assert "this database has a cold tier already" in again.err
+
+
 @pytest.mark.parametrize(
     ("cold", "says"),
     [

@@ -255,7 +255,7 @@ def test_feeds_are_rebuilt_from_the_files_of_a_lost_database(
         publish(other, clock, range(100, 120))
         seal(other)
         assert [row[1] for row in read_rows(other, PARTITIONS)][-10:] == [*range(44, 54)]
-        with pytest.raises(ColdTierUnsuitable):
+        with pytest.raises(ColdTierUnsuitable, match="has a cold tier already"):
             adopt(other.store, clock)
 
 
@@ -339,7 +339,7 @@ def test_adoption_is_refused_where_there_is_nothing_to_adopt_or_names_are_taken(
 
     with (
         sealing_hub(new_url, (tmp_path / "nothing").as_uri()) as other,
-        pytest.raises(ColdTierUnsuitable, match="there is no cold tier"),
+        pytest.raises(ColdTierUnsuitable, match="there is no cold tier to adopt"),
     ):
         adopt(other.store, clock)
     with sealing_hub(new_url, root.as_uri()) as other:

@@ -27,7 +27,7 @@ def list_files(
 ) -> None:
     """Show the files of the cold tier: the offsets, times and sizes of the events in each."""
     from penstock.cli.database import opened
-    from penstock.cli.output import number, print_json, print_table, say
+    from penstock.cli.output import counted, number, print_json, print_table, say
     from penstock.core.times import format_time
     from penstock.hub.cold import files
 
@@ -60,7 +60,7 @@ def list_files(
             sum(each.file.content.data_bytes for each in found),
             sum(each.file.file_bytes for each in found),
         )
-        say(f"{len(found)} files with {events:,} events: {_size(data)} of data in {_size(stored)}")
+        say(f"{counted(len(found), 'file')} with {counted(events, 'event')}: {_size(data)} of data in {_size(stored)}")
 
 
 @app.command(
@@ -151,7 +151,9 @@ def fetch(
         store.check()
         total = sum(each.file.content.events for each in files.list_files(store, event_type))
         if not yes:
-            confirm(f"Move {total:,} events of {event_type} into the database? Its hubs must not seal meanwhile.")
+            confirm(
+                f"Move {counted(total, 'event')} of {event_type} into the database? Its hubs must not seal meanwhile."
+            )
         with _progress("moving", total) as advance:
             moved = fetch_events(store, event_type, system_clock, advance)
     if output == "json":
@@ -185,7 +187,7 @@ def adopt(
     database are refused as expired. The files stay where they are, and belong to the new database.
     """
     from penstock.cli.database import opened
-    from penstock.cli.output import print_json, print_table, working
+    from penstock.cli.output import print_json, print_table, say, working
     from penstock.hub.background import system_clock
     from penstock.hub.cold.adopting import adopt as adopt_files
 
@@ -195,6 +197,8 @@ def adopt(
             found = adopt_files(store, system_clock, accepts_missing=accept_missing)
     if output == "json":
         print_json([each._asdict() for each in found])
+    elif not found:
+        say("The cold tier has no events, and belongs to this database now.")
     else:
         columns = ("event type", "partition", "offsets", "files", "missing")
         print_table(

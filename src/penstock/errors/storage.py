@@ -54,7 +54,7 @@ class ColdTierUnsuitable(PenstockError):
     cases: ClassVar = {
         "cold-tier-missing": Case(
             "this database has events in the cold tier at {location}, and none was named",
-            "Name it: `--cold {location}`, or PENSTOCK_COLD.",
+            "Name it by `--cold`, or PENSTOCK_COLD.",
         ),
         "cold-tier-of-another": Case(
             "the cold tier at {location} belongs to another database",
@@ -64,6 +64,14 @@ class ColdTierUnsuitable(PenstockError):
         "cold-tier-lost": Case(
             "there is no cold tier at {location}, but this database has events in one",
             "Name the directory or prefix that has them; `penstock cold list` shows the files.",
+        ),
+        "cold-tier-absent": Case(
+            "there is no cold tier to adopt at {location}: it has no file `penstock-cold-tier.json`",
+            "Name the directory or prefix that has this file, beside a directory for each event type.",
+        ),
+        "cold-tier-present": Case(
+            "this database has a cold tier already, so it cannot adopt the one at {location}",
+            "Name a new database. If the two belong together, there is nothing to do: `penstock cold verify` tells.",
         ),
     }
 

@@ -81,9 +81,9 @@ def adopt(
     with store.read() as tx:
         found = find_tier(tx)
     if mark is None:
-        raise ColdTierUnsuitable.of("cold-tier-lost", location=tier.url)
+        raise ColdTierUnsuitable.of("cold-tier-absent", location=tier.url)
     if found is not None:
-        raise ColdTierUnsuitable.of("cold-tier-of-another", location=tier.url)
+        raise ColdTierUnsuitable.of("cold-tier-present", location=tier.url)
     listed = dict(tier.list())
     files = _find_files(store, mark, listed, accepts_missing=accepts_missing)
     read = {place: _read(store, own, accepts_missing=accepts_missing) for place, own in files.items()}
