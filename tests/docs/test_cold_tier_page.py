@@ -80,6 +80,7 @@ def run(block: Block, directory: Path) -> str:
         ("deltalake", "[(10, 135)]"),
         ("pandas", "{'Ada': 10, 'Bob': 10, 'Cyd': 10}"),
         ("pyspark", "10"),
+        ("glob", "435"),
     ],
 )
 def test_program_of_the_page_reads_what_was_sealed(directory: Path, library: str, printed: str) -> None:
@@ -94,6 +95,13 @@ def test_program_of_the_page_reads_what_was_sealed(directory: Path, library: str
         files = "read_parquet('cold/order.billed/[0-9]*/*.parquet', union_by_name = true)"
         print(duckdb.sql(f'SELECT typed.cents, typed.name FROM {files} ORDER BY "offset"').fetchall())
         """,
+        """
+        from glob import glob
+        import pandas as pd, pyarrow as pa, pyarrow.parquet as pq
+        schema = pa.unify_schemas([pq.read_schema(each) for each in glob("cold/order.billed/*/*.parquet")])
+        events = pd.read_parquet("cold/order.billed", schema=schema).sort_values("offset")
+        print([(each["cents"], each["name"]) for each in events["typed"]])
+        """,
         pytest.param(
             """
         from pyspark.sql import SparkSession
@@ -104,7 +112,7 @@ def test_program_of_the_page_reads_what_was_sealed(directory: Path, library: str
             marks=pytest.mark.exhaustive,
         ),
     ],
-    ids=["duckdb", "pyspark"],
+    ids=["duckdb", "pandas", "pyspark"],
 )
 def test_files_of_two_versions_of_a_schema_are_read_together(directory: Path, program: str) -> None:
     program = textwrap.dedent(program)
@@ -113,7 +121,7 @@ def test_files_of_two_versions_of_a_schema_are_read_together(directory: Path, pr
 
 
 def test_page_has_no_other_program() -> None:
-    assert sorted(PROGRAMS) == ["deltalake", "duckdb", "pandas", "pyarrow", "pyspark"]
+    assert sorted(PROGRAMS) == ["deltalake", "duckdb", "glob", "pandas", "pyarrow", "pyspark"]
 
 
 def test_command_at_the_top_is_sql_that_runs(directory: Path) -> None:
