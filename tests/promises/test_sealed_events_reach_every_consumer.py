@@ -288,6 +288,23 @@ def test_parked_events_whose_files_lose_them_are_parked_no_more(
     leave(streams, stream)
 
 
+@pytest.mark.parametrize("where", ["database", "file"])
+def test_stream_by_timespan_passes_over_ranges_whose_events_were_all_erased(
+    hub: Hub, streams: Played, clock: VirtualClock, where: str
+) -> None:
+    publish(hub, clock, *range(6), keys="aaaabc")
+    if where == "file":
+        seal(hub)
+    hub.erasures.request(NAME, "a")
+    hub.erasures.run()
+
+    stream = streams.stream(
+        subscribe(streams.store), batch_limit=4, max_uncommitted=4, timespan_seconds=60, flush_timeout=1
+    )
+    assert receive(streams, stream) == [4, 5]
+    leave(streams, stream)
+
+
 def park(streams: Played, sub: str) -> None:
     """Park the key of the first event, as if it had been sent in vain."""
     from penstock.hub.subscriptions.slots import begin_subscription, get_subscription

@@ -9,7 +9,8 @@ import pytest
 from penstock.cold.storage import DirectoryStorage, StoredObject
 from penstock.errors import ColdFileDamaged, ColdTierUnavailable, CursorExpired
 from penstock.hub.cold.adopting import adopt
-from penstock.hub.cold.files import delete_unknown, find_unknown, verify
+from penstock.hub.cold.fetching import fetch
+from penstock.hub.cold.files import attach, delete_unknown, find_unknown, verify
 from penstock.hub.cold.relinking import find_replacements, relink
 from penstock.hub.hub import Hub
 from penstock.hub.log.compaction import Compactor
@@ -337,3 +338,66 @@ def test_reader_in_a_file_that_retention_deletes_is_told_what_is_lost(
         with pytest.raises(CursorExpired) as caught:
             follower.page(5)
         assert caught.value.lost == 15
+
+
+@pytest.mark.parametrize("seed", seeds(2, 20))
+def test_relinked_files_have_what_was_sealed_and_not_erased_since_the_backup(
+    url: str, clock: VirtualClock, tmp_path: Path, seed: int
+) -> None:
+    chance, cold = seeded(seed), (tmp_path / "cold").as_uri()
+    count, erased = 0, list[bytes]()
+
+    def act(hub: Hub) -> None:
+        nonlocal count
+        match chance.choice(["publish", "publish", "seal", "seal", "erase", "fetch"]):
+            case "publish":
+                size = chance.randint(1, 12)
+                publish(hub, clock, range(count, count + size))
+                count += size
+            case "seal":
+                seal(hub) if chance.random() < 0.7 else hub.sealer.run()
+                clock.advance(seconds=chance.choice([0, 61]))
+            case "erase":
+                erased.append(b"key-%d" % chance.randrange(3))
+                hub.erasures.request(NAME, erased[-1].decode())
+                hub.erasures.run()
+            case "fetch" if chance.random() < 0.3:
+                fetch(hub.store, NAME, clock)
+
+    with sealing_hub(url, cold, clock=clock) as hub:
+        create(hub, partitions=PARTITIONS)
+        attach(hub.store)
+        for _ in range(chance.randint(3, 12)):
+            act(hub)
+        before = read_rows(hub, PARTITIONS)
+        sealed = {(each.partition_id, n) for each in files_of(hub.store) for n in range(each.start, each.stop)}
+        ids = hub.registry.load(NAME).partition_ids
+    backup = Backup(url)
+    erased.clear()
+    with sealing_hub(url, cold, clock=clock) as lost:
+        for _ in range(chance.randint(1, 8)):
+            act(lost)
+    backup.put_back()
+    with sealing_hub(url, cold, clock=clock) as other:
+        with other.store.write() as tx:
+            tx.registry.raise_epochs()
+        replacements = find_replacements(other.store, find_unknown(other.store))
+        for each in replacements:
+            assert relink(other.store, each, clock)
+        missing = {each.path for each in verify(other.store)}
+        gone = {
+            (each.partition_id, n)
+            for each in files_of(other.store)
+            if each.path in missing
+            for n in range(each.start, each.stop)
+        }
+        if gone:  # They were moved back into the database that was lost.
+            return
+        found = read_rows(other, PARTITIONS)
+        kept = [row for row in before if row[2] not in erased or (ids[row[0]], row[1]) not in sealed]
+        assert {row[:2] for row in kept} <= {row[:2] for row in found}
+        assert found == [row for row in before if row in found]
+        if replacements:
+            assert not [row for row in found if row not in kept and (ids[row[0]], row[1]) in sealed]
+        settle(other, clock)
+        assert read_rows(other, PARTITIONS) == found

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx2
 import pyarrow as pa
@@ -82,6 +83,20 @@ def test_arrow_pages_tell_how_many_offsets_have_no_event(feed: Served) -> None:
     assert [row["offset"] for row in rows if row["partition"] == 0] == LEFT
     assert [json.loads(row["data"])["n"] for row in rows if row["partition"] == 0] == LEFT
     assert answer.headers["penstock-left-out"] == f"partition0={len(REMOVED)}&partition1=0"
+
+
+@pytest.mark.parametrize("asked", [{}, {"headers": "_all"}])
+def test_small_arrow_pages_pass_over_ranges_whose_events_were_all_removed(feed: Served, asked: dict[str, str]) -> None:
+    found: list[int] = []
+    cursor, before = "_first", ""
+    while cursor != before:
+        answer = feed.get(sending={"accept": ARROW}, n=2, cursor0=cursor, pagesizehint=7, **asked)
+        assert answer.status_code == 200
+        with pa.ipc.open_stream(answer.content) as stream:
+            found += stream.read_all()["offset"].to_pylist()
+        before, cursor = cursor, dict(parse_qsl(answer.headers["penstock-cursor"]))["cursor0"]
+
+    assert found == LEFT
 
 
 def test_subscription_is_sent_the_events_that_are_left_and_ends_where_the_partition_does(

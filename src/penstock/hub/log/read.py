@@ -714,6 +714,8 @@ class ChunkRows:
     @property
     def received(self) -> Sequence[float]:
         """The time at which each row was received, in seconds since 1970."""
+        if not self._data:
+            return ()
         ends = [0, *map(int, self._runs.ends.split(b"\n"))]
         times = [int(each) / 1e6 for each in self._runs.times.split(b"\n")]
         runs = zip(times, pairwise(ends), strict=True)

@@ -619,6 +619,8 @@ class ArrowForm:
                 kept = ChunkRows(chunk).match(reading, track) if reading.is_sifted else None
                 events = chunk.columns.rows if kept is None else sum(kept)
                 track.advance(chunk.range, events, is_filtered=reading.is_filtered)
+                if not chunk.columns.rows:  # All of them were removed.
+                    continue
                 headers = self._join_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)
                 yield stream.add(record_batch(track.view.partition, chunk.offsets, columns, NONE, kept))
