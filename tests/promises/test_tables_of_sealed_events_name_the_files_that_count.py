@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -12,6 +13,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from penstock.cold import tables
 from penstock.cold.tables import CHECKPOINT_COMMITS, LOG
 from penstock.hub.cold import fetching
 from penstock.hub.cold.adopting import adopt
@@ -284,6 +286,22 @@ def test_sealing_and_erasing_go_on_while_the_table_cannot_be_written(
     assert update_tables(hub.store)
     assert rows_in(hub) == rows_sealed(hub)
     assert len(rows_in(hub)) == PARTITIONS * 13
+
+
+def test_table_that_was_deleted_is_made_anew_within_an_hour(
+    hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define(hub, n={"type": "integer"})
+    publish_and_seal(hub, clock, *numbers(0, 5))
+    update_tables(hub.store)
+    shutil.rmtree(root / NAME / LOG)
+    assert update_tables(hub.store)
+    assert not (root / NAME / LOG).exists(), "the storage is not asked each time"
+    monkeypatch.setattr(tables, "RECHECK_SECONDS", 0.0)
+
+    assert update_tables(hub.store)
+
+    assert rows_in(hub) == rows_sealed(hub)
 
 
 def test_hub_that_starts_registers_what_a_killed_one_has_sealed(

@@ -31,6 +31,8 @@ LOG: Final = "_delta_log"
 """The folder of a table's log, in that of the event type."""
 CHECKPOINT_COMMITS: Final = 20
 """After so many commits a checkpoint has the whole table, so that readers need not read all commits."""
+RECHECK_SECONDS: Final = 3_600.0
+"""After so long the tables themselves are looked at again, in case others have changed or deleted them."""
 ATTEMPTS: Final = 10
 """So many commits are tried for an update, while others come first."""
 _FORBIDDEN: Final = frozenset(" ,;{}()\n\t=")
@@ -65,6 +67,7 @@ class ColdTables:
         self._guard = threading.Lock()
         self._current: dict[str, frozenset[str] | None] | None = None
         """The files of each table when it was last seen; None: they are unknown."""
+        self._listed_at = 0.0
         self._types: dict[str, dict[str, pa.DataType]] = {}
         """The types of the typed columns of files, by event type and path."""
         self.failures = 0
@@ -72,13 +75,15 @@ class ColdTables:
     def find_stale(self, wanted: Mapping[str, Collection[str]]) -> Sequence[str]:
         """Return the event types whose tables may have other files than the *wanted* ones, by event type.
 
-        The first call asks the storage which tables there are, and later ones nothing.
+        The first call asks the storage which tables there are, and later ones nothing for `RECHECK_SECONDS`.
 
         Raises:
             ColdTierUnavailable: the storage does not answer.
         """
         with self._guard:
-            if self._current is None:
+            now = time.monotonic()
+            if self._current is None or now - self._listed_at >= RECHECK_SECONDS:
+                self._listed_at = now
                 folders = (each.path.split("/") for each in self._storage.list())
                 self._current = {parts[0]: None for parts in folders if LOG in parts[1:2]}
             current, names = self._current, self._current.keys() | wanted.keys()
