@@ -15,11 +15,15 @@ from pyspark.sql import SparkSession
 
 from penstock.client import Client
 from penstock.errors import BadParameter
+from penstock.hub.cold.tables import update_tables
 from penstock.spark.pipelines import export, ingest
+from penstock.testing.clock import VirtualClock
 from penstock.testing.live_hub import LiveHub
 from tests.conftest import BUILD
 from tests.exhaustive import exhaustive
 from tests.jars import JarsMissing, jars
+from tests.promises.scene import create, event
+from tests.sealing import seal, sealing_hub
 from tests.spark.drivers import ROOT, ModuleDriver
 from tests.spark.events import count_in
 from tests.spark.recording import wait_for
@@ -192,3 +196,52 @@ def test_lake_of_delta_has_each_event_once_on_the_oldest_pyspark(
     assert {tranche: events for tranche, _, events in found["sums"]} == heads
     assert sum(total for _, total, _ in found["sums"]) == sum(range(100))
     assert found["rounds"] >= 3, "the last round was folded again, to the same"
+
+
+READ_TABLE = """
+import sys
+from pyspark.sql import SparkSession
+from tests.spark.fill_delta import DELTA
+
+jars, table = sys.argv[1:]
+builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
+for name, value in DELTA.items():
+    builder = builder.config(name, value)
+events = builder.getOrCreate().read.format("delta").load(table)
+rows = events.where("key = 'Ada'").orderBy("offset").selectExpr("offset", "typed.n", "typed.buyer.zip")
+print([tuple(row) for row in rows.collect()], events.count())
+"""
+
+
+@pytest.mark.exhaustive
+def test_delta_reads_the_table_of_sealed_events_on_the_oldest_pyspark(delta: str, tmp_path: Path) -> None:
+    """Its files have members that others lack, and some were replaced since events of them were erased."""
+    clock, name = VirtualClock(), "order.placed"
+    buyers = {"name": {"type": "string"}}, {"zip": {"type": "string"}, "name": {"type": "string"}}
+    with sealing_hub(f"sqlite:///{tmp_path}/hub.db", (tmp_path / "cold").as_uri(), clock=clock, has_tables=True) as hub:
+        for number, own in enumerate(buyers):
+            properties = {"n": {"type": "integer"}, "buyer": {"type": "object", "properties": own}}
+            schema = {"type": "json_schema", "schema": json.dumps({"type": "object", "properties": properties})}
+            if number:
+                hub.registry.replace(name, hub.registry.load(name).event_type.whole | {"schema": schema})
+            else:
+                create(hub, name, schema=schema, compatibility_mode="none")
+            data = [{"n": 10 * number + n, "buyer": {"name": "A", "zip": f"{n}"}} for n in range(4)]
+            hub.log.publish(name, [event(each, key=("Ada", "Bob")[each["n"] % 2]) for each in data])
+            clock.advance(seconds=1)
+            seal(hub)
+            assert update_tables(hub.store)
+        hub.erasures.request(name, "Bob")
+        hub.erasures.run()
+
+    done = subprocess.run(
+        [sys.executable, "-c", READ_TABLE, delta, str(tmp_path / "cold" / name)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{OLDEST}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.strip() == "[(0, 0, None), (2, 2, None), (4, 10, '0'), (6, 12, '2')] 4"
