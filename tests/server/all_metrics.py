@@ -33,6 +33,7 @@ MEASUREMENT = Measurement(
     expired=5,
     space=StoreSpace(1, 2, 3),
     cold=ColdMeasurements([ColdMeasurement("order.placed", 2, 300)], 1),
+    erasing=7,
 )
 
 

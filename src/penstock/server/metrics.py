@@ -493,6 +493,12 @@ class _Measured:
             yield GaugeMetricFamily(
                 "penstock_expired_events_left", "Events that have expired and are still to be deleted.", found.expired
             )
+        if found.erasing is not None:
+            yield GaugeMetricFamily(
+                "penstock_oldest_erasure_seconds",
+                "How long ago the oldest erasure that is not finished was requested; 0: all are finished.",
+                max(0, found.erasing) / 1e6,
+            )
         if found.sessions is not None:
             yield GaugeMetricFamily(
                 "penstock_sessions", "Streams of subscriptions, of all hubs of the database.", found.sessions

@@ -49,6 +49,17 @@ def left(hub: Hub, partition: int = 0, name: str = NAME) -> str:
     return "".join("j" if each.key == KEY else each.key or "-" for each in found)
 
 
+def test_oldest_erasure_that_is_not_finished_is_measured(hub: Hub, clock: VirtualClock) -> None:
+    publish(hub, "aj")
+    for _ in range(2):
+        hub.erasures.request(NAME, KEY)
+        clock.advance(seconds=7)
+
+    assert hub.admin.database.measure().erasing == 14_000_000
+    hub.erasures.run()
+    assert hub.admin.database.measure().erasing == 0
+
+
 @pytest.mark.parametrize("step", [1, 3, 20_000])
 def test_events_of_the_key_are_erased_in_all_partitions(hub: Hub, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(module, "STEP_OFFSETS", step)

@@ -38,6 +38,8 @@ class Measurement(NamedTuple):
     """Number of offsets that are below a floor and still hold events, of up to `MEASURED_MAX` partitions."""
     space: StoreSpace | None
     cold: ColdMeasurements | None
+    erasing: int | None
+    """Microseconds since the oldest erasure that is not finished was requested; 0: all are finished."""
 
 
 class DatabaseMonitor:
@@ -112,5 +114,10 @@ class DatabaseMonitor:
         sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
         expired = read(lambda tx: sum(stop - start for _, start, stop in tx.removal.list_unswept(MEASURED_MAX)))
         cold = read(lambda tx: tx.cold.measure(MEASURED_MAX))
+        erasing = read(
+            lambda tx: max((at - each.requested_at for each in tx.erasures.list(unfinished=True)), default=0)
+        )
         space = ask(lambda timeout: self._store.measure_space(timeout=timeout))
-        return Measurement(at, time.monotonic() - began, groups, event_types, parked, sessions, expired, space, cold)
+        return Measurement(
+            at, time.monotonic() - began, groups, event_types, parked, sessions, expired, space, cold, erasing
+        )

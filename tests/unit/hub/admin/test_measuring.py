@@ -55,7 +55,7 @@ def test_parts_share_the_time_and_those_that_come_too_late_are_missing(
 
     assert found[2:7] == (([], 0), ([], 0), None, None, None)
     assert found.seconds == pytest.approx(MEASURE_TIMEOUT, abs=0.01)
-    assert slow.timeouts == [5, 3, 1, 0.001, 0.001, 0.001]
+    assert slow.timeouts == [5, 3, 1, 0.001, 0.001, 0.001, 0.001]
 
 
 def test_database_that_is_away_ends_the_measurement(store: Store) -> None:
