@@ -111,18 +111,23 @@ def test_sealing_goes_on_once_the_storage_is_back(migrated_url: str, tmp_path: P
 
 
 @pytest.mark.parametrize("mode", ["error", exhaustive("cut")])
-def test_storage_in_trouble_makes_no_file_damaged_or_unknown(migrated_url: str, tmp_path: Path, mode: Mode) -> None:
+def test_storage_in_trouble_makes_no_file_damaged_or_unknown(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
     new_url = f"sqlite:///{tmp_path}/new.db"
-    with scene(migrated_url, tmp_path) as (line, cold), sealing_hub(migrated_url, cold) as hub:
-        attach(hub.store)
-        line.set_mode(mode)
-        acts = (lambda: list(verify(hub.store)), lambda: find_unknown(hub.store), lambda: adopt_in(new_url, cold))
-        for act in acts:
+    with scene(migrated_url, tmp_path) as (line, cold):
+        with sealing_hub(migrated_url, cold) as hub, monkeypatch.context() as patch:
+            attach(hub.store)
+            patch.setattr("penstock.hub.cold.files.attach", lambda _: None)  # Trouble begins after that.
+            line.set_mode(mode)
+            for look in (verify, find_unknown):
+                with pytest.raises(ColdTierUnavailable):
+                    list(look(hub.store))
             with pytest.raises(ColdTierUnavailable):
-                act()
+                adopt_in(new_url, cold)
         line.set_mode("whole")
-        for act in acts[:2]:
-            assert act() == []
+        with sealing_hub(migrated_url, cold) as hub:
+            assert list(verify(hub.store)) == list(find_unknown(hub.store)) == []
         assert adopt_in(new_url, cold) == [(0, SEALED - 1)]
 
 
