@@ -20,7 +20,7 @@ from penstock.server.workers import WORKERS
 from penstock.storage import open_store
 from penstock.storage.cold import tier
 from tests.exhaustive import exhaustive
-from tests.promises.scene import NAME, PATIENCE_SECONDS, create, event
+from tests.promises.scene import NAME, PATIENCE_SECONDS, create, event, until
 from tests.s3 import cold_url, s3_server
 from tests.sealing import files_of, read_rows, seal, sealing_hub
 from tests.server.in_process import Here, serve
@@ -104,10 +104,20 @@ def test_sealing_goes_on_once_the_storage_is_back(migrated_url: str, tmp_path: P
         with pytest.raises(ColdTierUnavailable):
             hub.sealer.run()
         line.set_mode("whole")
+        until(lambda: is_asked(hub), "the storage is asked again")
         seal(hub)
 
         assert read_rows(hub, 1) == before
         assert [each.stop for each in files_of(hub.store)] == [SEALED - 1, SEALED + HOT - 1]
+
+
+def is_asked(hub: Hub) -> bool:
+    """Return whether the storage answers; a hub does not ask just after a failure."""
+    try:
+        attach(hub.store)
+    except ColdTierUnavailable:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("mode", ["error", exhaustive("cut")])
