@@ -73,6 +73,15 @@ def test_serve_refuses_options_of_access_that_contradict_each_other(
     assert penstock("serve", "--port", 0, *options).status == 2
 
 
+@pytest.mark.parametrize("option", [("--cold-after", "7d"), ("--cold-columns", "json"), ("--cold-tables", "delta")])
+def test_serve_refuses_options_of_a_cold_tier_without_one(penstock: Command, option: tuple[str, str]) -> None:
+    refused = penstock("serve", "--port", 0, *option)
+
+    assert refused.status == 2
+    assert f"{option[0]} needs --cold as well" in " ".join(refused.err.split())
+    assert not (penstock.directory / "penstock.db").exists()
+
+
 def test_serve_warns_if_it_listens_on_all_addresses(penstock: Command) -> None:
     with penstock.start("serve", "--port", 0, "--host", "0.0.0.0", "--insecure", "--log-format", "text") as serving:
         said = b"".join(serving.stderr.readline() for _ in range(6)).decode()

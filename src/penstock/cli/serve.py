@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, Self
 
 import typer
 
@@ -302,6 +302,7 @@ def serve(
         authentication.TlsOptions(tls_cert, tls_key, tls_client_ca),
     )
     options.check()
+    storage = StorageOptions(database, cold, cold_after, cold_columns, cold_tables, replica or ()).checked()
     _check_limits(limit or ())
     _check_access(host, auth, insecure=insecure, admin=admin, default_access=default_access)
     as_json = logs.is_json(log_format)
@@ -314,7 +315,6 @@ def serve(
         limits = limits_of(
             nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse", stream_bytes_max=stream_bytes
         )
-        storage = StorageOptions(database, cold, cold_after, cold_columns, cold_tables, replica or ())
         hub = start(storage, migrate, limits, producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
@@ -355,6 +355,19 @@ class StorageOptions(NamedTuple):
     cold_tables: Literal["none", "delta"] = "none"
     replicas: Sequence[str] = ()
     """The URLs of standbys of the database."""
+
+    def checked(self) -> Self:
+        """Return it; raise BadParameter if an option needs a cold tier that is not given, as never to seal does not."""
+        default = StorageOptions(self.database)
+        needs = (
+            ("--cold-after", self.cold_after not in (default.cold_after, float("inf"))),
+            ("--cold-columns", self.cold_columns != default.cold_columns),
+            ("--cold-tables", self.cold_tables != default.cold_tables),
+        )
+        for name, is_given in needs:
+            if is_given and self.cold is None:
+                raise typer.BadParameter(f"{name} needs --cold as well")
+        return self
 
 
 def start(storage: StorageOptions, migrate: bool, limits: "Limits", producer_ttl: float) -> "Hub":
