@@ -3,8 +3,9 @@
 import json
 import random
 import shutil
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from penstock.hub.cold.sealing import ABANDONED_SECONDS, KEPT_SECONDS
 from penstock.hub.cold.tables import update_tables
 from penstock.hub.hub import Hub
 from penstock.storage import Store, open_store
+from penstock.storage.cold import tier
+from penstock.storage.cold.tier import ColdTier
 from penstock.testing.clock import VirtualClock
 from tests.promises.processes import FORKSERVER, run_processes, seal_forever
 from tests.promises.scene import NAME, PATIENCE_SECONDS, create, event, until
@@ -89,9 +92,8 @@ def open_another(hub: Hub, cold: str | None = None) -> Store:
 
 
 def open_table(hub: Hub) -> DeltaTable:
-    tier = hub.store.cold
-    assert tier is not None
-    location, options = tier._storage.locate(NAME)
+    assert hub.store.cold is not None
+    location, options = hub.store.cold._storage.locate(NAME)
     return DeltaTable(location, storage_options=options)
 
 
@@ -106,9 +108,9 @@ def rows_in(hub: Hub) -> list[Row]:
 
 def rows_sealed(hub: Hub) -> list[Row]:
     """Return the events of the files that the manifest names."""
-    tier = hub.store.cold
-    assert tier is not None
-    batches = [batch for file in files_of(hub.store) for batch in tier.read_batches(file)]
+    cold = hub.store.cold
+    assert cold is not None
+    batches = [batch for file in files_of(hub.store) for batch in cold.read_batches(file)]
     rows = [row for batch in batches for row in batch.select(["partition", "offset", "data"]).to_pylist()]
     return sorted(tuple(each.values()) for each in rows)
 
@@ -286,6 +288,43 @@ def test_sealing_and_erasing_go_on_while_the_table_cannot_be_written(
     assert update_tables(hub.store)
     assert rows_in(hub) == rows_sealed(hub)
     assert len(rows_in(hub)) == PARTITIONS * 13
+
+
+def test_erasure_goes_on_though_storage_that_hangs_keeps_the_table_from_being_written(
+    hub: Hub, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define(hub, n={"type": "integer"})
+    publish_and_seal(hub, clock, *numbers(0, 10))
+    update_tables(hub.store)
+    answers = threading.Event()
+
+    def hang(*given: Any, **named: Any) -> None:
+        answers.wait()
+        raise OSError("it has not answered")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", hang)
+    monkeypatch.setattr(tables, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(ColdTier, "update_table", with_limit(ColdTier.update_table, 0.01))
+    request = hub.erasures.request(NAME, "key-1")
+    hub.erasures.run()
+
+    assert hub.erasures.find(NAME, request.id).finished_at is not None
+    monkeypatch.undo()
+    answers.set()
+    until(lambda: update_tables(hub.store), "the table is updated")
+    assert rows_in(hub) == rows_sealed(hub)
+    assert len(rows_in(hub)) == PARTITIONS * 6
+
+
+def with_limit(update: Callable[..., None], seconds: float) -> Callable[..., None]:
+    """Return *update* with that limit of time, while other writes have theirs."""
+
+    def limited(*given: Any) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tier, "WRITE_SECONDS", seconds)
+            update(*given)
+
+    return limited
 
 
 def test_table_that_was_deleted_is_made_anew_within_an_hour(

@@ -33,6 +33,8 @@ CHECKPOINT_COMMITS: Final = 20
 """After so many commits a checkpoint has the whole table, so that readers need not read all commits."""
 RECHECK_SECONDS: Final = 3_600.0
 """After so long the tables themselves are looked at again, in case others have changed or deleted them."""
+WAIT_SECONDS: Final = 30.0
+"""So long an update waits for another one of this process, which storage that hangs may keep."""
 ATTEMPTS: Final = 10
 """So many commits are tried for an update, while others come first."""
 _FORBIDDEN: Final = frozenset(" ,;{}()\n\t=")
@@ -65,6 +67,7 @@ class ColdTables:
     def __init__(self, storage: ColdStorage) -> None:
         self._storage = storage
         self._guard = threading.Lock()
+        """An update holds it."""
         self._current: dict[str, frozenset[str] | None] | None = None
         """The files of each table when it was last seen; None: they are unknown."""
         self._listed_at = 0.0
@@ -80,14 +83,13 @@ class ColdTables:
         Raises:
             ColdTierUnavailable: the storage does not answer.
         """
-        with self._guard:
-            now = time.monotonic()
-            if self._current is None or now - self._listed_at >= RECHECK_SECONDS:
-                self._listed_at = now
-                folders = (each.path.split("/") for each in self._storage.list())
-                self._current = {parts[0]: None for parts in folders if LOG in parts[1:2]}
-            current, names = self._current, self._current.keys() | wanted.keys()
-            return sorted(each for each in names if current.get(each) != frozenset(wanted.get(each, ())))
+        now = time.monotonic()
+        if self._current is None or now - self._listed_at >= RECHECK_SECONDS:
+            self._listed_at = now
+            folders = (each.path.split("/") for each in self._storage.list())
+            self._current = {parts[0]: None for parts in folders if LOG in parts[1:2]}
+        current, names = self._current, self._current.keys() | wanted.keys()
+        return sorted(each for each in names if current.get(each) != frozenset(wanted.get(each, ())))
 
     def update(self, name: str, find_files: Callable[[], Sequence[TableFile]], find_type: FindType) -> None:
         """Have the table of an event type name exactly the files that *find_files* returns; make it if there is none.
@@ -99,7 +101,9 @@ class ColdTables:
             Exception: the table cannot be read or written, or others came first `ATTEMPTS` times. The table has the
                 files that it had, or is on its way; a repeat goes on.
         """
-        with self._guard:
+        if not self._guard.acquire(timeout=WAIT_SECONDS):
+            raise TimeoutError("another update has not ended yet")
+        try:
             for _ in range(ATTEMPTS):
                 table = self._open(name)
                 files = {each.path.removeprefix(f"{name}/"): each for each in find_files()}  # After the version.
@@ -111,6 +115,8 @@ class ColdTables:
                     self._current = (self._current or {}) | {name: frozenset(each.path for each in files.values())}
                     return
             raise CommitFailedError(f"others have changed the table of {name} {ATTEMPTS} times meanwhile")
+        finally:
+            self._guard.release()
 
     def _open(self, name: str) -> DeltaTable | None:
         location, options = self._storage.locate(name)

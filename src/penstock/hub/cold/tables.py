@@ -63,8 +63,8 @@ def update_tables(store: Store, clock: Clock = system_clock, only: Collection[st
     Files that have events of others are replaced before. Return whether the tables name all files; if not, a warning is
     logged. Nothing is done if the cold tier has no tables.
     """
-    tables = None if store.cold is None else store.cold.tables
-    if tables is None:
+    tier = store.cold
+    if tier is None or tier.tables is None:
         return True
     is_current = True
     try:
@@ -74,14 +74,14 @@ def update_tables(store: Store, clock: Clock = system_clock, only: Collection[st
         wanted = defaultdict[str, list[str]](list)
         for each in list_files(store):
             wanted[each.event_type].append(each.file.path)
-        stale = [each for each in tables.find_stale(wanted) if only is None or each in only]
+        stale = [each for each in tier.find_stale_tables(wanted) if only is None or each in only]
     except Exception as error:  # noqa: BLE001 - sealing and erasing go on without tables
         stale, is_current = [], False
         _warn(store, None, error)
     for name in stale:
         try:
             found: dict[str, ManifestFile] = {}
-            tables.update(name, partial(_find_files, store, name, found), partial(_find_type, store, found))
+            tier.update_table(name, partial(_find_files, store, name, found), partial(_find_type, store, found))
         except Exception as error:  # noqa: BLE001 - likewise, and so do the other tables
             is_current = False
             _warn(store, name, error)

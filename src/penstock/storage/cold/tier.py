@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -36,7 +36,7 @@ from penstock.storage.cold.rows import to_columns, to_lines
 from penstock.storage.log.events import CHUNK_BYTES, Frame, KindFilter, StoredColumns, StoredLines
 
 if TYPE_CHECKING:
-    from penstock.cold.tables import ColdTables
+    from penstock.cold.tables import ColdTables, FindType, TableFile
 
 MARK: Final = "penstock-cold-tier.json"
 """The file at the root that says whose cold tier it is."""
@@ -440,6 +440,24 @@ class ColdTier:
         self.forget(path)
         self._limit(WRITE_SECONDS, partial(self._storage.remove, path))
         self.forget(path)
+
+    def find_stale_tables(self, wanted: Mapping[str, Collection[str]]) -> Sequence[str]:
+        """Return what `ColdTables.find_stale` does, in limited time.
+
+        Raises:
+            ColdTierUnavailable: the storage does not answer.
+        """
+        assert self.tables is not None
+        return self._limit(WRITE_SECONDS, partial(self.tables.find_stale, wanted))
+
+    def update_table(self, name: str, find_files: "Callable[[], Sequence[TableFile]]", find_type: "FindType") -> None:
+        """Do what `ColdTables.update` does, in limited time.
+
+        Raises:
+            Exception: see there; ColdTierUnavailable, if it takes longer.
+        """
+        assert self.tables is not None
+        self._limit(WRITE_SECONDS, partial(self.tables.update, name, find_files, find_type))
 
     def forget(self, path: str) -> None:
         """Forget what a file had."""
