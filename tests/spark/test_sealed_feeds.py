@@ -112,7 +112,10 @@ def test_stream_begins_in_files_and_goes_on_at_the_hub(spark: SparkSession, scen
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"coldTier": "file:///nowhere/cold"}, "it has been replaced, or coldTier is not that of the hub"),
+        (
+            {"coldTier": "file:///nowhere/cold"},
+            "parameter coldTier is 'file:///nowhere/cold'; allowed: the cold tier of the hub",
+        ),
         ({"coldTier": "s3a://key:secret@bucket/cold"}, "file:///DIRECTORY or s3://BUCKET/PREFIX"),
     ],
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import msgspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 
@@ -22,12 +23,21 @@ from penstock.errors import BadParameter, ColdTierUnavailable
 ALLOWED: Final = (
     "file:///DIRECTORY or s3://BUCKET/PREFIX, with ?endpoint=URL&region=NAME for other servers than Amazon's"
 )
+MARK: Final = "penstock-cold-tier.json"
+"""The file at the root that says whose cold tier it is."""
 CONNECT_SECONDS: Final = 3.0
 REQUEST_SECONDS: Final = 10.0
 ATTEMPTS: Final = 2
 """S3's time limits and attempts: readers and the sealing of events are told soon that it is away."""
 _PART: Final = ".part"
 """The suffix of a file that is being written; its name begins with a dot, which readers of directories pass over."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What the file `MARK` has."""
+
+    id: str
+    layout: int = 1
 
 
 class StoredObject(NamedTuple):
@@ -61,6 +71,15 @@ class ColdStorage(Protocol):
 
     def locate(self, folder: str) -> tuple[str, dict[str, str]]:
         """Return where a folder is, and the options of the storage, as delta-rs takes them."""
+
+
+def read_mark(storage: ColdStorage) -> str | None:
+    """Return the id of the cold tier that lies at a storage; None if there is none."""
+    try:
+        source = storage.open(MARK)
+    except FileNotFoundError:
+        return None
+    return msgspec.json.decode(source.read(), type=Mark).id
 
 
 def open_storage(url: str) -> ColdStorage:

@@ -10,9 +10,9 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.cold.parquet import RESCUED, TYPED, ColdFile, DamagedFileError, slice_offsets
-from penstock.cold.storage import open_storage
+from penstock.cold.storage import open_storage, read_mark
 from penstock.core.log.arrow import SCHEMA
-from penstock.errors import ColdFileDamaged, ColdTierUnavailable
+from penstock.errors import BadParameter, ColdFileDamaged, ColdTierUnavailable
 from penstock.spark.arrow_types import arrow_type
 from penstock.spark.columns import DATA, JSON, QueryColumn
 from penstock.spark.connection import ColdFiles, SealedFile
@@ -56,6 +56,7 @@ class ColdPages(PageSource):
         Raises:
             ColdTierUnavailable: the storage does not answer, or the executor may not read it.
             ColdFileDamaged: a file does not have what it should.
+            BadParameter: the cold tier of the hub does not lie there.
         """
         at = wanted.start
         found = None if with_headers else self._find(wanted)
@@ -78,7 +79,10 @@ class ColdPages(PageSource):
                 batch = _fill(opened.read_group(group, self._columns))
         except FileNotFoundError:
             self._opened.pop(file.path, None)
-            reason = f"there is no {file.path}: it has been replaced, or coldTier is not that of the hub"
+            if read_mark(self._storage) != found.tier:
+                allowed = "the cold tier of the hub, as the executors reach it"
+                raise BadParameter(parameter="coldTier", value=self._storage.url, allowed=allowed) from None
+            reason = f"there is no {file.path}: it has been replaced, or is missing"
             raise ColdTierUnavailable(location=self._storage.url, reason=reason) from None
         except DamagedFileError as error:
             raise ColdFileDamaged(location=self._storage.url, path=file.path, reason=str(error)) from error

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
+from penstock.cold.storage import MARK
+from penstock.errors import BadParameter, ColdTierUnavailable, PenstockError
 from penstock.spark.cold import ColdPages
 from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import ColdFiles, SealedFile
@@ -90,3 +92,19 @@ def test_rows_are_those_that_decoding_gives(tmp_path: Path, members: str, others
 
 def test_files_without_typed_columns_are_decoded(tmp_path: Path) -> None:
     assert read(tmp_path, TEXTS, "id:bigint", written=pa.struct([])) == decoded(TEXTS, "id:bigint")
+
+
+@pytest.mark.parametrize(
+    ("mark", "error"),
+    [(None, BadParameter), ('{"id":"another"}', BadParameter), (f'{{"id":"{TIER}"}}', ColdTierUnavailable)],
+)
+def test_missing_file_is_looked_for_again_only_in_the_cold_tier_of_the_hub(
+    tmp_path: Path, mark: str | None, error: type[PenstockError]
+) -> None:
+    if mark is not None:
+        (tmp_path / MARK).write_text(mark)
+    sealed = ColdFiles(TIER, 1, (SealedFile(PATH, 0, 3),))
+    pages = ColdPages(cast("PageSource", None), lambda _: sealed, tmp_path.as_uri(), [QueryColumn("offset", False)])
+
+    with pytest.raises(error):
+        next(pages.page(Range(NAME, 1, 1, 0, 0, 3), with_headers=False))

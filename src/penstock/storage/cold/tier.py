@@ -27,7 +27,7 @@ from penstock.cold.parquet import (
     leave_out,
     slice_offsets,
 )
-from penstock.cold.storage import ColdStorage, open_storage
+from penstock.cold.storage import MARK, ColdStorage, Mark, open_storage, read_mark
 from penstock.core.registry.definition import NAME_PATTERN
 from penstock.errors import ColdFileDamaged, ColdTierUnavailable, ColdTierUnsuitable, RequirementMissing
 from penstock.storage.cold.loading import NotLoadedError
@@ -38,8 +38,6 @@ from penstock.storage.log.events import CHUNK_BYTES, Frame, KindFilter, StoredCo
 if TYPE_CHECKING:
     from penstock.cold.tables import ColdTables, FindType, TableFile
 
-MARK: Final = "penstock-cold-tier.json"
-"""The file at the root that says whose cold tier it is."""
 KNOWN_SECONDS: Final = 2.0
 OPEN_FILES: Final = 256
 """So many footers are kept in memory."""
@@ -67,13 +65,6 @@ _Group = tuple[str, int]
 
 class _AbsentError(Exception):
     """Something is not in memory, and nobody waits for it."""
-
-
-class _Mark(msgspec.Struct, frozen=True):
-    """What the file `MARK` has."""
-
-    id: str
-    layout: int = 1
 
 
 class ColdTier:
@@ -140,12 +131,8 @@ class ColdTier:
         return self._ask(MARK, self._read_mark)
 
     def _read_mark(self) -> str | None:
-        try:
-            source = self._storage.open(MARK)
-        except FileNotFoundError:
-            return None
         with self._explained(MARK):
-            return msgspec.json.decode(source.read(), type=_Mark).id
+            return read_mark(self._storage)
 
     def check_mark(self) -> None:
         """Check that what lies here is still what `attach` has found: a directory may be unmounted meanwhile.
@@ -171,7 +158,7 @@ class ColdTier:
         Raises:
             ColdTierUnavailable: the storage does not answer.
         """
-        self._storage.write(MARK, msgspec.json.encode(_Mark(id)))
+        self._storage.write(MARK, msgspec.json.encode(Mark(id)))
 
     # Reading
 
