@@ -111,6 +111,42 @@ def test_files_that_have_replaced_missing_ones_are_told_kept_and_relinked(pensto
         assert [row[1] for row in read_rows(hub, 1, "order.placed")] == [*range(2, EVENTS)]
 
 
+def test_events_of_lost_and_damaged_files_are_given_up_if_somebody_says_so(penstock: Command, scene: Scene) -> None:
+    first, second = sorted(scene.root.rglob("*.parquet"))
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:-9])
+    refused = penstock("cold", "verify", "--accept-missing", **scene.given)
+    assert refused.status == 1
+    assert "Give up 11 events of 2 files for ever: order.placed/0/0" in refused.err
+    assert "nobody said yes, nothing was given up" in refused.err
+
+    done = penstock("cold", "verify", "--accept-missing", "--yes", **scene.given)
+
+    assert done.status == 0
+    assert "gave up 11 events; readers pass over them" in done.out
+    assert penstock("cold", "verify", **scene.given).out == "2 of 2 files have the events that were sealed in them\n"
+    with sealing_hub(scene.database, scene.root.as_uri(), after=None) as hub:
+        assert [row[1] for row in read_rows(hub, 1)] == [EVENTS - 1]
+
+
+def test_file_that_comes_back_after_its_events_were_given_up_is_not_adopted(
+    penstock: Command, scene: Scene, tmp_path: Path
+) -> None:
+    first, _ = sorted(scene.root.rglob("*.parquet"))
+    body = first.read_bytes()
+    first.unlink()
+    penstock("cold", "verify", "--accept-missing", "--yes", **scene.given)
+
+    first.write_bytes(body)
+    found = penstock(
+        "cold", "adopt", "-o", "json", **scene.given | {"PENSTOCK_DATABASE": f"sqlite:///{tmp_path}/new.db"}
+    )
+
+    assert [(each["start"], each["stop"]) for each in found.json] == [(0, EVENTS - 1)]
+    with sealing_hub(f"sqlite:///{tmp_path}/new.db", scene.root.as_uri(), after=None) as hub:
+        assert [row[1] for row in read_rows(hub, 1)] == [*range(EVENTS // 2 - 1, EVENTS - 1)]
+
+
 def test_sealed_events_are_moved_back(penstock: Command, scene: Scene) -> None:
     assert penstock("cold", "fetch", "order.placed", "--yes", **scene.given).out == (
         "moved 11 events of order.placed into the database\n"

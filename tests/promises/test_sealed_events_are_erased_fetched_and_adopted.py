@@ -11,8 +11,9 @@ import pytest
 from penstock.errors import ColdFileDamaged, ColdTierUnsuitable, CursorExpired, EventTypeExists
 from penstock.hub.cold.adopting import adopt
 from penstock.hub.cold.fetching import fetch
-from penstock.hub.cold.files import find_unknown, verify
+from penstock.hub.cold.files import find_unknown, list_files, verify
 from penstock.hub.cold.relinking import find_replacements, relink
+from penstock.hub.cold.replacing import replace_by_empty
 from penstock.hub.erasure import Erasures
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
@@ -157,6 +158,25 @@ def test_damaged_file_stops_the_erasures_of_no_other_event_type(hub: Hub, root: 
 
     assert hub.erasures.find(NAME, stuck.id).finished_at is None
     assert hub.erasures.find("order.paid", other.id).finished_at is not None
+
+
+def test_erasure_is_finished_once_the_events_of_a_lost_file_are_given_up(
+    hub: Hub, root: Path, clock: VirtualClock
+) -> None:
+    lost = next(each for each in list_files(hub.store) if each.partition == 0)
+    (root / lost.file.path).unlink()
+    request = hub.erasures.request(NAME, "key-1")
+    hub.erasures.run()
+    assert hub.erasures.find(NAME, request.id).finished_at is None
+
+    assert replace_by_empty(hub.store, lost, clock) == lost.file.content.events
+
+    hub.erasures.run()
+    assert hub.erasures.find(NAME, request.id).finished_at is not None
+    rows = read_rows(hub, PARTITIONS)
+    assert not any(lost.file.start <= row[1] < lost.file.stop for row in rows if row[0] == 0)
+    assert {row[0] for row in rows} == {0, 1}
+    assert [*verify(hub.store)] == []
 
 
 def test_events_that_are_fetched_while_their_key_is_erased_are_erased(

@@ -9,9 +9,10 @@ from penstock.cli.helping import examples, group
 from penstock.cli.options import DATABASE, ColdOption, DatabaseOption, OutputOption, YesOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock.hub.cold.files import ListedFile
+    from penstock.storage.store import Store
 
 app = group(
     "List and verify the files of the cold tier; move their events back, or make feeds of them.", no_args_is_help=True
@@ -69,6 +70,7 @@ def list_files(
         "penstock cold verify order.placed --cold file:///srv/cold",
         "penstock cold verify --remove-unknown --cold s3://archive/shop",
         "penstock cold verify --relink --cold s3://archive/shop",
+        "penstock cold verify --accept-missing --cold s3://archive/shop",
     )
 )
 def verify(
@@ -81,18 +83,27 @@ def verify(
         bool,
         typer.Option("--relink", help="Take unknown files in place of missing ones that they have replaced."),
     ] = False,
+    accept_missing: Annotated[
+        bool,
+        typer.Option(
+            "--accept-missing",
+            help="Give the events of damaged and missing files up; readers pass over them, as over erased events.",
+        ),
+    ] = False,
+    yes: YesOption = False,
     cold: ColdOption,
     database: DatabaseOption = DATABASE,
     output: OutputOption = "text",
 ) -> None:
     """Read the files whole, and tell which do not have the events that were sealed in them.
 
-    It ends with status 1 if a file is damaged or missing. Files that the database does not know are what killed hubs
-    have left; nothing needs them. But after the restore of a backup they may have replaced missing files, when events
-    were erased: these are never deleted, and with --relink the database names them.
+    It ends with status 1 if a file is damaged or missing. Where it cannot be brought back, --accept-missing has an
+    empty one take its place, after asking. Files that the database does not know are what killed hubs have left;
+    nothing needs them. But after the restore of a backup they may have replaced missing files, when events were erased:
+    these are never deleted, and with --relink the database names them.
     """
     from penstock.cli.database import opened
-    from penstock.cli.output import print_json, print_table, say
+    from penstock.cli.output import counted, print_json, print_table, say
     from penstock.hub.background import system_clock
     from penstock.hub.cold import files, relinking
 
@@ -108,15 +119,22 @@ def verify(
         unknown = [each for each in unknown if each not in {one.path for one in replacements}]
         if remove_unknown:
             files.delete_unknown(store, unknown)
+        lost = {each.path for each in faults} - {each.missing.file.path for each in replacements}
+        given_up = 0
+        if accept_missing:
+            given_up = _give_up(store, [each for each in listed if each.file.path in lost], asks=not yes)
+            faults = [each for each in faults if each.path not in lost]
     shown = [(each.missing.file.path, each.path, each in relinked) for each in replacements]
     if output == "json":
         found = {"files": len(listed), "damaged": [each._asdict() for each in faults], "unknown": unknown}
         replaced = [dict(zip(("missing", "replacement", "relinked"), each, strict=True)) for each in shown]
-        print_json(found | {"removed": remove_unknown, "replaced": replaced})
+        print_json(found | {"removed": remove_unknown, "replaced": replaced, "given_up": given_up})
     else:
         say(f"{len(listed) - len(faults)} of {len(listed)} files have the events that were sealed in them")
         if faults:
             print_table(("file", "fault"), faults)
+        if given_up:
+            say(f"gave up {counted(given_up, 'event')}; readers pass over them")
         if shown:
             rows = [(missing, path, "yes" if is_relinked else "no") for missing, path, is_relinked in shown]
             print_table(("missing file", "replaced by", "relinked"), rows)
@@ -124,6 +142,24 @@ def verify(
             print_table(("unknown file" if not remove_unknown else "removed",), [(each,) for each in unknown])
     if faults:
         raise typer.Exit(1)
+
+
+def _give_up(store: "Store", lost: "Sequence[ListedFile]", *, asks: bool) -> int:
+    """Give up the events of files, after asking; return how many there were."""
+    from penstock.cli.asking import confirm
+    from penstock.cli.output import counted
+    from penstock.hub.background import system_clock
+    from penstock.hub.cold.replacing import replace_by_empty
+
+    if lost and asks:
+        events = counted(sum(each.file.content.events for each in lost), "event")
+        paths = ", ".join(each.file.path for each in lost[:3]) + (", …" if len(lost) > 3 else "")
+        confirm(
+            f"Give up {events} of {counted(len(lost), 'file')} for ever: {paths}?",
+            done="given up",
+            does="gives them up",
+        )
+    return sum(replace_by_empty(store, each, system_clock) for each in lost)
 
 
 @app.command(epilog=examples("penstock cold fetch order.placed --cold s3://archive/shop"))
