@@ -22,15 +22,21 @@ EVENTS_MIN = 200
 """Events that are published between two events in the life of the standby."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def primary() -> Iterator[PostgresCluster]:
-    """A cluster of its own."""
+    """A cluster of its own: what others publish would have to be replayed, too."""
     try:
         cluster = PostgresCluster()
     except PostgresMissing as missing:
         pytest.skip(str(missing))
     with cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def standby(primary: PostgresCluster) -> Iterator[Standby]:
+    with Standby(primary) as standby:
+        yield standby
 
 
 class Publisher:
@@ -97,94 +103,94 @@ def count_reads(http: httpx2.Client, *, is_up: bool = False) -> float | None:
     return float(count) if float(up) or not is_up else None
 
 
-def test_readers_with_a_replica_see_each_event_once_in_order_and_at_once(primary: PostgresCluster) -> None:
+def test_readers_with_a_replica_see_each_event_once_in_order_and_at_once(
+    primary: PostgresCluster, standby: Standby
+) -> None:
     url = primary.create_database()
-    with Standby(primary) as standby:
-        replica = standby.url(url.rpartition("/")[2])
-        with live_hub(url, options=["--replica", replica]) as hub, client_of(hub) as http:
-            with closing(Remote(hub.port)) as remote:
-                remote.create()
-            publisher = Publisher(hub)
-            readers = [Reader(hub, publisher) for _ in range(READERS)]
-            threads = [publisher.thread, *(each.thread for each in readers)]
-            for thread in threads:
-                thread.start()
+    replica = standby.url(url.rpartition("/")[2])
+    with live_hub(url, options=["--replica", replica]) as hub, client_of(hub) as http:
+        with closing(Remote(hub.port)) as remote:
+            remote.create()
+        publisher = Publisher(hub)
+        readers = [Reader(hub, publisher) for _ in range(READERS)]
+        threads = [publisher.thread, *(each.thread for each in readers)]
+        for thread in threads:
+            thread.start()
 
-            def go_on() -> None:
-                """Wait until much was published and every reader has read all of it."""
-                goal, rounds = publisher.acknowledged + EVENTS_MIN, [each.rounds for each in readers]
-                until(
-                    lambda: (
-                        any(each.failure for each in (publisher, *readers))
-                        or (
-                            publisher.acknowledged >= goal
-                            and all(each.rounds >= before + 2 for each, before in zip(readers, rounds, strict=True))
-                        )
-                    ),
-                    "readers and publisher go on",
-                )
+        def go_on() -> None:
+            """Wait until much was published and every reader has read all of it."""
+            goal, rounds = publisher.acknowledged + EVENTS_MIN, [each.rounds for each in readers]
+            until(
+                lambda: (
+                    any(each.failure for each in (publisher, *readers))
+                    or (
+                        publisher.acknowledged >= goal
+                        and all(each.rounds >= before + 2 for each, before in zip(readers, rounds, strict=True))
+                    )
+                ),
+                "readers and publisher go on",
+            )
 
-            def is_used() -> bool:
-                return count_reads(http, is_up=True) is not None
+        def is_used() -> bool:
+            return count_reads(http, is_up=True) is not None
 
-            try:
-                for harm, repair in (
-                    (standby.pause, standby.resume),
-                    (standby.stop, standby.start),
-                    (standby.freeze, standby.thaw),
-                    (standby.kill, standby.start),
-                ):
-                    until(is_used, "the replica is used")
-                    go_on()
-                    harm()
-                    go_on()
-                    repair()
+        try:
+            for harm, repair in (
+                (standby.pause, standby.resume),
+                (standby.stop, standby.start),
+                (standby.freeze, standby.thaw),
+                (standby.kill, standby.start),
+            ):
                 until(is_used, "the replica is used")
                 go_on()
-            finally:
-                publisher.done.set()
-                for thread in threads:
-                    thread.join()
+                harm()
+                go_on()
+                repair()
+            until(is_used, "the replica is used")
+            go_on()
+        finally:
+            publisher.done.set()
+            for thread in threads:
+                thread.join()
 
-            assert [each.failure for each in (publisher, *readers)] == [None] * len(threads)
-            assert (count_reads(http) or 0) > 0
+        assert [each.failure for each in (publisher, *readers)] == [None] * len(threads)
+        assert (count_reads(http) or 0) > 0
 
 
-def test_every_page_from_a_replica_has_the_same_bytes(primary: PostgresCluster) -> None:
+def test_every_page_from_a_replica_has_the_same_bytes(primary: PostgresCluster, standby: Standby) -> None:
     url = primary.create_database()
-    with Standby(primary) as standby:
-        options = ["--replica", standby.url(url.rpartition("/")[2])]
-        with live_hub(url) as plain, live_hub(url, options=options) as hub, client_of(hub) as http:
-            until(lambda: count_reads(http, is_up=True) == 0, "the replica is used")
-            with closing(Remote(plain.port)) as remote, closing(Remote(hub.port)) as other:
-                remote.create(PARTITIONS)
-                publish(remote)
-                standby.catch_up()
-                for path in addresses(remote):
-                    assert answer(other, *path) == answer(remote, *path), path
-            lines = http.get("/metrics").text
-            assert (count_reads(http) or 0) > 0
-            assert 'penstock_chunk_reads_total{source="primary"} 0.0' in lines
-
-
-def test_subscription_with_a_replica_is_sent_each_event_once(primary: PostgresCluster) -> None:
-    url = primary.create_database()
-    with Standby(primary) as standby:
-        replica = standby.url(url.rpartition("/")[2])
-        with live_hub(url, options=["--replica", replica]) as hub, client_of(hub) as http:
-            until(lambda: count_reads(http, is_up=True) == 0, "the replica is used")
-            subscription = filled(Nakadi(http), 500)
+    options = ["--replica", standby.url(url.rpartition("/")[2])]
+    with live_hub(url) as plain, live_hub(url, options=options) as hub, client_of(hub) as http:
+        until(lambda: count_reads(http, is_up=True) == 0, "the replica is used")
+        with closing(Remote(plain.port)) as remote, closing(Remote(hub.port)) as other:
+            remote.create(PARTITIONS)
+            publish(remote)
             standby.catch_up()
-            numbers: list[int] = []
-            with subscription.stream(batch_limit=100, batch_flush_timeout=1) as consumer:
-                for published in (500, 600):
-                    while len(numbers) < published:
-                        batch = consumer.batch()
-                        numbers += batch.numbers
-                        consumer.done(batch)
-                    if published == 500:
-                        assert (count_reads(http) or 0) > 0
-                        standby.pause()
-                        put(event_type_of(subscription), *range(500, 600))
+            for path in addresses(remote):
+                assert answer(other, *path) == answer(remote, *path), path
+        lines = http.get("/metrics").text
+        assert (count_reads(http) or 0) > 0
+        assert 'penstock_chunk_reads_total{source="primary"} 0.0' in lines
 
+
+def test_subscription_with_a_replica_is_sent_each_event_once(primary: PostgresCluster, standby: Standby) -> None:
+    url = primary.create_database()
+    replica = standby.url(url.rpartition("/")[2])
+    with live_hub(url, options=["--replica", replica]) as hub, client_of(hub) as http:
+        until(lambda: count_reads(http, is_up=True) == 0, "the replica is used")
+        subscription = filled(Nakadi(http), 500)
+        standby.catch_up()
+        numbers: list[int] = []
+        with subscription.stream(batch_limit=100, batch_flush_timeout=1) as consumer:
+            for published in (500, 600):
+                while len(numbers) < published:
+                    batch = consumer.batch()
+                    numbers += batch.numbers
+                    consumer.done(batch)
+                if published == 500:
+                    assert (count_reads(http) or 0) > 0
+                    standby.pause()
+                    put(event_type_of(subscription), *range(500, 600))
+
+    standby.resume()
     assert numbers == [*range(600)]
