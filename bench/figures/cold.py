@@ -17,7 +17,7 @@ from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.live_hub import live_hub
 
-LINES, ARROW, SEALING, PUBLISHING = (Target(">=", each) for each in (0.5, 1.0, 1.0, 0.85))
+LINES, ARROW, SEALING = (Target(">=", each) for each in (0.5, 1.0, 1.0))
 
 
 @figure("cold", asked_for=True)

@@ -1,10 +1,12 @@
 """Fixtures of the promises: hubs in this process, on a database that they share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from penstock.hub.hub import Hub
+from penstock.testing.clock import VirtualClock
 from tests.promises.scene import hub_on
 
 
@@ -12,6 +14,18 @@ from tests.promises.scene import hub_on
 def url(migrated_url: str) -> str:
     """The URL of a hub's database, on SQLite and on PostgreSQL in turn."""
     return migrated_url
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where the cold tier of a hub may lie."""
+    return tmp_path / "cold"
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """A clock for hubs, which stands still."""
+    return VirtualClock()
 
 
 @pytest.fixture

@@ -27,16 +27,6 @@ PARTITIONS = 2
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cold"
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
 def hub(url: str, root: Path, clock: VirtualClock) -> Iterator[Hub]:
     """A hub whose event type has sealed events, and some that are not."""
     with sealing_hub(url, root.as_uri(), clock=clock) as hub:

@@ -58,11 +58,6 @@ def cold(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
 def hub(url: str, cold: str, clock: VirtualClock) -> Iterator[Hub]:
     """A hub that seals when it is told to, in files of one or two events, and an event type with one partition."""
     with sealing_hub(url, cold, clock=clock, file_bytes=10) as hub:

@@ -28,16 +28,6 @@ DAY = 86_400
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cold"
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
 def hub(url: str, root: Path, clock: VirtualClock) -> Iterator[Hub]:
     """A hub that seals when it is told to, and an event type with sealed events, and some that are not."""
     with sealing_hub(url, root.as_uri(), clock=clock) as hub:

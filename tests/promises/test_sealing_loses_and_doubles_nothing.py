@@ -32,16 +32,6 @@ class Crash(BaseException):
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cold"
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
 def hub(url: str, root: Path, clock: VirtualClock) -> Iterator[Hub]:
     """A hub with a cold tier that seals when it is told to, and an event type with some events."""
     with sealing_hub(url, root.as_uri(), clock=clock) as hub:

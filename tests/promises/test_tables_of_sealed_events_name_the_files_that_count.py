@@ -38,18 +38,8 @@ Row = tuple[int, int, str]
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
 def database(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/hub.db"
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cold"
 
 
 @pytest.fixture

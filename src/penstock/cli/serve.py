@@ -192,7 +192,6 @@ ColdAfter = Annotated[
         help="The age at which events go there, such as 12h; never: none do, those that are there can be read.",
     ),
 ]
-
 ColdColumns = Annotated[
     Literal["typed", "json"],
     typer.Option(

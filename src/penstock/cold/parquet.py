@@ -21,12 +21,9 @@ import pyarrow.parquet as pq
 
 from penstock.cold.description import FileContent, FileDescription
 from penstock.core.log.arrow import SCHEMA
+from penstock.typed import RESCUED, TYPED
 from penstock.typed.decoding import TypedDecoder
 
-TYPED: Final = "typed"
-"""The column that has the members of `data`: a struct."""
-RESCUED: Final = "rescued_data"
-"""The column that has what of `data` is not in `TYPED`, as JSON; null: nothing."""
 TYPED_LEAVES_MAX: Final = 1_000
 """Events with more members than that get no typed columns: a footer has to be read for each page of a feed."""
 GROUP_ROWS: Final = 16_384

@@ -22,9 +22,9 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from penstock.cold.parquet import RESCUED, TYPED
 from penstock.cold.storage import ColdStorage
 from penstock.core.log.arrow import SCHEMA
+from penstock.typed import RESCUED, TYPED
 from penstock.typed.columns import list_of, map_of
 
 LOG: Final = "_delta_log"

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.cold.parquet import RESCUED, TYPED, ColdFile, DamagedFileError, slice_offsets
+from penstock.cold.parquet import ColdFile, DamagedFileError, slice_offsets
 from penstock.cold.storage import open_storage, read_mark
 from penstock.core.log.arrow import SCHEMA
 from penstock.errors import BadParameter, ColdFileDamaged, ColdTierUnavailable
@@ -20,6 +20,7 @@ from penstock.spark.heads import Heads
 from penstock.spark.ranges import Range
 from penstock.spark.reading import PagePart, PageSource
 from penstock.spark.shape import needed_columns
+from penstock.typed import RESCUED, TYPED
 from penstock.typed.selection import MemberSelection, select_members
 
 OPEN_FILES: Final = 16

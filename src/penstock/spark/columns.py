@@ -20,11 +20,10 @@ from pyspark.sql.types import (
 from penstock.errors import BadParameter
 from penstock.spark.arrow_types import check_type
 from penstock.spark.options import SourceOptions, bad_option
+from penstock.typed import RESCUED
 
 HEADERS: Final = "headers"
 DATA: Final = "data"
-RESCUED: Final = "rescued_data"
-"""What of an event does not fit into its typed columns."""
 JSON: Final = "json"
 """The event as it is, beside its typed columns."""
 VERSIONS: Final = "penstock.schemas"

@@ -9,11 +9,10 @@ import pyarrow.compute as pc
 
 from penstock.core.log.arrow import SCHEMA
 from penstock.spark.arrow_types import arrow_type
-from penstock.spark.columns import DATA, HEADERS, JSON, RESCUED, QueryColumn
+from penstock.spark.columns import DATA, HEADERS, JSON, QueryColumn
+from penstock.typed import RESCUED, TYPED
 from penstock.typed.decoding import TypedDecoder
 
-TYPED: Final = "typed"
-"""The column of typed events that were read as such."""
 _MAP: Final = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
 _TYPES: Final = {field.name: field.type for field in SCHEMA} | {
     "event_type": pa.string(),

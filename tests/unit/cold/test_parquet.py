@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cold import parquet
-from penstock.cold.parquet import RESCUED, TYPED, ColdFile, DamagedFileError
+from penstock.cold.parquet import ColdFile, DamagedFileError
+from penstock.typed import RESCUED, TYPED
 from penstock.typed.decoding import TypedDecoder
 from tests.unit.cold.files import describe, write_file
 from tests.unit.spark.kinds import arrow
