@@ -378,8 +378,8 @@ def test_restoring_locks_event_types_in_the_order_of_appends(store: Store, migra
     with ThreadPoolExecutor(2) as threads:
         first, middle, last = (created(store, name) for name in ("first", "middle", "last"))
         with psycopg.connect(url, autocommit=True) as connection:
-            for name in ("middle", "first"):  # A row that is updated goes behind the others.
-                connection.execute("UPDATE penstock_event_type SET name = name WHERE name = %s", [name])
+            connection.execute("CREATE INDEX backwards ON penstock_event_type (id DESC)")
+            connection.execute("CLUSTER penstock_event_type USING backwards")
         lying = [name for (name,) in rows_of(url, "SELECT name FROM penstock_event_type ORDER BY ctid")]
         assert lying == ["last", "middle", "first"], "this shows nothing: they lie in the order of their ids"
 
