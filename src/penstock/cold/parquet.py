@@ -309,11 +309,23 @@ def _parts_of(column: pa.Array) -> Iterator[bytes]:
 
 def data_of(texts: pa.Array) -> bytes:
     """Return the bytes of texts, one after the other."""
-    _, ends, data = texts.buffers()
-    if data is None or not len(texts):
-        return b""
-    first, last = (struct.unpack_from("=i", ends, 4 * each)[0] for each in (texts.offset, texts.offset + len(texts)))
-    return bytes(data.slice(first, last - first))
+    first, stop = _span_of(texts)
+    return bytes(texts.buffers()[2].slice(first, stop - first)) if stop > first else b""
+
+
+def count_bytes(texts: pa.Array) -> int:
+    """Return the number of bytes that `data_of` returns."""
+    first, stop = _span_of(texts)
+    return stop - first
+
+
+def _span_of(texts: pa.Array) -> tuple[int, int]:
+    if not len(texts):
+        return 0, 0
+    first, stop = (
+        struct.unpack_from("=i", texts.buffers()[1], 4 * (texts.offset + each))[0] for each in (0, len(texts))
+    )
+    return first, stop
 
 
 def buffer_of(values: pa.Array, width: int) -> bytes:

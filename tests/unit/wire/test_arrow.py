@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.log.arrow import RUNS_MAX, SCHEMA, record_batch
+from penstock.core.log.arrow import RUNS_MAX, SCHEMA, record_batch, repeat_batch
 from penstock.wire.log.arrow import ArrowStream
 
 NULL = b"\x01"
@@ -74,6 +74,31 @@ def test_joined_columns_become_rows(rows: Rows, start: int, sifted: bool, dense:
     assert [list(row) for row in zip(*others, received, strict=True)] == [
         [7, offsets[at], keys[at], kinds[at], headers[at], data[at], times[at]] for at in kept
     ]
+
+
+@given(ROWS, st.data())
+def test_slice_of_a_batch_is_sent_as_if_it_were_made_of_joined_columns(rows: Rows, draw: st.DataObject) -> None:
+    """Pages have the same bytes before and after they are sealed, and nothing of the rows beside a slice."""
+    data, keys, kinds, headers, times, _ = map(list, zip(*rows, strict=True))
+    values = [[0] * len(rows), range(len(rows)), keys, kinds, headers, data, times]
+    arrays = [pa.array(each, field.type) for each, field in zip(values, SCHEMA, strict=True)]
+    whole = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    start = draw.draw(st.integers(0, len(rows) - 1))
+    stop = draw.draw(st.integers(start + 1, len(rows)))
+    part = slice(start, stop)
+    runs = run_by_run(times[part])
+    columns = Columns(
+        stop - start, *one_by_one(data[part]), joined(keys[part]), joined(kinds[part]), joined(headers[part]), runs
+    )
+
+    repeated = repeat_batch(7, whole.slice(start, stop - start), NULL)
+
+    assert sent(repeated) == sent(record_batch(7, range(start, stop), columns, NULL))
+
+
+def sent(batch: pa.RecordBatch) -> bytes:
+    stream = ArrowStream()
+    return b"".join([*stream.add(batch), *stream.end()])
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 4), (2, 2)])

@@ -83,6 +83,34 @@ def record_batch(
     return batch if kept is None else batch.filter(pa.array(kept, pa.bool_()))
 
 
+def repeat_batch(partition: int, batch: pa.RecordBatch, null: bytes) -> pa.RecordBatch:
+    """Return the events of *batch*, which may be a slice, as `record_batch` makes them: a stream has the same bytes."""
+    numbers = _fill(pa.int32(), batch.num_rows, struct.pack("=i", partition) * batch.num_rows)
+    columns = [
+        _cut_texts(each, null.decode()) if pa.types.is_string(each.type) else _cut_numbers(each)
+        for each in batch.columns[1:]
+    ]
+    return pa.RecordBatch.from_arrays([numbers, *columns], schema=SCHEMA)
+
+
+def _cut_texts(texts: pa.Array, null: str) -> pa.Array:
+    rows, nulls = len(texts), texts.null_count
+    if nulls == rows:
+        return pa.nulls(rows, pa.string())
+    if nulls:
+        return pc.if_else(pc.is_null(texts), pa.scalar(None, pa.string()), texts.fill_null(null))
+    _, ends, data = texts.buffers()
+    ends = pa.Array.from_buffers(pa.int32(), rows + 1, [None, ends], offset=texts.offset)
+    first = ends[0].as_py()  # A stream of a slice would have bytes of the rows after it, too.
+    data = data.slice(first, ends[rows].as_py() - first) if data else pa.py_buffer(b"")
+    return pa.StringArray.from_buffers(rows, pc.subtract(ends, pa.scalar(first, pa.int32())).buffers()[1], data)
+
+
+def _cut_numbers(numbers: pa.Array) -> pa.Array:
+    values = numbers.buffers()[1].slice(8 * numbers.offset, 8 * len(numbers))
+    return pa.Array.from_buffers(numbers.type, len(numbers), [None, values])
+
+
 def _data(joined: JoinedColumns) -> pa.Array:
     sizes = _fill(pa.int32(), joined.rows + 1, struct.pack("=i", 0) + joined.sizes)
     ends = pc.cumulative_sum(sizes)

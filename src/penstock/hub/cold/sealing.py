@@ -290,9 +290,9 @@ class Sealer:
             chunk = self._reader.read_next_columns(reading, track)
             if chunk is None:
                 break
-            if chunk.columns.rows:
+            if chunk.rows:
                 writer.add(record_batch(wanted.partition, chunk.offsets, chunk.columns, NONE))
-            track.advance(chunk.range, chunk.columns.rows, is_filtered=False)
+            track.advance(chunk.range, chunk.rows, is_filtered=False)
             self._stop_wanted.wait(PAUSE_SHARE * (time.monotonic() - began))
         stop = track.offsets[wanted.partition]
         description = FileDescription(

@@ -13,10 +13,10 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate, chain, compress, pairwise, repeat
 from threading import Lock
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 from penstock.core.log.cursor import (
@@ -43,6 +43,9 @@ from penstock.errors import (
 from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.log.events import CHUNK_BYTES, DELETION, NONE, Frame, KindFilter, PartitionHead, StoredColumns
 from penstock.storage.store import EventTx, Store, Tx
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
@@ -97,13 +100,44 @@ class LineChunk(NamedTuple):
     """The offsets of the scanned events; None: they are dense."""
 
 
-class ColumnChunk(NamedTuple):
-    """Events by column."""
+class ColumnChunk:
+    """Events by column.
 
-    range: ReadRange
-    columns: StoredColumns
-    offsets: Sequence[int]
-    """The offset of each event."""
+    Attributes:
+        range: The range that they were read from.
+        offsets: The offset of each event.
+        batch: The same events as a record batch, if they come from a file of the cold tier.
+    """
+
+    def __init__(self, range: ReadRange, columns: "StoredColumns | pa.RecordBatch", offsets: Sequence[int]) -> None:
+        self.range = range
+        self.offsets = offsets
+        self.batch: pa.RecordBatch | None = None
+        if isinstance(columns, StoredColumns):
+            self.columns = columns
+        else:
+            self.batch = columns
+
+    @cached_property
+    def columns(self) -> StoredColumns:
+        """The events as joined text."""
+        from penstock.storage.cold.rows import to_columns
+
+        return to_columns(self.batch, self.range.stop)
+
+    @property
+    def rows(self) -> int:
+        """The number of events."""
+        return len(self.offsets)
+
+    @property
+    def data_bytes(self) -> int:
+        """The size of their data."""
+        if self.batch is None:
+            return len(self.columns.data)
+        from penstock.cold.parquet import count_bytes
+
+        return count_bytes(self.batch.column("data"))
 
 
 class Track:
@@ -441,17 +475,16 @@ class Reader:
         if wanted is None:
             return None
         chunk = self._read_columns(reading, wanted)
-        track.measure(chunk.columns.rows, len(chunk.columns.data))
+        track.measure(chunk.rows, chunk.data_bytes)
         return chunk
 
     def _read_columns(self, reading: PageReading, wanted: ReadRange) -> ColumnChunk:
         tier = None if reading.has_holes else self._store.cold  # Else only the database knows which events are gone.
         if tier is not None and (file := tier.recall(wanted.partition_id, wanted.start, wanted.stop)) is not None:
             with suppress(ColdFileDamaged):  # It may have been replaced.
-                columns = tier.read_columns(file, wanted.start, wanted.stop)
-                found = wanted._replace(stop=columns.stop)
-                if columns.rows == found.stop - found.start:
-                    return ColumnChunk(found, columns, range(found.start, found.stop))
+                batch, stop = tier.read(file, wanted.start, wanted.stop)
+                if batch.num_rows == stop - wanted.start:
+                    return ColumnChunk(wanted._replace(stop=stop), batch, range(wanted.start, stop))
 
         def read(tx: EventTx) -> ColumnChunk | None:
             columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)

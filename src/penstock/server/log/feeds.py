@@ -73,7 +73,9 @@ from penstock.wire.log import feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice, Query
 
 if find_spec("pyarrow"):  # Loaded when the hub starts, so that the first page does not wait for it.
-    from penstock.core.log.arrow import record_batch
+    import pyarrow as pa
+
+    from penstock.core.log.arrow import record_batch, repeat_batch
     from penstock.wire.log.arrow import ArrowPart, ArrowStream
 
 
@@ -617,13 +619,20 @@ class ArrowForm:
                 if not (reading.is_filtered or isinstance(chunk.offsets, range)):
                     raise make_changing_error()  # Clients would miss an event.
                 kept = ChunkRows(chunk).match(reading, track) if reading.is_sifted else None
-                events = chunk.columns.rows if kept is None else sum(kept)
+                events = chunk.rows if kept is None else sum(kept)
                 track.advance(chunk.range, events, is_filtered=reading.is_filtered)
-                if not chunk.columns.rows:  # All of them were removed.
-                    continue
-                headers = self._join_headers(reading, chunk) if self._headers else chunk.columns.headers
-                columns = chunk.columns._replace(headers=headers)
-                yield stream.add(record_batch(track.view.partition, chunk.offsets, columns, NONE, kept))
+                if chunk.rows:  # Else all of them were removed.
+                    yield stream.add(self._make_batch(reading, track, chunk, kept))
+
+    def _make_batch(
+        self, reading: PageReading, track: Track, chunk: ColumnChunk, kept: list[bool] | None
+    ) -> "pa.RecordBatch":
+        if chunk.batch is not None and kept is None and not self._headers:
+            return repeat_batch(track.view.partition, chunk.batch, NONE)
+        columns = chunk.columns
+        if self._headers:
+            columns = columns._replace(headers=self._join_headers(reading, chunk))
+        return record_batch(track.view.partition, chunk.offsets, columns, NONE, kept)
 
     def _join_headers(self, reading: PageReading, chunk: ColumnChunk) -> bytes:
         assert self._headers is not None

@@ -45,6 +45,8 @@ GROUP_BYTES_MAX: Final = 64 << 20
 """So many bytes of row groups are kept in memory, decoded."""
 READS_MAX: Final = 8
 """So many reads of the storage at a time, each in a thread of its own."""
+AHEAD_MAX: Final = READS_MAX // 2
+"""While so many reads are wanted, none is begun ahead of readers."""
 WAITING_MAX: Final = 16
 """So many threads wait for reads, and so many reads are wanted: more are refused at once."""
 ANSWER_SECONDS: Final = 30.0
@@ -194,6 +196,7 @@ class ColdTier:
             group, end = opened.find_group(at)
             end = min(stop, end)
             part = slice_offsets(self._read_group(file, group, waits=waits), at, end)
+            self._read_ahead(file, opened, group)
             part, fits = cut_bytes(part, CHUNK_BYTES - size, is_first=not parts)
             parts.append(part)
             size += part.nbytes
@@ -201,15 +204,6 @@ class ColdTier:
             if fits is not None:
                 break
         return parts[0] if len(parts) == 1 else pa.concat_batches(parts), at
-
-    def read_columns(self, file: ManifestFile, start: int, stop: int) -> StoredColumns:
-        """Return events of a file by column, up to *stop* or less: see `LogRepository.read_columns`.
-
-        Raises:
-            ColdTierUnavailable: the storage does not answer.
-            ColdFileDamaged: the file does not have what it should.
-        """
-        return to_columns(*self.read(file, start, stop))
 
     def read_lines(
         self, file: ManifestFile, start: int, stop: int, frame: Frame, kinds: KindFilter | None
@@ -223,7 +217,7 @@ class ColdTier:
         return to_lines(*self.read(file, start, stop), frame, kinds)
 
     def recall_columns(self, file: ManifestFile, start: int, stop: int, erased: Sequence[int] = ()) -> StoredColumns:
-        """Return what `read_columns` does without the offsets that are *erased*, if it is in memory.
+        """Return what `LogRepository.read_columns` does without the offsets that are *erased*, if it is in memory.
 
         Raises:
             NotLoadedError: it is not.
@@ -335,15 +329,23 @@ class ColdTier:
         if not waits:
             raise _AbsentError
         opened = self._open(file)
+        return self._ask((file.path, group), partial(self._load_group, file, opened, group, keep=keep))
 
-        def read() -> pa.RecordBatch:
-            with self._explained(file.path):
-                batch = opened.read_group(group)
-            if keep:
-                self._keep((file.path, group), batch)
-            return batch
+    def _load_group(self, file: ManifestFile, opened: ColdFile, group: int, *, keep: bool = True) -> pa.RecordBatch:
+        with self._explained(file.path):
+            batch = opened.read_group(group)
+        if keep:
+            self._keep((file.path, group), batch)
+        return batch
 
-        return self._ask((file.path, group), read)
+    def _read_ahead(self, file: ManifestFile, opened: ColdFile, group: int) -> None:
+        """Begin to read the row group after *group*, if the one before it is in memory: somebody reads on."""
+        wanted = file.path, group + 1
+        with self._guard:
+            is_wanted = group + 1 < opened.group_count and wanted not in self._groups and wanted not in self._asked
+            reads_on = not group or (file.path, group - 1) in self._groups
+            if is_wanted and reads_on and len(self._asked) < AHEAD_MAX and self._find_away() is None:
+                self._begin(wanted, partial(self._load_group, file, opened, group + 1))
 
     def _keep(self, key: _Group, batch: pa.RecordBatch) -> None:
         with self._guard:
@@ -474,16 +476,15 @@ class ColdTier:
             ColdTierUnavailable: the storage has failed, or does not answer in time, or others wait for it already.
         """
         with self._guard:
-            if self._away is not None and self._monotonic() < self._away[0]:
-                raise ColdTierUnavailable(location=self.url, reason=self._away[1].fields["reason"], retry_after=5)
+            away = self._find_away()
+            if away is not None:
+                raise ColdTierUnavailable(location=self.url, reason=away.fields["reason"], retry_after=5)
             future: Future[Result] | None = self._asked.get(key)
             if self._waiting >= WAITING_MAX or (future is None and len(self._asked) >= WAITING_MAX):
                 raise ColdTierUnavailable(location=self.url, reason="others wait for it already", retry_after=2)
             self._waiting += 1
             if future is None:
-                future = self._asked[key] = Future()
-                answer = threading.Thread(target=self._answer, args=(key, future, read), daemon=True)
-                answer.start()
+                future = self._begin(key, read)
         try:
             with self.while_waiting():
                 return future.result(ANSWER_SECONDS)
@@ -493,6 +494,13 @@ class ColdTier:
         finally:
             with self._guard:
                 self._waiting -= 1
+
+    def _begin(self, key: object, read: Callable[[], Result]) -> "Future[Result]":
+        future: Future[Result] = Future()
+        self._asked[key] = future
+        answer = partial(self._answer, key, future, read)
+        threading.Thread(target=answer, name="penstock-cold-read", daemon=True).start()
+        return future
 
     def _answer(self, key: object, future: "Future[Result]", read: Callable[[], Result]) -> None:
         """Read, in a thread of its own, and answer all who wait."""
@@ -548,6 +556,11 @@ class ColdTier:
                 reason = f"it has not finished within {seconds:g} seconds"
                 raise ColdTierUnavailable(location=self.url, reason=reason, retry_after=60)
         return future.result()
+
+    def _find_away(self) -> ColdTierUnavailable | None:
+        """Return the failure for which the storage is not asked now."""
+        until, error = self._away or (0.0, None)
+        return error if self._monotonic() < until else None
 
     def _note_away(self, error: ColdTierUnavailable) -> ColdTierUnavailable:
         with self._guard:

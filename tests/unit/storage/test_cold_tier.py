@@ -1,0 +1,97 @@
+"""What a cold tier reads before somebody asks for it."""
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.cold import parquet
+from penstock.cold.description import FileContent
+from penstock.errors import ColdTierUnavailable
+from penstock.storage.cold.manifest import ManifestFile
+from penstock.storage.cold.tier import ColdTier, make_path
+from tests.unit.cold.files import write_file
+
+ROWS, GROUPS = 10, 8
+READS = "penstock-cold-read"
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have files of groups with ten rows, and tell which groups were read from the storage."""
+    found: list[int] = []
+    read_group = parquet.ColdFile.read_group
+
+    def read(file: parquet.ColdFile, group: int) -> pa.RecordBatch:
+        found.append(group)
+        return read_group(file, group)
+
+    monkeypatch.setattr(parquet, "GROUP_ROWS", ROWS)
+    monkeypatch.setattr(parquet.ColdFile, "read_group", read)
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path, loaded: list[int]) -> ManifestFile:
+    path = make_path("order.placed", 0, 0, ROWS * GROUPS)
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_bytes(write_file(["{}"] * ROWS * GROUPS, None))
+    return ManifestFile(path, 1, "sealed", 0, ROWS * GROUPS, FileContent(0, 0, 0, 0, ""), 0, 0)
+
+
+def read(tier: ColdTier, file: ManifestFile, group: int) -> None:
+    """Read an event of a group, and wait until nothing is read any more."""
+    batch, stop = tier.read(file, ROWS * group + 1, ROWS * group + 2)
+    assert (batch.num_rows, stop) == (1, ROWS * group + 2)
+    for thread in threading.enumerate():
+        if thread.name == READS:
+            thread.join(60.0)
+
+
+def test_whoever_reads_on_finds_the_next_row_group_in_memory(
+    tmp_path: Path, file: ManifestFile, loaded: list[int]
+) -> None:
+    tier = ColdTier.at(tmp_path.as_uri())
+    seen = []
+    for group in range(GROUPS):
+        read(tier, file, group)
+        seen.append(len(loaded))
+
+    assert loaded == [*range(GROUPS)], "each once"
+    assert seen == [*range(2, GROUPS + 1), GROUPS], "one ahead, up to the last"
+
+
+def test_nothing_is_read_ahead_of_reads_here_and_there(tmp_path: Path, file: ManifestFile, loaded: list[int]) -> None:
+    tier = ColdTier.at(tmp_path.as_uri())
+    for group in (6, 2, 4):
+        read(tier, file, group)
+
+    assert loaded == [6, 2, 4]
+
+
+def test_failure_to_read_ahead_is_told_to_whoever_needs_the_events(
+    tmp_path: Path, file: ManifestFile, loaded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    tier = ColdTier(ColdTier.at(tmp_path.as_uri())._storage, lambda: now)
+    found = parquet.ColdFile.read_group
+    is_away = True
+
+    def fail(file: parquet.ColdFile, group: int) -> pa.RecordBatch:
+        if group == 1 and is_away:
+            loaded.append(group)
+            raise OSError(5, "the disk is away")
+        return found(file, group)
+
+    monkeypatch.setattr(parquet.ColdFile, "read_group", fail)
+    read(tier, file, 0)
+    assert loaded == [0, 1]
+    with pytest.raises(ColdTierUnavailable, match="the disk is away"):
+        read(tier, file, 1)
+    read(tier, file, 0)
+    assert loaded == [0, 1], "it is not asked again at once, neither for readers nor ahead of them"
+
+    now, is_away = 60.0, False
+    read(tier, file, 1)
+    assert loaded == [0, 1, 1, 2]
