@@ -6,7 +6,6 @@ it holds, so that a hub can be rebuilt from files alone.
 """
 
 import hashlib
-import struct
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -234,10 +233,8 @@ def cut_bytes(batch: pa.RecordBatch, limit: int, *, is_first: bool) -> tuple[pa.
     """
     if batch.nbytes <= limit or not batch.num_rows:
         return batch, None
-    texts = ("key", "kind", "headers", "data")
-    sizes = [pc.binary_length(batch.column(name)).fill_null(0).cast(pa.int64()) for name in texts]
-    sums = pc.cumulative_sum(pc.add(pc.add(sizes[0], sizes[1]), pc.add(sizes[2], sizes[3])))
-    rows = bisect_right(range(batch.num_rows), limit, key=lambda row: sums[row].as_py())
+    ends = [_ends_of(batch.column(name)) for name in ("key", "kind", "headers", "data")]
+    rows = bisect_right(range(batch.num_rows), limit, key=lambda row: sum(each[row + 1] - each[0] for each in ends))
     rows = max(rows, 1) if is_first else rows
     if rows >= batch.num_rows:
         return batch, None
@@ -309,23 +306,21 @@ def _parts_of(column: pa.Array) -> Iterator[bytes]:
 
 def data_of(texts: pa.Array) -> bytes:
     """Return the bytes of texts, one after the other."""
-    first, stop = _span_of(texts)
-    return bytes(texts.buffers()[2].slice(first, stop - first)) if stop > first else b""
+    ends, data = _ends_of(texts), texts.buffers()[2]
+    return bytes(data.slice(ends[0], ends[-1] - ends[0])) if ends[-1] > ends[0] else b""
 
 
 def count_bytes(texts: pa.Array) -> int:
     """Return the number of bytes that `data_of` returns."""
-    first, stop = _span_of(texts)
-    return stop - first
+    ends = _ends_of(texts)
+    return ends[-1] - ends[0]
 
 
-def _span_of(texts: pa.Array) -> tuple[int, int]:
+def _ends_of(texts: pa.Array) -> "memoryview[int]":
+    """Return where each text begins in the bytes of all, and where the last one ends. A null has no bytes."""
     if not len(texts):
-        return 0, 0
-    first, stop = (
-        struct.unpack_from("=i", texts.buffers()[1], 4 * (texts.offset + each))[0] for each in (0, len(texts))
-    )
-    return first, stop
+        return memoryview(b"\0" * 4).cast("i")
+    return memoryview(texts.buffers()[1]).cast("b").cast("i")[texts.offset : texts.offset + len(texts) + 1]
 
 
 def buffer_of(values: pa.Array, width: int) -> bytes:

@@ -1,6 +1,5 @@
 """What a cold tier reads before somebody asks for it."""
 
-import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,10 +10,10 @@ from penstock.cold.description import FileContent
 from penstock.errors import ColdTierUnavailable
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.cold.tier import ColdTier, make_path
+from tests.promises.scene import until
 from tests.unit.cold.files import write_file
 
 ROWS, GROUPS = 10, 8
-READS = "penstock-cold-read"
 
 
 @pytest.fixture
@@ -44,9 +43,7 @@ def read(tier: ColdTier, file: ManifestFile, group: int) -> None:
     """Read an event of a group, and wait until nothing is read any more."""
     batch, stop = tier.read(file, ROWS * group + 1, ROWS * group + 2)
     assert (batch.num_rows, stop) == (1, ROWS * group + 2)
-    for thread in threading.enumerate():
-        if thread.name == READS:
-            thread.join(60.0)
+    until(lambda: not tier._asked, "all reads have ended")
 
 
 def test_whoever_reads_on_finds_the_next_row_group_in_memory(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -44,7 +45,9 @@ OPEN_FILES: Final = 256
 GROUP_BYTES_MAX: Final = 64 << 20
 """So many bytes of row groups are kept in memory, decoded."""
 READS_MAX: Final = 8
-"""So many reads of the storage at a time, each in a thread of its own."""
+"""So many reads of the storage at a time, each in a thread."""
+IDLE_SECONDS: Final = 10.0
+"""A thread without reads ends after so long."""
 AHEAD_MAX: Final = READS_MAX // 2
 """While so many reads are wanted, none is begun ahead of readers."""
 WAITING_MAX: Final = 16
@@ -84,7 +87,9 @@ class ColdTier:
         self.tables: ColdTables | None = None
         self._storage = storage
         self._monotonic = monotonic
-        self._turns = threading.BoundedSemaphore(READS_MAX)
+        self._reads: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._readers = 0
+        """The threads that read, in the background: a read that never ends keeps no process alive."""
         self._asked: dict[object, Future[Any]] = {}
         """The reads that are wanted, by what they read: whoever wants the same waits for the same."""
         self._waiting = 0
@@ -498,15 +503,29 @@ class ColdTier:
     def _begin(self, key: object, read: Callable[[], Result]) -> "Future[Result]":
         future: Future[Result] = Future()
         self._asked[key] = future
-        answer = partial(self._answer, key, future, read)
-        threading.Thread(target=answer, name="penstock-cold-read", daemon=True).start()
+        self._reads.put(partial(self._answer, key, future, read))
+        if self._readers < min(len(self._asked), READS_MAX):
+            self._readers += 1
+            threading.Thread(target=self._run_reads, name="penstock-cold-read", daemon=True).start()
         return future
 
+    def _run_reads(self) -> None:
+        """Read what is asked for, until nothing was for a while."""
+        while True:
+            try:
+                read = self._reads.get(timeout=IDLE_SECONDS)
+            except Empty:
+                with self._guard:
+                    if self._reads.empty():
+                        self._readers -= 1
+                        return
+            else:
+                read()
+
     def _answer(self, key: object, future: "Future[Result]", read: Callable[[], Result]) -> None:
-        """Read, in a thread of its own, and answer all who wait."""
+        """Read, and answer all who wait."""
         try:
-            with self._turns:
-                found = read()
+            found = read()
         except BaseException as error:  # noqa: BLE001 - whoever waits gets it
             with self._guard:
                 self.failures += 1
