@@ -33,11 +33,14 @@ _CALLER_CONNECTIONS = 8
 _LARGE_BATCH = 20_000
 _LISTED = [{"data_type": "service", "value": name} for name in ("bench", "other", "another")]
 _ISSUER, _AUDIENCE = "https://login.example", "penstock"
+_JWT_OPTIONS = ["--jwt-issuer", _ISSUER, "--jwt-audience", _AUDIENCE]
+_LIMITS = ["--limit", "requests=1000000"]
+"""So high that it stops nobody."""
 
 
 @figure("access")
 def access(place: Place, scale: Scale) -> Iterable[Row]:
-    """A hub that asks for tokens, beside one that asks nobody."""
+    """A hub that asks for tokens, beside one with the same limits of use that asks nobody."""
     given: dict[str, Any] = {"feed": FEED, "connections": PUBLISHERS}
     yield from _compare(place, scale, "32 publishers of single events", "bench.load.publish_single", given, events=0)
     given = {"feed": FEED, "form": "v1", "page": PAGE, "events": scale.events, "first": "_first"}
@@ -89,34 +92,39 @@ def _rate_beside(modest: Program, greedy: Program, scale: Scale) -> Side:
 def _compare(
     place: Place, scale: Scale, what: str, program: str, given: dict[str, Any], *, events: int
 ) -> Iterable[Row]:
-    urls = {side: place.sqlite() for side in ("token", "jwt", "open")}
+    urls = {side: place.sqlite() for side in ("token", "jwt", "open", "unlimited")}
     for url in urls.values():
         if events:
             make_log(url, events)
         else:
             make_feed(url)
-    tokens = {"token": _list_callers(urls["token"])}
-    _list_callers(urls["jwt"])
+    tokens = {side: _list_callers(url) for side, url in urls.items()}
     with ExitStack() as stack:
         keys = Path(stack.enter_context(TemporaryDirectory())) / "keys.json"
         tokens["jwt"] = _sign_token(keys)
         options = {
-            "token": ["--auth", "token"],
-            "jwt": ["--auth", "jwt", "--jwt-issuer", _ISSUER, "--jwt-audience", _AUDIENCE, "--jwt-keys", str(keys)],
-            "open": [],
+            "token": [*_LIMITS, "--auth", "token"],
+            "jwt": [*_LIMITS, "--auth", "jwt", *_JWT_OPTIONS, "--jwt-keys", str(keys)],
+            "open": _LIMITS,
+            "unlimited": [],
         }
         rates = {}
         for side, url in urls.items():
             hub = stack.enter_context(live_hub(url, log=place.log, options=options[side]))
-            client = Program(program, port=hub.port, **given, **({"token": tokens[side]} if side in tokens else {}))
+            client = Program(
+                program, port=hub.port, **given, **({"token": tokens[side]} if side in ("token", "jwt") else {})
+            )
             rates[side] = rate_of(stack.enter_context(client), scale)
         rounds = in_turn(rates, scale.rounds)
     for url in urls.values():
         place.drop(url)
-    beside = rate(rounds.median("open"))
-    for side, name, target in (("token", "a token", TARGET), ("jwt", "a JSON Web Token", JWT_TARGET)):
-        ours = rate(rounds.median(side))
-        yield Row(f"{what}: with {name} beside without", ours, beside, rounds.ratio(side, "open"), target)
+    for side, beside, name, target in (
+        ("token", "open", "a token", TARGET),
+        ("jwt", "open", "a JSON Web Token", JWT_TARGET),
+        ("open", "unlimited", "limits of use, nobody asked,", None),
+    ):
+        ours, others = (rate(rounds.median(each)) for each in (side, beside))
+        yield Row(f"{what}: with {name} beside without", ours, others, rounds.ratio(side, beside), target)
 
 
 def _sign_token(keys: Path) -> str:

@@ -6,7 +6,7 @@ handler checks the resources that only a query or a body names. Requests that la
 
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -24,6 +24,7 @@ from penstock.server.telemetry import access_in
 Found = TypeVar("Found")
 
 
+@lru_cache(maxsize=10_000)
 def event_type_named(name: str) -> Resource:
     """Return the resource of an event type, which need not exist."""
     return Resource("event_type", name)

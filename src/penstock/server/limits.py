@@ -291,9 +291,8 @@ class Limiter:
             TooManyRequests: the caller has used up a limit.
             HubUnavailable: the hub has.
         """
-        usage = self._usages.get(caller)
+        usage, now = self._usages.get(caller), self.monotonic()
         use = self.find(caller) if usage is None else RequestUsage(self, usage)
-        now = self.monotonic()
         if (used_up := use.caller.find_used_up(now)) is not None:
             raise self._refuse(*used_up)
         if self._has_total_rates:
@@ -411,8 +410,11 @@ class Limiter:
     def count_bytes(self, caller: Usage, received: int, sent: int) -> None:
         """Count bytes of a body and of an answer that have come and gone."""
         now = self.monotonic()
-        self._take(caller.bytes_in, self._total.bytes_in, received, now)
-        self._take(caller.bytes_out, self._total.bytes_out, sent, now)
+        caller.bytes_in.take(received, now)
+        caller.bytes_out.take(sent, now)
+        if self._has_total_rates:
+            self._total.bytes_in.take(received, now)
+            self._total.bytes_out.take(sent, now)
 
     def receive(self, caller: Usage, size: int) -> float:
         """Count *size* bytes of a body; return how many seconds the rest of it has to wait."""
@@ -470,23 +472,19 @@ CURRENT_USAGE: Final[ContextVar["RequestUsage | None"]] = ContextVar("penstock.u
 class RequestUsage:
     """What one request uses of its caller's limits."""
 
-    __slots__ = ("_held", "_is_proxy", "_is_stream", "_limiter", "_received", "_sent", "_turns", "caller")
+    __slots__ = ("_held", "_is_proxy", "_is_stream", "_limiter", "_received", "_sent", "caller", "turns")
 
     def __init__(self, limiter: Limiter, caller: Usage, *, is_proxy: bool = False) -> None:
         self._limiter = limiter
         self.caller = caller
         self._is_proxy = is_proxy
         self._is_stream = False
-        self._turns: Turns | None = None
+        self.turns: Turns | None = None
+        """Those that it takes one of; None while it waits for its turn, for its client or for events."""
         self._held = 0
         self._received = 0
         """Bytes of the body that the rates do not count yet."""
         self._sent = 0
-
-    @property
-    def has_turn(self) -> bool:
-        """Whether it is in work, and waits neither for its turn, nor for its client, nor for events."""
-        return self._turns is not None
 
     def take_turn(self, size: int = 0) -> Awaitable[None] | None:
         """Return what has to be awaited before the request is worked on; None if it may be at once.
@@ -494,13 +492,13 @@ class RequestUsage:
         A stream, and a request that has its turn, need not wait. *size* is that of the body. While the request waits,
         the sender may lose its rights.
         """
-        if self._turns is not None or self._is_stream:
+        if self.turns is not None or self._is_stream:
             return None
         turns = self.caller.small if size < LARGE_BYTES else self.caller.large
         turn = self._limiter.begin_turn(self.caller, turns)
         if turn is not None:
             return self._wait_for(turn, turns)
-        self._turns = turns
+        self.turns = turns
         return None
 
     async def _wait_for(self, turn: asyncio.Future[None], turns: Turns) -> None:
@@ -510,18 +508,18 @@ class RequestUsage:
             if turn.done() and not turn.cancelled():
                 self._limiter.end_turn(self.caller, turns)
             raise
-        self._turns = turns
+        self.turns = turns
 
     def end_turn(self) -> None:
         """Let another request be worked on, while this one waits for its client or for events, or has ended."""
-        if self._turns is not None:
-            turns, self._turns = self._turns, None
+        if self.turns is not None:
+            turns, self.turns = self.turns, None
             self._limiter.end_turn(self.caller, turns)
 
     @property
     def is_large(self) -> bool:
         """Whether it has a large body, and its turn."""
-        return self._turns is self.caller.large
+        return self.turns is self.caller.large
 
     @property
     def is_measured(self) -> bool:
@@ -603,7 +601,7 @@ class RequestUsage:
 
     def end(self) -> None:
         """Note that the request has ended."""
-        if self._turns is not None:
+        if self.turns is not None:
             self.end_turn()
         if self._held:
             self._limiter.release(self.caller, self._held)

@@ -107,7 +107,7 @@ class AccessLine:
                 headers.append((b"connection", b"close"))
             event = {**event, "headers": headers}
         usage: RequestUsage | None = self._scope.get(USAGE)
-        if usage is not None:
+        if usage is not None and usage.turns is not None:
             usage.end_turn()
         await self._send(event)
         if event["type"] == "http.response.body":

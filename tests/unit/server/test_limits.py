@@ -227,10 +227,10 @@ class Crowd:
 
     @property
     def in_work(self) -> int:
-        return sum(each.has_turn for each in self._requests)
+        return sum(each.turns is not None for each in self._requests)
 
     def end(self, count: int, worked: float = 0.0) -> None:
-        for each in [each for each in self._requests if each.has_turn][:count]:
+        for each in [each for each in self._requests if each.turns][:count]:
             each.note_work(worked)
             each.end()
 

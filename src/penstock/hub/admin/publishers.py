@@ -30,8 +30,9 @@ class Publishers:
 
     def note(self, event_type: str, caller: Caller) -> None:
         """Note that *caller* publishes now."""
-        if len(self._seen) < WAITING_MAX:
-            self._seen[event_type, caller] = self._clock()
+        publishes = event_type, caller
+        if publishes not in self._seen and len(self._seen) < WAITING_MAX:
+            self._seen[publishes] = self._clock()
 
     def list(self, event_type: str) -> Mapping[str, int]:
         """Return the callers that published in the last 30 days, each with its last time.

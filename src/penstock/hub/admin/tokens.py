@@ -1,6 +1,7 @@
 """Tokens: secrets by which callers identify themselves, kept as digests in the hub's own database."""
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex, token_urlsafe
@@ -31,6 +32,30 @@ class NewToken(NamedTuple):
     secret: str
 
 
+class KnownToken:
+    """A token as it is known here. It changes with the token, so whoever has found it once need not look it up again.
+
+    Attributes:
+        stored: The token when it was last read from the database.
+        caller: Whose it is.
+        expires_at: It is valid before that, in microseconds since 1970, UTC; infinity: always. 0 once it was deleted.
+        used_at: When it was last used here; whoever uses it says so. 0: never.
+        noted_at: What `used_at` was when that was recorded.
+    """
+
+    __slots__ = ("caller", "expires_at", "noted_at", "stored", "used_at")
+
+    def __init__(self, stored: StoredToken) -> None:
+        self.caller = stored.caller
+        self.used_at = self.noted_at = 0
+        self.replace(stored)
+
+    def replace(self, stored: StoredToken) -> None:
+        """Be what was read from the database."""
+        self.stored = stored
+        self.expires_at: float = math.inf if stored.expires_at is None else stored.expires_at
+
+
 class Tokens:
     """The tokens of one store. Safe to use from many threads.
 
@@ -39,13 +64,11 @@ class Tokens:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._clock = clock
-        self._known: dict[bytes, StoredToken] = {}
-        self._found: dict[bytes, StoredToken] = {}
-        """By secret: those of the known tokens that were looked up."""
+        self.clock = clock
+        self._known: dict[bytes, KnownToken] = {}
+        """By digest."""
         self._revoked: dict[bytes, str] = {}
         """By digest: the ids of tokens that were known, and were deleted; the last to be deleted are last."""
-        self._uses: dict[str, int] = {}
         self._noted_at = time.monotonic()
 
     def create(self, caller: Caller, *, expires_in: float | None = None, by: Sender | None = None) -> NewToken:
@@ -55,7 +78,7 @@ class Tokens:
             DatabaseUnavailable: the token may have been created, but its secret is lost.
         """
         with self._store.write() as tx:
-            now = self._clock()
+            now = self.clock()
             expires_at = None if expires_in is None else now + round(expires_in * 1_000_000)
             created = _make_token(caller, now, expires_at)
             self._insert(tx, created, by)
@@ -78,14 +101,14 @@ class Tokens:
             TokenSuperseded: it was rotated before, so that its life no longer tells how long another should live.
         """
         with self._store.write() as tx:
-            old, now = _get(tx, id), self._clock()
+            old, now = _get(tx, id), self.clock()
             expires_at = None if old.expires_at is None else now + max(0, old.expires_at - old.created_at)
             _check_newest(tx.access.list_tokens(), old, expires_at)
             created = _make_token(old.caller, now, expires_at)
             self._insert(tx, created, by)
         hand_over(created)
         with self._store.write() as tx:
-            old, now = _get(tx, id), self._clock()
+            old, now = _get(tx, id), self.clock()
             ends_at = now + round(overlap * 1_000_000)
             tx.access.expire_token(id, ends_at)
             expiring = old._replace(expires_at=ends_at if old.expires_at is None else min(old.expires_at, ends_at))
@@ -108,7 +131,7 @@ class Tokens:
         with self._store.write() as tx:
             old = _get(tx, id)
             tx.access.delete_token(id)
-            record_change(tx, AuditedChange("token", id, _describe(old), None), by, self._clock())
+            record_change(tx, AuditedChange("token", id, _describe(old), None), by, self.clock())
             tx.settings.note_access_change()
         return old
 
@@ -119,34 +142,32 @@ class Tokens:
 
     def replace_known(self, tokens: Sequence[StoredToken]) -> None:
         """Find *tokens* from here on, and no others."""
-        before = self._known
-        self._known = known = {each.digest: each for each in tokens}
-        revoked = self._revoked | {digest: each.id for digest, each in before.items() if digest not in known}
+        before, known = self._known, dict[bytes, KnownToken]()
+        for each in tokens:
+            found = known[each.digest] = before.get(each.digest) or KnownToken(each)
+            found.replace(each)
+        self._known = known
+        gone = {digest: each for digest, each in before.items() if digest not in known}
+        for token in gone.values():
+            token.expires_at = 0
+        revoked = self._revoked | {digest: token.stored.id for digest, token in gone.items()}
         self._revoked = dict(list(revoked.items())[-REVOKED_MAX:])
-        self._found = {secret: known[each.digest] for secret, each in list(self._found.items()) if each.digest in known}
 
     @property
     def known(self) -> Sequence[StoredToken]:
         """The tokens that `find` finds, expired ones too."""
-        return list(self._known.values())
+        return [each.stored for each in self._known.values()]
 
-    def find(self, secret: bytes) -> Caller | None:
-        """Return whose token *secret* is; None if there is none, or it has expired.
+    def find(self, secret: bytes) -> KnownToken | None:
+        """Return the token with a *secret*, which is used now; None if there is none, or it has expired.
 
         It is looked up by its digest: how long that takes says nothing about the secrets of other tokens.
         """
-        looked_up = self._found  # Before the known ones are: else a revoked one could be put among newer ones.
-        found = looked_up.get(secret)
-        if found is None:
-            found = self._known.get(hashlib.sha256(secret).digest())
-            if found is None:
-                return None
-            looked_up[secret] = found
-        now = self._clock()
-        if not found.is_valid(now):
+        found, now = self._known.get(hashlib.sha256(secret).digest()), self.clock()
+        if found is None or not now < found.expires_at:
             return None
-        self._uses[found.id] = now
-        return found.caller
+        found.used_at = now
+        return found
 
     def explain(self, secret: bytes) -> Unauthenticated:
         """Return why `find` does not find *secret*, with the id of its token if that is known: for the log alone.
@@ -155,7 +176,7 @@ class Tokens:
         """
         digest = hashlib.sha256(secret).digest()
         if (known := self._known.get(digest)) is not None:
-            return Unauthenticated(reason="token expired", token=known.id)
+            return Unauthenticated(reason="token expired", token=known.stored.id)
         if (revoked := self._revoked.get(digest)) is not None:
             return Unauthenticated(reason="token revoked", token=revoked)
         return Unauthenticated(reason="token unknown")
@@ -166,16 +187,16 @@ class Tokens:
         Raises:
             DatabaseUnavailable: they are recorded next time.
         """
-        if not self._uses or monotonic() - self._noted_at < USE_INTERVAL:
+        if monotonic() - self._noted_at < USE_INTERVAL:
+            return
+        used = [(each, at) for each in self._known.values() if (at := each.used_at) != each.noted_at]
+        if not used:
             return
         self._noted_at = monotonic()
-        uses, self._uses = self._uses, {}
-        try:
-            with self._store.write() as tx:
-                tx.access.note_uses(uses)
-        except BaseException:
-            self._uses = uses | self._uses
-            raise
+        with self._store.write() as tx:
+            tx.access.note_uses({each.stored.id: at for each, at in used})
+        for each, at in used:
+            each.noted_at = at
 
 
 def _get(tx: Tx, id: str) -> StoredToken:

@@ -24,6 +24,7 @@ from penstock.errors import HubUnavailable, Unauthenticated
 from penstock.hub.hub import Hub
 from penstock.server.authentication.authentication import bearer_of
 from penstock.server.authentication.issuer_keys import IssuerKeys, KeySet, require_pyjwt
+from penstock.server.http.requests import CREDENTIAL
 
 TOKEN_BYTES_MAX: Final = 8 << 10
 NESTING_MAX: Final = 16
@@ -34,6 +35,8 @@ KEYS_TIMEOUT: Final = 2.0
 """A request whose token names an unknown key waits this long for the issuer's newest keys."""
 REMEMBERED_MAX: Final = 10_000
 """Tokens that are remembered; the one that was used longest ago is forgotten first."""
+RECENT_MAX: Final = 1_000
+"""So many headers of such tokens are remembered; then all are forgotten."""
 
 _TYPES: Final = frozenset({"jwt", "at+jwt"})
 """Allowed in the header `typ`, which may be absent: other types, such as logout tokens, are no credentials here."""
@@ -122,6 +125,9 @@ class JwtMethod:
         self._claims = caller
         self._clock = clock
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
+        """By digest."""
+        self._recent: dict[bytes | None, _Verified] = {}
+        """By the header: those that came again."""
 
     def start(self, hub: Hub) -> None:
         """Begin to load the keys. When they change, readers that wait for events check their tokens again."""
@@ -136,6 +142,10 @@ class JwtMethod:
             Unauthenticated: the token is not valid; the field `reason` says why.
             HubUnavailable: there are no keys to check it with, or perhaps not the newest ones.
         """
+        credential = scope.get(CREDENTIAL)
+        recent = self._recent.get(credential)
+        if recent is not None and recent.keys is self._keys.current and self._clock() < recent.expires_at:
+            return recent.caller
         token = bearer_of(scope)
         if token is None or token.count(b".") != 2:
             return None
@@ -147,6 +157,9 @@ class JwtMethod:
             if verified.keys is self._keys.current and self._clock() < verified.expires_at:
                 with suppress(KeyError):  # Another thread may forget it in between.
                     self._verified.move_to_end(digest)
+                if len(self._recent) >= RECENT_MAX:
+                    self._recent.clear()
+                self._recent[credential] = verified
                 return verified.caller
             self._verified.pop(digest, None)
         key_id, algorithm = _read_header(token)

@@ -353,7 +353,9 @@ def test_rights_cost_no_query(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(hub.store, "read", None)
 
     hub.admin.permissions.check(READER, "read", EVENT_TYPE)
-    assert hub.admin.tokens.find(secret) == READER
+    found = hub.admin.tokens.find(secret)
+    assert found is not None
+    assert found.caller == READER
 
 
 def test_lists_that_have_not_changed_are_not_decoded_again(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,8 @@ def tokens(hub: Hub) -> Tokens:
 def find(hub: Hub, secret: str) -> Caller | None:
     """Return whose token *secret* is by what the database says now."""
     hub.admin.permissions.refresh()
-    return hub.admin.tokens.find(secret.encode())
+    found = hub.admin.tokens.find(secret.encode())
+    return None if found is None else found.caller
 
 
 def test_token_has_256_random_bits_and_is_stored_as_a_digest(hub: Hub, tokens: Tokens, migrated_url: str) -> None:
