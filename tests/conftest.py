@@ -23,6 +23,7 @@ from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
 from tests.kafka import kafka_broker
+from tests.temporary import use_memory
 from tests.times import SHORT_DATABASE_WAIT, SHORT_LEASE, SHORT_STOP, VARIABLE
 
 pytest_plugins = ["pytester", "tests.no_skips"]
@@ -51,6 +52,7 @@ def pytest_configure() -> None:
 
     Have what is started of Spark run in haste, and fork hubs from one process, which takes a tenth of their time.
     """
+    use_memory()
     LiveHub.started = FORKS.hub  # type: ignore[method-assign]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
         os.environ.setdefault(name, spark_options())
