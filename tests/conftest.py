@@ -23,8 +23,9 @@ from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
 from tests.kafka import kafka_broker
+from tests.s3 import create_bucket, s3_server
 from tests.temporary import use_memory
-from tests.times import SHORT_DATABASE_WAIT, SHORT_LEASE, SHORT_STOP, VARIABLE
+from tests.times import SHORT_DATABASE_WAIT, SHORT_LEASE, SHORT_REPLICA_PAUSE, SHORT_STOP, VARIABLE
 
 pytest_plugins = ["pytester", "tests.no_skips"]
 
@@ -195,6 +196,19 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip(str(missing))
 
 
+@pytest.fixture(scope="session")
+def s3_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a server that speaks S3."""
+    with s3_server(tmp_path_factory.mktemp("s3")) as port:
+        yield port
+
+
+@pytest.fixture
+def bucket(s3_port: int) -> str:
+    """The address of an empty bucket, as Hadoop writes it."""
+    return create_bucket(s3_port)
+
+
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     """The URL of an SQLite database that does not exist yet."""
@@ -225,6 +239,12 @@ def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 def short_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hubs that this test starts soon give up on requests under way when they are stopped."""
     monkeypatch.setenv(VARIABLE, json.dumps(SHORT_STOP))
+
+
+@pytest.fixture
+def short_replica_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hubs that this test starts soon give up a replica that fails, and soon use it again."""
+    monkeypatch.setenv(VARIABLE, json.dumps(SHORT_REPLICA_PAUSE))
 
 
 @pytest.fixture

@@ -27,6 +27,13 @@ SHORT_DATABASE_WAIT: Final = {
 }
 """A database that is away or locked is reported sooner."""
 
+SHORT_REPLICA_PAUSE: Final = {
+    "penstock.storage.postgres.replicas.CHECK_INTERVAL": 0.1,
+    "penstock.storage.postgres.replicas.PAUSE_SECONDS": 0.1,
+    "penstock.storage.postgres.replicas.ANSWER_SECONDS": 1.0,
+}
+"""A replica that fails is soon given up, and soon used again."""
+
 
 def use_times() -> None:
     """Take the times that the environment has for this process."""

@@ -18,7 +18,7 @@ from tests.standby import Standby
 from tests.subscribing import event_type_of, filled, put
 
 READERS = 3
-EVENTS_MIN = 200
+EVENTS_MIN = 50
 """Events that are published between two events in the life of the standby."""
 
 
@@ -103,6 +103,7 @@ def count_reads(http: httpx2.Client, *, is_up: bool = False) -> float | None:
     return float(count) if float(up) or not is_up else None
 
 
+@pytest.mark.usefixtures("short_replica_pause")
 def test_readers_with_a_replica_see_each_event_once_in_order_and_at_once(
     primary: PostgresCluster, standby: Standby
 ) -> None:

@@ -21,30 +21,36 @@ from penstock.storage import open_store
 from penstock.storage.cold import tier
 from tests.exhaustive import exhaustive
 from tests.promises.scene import NAME, PATIENCE_SECONDS, create, event, until
-from tests.s3 import cold_url, s3_server
+from tests.s3 import cold_url
 from tests.sealing import files_of, read_rows, seal, sealing_hub
 from tests.server.in_process import Here, serve
 from tests.storage_line import Mode, StorageLine, storage_line
 
-SEALED, HOT = 40, 20
+SEALED, HOT, PUBLISHES = 40, 20, 10
 READERS = 4 * WORKERS
 
 
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up on the storage sooner than in production, and ask it again sooner."""
+    monkeypatch.setattr(tier, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(tier, "AWAY_SECONDS", 0.2)
+
+
 @contextmanager
-def scene(url: str, tmp_path: Path) -> Iterator[tuple[StorageLine, str]]:
+def scene(url: str, bucket: str) -> Iterator[tuple[StorageLine, str]]:
     """Seal the events of a feed in a bucket behind a line."""
-    with s3_server(tmp_path) as at:
-        cold = cold_url(at)
-        [port] = re.findall(r"127\.0\.0\.1:(\d+)", cold)
-        with storage_line(int(port)) as line:
-            cold = cold.replace(port, str(line.port))
-            with sealing_hub(url, cold) as hub:
-                create(hub, partitions=1)
-                publish(hub, range(SEALED))
-                seal(hub)
-                publish(hub, range(SEALED, SEALED + HOT))
-                assert [each.stop for each in files_of(hub.store)] == [SEALED - 1]
-            yield line, cold
+    cold = cold_url(bucket)
+    [port] = re.findall(r"127\.0\.0\.1:(\d+)", cold)
+    with storage_line(int(port)) as line:
+        cold = cold.replace(port, str(line.port))
+        with sealing_hub(url, cold) as hub:
+            create(hub, partitions=1)
+            publish(hub, range(SEALED))
+            seal(hub)
+            publish(hub, range(SEALED, SEALED + HOT))
+            assert [each.stop for each in files_of(hub.store)] == [SEALED - 1]
+        yield line, cold
 
 
 def publish(hub: Hub, numbers: range) -> None:
@@ -62,10 +68,9 @@ def numbers_in(answer: httpx2.Response) -> list[Any]:
 
 @pytest.mark.parametrize("mode", ["silent", "error", *map(exhaustive, ("slow", "cut"))])
 def test_hot_events_are_read_and_published_while_readers_of_sealed_ones_are_refused(
-    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
+    migrated_url: str, bucket: str, mode: Mode
 ) -> None:
-    monkeypatch.setattr(tier, "ANSWER_SECONDS", 5.0)
-    with scene(migrated_url, tmp_path) as (line, cold):
+    with scene(migrated_url, bucket) as (line, cold):
         asyncio.run(read_in_trouble(Hub(open_store(migrated_url, cold)), line, mode))
 
 
@@ -76,7 +81,7 @@ async def read_in_trouble(hub: Hub, line: StorageLine, mode: Mode) -> None:
         line.set_mode(mode)
         readers = [asyncio.create_task(read(here, 10)) for _ in range(READERS)]
         assert await asyncio.to_thread(line.reached.wait, PATIENCE_SECONDS)
-        for n in range(30):
+        for n in range(PUBLISHES):
             posted = await here.post_lines(NAME, json.dumps({"data": {"n": n}, "partition": 0}).encode())
             assert posted.status_code == 200
             assert numbers_in(await read(here, HOT, hot)) == [*range(100, 100 + HOT)]
@@ -96,8 +101,8 @@ async def read_in_trouble(hub: Hub, line: StorageLine, mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", [exhaustive("cut"), "error"])
-def test_sealing_goes_on_once_the_storage_is_back(migrated_url: str, tmp_path: Path, mode: Mode) -> None:
-    with scene(migrated_url, tmp_path) as (line, cold), sealing_hub(migrated_url, cold) as hub:
+def test_sealing_goes_on_once_the_storage_is_back(migrated_url: str, bucket: str, mode: Mode) -> None:
+    with scene(migrated_url, bucket) as (line, cold), sealing_hub(migrated_url, cold) as hub:
         before = read_rows(hub, 1)
         attach(hub.store)
         line.set_mode(mode)
@@ -122,10 +127,10 @@ def is_asked(hub: Hub) -> bool:
 
 @pytest.mark.parametrize("mode", ["error", exhaustive("cut")])
 def test_storage_in_trouble_makes_no_file_damaged_or_unknown(
-    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
+    migrated_url: str, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     new_url = f"sqlite:///{tmp_path}/new.db"
-    with scene(migrated_url, tmp_path) as (line, cold):
+    with scene(migrated_url, bucket) as (line, cold):
         with sealing_hub(migrated_url, cold) as hub, monkeypatch.context() as patch:
             attach(hub.store)
             patch.setattr("penstock.hub.cold.files.attach", lambda _: None)  # Trouble begins after that.

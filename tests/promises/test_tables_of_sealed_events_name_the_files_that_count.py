@@ -29,7 +29,7 @@ from penstock.storage.cold.tier import ColdTier
 from penstock.testing.clock import VirtualClock
 from tests.promises.processes import FORKSERVER, run_processes, seal_forever
 from tests.promises.scene import NAME, PATIENCE_SECONDS, create, event, until
-from tests.s3 import cold_url, s3_server
+from tests.s3 import cold_url
 from tests.sealing import files_of, seal, sealing_hub
 
 PARTITIONS = 2
@@ -149,12 +149,12 @@ def test_table_follows_sealing_erasure_retention_fetching_and_drop(hub: Hub, clo
     assert rows_in(hub) == []
 
 
-def test_table_in_a_bucket_follows_sealing_and_erasure(database: str, tmp_path: Path, clock: VirtualClock) -> None:
-    with s3_server(tmp_path) as at, sealing_hub(database, cold_url(at), clock=clock, has_tables=True) as hub:
+def test_table_in_a_bucket_follows_sealing_and_erasure(database: str, bucket: str, clock: VirtualClock) -> None:
+    with sealing_hub(database, cold_url(bucket), clock=clock, has_tables=True) as hub:
         define(hub, n={"type": "integer"})
         publish_and_seal(hub, clock, *numbers(0, 10))
         assert update_tables(hub.store)
-        assert update_tables(open_another(hub, cold_url(at)))
+        assert update_tables(open_another(hub, cold_url(bucket)))
         assert len(rows_in(hub)) == PARTITIONS * 9
         hub.erasures.request(NAME, "key-1")
         hub.erasures.run()
