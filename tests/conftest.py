@@ -17,6 +17,7 @@ from _pytest.doctest import DoctestModule
 from penstock.testing.live_hub import LiveHub
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
+from tests.certificates import share_certificates
 from tests.databases import Databases, EmptyDatabases
 from tests.exhaustive import PROFILE, is_exhaustive, mark_combinations
 from tests.forks import FORKS
@@ -54,6 +55,7 @@ def pytest_configure() -> None:
     Have what is started of Spark run in haste, and fork hubs from one process, which takes a tenth of their time.
     """
     use_memory()
+    share_certificates()
     LiveHub.started = FORKS.hub  # type: ignore[method-assign]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
         os.environ.setdefault(name, spark_options())

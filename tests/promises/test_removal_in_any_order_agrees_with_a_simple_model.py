@@ -472,7 +472,7 @@ def test_readers_agree_with_the_model_whatever_is_sealed_and_removed(
     run_state_machine_as_test(
         lambda: RemovalMachine(migrated_url, tmp_path / "cold"),
         settings=settings(
-            max_examples=examples(25, 400 if migrated_url.startswith("sqlite") else 100),
+            max_examples=examples(12, 400 if migrated_url.startswith("sqlite") else 100),
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.core.events.event import NewEvent
 from penstock.errors import ColdFileDamaged, ColdTierUnsuitable, CursorExpired, EventTypeExists
 from penstock.hub.cold.adopting import adopt
 from penstock.hub.cold.fetching import fetch
@@ -38,13 +39,18 @@ def hub(url: str, root: Path, clock: VirtualClock) -> Iterator[Hub]:
 
 
 def publish(hub: Hub, clock: VirtualClock, numbers: range) -> None:
-    for n in numbers:
-        if n % 3 == 0:
-            clock.advance(seconds=1)
-        given: dict[str, Any] = {"key": f"key-{n % 5}"} if n % 4 else {}
-        if n % 7 == 0:
-            given |= {"headers": {"trace": f"{n}"}}
-        hub.log.publish(NAME, [event({"n": n}, n % PARTITIONS, **given)])
+    """Publish numbers, three a second."""
+    for start in range(0, len(numbers), 3):
+        clock.advance(seconds=1)
+        hub.log.publish(NAME, [numbered(n) for n in numbers[start : start + 3]])
+
+
+def numbered(n: int) -> NewEvent:
+    """Return the event of a number: some have a key, some have headers."""
+    given: dict[str, Any] = {"key": f"key-{n % 5}"} if n % 4 else {}
+    if n % 7 == 0:
+        given |= {"headers": {"trace": f"{n}"}}
+    return event({"n": n}, n % PARTITIONS, **given)
 
 
 def bytes_in(root: Path) -> bytes:
