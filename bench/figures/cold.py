@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 
 from bench.events import FEED
 from bench.figure import Row, Scale, Target, figure, rate
@@ -17,7 +19,9 @@ from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.live_hub import live_hub
 
-LINES, ARROW, SEALING = (Target(">=", each) for each in (0.5, 1.0, 1.0))
+LINES, ARROW, SEALING, BESIDE = (Target(">=", each) for each in (0.5, 1.0, 1.0, 0.85))
+BACKLOG = 4_000_000
+"""So many events are still to be sealed while others are published."""
 
 
 @figure("cold", asked_for=True)
@@ -53,6 +57,45 @@ def cold(place: Place, scale: Scale) -> Iterable[Row]:
     )
     for each in (hot, sealed):
         place.drop(each)
+
+
+@figure("sealing", asked_for=True)
+def sealing(place: Place, scale: Scale) -> Iterable[Row]:
+    """What publishing feels of a hub that seals; by name only."""
+    for kind in ("SQLite", "PostgreSQL"):
+        url, tier = place.database(kind), place.directory / f"cold-{kind}"
+        make_log(url, scale.events if scale.quick else BACKLOG)
+
+        def publish(url: str = url, tier: Path = tier, after: str = "never") -> float:
+            options = ["--cold", tier.as_uri(), "--cold-after", after]
+            with (
+                live_hub(url, log=place.log, options=options) as hub,
+                Program("bench.load.publish", port=hub.port, feed=FEED, batch=1000) as publisher,
+            ):
+                before = count_sealed(url, tier)
+                found = float(publisher(seconds=3 * scale.seconds)["rate"])
+                assert after == "never" or scale.quick or before < count_sealed(url, tier) < BACKLOG
+                return found
+
+        rounds = in_turn({"never": publish, "0s": partial(publish, after="0s")}, 3, warm_up=0)
+        ours, beside = (rate(rounds.median(each)) for each in ("0s", "never"))
+        yield Row(
+            f"{kind}: publishing batches of 1000 while a backlog is sealed, beside without sealing",
+            ours,
+            beside,
+            rounds.ratio("0s", "never"),
+            BESIDE,
+        )
+        place.drop(url)
+
+
+def count_sealed(url: str, tier: Path) -> int:
+    """Return how many events of a database are in files."""
+    store = open_store(url, tier.as_uri())
+    try:
+        return sum(each.file.content.events for each in list_files(store))
+    finally:
+        store.close()
 
 
 def seal(url: str, cold: str) -> float:

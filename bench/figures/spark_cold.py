@@ -35,7 +35,7 @@ SCHEMA: Final = {
 @figure("spark-cold", asked_for=True)
 def spark_cold(place: Place, scale: Scale) -> Iterable[Row]:
     """Sealed events of thirty members read by Spark into noop as typed columns, from the third run on, SQLite."""
-    count = 40_000 if scale.quick else 1_000_000
+    count = 40_000 if scale.quick else 3_000_000
     url, files, tier = place.sqlite(), place.directory / "files", place.directory / "cold"
     files.mkdir()
     publish(url, count, files / "events.ndjson")
