@@ -16,10 +16,12 @@ from penstock.hub.background import system_clock
 from penstock.storage import open_store
 from penstock.storage.postgres.store import PostgresStore
 from tests.cli.command import Command
+from tests.promises.scene import NAME, create, event
+from tests.sealing import seal, sealing_hub
 from tests.server.authentication.authority import DAY, Authority
 
 DATABASE = ["database", "schema", "durability", "long transactions", "outbox", "rejected"]
-ACCESS = ["authentication", "administrators", "tokens", "certificate"]
+ACCESS = ["cold tier", "authentication", "administrators", "tokens", "certificate"]
 
 
 def verdicts(penstock: Command, database: str) -> dict[str, str]:
@@ -95,6 +97,22 @@ def test_doctor_tells_who_has_access_and_until_when(penstock: Command, sqlite_ur
     assert "has expired" in found["certificate"][1]
     assert check(PENSTOCK_TLS_CERT=str(valid))["certificate"][0] == "ok"
     assert check(PENSTOCK_TLS_CERT="nosuch.pem")["certificate"][0] == "wrong"
+
+
+def test_doctor_tells_of_the_cold_tier_what_the_database_knows(
+    penstock: Command, migrated_url: str, tmp_path: Path
+) -> None:
+    cold = (tmp_path / "cold").as_uri()
+    with sealing_hub(migrated_url, cold) as hub:
+        create(hub, partitions=1)
+        hub.log.publish(NAME, [event({"n": n}) for n in range(10)])
+        seal(hub)
+
+    report = penstock("doctor", "--database", migrated_url, "-o", "json").json
+
+    [found] = [each for each in report["checks"] if each["name"] == "cold tier"]
+    assert found["verdict"] == "ok"
+    assert found["says"].startswith(f"{cold} should have 1 file of 0.0 MB: ")
 
 
 def test_database_with_tokens_that_every_user_may_read_is_found(penstock: Command) -> None:

@@ -32,7 +32,7 @@ class DoctorResult(NamedTuple):
 
 
 def doctor(database: DatabaseOption = DATABASE, tls_cert: TlsCertificate = None, output: OutputOption = "text") -> None:
-    """Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, access, Spark.
+    """Look at what can be wrong: the database, its tables, long transactions, the outbox, files, access, Spark.
 
     Ends with 1 if something is wrong. Java and Spark may be absent: the hub works without them.
     """
@@ -90,23 +90,35 @@ def _database(url: str) -> Iterator[DoctorResult]:
 
 
 def _access(store: "Store") -> Iterator[DoctorResult]:
-    """Look at who may do what, as far as the database says it."""
+    """Look at the cold tier, and at who may do what, as far as the database says it."""
+    from penstock.cli.output import counted
     from penstock.errors import DatabaseUnavailable
     from penstock.hub.admin.settings import SettingsSnapshot
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
     from penstock.hub.own_events import AUDIT_FEATURE
     from penstock.storage.admin import FEATURE
+    from penstock.storage.cold.log import find_location
+    from penstock.storage.cold.manifest import ALL
 
     try:
         with store.read() as tx:
             settings = tx.settings.list()
+            location, files = find_location(tx.settings), tx.cold.measure(ALL).event_types
         tokens = Tokens(store, system_clock).list()
     except DatabaseUnavailable as error:
         if type(error.__cause__).__name__ != "InsufficientPrivilege":
             raise
-        yield DoctorResult("access", "absent", "this role may not read settings and tokens: ask as the hub's role")
+        yield DoctorResult(
+            "access", "absent", "this role may not read settings, tokens and files: ask as the hub's role"
+        )
         return
+    if location is None:
+        yield DoctorResult("cold tier", "absent", "all events stay in the database: see `penstock serve --cold`")
+    else:
+        count, size = sum(each.files for each in files), sum(each.bytes for each in files) / 1e6
+        says = f"{location} should have {counted(count, 'file')} of {size:.1f} MB: `penstock cold verify` looks"
+        yield DoctorResult("cold tier", "ok", says)
     if any((each.kind, each.name) == (FEATURE, AUDIT_FEATURE) for each in settings):
         yield DoctorResult("authentication", "ok", "a hub with --auth has served this database")
     else:
