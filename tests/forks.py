@@ -11,6 +11,7 @@ import io
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -157,11 +158,13 @@ FORKS: Final = Forks()
 """One for each process of the test run."""
 
 
-def serve(requests: socket.socket) -> None:
-    """Fork for each request; in the forked process, return."""
+def serve(requests: socket.socket, *, until: int | None = None) -> None:
+    """Fork for each request; in the forked process, return. End with the requests, or when the file *until* ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for those who wait.
     while True:
+        if until is not None and until in select.select([requests, until], [], [])[0]:
+            sys.exit()
         request, files, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 4)
         if not request:
             sys.exit()
@@ -218,8 +221,7 @@ def _text(number: int, mode: str) -> Any:
 
 
 def run_python(program: str, *arguments: str) -> None:
-    """Run a program as `python -W error` does, in a main module of its own."""
-    warnings.simplefilter("error")
+    """Run a program as `python` does, in a main module of its own."""
     if program == "-c":
         text, *sys.argv[1:] = arguments
         sys.modules["__main__"] = module = types.ModuleType("__main__")
@@ -258,6 +260,7 @@ def main() -> NoReturn:
     with socket.socket(fileno=int(file)) as requests:
         serve(requests)
     if sys.argv[1:2] == [PYTHON]:
+        warnings.simplefilter("error")
         run_python(*sys.argv[2:])
     else:
         run()

@@ -110,6 +110,7 @@ def test_peers_benchmark_lists_peers_and_workloads() -> None:
     assert all(name in listed for name in WORKLOADS)
 
 
+@pytest.mark.exhaustive
 def test_quick_run_of_penstock_and_the_bare_app_measures_and_writes_no_results() -> None:
     before = pages()
 

@@ -19,7 +19,6 @@ from penstock.processing import DatabaseCheckpoints, Inline, MemorySource, Rules
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.cli.command import Command, clean_environment
 from tests.docs.examples import ROOT, blocks
-from tests.exhaustive import exhaustive
 from tests.plugin import PLUGIN
 
 KINDS = ["projector", "reactor", "ingester", "forwarder"]
@@ -68,7 +67,8 @@ def test_tests_of_new_projects_pass(projects: Path) -> None:
     assert run_tests("--import-mode=importlib", directory=projects, PYTHONPATH=packages) >= count
 
 
-@pytest.mark.parametrize("kind", ["projector", *map(exhaustive, KINDS[1:])])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", KINDS)
 def test_tests_of_a_new_project_pass_by_its_own_configuration(projects: Path, kind: str) -> None:
     assert run_tests(directory=projects / f"some-{kind}") > 1
 

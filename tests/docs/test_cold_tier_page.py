@@ -1,7 +1,9 @@
-"""The programs of docs/cold-tier.md read the files of a hub as they stand on the page."""
+"""The programs of docs/cold-tier.md read the files of a hub as they stand on the page.
+
+That for Spark runs in `tests/spark/test_guides.py`, in a session that runs already.
+"""
 
 import ast
-import json
 import subprocess
 import sys
 import textwrap
@@ -9,59 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.events.event import NewEvent
-from penstock.hub.cold.tables import update_tables
-from penstock.hub.hub import Hub
-from penstock.testing.clock import VirtualClock
-from tests.docs.examples import ROOT, Block, blocks
-from tests.promises.scene import create, event
-from tests.sealing import seal, sealing_hub
-
-PAGE = ROOT / "docs" / "cold-tier.md"
-PROGRAMS = {block.text.split()[1].partition(".")[0]: block for block in blocks(PAGE) if block.language == "python"}
-PEOPLE = ("Ada", "Bob", "Cyd")
-ORDERS = 30
-"""A third of them Ada's."""
-
-
-def members(**types: str) -> dict[str, str]:
-    """Return the schema of an event type whose events have members of these types."""
-    schema = {"type": "object", "properties": {name: {"type": each} for name, each in types.items()}}
-    return {"type": "json_schema", "schema": json.dumps(schema)}
+from tests.docs.examples import Block, blocks
+from tests.docs.sealed_orders import PAGE, PROGRAMS, seal_orders
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory beside which a hub has sealed orders of three people, each of one cent more than the one before."""
+    """A directory beside which a hub has sealed orders."""
     directory = tmp_path_factory.mktemp("reading")
-    clock = VirtualClock()
-    with sealing_hub(
-        f"sqlite:///{directory}/shop.db", (directory / "cold").as_uri(), clock=clock, has_tables=True
-    ) as hub:
-        create(hub, "order.placed", partitions=2, schema=members(cents="integer"))
-        orders = [
-            NewEvent.of(json.dumps({"cents": n}).encode(), partition=n % 2, key=PEOPLE[n % 3]) for n in range(ORDERS)
-        ]
-        last = [NewEvent.of(b'{"cents": 0}', partition=each, key="last") for each in range(2)]
-        for each in (orders, last):
-            hub.log.publish("order.placed", each)
-        clock.advance(seconds=1)
-        seal(hub)
-        seal_two_versions(hub, clock)
-        assert update_tables(hub.store)
+    seal_orders(directory)
     return directory
-
-
-def seal_two_versions(hub: Hub, clock: VirtualClock) -> None:
-    """Seal events in two files, the second one after their event type's schema has got another member."""
-    create(hub, "order.billed", schema=members(cents="integer"), compatibility_mode="none")
-    for n, own in enumerate(({"cents": "integer"}, {"cents": "integer", "name": "string"})):
-        if n:
-            definition = hub.registry.load("order.billed").event_type.whole | {"schema": members(**own)}
-            hub.registry.replace("order.billed", definition)
-        hub.log.publish("order.billed", [event({"cents": n, "name": "Ada"}), event({"cents": n, "name": "Bob"})])
-        clock.advance(seconds=1)
-        seal(hub)
 
 
 def run(block: Block, directory: Path) -> str:
@@ -79,7 +38,6 @@ def run(block: Block, directory: Path) -> str:
         ("duckdb", "[('Ada', 10, 135), ('Bob', 10, 145), ('Cyd', 10, 155)]"),
         ("deltalake", "[(10, 135)]"),
         ("pandas", "{'Ada': 10, 'Bob': 10, 'Cyd': 10}"),
-        ("pyspark", "10"),
         ("glob", "435"),
     ],
 )

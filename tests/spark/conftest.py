@@ -15,6 +15,7 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.jars import JarsMissing
 from tests.kafka import connector
 from tests.spark.cluster import Cluster, build_wheel, slim_python, standalone
+from tests.spark.forked_python import forked_python
 from tests.spark.message_db import message_databases, message_db_url
 from tests.spark.queries import Query
 from tests.spark.recording import CustomerFeed, RecordingHandler
@@ -31,9 +32,12 @@ def spark() -> Iterator[SparkSession]:
         jars = connector()
     except JarsMissing:  # Who needs it, says so.
         jars = ""
-    session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars})
-    yield session
-    session.stop()
+    with forked_python() as python, pytest.MonkeyPatch.context() as patch:
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            patch.setenv(name, str(python))
+        session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars})
+        yield session
+        session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
 from penstock.spark.zeroeventhub.options import NAMES as REMOTE_NAMES
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.docs.examples import README, ROOT, blocks
+from tests.docs.sealed_orders import PROGRAMS, seal_orders
 from tests.spark.categories import Categories
 
 PAGE = ROOT / "docs" / "guides" / "spark.md"
@@ -137,6 +138,17 @@ def test_programs_of_the_processors_guide_run_on_spark(
     assert capsys.readouterr().out == (
         "60 orders folded into a table\n3 customers in files\n60 orders scored\n60 orders in the lake\n"
     )
+
+
+@pytest.mark.usefixtures("spark")
+def test_program_of_the_cold_tier_page_reads_what_was_sealed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seal_orders(tmp_path)
+    capsys.readouterr()  # The hub has logged what it has sealed.
+    exec(PROGRAMS["pyspark"].text.replace('"cold/', f'"{tmp_path}/cold/'), {"__name__": "example"})
+
+    assert capsys.readouterr().out == "10\n"
 
 
 ALL_COLUMNS = parse_options({"url": "http://x", "eventType": "a", "payload": "both", "includeHeaders": "true"})

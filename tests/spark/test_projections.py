@@ -503,7 +503,7 @@ def test_row_that_cannot_be_stored_fails_alone(
     assert [[row[0] for row in rows(url, "holdings")] for url in urls] == [["0", "6", "7"]] * 2
 
 
-@pytest.mark.parametrize("kept_in", [exhaustive("a database"), "files"])
+@pytest.mark.parametrize("kept_in", ["a database", exhaustive("files")])
 def test_failing_key_function_holds_no_other_row(
     spark: SparkSession, hub: LiveHub, feed: CustomerFeed, tmp_path: Path, kept_in: str
 ) -> None:

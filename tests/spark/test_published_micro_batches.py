@@ -21,6 +21,7 @@ from penstock.core.events.event import NewEvent
 from penstock.errors import BatchFenced, ProducerFenced
 from penstock.spark.publishing import BatchPlace, HubBatches, QueryBatch
 from penstock.testing.live_hub import LiveHub
+from tests.exhaustive import exhaustive
 from tests.failing import has_code
 from tests.faults.proxy import Held, Line, Visit, cut, lost, passed, twice, unanswered
 from tests.spark.events import events_in
@@ -362,6 +363,7 @@ def test_query_that_runs_in_two_drivers_at_once_publishes_each_event_once(either
     assert either.stored() == WHOLE
 
 
+@pytest.mark.parametrize("either", ["staged", exhaustive("direct")], indirect=True)
 def test_query_without_its_checkpoint_is_refused_under_its_producer_group(either: Republished) -> None:
     either.run(producerGroup=either.target)
     shutil.rmtree(either.checkpoint)
