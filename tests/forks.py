@@ -21,6 +21,7 @@ import threading
 import types
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
@@ -45,6 +46,7 @@ class Fork:
         self.pid = _number(told)
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
+        self.stderr: IO[bytes] | None = None
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -68,11 +70,36 @@ class Fork:
             self._told.close()
         return self.returncode
 
-    def kill(self) -> None:
-        """Kill it, if it is still there."""
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it is still there."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, if it is still there."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self) -> tuple[bytes, bytes]:
+        """Close its input, wait for its end, and return what it has written to its pipes."""
+        assert self.stdout
+        assert self.stderr
+        if self.stdin:
+            self.stdin.close()
+        with ThreadPoolExecutor(1) as threads:
+            errors = threads.submit(self.stderr.read)
+            found = self.stdout.read(), errors.result()
+        self.wait()
+        return found
+
+    def close(self) -> None:
+        """Kill it, wait for its end, and close its pipes."""
+        self.kill()
+        self.wait()
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            if pipe:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
 
 class Forks:
@@ -115,6 +142,22 @@ class Forks:
         with os.fdopen(ours, "rb") as stdin:
             fork = self.start([*arguments], Path.cwd(), os.environ, [stdin, output, output])
         fork.stdin = os.fdopen(theirs, "wb")
+        return fork
+
+    def with_pipes(
+        self, arguments: list[str], directory: Path, environment: Mapping[str, str], *, has_input: bool
+    ) -> Fork:
+        """Start the command with pipes for its output and errors, and for its input, which is empty else."""
+        (their_output, our_output), (their_errors, our_errors) = (os.pipe()[::-1] for _ in range(2))
+        their_input, our_input = os.pipe()
+        with contextlib.ExitStack() as theirs:
+            streams = [theirs.enter_context(os.fdopen(their_input, "rb"))]
+            streams += [theirs.enter_context(os.fdopen(each, "wb")) for each in (their_output, their_errors)]
+            fork = self.start(arguments, directory, environment, streams)
+        fork.stdin = os.fdopen(our_input, "wb")
+        if not has_input:
+            fork.stdin.close()
+        fork.stdout, fork.stderr = os.fdopen(our_output, "rb"), os.fdopen(our_errors, "rb")
         return fork
 
     def python(self, arguments: Sequence[str], directory: Path, errors: IO[bytes]) -> Fork:

@@ -21,7 +21,7 @@ from unittest import mock
 from penstock.cli import failures
 from penstock.cli.main import app
 from penstock.cli.streams import Output
-from tests.forks import FORKS
+from tests.forks import FORKS, Fork
 
 TIMEOUT: Final = 500
 PENSTOCK = [sys.executable, "-m", "penstock"]
@@ -93,23 +93,14 @@ class Command:
             return Result(status, *(_text_of(file) for file in (out, err)))
 
     @contextlib.contextmanager
-    def start(
-        self, *arguments: object, stdin: int = subprocess.DEVNULL, **environment: str
-    ) -> "Iterator[subprocess.Popen[bytes]]":
+    def start(self, *arguments: object, has_input: bool = False, **environment: str) -> Iterator[Fork]:
         """Start the command in a process of its own, with its output in pipes; kill it when the block ends."""
-        process = subprocess.Popen(
-            [*PENSTOCK, *map(str, arguments)],
-            cwd=self.directory,
-            env=self.environment | environment,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        with process:
-            try:
-                yield process
-            finally:
-                process.kill()
+        words, variables = [*map(str, arguments)], self.environment | environment
+        process = FORKS.with_pipes(words, self.directory, variables, has_input=has_input)
+        try:
+            yield process
+        finally:
+            process.close()
 
     def run_on_terminal(self, *arguments: object, **environment: str) -> str:
         """Run the command to its end with its output on a terminal of 120 columns; return that output."""
@@ -181,7 +172,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
 
 
-def announced(serving: "subprocess.Popen[bytes]") -> str:
+def announced(serving: Fork) -> str:
     """Return the URL that a hub with a JSON log says it answers at."""
     for line in serving.stderr or ():
         said = json.loads(line)

@@ -23,6 +23,7 @@ from penstock_demo.dataset import definition_of
 from penstock_demo.filling import create_missing
 from tests.cli.command import PENSTOCK, Command, Result
 from tests.cli.demo import DEPARTED, counted, gaps, left_running, mark
+from tests.forks import Fork
 
 ROWS = 40_000
 OTHERS = 16 + 1458 + 3322 + 26_115
@@ -33,9 +34,7 @@ def marked(penstock: Command) -> Command:
     return mark(penstock)
 
 
-def stop_when(
-    marked: Command, is_time: Callable[[Path], bool], number: int, *, rows: int = ROWS
-) -> "subprocess.Popen[bytes]":
+def stop_when(marked: Command, is_time: Callable[[Path], bool], number: int, *, rows: int = ROWS) -> Fork:
     """Run the demo until *is_time*, send it the signal *number*, and wait until it has ended."""
     with marked.start("demo", "--directory", "demo", "--rows", rows) as demo:
         while not is_time(marked.directory / "demo"):

@@ -1,11 +1,12 @@
 """`penstock event-type from-model`: a class of the user becomes an event type that takes its instances."""
 
 import json
+import subprocess
 
 import pytest
 
 from penstock.client import Client
-from tests.cli.command import Command
+from tests.cli.command import PENSTOCK, Command
 
 MODULE = '''
 import datetime as dt
@@ -58,11 +59,13 @@ def shop(at_hub: Command) -> Command:
 
 def test_module_is_found_although_python_does_not_look_in_the_current_directory(shop: Command) -> None:
     words = ("event-type", "from-model", "shop.events:OrderPlaced", "--schema-only")
-    with shop.start(*words, PYTHONSAFEPATH="1") as process:
-        out, err = process.communicate()
+    environment = shop.environment | {"PYTHONSAFEPATH": "1"}
+    done = subprocess.run(
+        [*PENSTOCK, *words], cwd=shop.directory, env=environment, check=False, capture_output=True, text=True
+    )
 
-    assert (process.returncode, err) == (0, b"This module talks.\n")
-    assert json.loads(out) == shop(*words).json
+    assert (done.returncode, done.stderr) == (0, "This module talks.\n")
+    assert json.loads(done.stdout) == shop(*words).json
 
 
 def test_definition_is_printed_in_the_shape_of_nakadi(shop: Command) -> None:

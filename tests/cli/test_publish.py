@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import pytest
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command
 from tests.faults.proxy import Fate, Line, Visit, lost, passed, unanswered
+from tests.forks import Fork
 
 EVENTS = [{"order_id": "a", "n": n} for n in range(10)]
 
@@ -264,9 +264,9 @@ def test_single_event_in_doubt_is_one_line(hub: LiveHub, at_hub: Command, orders
 
 
 @contextmanager
-def sending_lines(at_hub: Command, event_type: str, count: int, *, until: int) -> Iterator["subprocess.Popen[bytes]"]:
+def sending_lines(at_hub: Command, event_type: str, count: int, *, until: int) -> Iterator[Fork]:
     """Publish *count* lines in batches of 10 from an input that stays open; yield once *until* events are stored."""
-    with at_hub.start("publish", event_type, "--batch", 10, stdin=subprocess.PIPE) as sending:
+    with at_hub.start("publish", event_type, "--batch", 10, has_input=True) as sending:
         sending.stdin.write(lines(*({"order_id": "a", "n": n} for n in range(count))).encode())
         sending.stdin.flush()
         while len(stored(at_hub, event_type)) < until:

@@ -4,7 +4,6 @@ import json
 import os
 import pwd
 import re
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -150,7 +149,7 @@ def test_delete_asks_first_and_spares_rows_that_came_meanwhile(penstock: Command
     assert penstock("rejected", "delete", "--event-type", "b", "--yes", "-o", "json").json == {"deleted": 2}
     assert [row["id"] for row in rejected(penstock)] == [ids[3]]
 
-    with penstock.start("rejected", "delete", "--all", stdin=subprocess.PIPE) as asking:
+    with penstock.start("rejected", "delete", "--all", has_input=True) as asking:
         assert asking.stderr.read(8) == b"Delete 1"
         reject(database, ("late", "4", "came while it asked"))
         asking.stdin.write(b"y\n")
