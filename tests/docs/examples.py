@@ -1,14 +1,17 @@
 """The examples of a page: commands and their shown answers."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.forks import FORKS, PYTHON, Fork
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -47,7 +50,15 @@ def quick_start() -> list[Block]:
 
 
 def run(block: Block, *, port: int, directory: Path, python: str = sys.executable) -> str:
-    """Run *block* as it stands, but for the hub's port, and return what it printed."""
+    """Run *block* as it stands, but for the hub's port, and return what it printed.
+
+    A program for the Python that runs now is forked from one that has loaded Penstock.
+    """
+    if block.language == "python" and python == sys.executable:
+        with forked(block.text.replace("localhost:8080", f"localhost:{port}"), directory) as process:
+            out, errors = process.communicate()
+            assert process.returncode == 0, f"line {block.line}: {errors.decode()}"
+            return out.decode()
     programs = {"sh": ["bash", "-o", "pipefail", "-c"], "python": [python, "-W", "error", "-c"]}
     command = [*programs[block.language], block.text.replace("localhost:8080", f"localhost:{port}")]
     done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True, timeout=180)
@@ -57,22 +68,29 @@ def run(block: Block, *, port: int, directory: Path, python: str = sys.executabl
 
 def run_until_it_waits(text: str, directory: Path) -> str:
     """Run the program *text* until it ends or has nothing more to read, and return what it printed."""
-    command = [sys.executable, "-W", "error", "-c", _ON_TERMINATION + text]
-    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with forked(_ON_TERMINATION + text, directory) as process:
         assert process.stdout is not None
-        assert process.stderr is not None
-        printed = process.stdout.readline()
+        printed = process.stdout.readline().decode()
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=1)  # One that does not end by itself waits for events by then.
         process.send_signal(signal.SIGTERM)
-        printed += process.stdout.read()  # Not `communicate`, which leaves out what was read ahead with the first line.
-        errors = process.stderr.read()
-        process.wait(timeout=300)
+        rest, errors = process.communicate()
+        printed += rest.decode()
 
-    assert printed, errors
-    assert process.returncode in {0, -signal.SIGTERM}, errors  # The latter if it was about to end by itself.
+    assert printed, errors.decode()
+    assert process.returncode in {0, -signal.SIGTERM}, errors.decode()  # The latter if it was about to end by itself.
     assert not errors
     return printed
+
+
+@contextmanager
+def forked(text: str, directory: Path) -> Iterator[Fork]:
+    """Run the program *text* as `python -W error` does, with pipes, for as long as the block runs."""
+    process = FORKS.with_pipes([PYTHON, "-c", text], directory, os.environ, has_input=False)
+    try:
+        yield process
+    finally:
+        process.close()
 
 
 def parse_answer(text: str) -> Answer:
