@@ -19,6 +19,7 @@ from penstock.processing import DatabaseCheckpoints, Inline, MemorySource, Rules
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.cli.command import Command, clean_environment
 from tests.docs.examples import ROOT, blocks
+from tests.forks import FORKS, PYTHON
 from tests.plugin import PLUGIN
 
 KINDS = ["projector", "reactor", "ingester", "forwarder"]
@@ -253,12 +254,11 @@ def test_new_projects_run_until_sigterm_and_report_a_missing_or_other_feed(proje
 
 def stopped_when(is_done: Callable[[], bool], projects: Path, kind: str, *words: str, hub: LiveHub) -> ExitStack:
     """Start a package; at the end of the block wait until *is_done*, stop the package and look at its exit code."""
-    command = [sys.executable, "-W", "error", "-m", f"some_{kind}", *words, "--hub", hub.url]
-    directory = projects / f"some-{kind}"
-    process = subprocess.Popen(command, cwd=directory, env=clean_environment(), stderr=subprocess.PIPE, text=True)
+    command = [PYTHON, "-m", f"some_{kind}", *words, "--hub", hub.url]
+    process = FORKS.with_pipes(command, projects / f"some-{kind}", clean_environment(), has_input=False)
 
     def stop() -> None:
-        with process:
+        with closing(process):
             deadline = time.monotonic() + LIMIT_SECONDS
             while not is_done() and process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -273,20 +273,15 @@ def stopped_when(is_done: Callable[[], bool], projects: Path, kind: str, *words:
 
 def last_words(projects: Path, kind: str, *words: str, hub: str = "http://localhost:1", status: int = 1) -> str:
     """Return the errors of a package that ends by itself, without a traceback."""
-    ended = subprocess.run(
-        [sys.executable, "-m", f"some_{kind}", *words],
-        cwd=projects / f"some-{kind}",
-        env=clean_environment() | {"PENSTOCK_URL": hub},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-    )
+    environment = clean_environment() | {"PENSTOCK_URL": hub}
+    command = [PYTHON, "-m", f"some_{kind}", *words]
+    with closing(FORKS.with_pipes(command, projects / f"some-{kind}", environment, has_input=False)) as ended:
+        errors = ended.communicate()[1].decode()
 
     assert ended.returncode == status
-    assert "Traceback" not in ended.stderr
-    assert status != 1 or f"some-{kind}: " in ended.stderr
-    return ended.stderr
+    assert "Traceback" not in errors
+    assert status != 1 or f"some-{kind}: " in errors
+    return errors
 
 
 def test_new_project_names_an_unusable_database_or_address(projects: Path) -> None:
