@@ -59,8 +59,7 @@ CONTENTS: Final = {
     "doctor": CommandEntry(
         HUB,
         "penstock.cli.doctor:doctor",
-        "Look at what can be wrong: the database, its tables and settings, long transactions, the outbox, access,"
-        " Spark.",
+        "Look at what can be wrong: the database, its tables, long transactions, the outbox, files, access, Spark.",
         ("penstock doctor --database sqlite:///shop.db",),
     ),
     "token": CommandEntry(
