@@ -1,21 +1,25 @@
 """Whether a database stops growing while retention deletes as much as is published, and what publishing feels of it."""
 
+import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from statistics import quantiles
 
 import psycopg
 
 from bench.events import EVENT_BYTES, FEED
-from bench.figure import Row, Scale, Target, figure
+from bench.figure import Row, Scale, Target, figure, rate
 from bench.load.program import Program
 from bench.logs import make_log
 from bench.place import Place, file_of
 from penstock.client import Client
 
 EVENTS = 10_000_000
-SECONDS = 900.0
+SECONDS = 450.0
+LEFT = 100_000
+"""Events are deleted once there are no more than that."""
 BATCH = 50
 BATCHES_PER_SECOND = 50.0
 """2 500 events a second: what a database with an hour's worth of 9 million events has."""
@@ -31,7 +35,7 @@ def retention(place: Place, scale: Scale) -> Iterable[Row]:
 
 
 def measure_retention(place: Place, kind: str, events: int, seconds: float) -> Iterator[Row]:
-    """Publish with and without retention to a log of so many *events*, for *seconds* each."""
+    """Publish to a log of *events*: for *seconds* while it stays as large, and until all of them are deleted."""
     url = place.database(kind)
     make_log(url, events)
     live = measure_space(url)
@@ -40,18 +44,41 @@ def measure_retention(place: Place, kind: str, events: int, seconds: float) -> I
         Client(hub.url) as client,
         Program("bench.load.batches_paced", port=hub.port, feed=FEED, batch=BATCH) as publisher,
     ):
-        publisher(seconds=min(10.0, seconds), per_second=BATCHES_PER_SECOND)  # Warms up.
+
+        def publish(seconds: float) -> list[float]:
+            found: list[float] = publisher(seconds=seconds, per_second=BATCHES_PER_SECOND)["took_ms"]
+            return found
+
+        publish(min(10.0, seconds))  # Warms up.
+        free = publish(seconds / 3)
         keep(client, events * EVENT_BYTES)
         with largest_space(url) as found:
-            kept = publisher(seconds=seconds, per_second=BATCHES_PER_SECOND)["took_ms"]
-        keep(client, 1 << 60)
-        free = publisher(seconds=seconds / 3, per_second=BATCHES_PER_SECOND)["took_ms"]
+            kept = publish(seconds)
+        keep(client, EVENT_BYTES)
+        began, deleting = time.monotonic(), publish(seconds / 30)
+        while has_many(url):
+            deleting += publish(seconds / 30)
+        deleted = events / (time.monotonic() - began)
     place.drop(url)
     grown = max(found) / live
     yield Row(f"{kind}: the most space beside that of the events", f"{grown:.2f}", "1", grown, SPACE)
-    late, usual = (quantiles(each, n=100)[98] for each in (kept, free))
-    what = f"{kind}: 99th percentile of a batch of {BATCH}, beside that without retention"
+    late, latest, usual = (quantiles(each, n=100)[98] for each in (kept, deleting, free))
+    what = f"{kind}: 99th percentile of a batch of {BATCH}, as many deleted as published, beside without retention"
     yield Row(what, f"{late:.1f} ms", f"{usual:.1f} ms", late / usual, WAIT)
+    what = f"{kind}: the same, while all events are deleted, {rate(deleted)}"
+    yield Row(what, f"{latest:.1f} ms", f"{usual:.1f} ms", latest / usual, WAIT)
+
+
+def has_many(url: str) -> bool:
+    """Return whether more than `LEFT` events are in the database."""
+    query = f"SELECT count(*) FROM (SELECT 1 FROM penstock_event LIMIT {LEFT + 1}) AS few"
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(file_of(url))) as connection:
+            [(count,)] = connection.execute(query)
+    else:
+        with psycopg.connect(url) as connection:
+            [(count,)] = connection.execute(query.encode())
+    return int(count) > LEFT
 
 
 def keep(client: Client, size: int) -> None:
