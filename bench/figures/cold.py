@@ -75,6 +75,7 @@ def sealing(place: Place, scale: Scale) -> Iterable[Row]:
                 before = count_sealed(url, tier)
                 found = float(publisher(seconds=3 * scale.seconds)["rate"])
                 assert after == "never" or scale.quick or before < count_sealed(url, tier) < BACKLOG
+                hub.stop()  # A file that a killed hub was writing would keep the next from sealing.
                 return found
 
         rounds = in_turn({"never": publish, "0s": partial(publish, after="0s")}, 3, warm_up=0)

@@ -17,8 +17,10 @@ from penstock.storage.store import Store
 SWEEP_ROWS: Final = 5_000
 DELETE_ROWS: Final = (100, 5_000)
 """The fewest and the most events that one transaction deletes."""
-DELETE_SECONDS: Final = 0.02
+DELETE_SECONDS: Final = 0.005
 """The number of events is adapted so that such a transaction takes about this long."""
+PAUSE_SHARE: Final = 2.0
+"""After each such transaction others get so much of the time that it took. On SQLite they wait for it."""
 UNSWEPT_MAX: Final = 100
 """The number of partitions that are looked up at once."""
 SWEEP_PRODUCERS: Final = 500
@@ -151,7 +153,7 @@ class Sweeper:
         if deleted and end < stop:  # Else all is deleted, or the next events are far away.
             self._unswept.appendleft(UnsweptRange(partition_id, end, stop))
         self._step.adapt(took)
-        self._stop_wanted.wait(took)  # Others get as much time.
+        self._stop_wanted.wait(PAUSE_SHARE * took)
         return True
 
     def _expire_some(self) -> bool:
