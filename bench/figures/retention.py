@@ -17,13 +17,14 @@ from bench.place import Place, file_of
 from penstock.client import Client
 
 EVENTS = 10_000_000
-SECONDS = 450.0
+SECONDS = 240.0
 LEFT = 100_000
 """Events are deleted once there are no more than that."""
 BATCH = 50
 BATCHES_PER_SECOND = 50.0
 """2 500 events a second: what a database with an hour's worth of 9 million events has."""
 SPACE, WAIT = Target("<", 1.3), Target("<", 1.5)
+"""On SQLite, where writers wait for each other, nobody is promised how long."""
 
 
 @figure("retention", asked_for=True)
@@ -36,7 +37,7 @@ def retention(place: Place, scale: Scale) -> Iterable[Row]:
 
 def measure_retention(place: Place, kind: str, events: int, seconds: float) -> Iterator[Row]:
     """Publish to a log of *events*: for *seconds* while it stays as large, and until all of them are deleted."""
-    url = place.database(kind)
+    url, wait = place.database(kind), WAIT if kind == "PostgreSQL" else None
     make_log(url, events)
     live = measure_space(url)
     with (
@@ -64,9 +65,9 @@ def measure_retention(place: Place, kind: str, events: int, seconds: float) -> I
     yield Row(f"{kind}: the most space beside that of the events", f"{grown:.2f}", "1", grown, SPACE)
     late, latest, usual = (quantiles(each, n=100)[98] for each in (kept, deleting, free))
     what = f"{kind}: 99th percentile of a batch of {BATCH}, as many deleted as published, beside without retention"
-    yield Row(what, f"{late:.1f} ms", f"{usual:.1f} ms", late / usual, WAIT)
+    yield Row(what, f"{late:.1f} ms", f"{usual:.1f} ms", late / usual, wait)
     what = f"{kind}: the same, while all events are deleted, {rate(deleted)}"
-    yield Row(what, f"{latest:.1f} ms", f"{usual:.1f} ms", latest / usual, WAIT)
+    yield Row(what, f"{latest:.1f} ms", f"{usual:.1f} ms", latest / usual, wait)
 
 
 def has_many(url: str) -> bool:

@@ -40,7 +40,7 @@ FILE_BYTES: Final = 128 << 20
 """A file ends once it has so much data, before compression."""
 SAMPLE_ROWS: Final = 1_000
 """The size of a range is estimated by so many events."""
-PAUSE_SHARE: Final = 1.0
+PAUSE_SHARE: Final = 2.0
 """After each chunk that is encoded others get so much of the time that it took."""
 SEAL_INTERVALS: Final = (1.0, 60.0)
 """The least and the most seconds between two rounds: a tenth of the age at which events are sealed."""
