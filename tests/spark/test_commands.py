@@ -40,7 +40,6 @@ def test_ingested_feed_is_in_the_lake_and_among_the_groups(penstock: Command, cl
     assert (group["name"], group["kind"], group["gap"]) == (f"lake:{lake.name}", "spark", 0)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.usefixtures("spark")
 def test_demo_publishes_each_event_once_and_refuses_fewer_rows_in_its_directory(penstock: Command) -> None:
     marked, directory = mark(penstock), penstock.directory / "demo"
