@@ -73,7 +73,7 @@ def sealing(place: Place, scale: Scale) -> Iterable[Row]:
                 Program("bench.load.publish", port=hub.port, feed=FEED, batch=1000) as publisher,
             ):
                 before = count_sealed(url, tier)
-                found = float(publisher(seconds=3 * scale.seconds)["rate"])
+                found = float(publisher(seconds=6 * scale.seconds)["rate"])
                 assert after == "never" or scale.quick or before < count_sealed(url, tier) < BACKLOG
                 hub.stop()  # A file that a killed hub was writing would keep the next from sealing.
                 return found

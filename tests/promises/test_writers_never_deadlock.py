@@ -231,7 +231,7 @@ def sweeps(work: Work) -> None:
         for _ in work.ids("sweep"):
             ahead = work.chance.choice([8, 60]) * DAY_SECONDS * 1_000_000
             sweeper = Sweeper(store, lambda ahead=ahead: system_clock() + ahead)  # type: ignore[misc]
-            while sweeper._remove_some() and not work.over.is_set():
+            while (sweeper._expire_some() or sweeper._remove_some()) and not work.over.is_set():
                 pass
             time.sleep(work.chance.choice([0.05, 0.05, 0.05, 1.0]))  # Else slow machines never end with a staged batch.
 

@@ -96,6 +96,8 @@ class Sweeper:
                     due = time.monotonic() + SWEEP_INTERVAL
                     for task in self._tasks:
                         self._attempt(partial(task, self._stop_wanted.wait))
+                    while self._attempt(self._expire_some) and not self._stop_wanted.is_set():
+                        pass
                 more = self._attempt(self._remove_some)
             if self._stop_wanted.is_set():
                 return
@@ -112,7 +114,7 @@ class Sweeper:
             return False
 
     def _remove_some(self) -> bool:
-        if self._expire_some() or self._delete_some():
+        if self._delete_some():
             return True
         with self._store.read() as tx:
             before = self._compute_cutoff(self._expiry.idle_seconds)
