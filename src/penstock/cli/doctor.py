@@ -72,7 +72,7 @@ def _database(url: str) -> Iterator[DoctorResult]:
         with opened(url) as store:
             findings = store.doctor()
             if all(well for name, well, _ in findings if name == "schema"):
-                access = [*_access(store)]
+                access = [*_look_inside(store)]
             else:
                 try:
                     store.check()
@@ -89,7 +89,7 @@ def _database(url: str) -> Iterator[DoctorResult]:
     yield from access
 
 
-def _access(store: "Store") -> Iterator[DoctorResult]:
+def _look_inside(store: "Store") -> Iterator[DoctorResult]:
     """Look at the cold tier, and at who may do what, as far as the database says it."""
     from penstock.cli.output import counted
     from penstock.errors import DatabaseUnavailable

@@ -44,7 +44,7 @@ PAUSE_SHARE: Final = 2.0
 """After each chunk that is encoded others get so much of the time that it took."""
 SEAL_INTERVALS: Final = (1.0, 60.0)
 """The least and the most seconds between two rounds: a tenth of the age at which events are sealed."""
-ABANDONED_SECONDS: Final = 3_600.0
+ABANDONED_SECONDS: Final = 900.0
 """A file that is being written for so long is given up."""
 KEPT_SECONDS: Final = 60.0
 """A file is deleted so long after it was given up: readers may be in it."""

@@ -1,7 +1,7 @@
 """JSON Web Tokens (RFC 7519), as OpenID Connect and OAuth 2.0 issuers sign them (RFC 9068): `Authorization: Bearer …`.
 
 The rules are those of RFC 8725 (best current practices). A signature is checked once, and the token is then remembered
-by its digest until it expires or the keys change.
+until it expires or the keys change.
 """
 
 import asyncio
@@ -9,11 +9,8 @@ import math
 import re
 import time
 from base64 import urlsafe_b64decode
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -33,10 +30,8 @@ LEEWAY_SECONDS: Final = 30.0
 """The clocks of the issuer and of the hub may differ by so much."""
 KEYS_TIMEOUT: Final = 2.0
 """A request whose token names an unknown key waits this long for the issuer's newest keys."""
-REMEMBERED_MAX: Final = 10_000
-"""Tokens that are remembered; the one that was used longest ago is forgotten first."""
-RECENT_MAX: Final = 1_000
-"""So many headers of such tokens are remembered; then all are forgotten."""
+REMEMBERED_MAX: Final = 4_000
+"""So many tokens are remembered, at most 32 MiB; then all are forgotten."""
 
 _TYPES: Final = frozenset({"jwt", "at+jwt"})
 """Allowed in the header `typ`, which may be absent: other types, such as logout tokens, are no credentials here."""
@@ -124,10 +119,8 @@ class JwtMethod:
         self._keys = keys
         self._claims = caller
         self._clock = clock
-        self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
-        """By digest."""
-        self._recent: dict[bytes | None, _Verified] = {}
-        """By the header: those that came again."""
+        self._verified: dict[bytes | None, _Verified] = {}
+        """By the header."""
 
     def start(self, hub: Hub) -> None:
         """Begin to load the keys. When they change, readers that wait for events check their tokens again."""
@@ -143,33 +136,24 @@ class JwtMethod:
             HubUnavailable: there are no keys to check it with, or perhaps not the newest ones.
         """
         credential = scope.get(CREDENTIAL)
-        recent = self._recent.get(credential)
-        if recent is not None and recent.keys is self._keys.current and self._clock() < recent.expires_at:
-            return recent.caller
+        verified = self._verified.get(credential)
+        if verified is not None:
+            if verified.keys is self._keys.current and self._clock() < verified.expires_at:
+                return verified.caller
+            self._verified.pop(credential, None)
         token = bearer_of(scope)
         if token is None or token.count(b".") != 2:
             return None
         if len(token) > TOKEN_BYTES_MAX:
             raise Unauthenticated(reason=f"it has more than {TOKEN_BYTES_MAX >> 10} KiB")
-        digest = sha256(token).digest()
-        verified = self._verified.get(digest)
-        if verified is not None:
-            if verified.keys is self._keys.current and self._clock() < verified.expires_at:
-                with suppress(KeyError):  # Another thread may forget it in between.
-                    self._verified.move_to_end(digest)
-                if len(self._recent) >= RECENT_MAX:
-                    self._recent.clear()
-                self._recent[credential] = verified
-                return verified.caller
-            self._verified.pop(digest, None)
         key_id, algorithm = _read_header(token)
         keys = self._keys.current
         fitting = keys.find(key_id, algorithm) if keys is not None else ()
         if keys is not None and fitting:
-            return self._verify(token, keys, fitting)
+            return self._verify(scope, token, keys, fitting)
         awaited = self._keys.request_load()
         if awaited is not None:
-            return self._identify_after(awaited, token, key_id, algorithm)
+            return self._identify_after(awaited, scope, token, key_id, algorithm)
         raise self._refuse_unknown(key_id)
 
     def measure_keys_age(self) -> float:
@@ -181,14 +165,14 @@ class JwtMethod:
         self._keys.close()
 
     async def _identify_after(
-        self, awaited: "Future[None]", token: bytes, key_id: str | None, algorithm: str
+        self, awaited: "Future[None]", scope: Scope, token: bytes, key_id: str | None, algorithm: str
     ) -> Caller:
         await asyncio.wait({asyncio.wrap_future(awaited)}, timeout=KEYS_TIMEOUT)
         keys = self._keys.current
         fitting = keys.find(key_id, algorithm) if keys is not None else ()
         if keys is None or not fitting:
             raise self._refuse_unknown(key_id, was_loaded=awaited.done())
-        return self._verify(token, keys, fitting)
+        return self._verify(scope, token, keys, fitting)
 
     def _refuse_unknown(self, key_id: str | None, *, was_loaded: bool = True) -> Exception:
         """Return the error for a token whose key is unknown: the token is at fault only if the keys are up to date."""
@@ -196,8 +180,8 @@ class JwtMethod:
             return HubUnavailable.of("keys-unavailable", retry_after=math.ceil(KEYS_TIMEOUT))
         return Unauthenticated(reason=f"no key of the issuer has the id {(key_id or '')[:80]!r} and fits the algorithm")
 
-    def _verify(self, token: bytes, keys: KeySet, fitting: Sequence[Any]) -> Caller:
-        """Return the caller of a token that one of the keys *fitting* has signed, and remember it."""
+    def _verify(self, scope: Scope, token: bytes, keys: KeySet, fitting: Sequence[Any]) -> Caller:
+        """Return the caller of the token in *scope* that one of the keys *fitting* has signed, and remember it."""
         claims = self._check(token, fitting)
         expires_at = claims["exp"]
         if type(expires_at) not in (int, float) or not expires_at < _TIME_MAX:
@@ -205,9 +189,9 @@ class JwtMethod:
         if "cnf" in claims:
             raise Unauthenticated(reason="it is bound to a key of its owner (cnf), which is not checked here")
         caller = self._claims.find_caller(claims)
-        self._verified[sha256(token).digest()] = _Verified(caller, expires_at + LEEWAY_SECONDS, keys)
-        if len(self._verified) > REMEMBERED_MAX:
-            self._verified.popitem(last=False)
+        if len(self._verified) >= REMEMBERED_MAX:
+            self._verified.clear()
+        self._verified[scope[CREDENTIAL]] = _Verified(caller, expires_at + LEEWAY_SECONDS, keys)
         return caller
 
     def _check(self, token: bytes, fitting: Sequence[Any]) -> Mapping[str, Any]:
