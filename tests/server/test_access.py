@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -225,6 +225,37 @@ def test_body_whose_end_comes_after_its_sender_has_lost_the_right_is_refused(
 
     assert status == (b"401" if end is revoke_token else b"403")
     assert len(root.get(f"/feeds/{name}?n=1&cursor0=_first").text.splitlines()) == 2, "one event, and a cursor"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/event-types/{name}", b'{"name": "{name}", "category": "undefined", "owning_application": "other"}'),
+        ("PUT", "/event-types/{name}/partition-count", b'{"partition_count": 8}'),
+        ("POST", "/event-types/{name}/erasures", b'{"key": "k"}'),
+        ("POST", "/event-types/{name}/events", b'[{"id": 2}]'),
+        ("POST", "/feeds/{name}", LINE),
+        ("POST", "/feeds/{name}", LINE + b" " * 20_000),
+    ],
+)
+def test_body_that_began_before_its_event_type_was_created_does_nothing_to_it(
+    secured: Secured, root: httpx2.Client, method: str, path: str, body: bytes
+) -> None:
+    name, token, hub = f"created.meanwhile-{uuid.uuid4().hex}", secured.create_token("stranger"), secured.hubs[1]
+    body = body.replace(b"{name}", name.encode())
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token.secret}\r\n".format(name=name)
+    with socket.create_connection(("127.0.0.1", hub.port), timeout=300) as slow:
+        slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:-5])
+        lists = {each: a_list("root") for each in ("admins", "readers", "writers")}
+        assert root.post("/event-types", json=an_event_type(name, authorization=lists)).status_code == 201
+        created = root.get(f"/event-types/{name}").json()
+        with suppress(OSError):  # It may have been refused already.
+            slow.sendall(body[-5:])
+        status = slow.recv(1 << 16).split(b" ")[1]
+
+    assert status in (b"403", b"404")
+    assert root.get(f"/event-types/{name}").json() == created
+    assert root.get(f"/event-types/{name}/erasures").json() == {"items": []}
 
 
 @pytest.mark.parametrize("end", [revoke_token, take_right_away])

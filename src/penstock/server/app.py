@@ -239,7 +239,7 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
             resource = resource_of(request)
             if resource.kind == "event_type" and is_name(resource.name):
                 access.feed = resource.name
-            await admit(request.scope, operation.needs, resource)
+            await admit(request.scope, operation.needs, resource, may_be_missing=operation.may_be_missing)
             usage: RequestUsage | None = request.scope.get(USAGE)
             if usage is not None and (turn := usage.take_turn()) is not None:
                 await turn

@@ -14,12 +14,22 @@ from starlette.types import Scope
 
 from penstock.core.access import HUB, UNAUTHENTICATED, Caller, Claim, Permission, Resource, Sender, find_wrong_members
 from penstock.core.fields import Violation, raise_violations
-from penstock.errors import AccessDenied, Blocked, Conflict, Invalid, Unauthenticated
+from penstock.errors import (
+    AccessDenied,
+    Blocked,
+    Conflict,
+    EventTypeNotFound,
+    Invalid,
+    SubscriptionNotFound,
+    Unauthenticated,
+)
+from penstock.hub.admin.permissions import Permissions
 from penstock.server.authentication.authentication import CALLER, address_of
 from penstock.server.http.requests import CHECK_AGAIN
 from penstock.server.limits import CURRENT_USAGE, USAGE, RequestUsage
 from penstock.server.state import STATE, State, state_of
 from penstock.server.telemetry import access_in
+from penstock.wire.query import make_printable
 
 Found = TypeVar("Found")
 
@@ -44,16 +54,19 @@ def resource_of(request: Request) -> Resource:
     return HUB
 
 
-async def admit(scope: Scope, permission: Permission, *resources: Resource) -> None:
+async def admit(scope: Scope, permission: Permission, *resources: Resource, may_be_missing: bool = False) -> None:
     """Authenticate a request, check the limits of its sender, and check *permission* for all *resources*.
 
-    Rights are read from the database again before a request is refused; all that wait share a read.
+    Rights are read from the database again before a request is refused; all that wait share a read. Resources that do
+    not exist have no rights: unless they *may be missing*, the request is refused here, since a handler would find one
+    that is created a moment later, and ask nobody.
 
     Raises:
         Unauthenticated, TooManyRequests: see `Authentication.authenticate`.
         TooManyRequests, HubUnavailable: a limit of use is reached.
         Blocked: an operator has blocked the application or an event type.
         AccessDenied: no list allows it.
+        EventTypeNotFound, SubscriptionNotFound: a resource does not exist, and callers are authenticated.
         DatabaseUnavailable: the hub has not been able to read its settings for minutes.
     """
     state: State = scope[STATE]
@@ -64,7 +77,7 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
         if state.authentication is not None:
             found = state.authentication.authenticate(scope)
             caller = found if isinstance(found, Caller) else await _wait_for(state, found, scope)
-            scope[CHECK_AGAIN] = partial(_check, permission, resources)
+            scope[CHECK_AGAIN] = partial(_check, permission, resources, may_be_missing=may_be_missing)
             access_in(scope).caller = caller
     if state.limiter.has_rates and USAGE not in scope:
         usage = scope[USAGE] = state.limiter.begin(address_of(scope) if caller is UNAUTHENTICATED else caller)
@@ -79,6 +92,19 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource) -> N
     await state.rights.wait()
     for resource in resources:
         permissions.check(caller, permission, resource)
+        if not may_be_missing:
+            _require(permissions, resource)
+
+
+def _require(permissions: Permissions, resource: Resource) -> None:
+    """Raise EventTypeNotFound or SubscriptionNotFound if the cached rights say that there is no such resource."""
+    if not permissions.knows(resource):
+        name = make_printable(resource.name)
+        raise (
+            SubscriptionNotFound(subscription=name)
+            if resource.kind == "subscription"
+            else EventTypeNotFound(event_type=name)
+        )
 
 
 async def _wait_for(state: State, found: Coroutine[None, None, Caller], scope: Scope) -> Caller:
@@ -127,12 +153,14 @@ def authorize(request: Request, permission: Permission, *resources: Resource) ->
     _check(permission, resources, request.scope)
 
 
-def _check(permission: Permission, resources: Iterable[Resource], scope: Scope) -> None:
+def _check(permission: Permission, resources: Iterable[Resource], scope: Scope, *, may_be_missing: bool = True) -> None:
     state: State = scope[STATE]
     permissions = state.hub.admin.permissions
     caller = UNAUTHENTICATED if state.authentication is None else state.authentication.identify_again(scope)
     for resource in resources:
         permissions.check(caller, permission, resource)
+        if not may_be_missing:
+            _require(permissions, resource)
 
 
 def authorize_now(request: Request, permission: Permission, *resources: Resource) -> None:

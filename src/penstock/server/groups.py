@@ -48,7 +48,7 @@ async def list_groups(request: Request) -> Response:
     limit = query.read_integer("limit", 100, low=1, high=wire.GROUPS_MAX)
     which = GroupFilter(event_type, wire.parse_kind(query), wire.parse_after(query))
     if event_type is not None:
-        await admit(request.scope, "view", event_type_named(event_type))
+        await admit(request.scope, "view", event_type_named(event_type), may_be_missing=True)
     found = await state.run(lambda: _list_seen(request, which, limit + 1))
     sources = sorted({source for each in found[:limit] for source in each.sources})
     await state.settle_some(sources)

@@ -262,6 +262,7 @@ _REGISTRY: Final[Sequence[HttpOperation]] = (
         registry_shapes.TAKEN,
         registry_shapes.OF_REPLACE,
         registry_shapes.NEW_EVENT_TYPE,
+        may_be_missing=True,
     ),
     GET(f"{_EVENT_TYPE}/schemas", "view", registry.list_schemas, registry_shapes.SCHEMAS, registry_shapes.OF_SCHEMAS),
     POST(

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.core.registry.definition import is_name
-from penstock.errors import DatabaseUnavailable, EventTypeNotFound, OutcomeUnknown, PenstockError
+from penstock.errors import DatabaseUnavailable, EventTypeNotFound, OutcomeUnknown, PenstockError, SubscriptionNotFound
 from penstock.hub.activity import Activity
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.hub import Hub
@@ -355,8 +355,15 @@ def event_type_of(request: Request) -> str:
 
 
 def subscription_of(request: Request) -> str:
-    """Return the id of the subscription that the request's path names, in a form that every database accepts."""
-    return make_printable(request.path_params["subscription"]).replace("\0", "")
+    """Return the id of the subscription that the request's path names.
+
+    Raises:
+        SubscriptionNotFound: no subscription can have that id. PostgreSQL would even refuse one with a NUL.
+    """
+    given: str = request.path_params["subscription"]
+    if not given.isprintable():
+        raise SubscriptionNotFound(subscription=make_printable(given))
+    return given
 
 
 def state_of(request: Request) -> State:

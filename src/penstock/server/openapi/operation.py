@@ -86,6 +86,8 @@ class HttpOperation(NamedTuple):
     """The request's body by media type, None for none."""
     in_path: Mapping[str, SchemaObject] = MappingProxyType({})
     """The schemas of the path's parameters by name, except event types."""
+    may_be_missing: bool = False
+    """True if the resource that the path names need not exist."""
     any_text: bool = False
     """True if the path's parameters may contain slashes."""
     event: Literal["request", "read", "publish", "commit"] = "request"

@@ -84,7 +84,8 @@ async def commit_cursors(request: Request) -> Response:
         commits = _parse_commits(hub, items)
     else:
         commits = await state.run(lambda: _parse_commits(hub, items))
-    await admit(request.scope, "read", *(event_type_named(name) for name in {commit.place[0] for commit in commits}))
+    resources = (event_type_named(name) for name in {commit.place[0] for commit in commits})
+    await admit(request.scope, "read", *resources, may_be_missing=True)
     commit = hub.subscriptions.commits.submit(subscription_id, _stream_id(stream_id), commits)
     moved = await state.wait(commit)
     return Response(status_code=204) if all(moved) else json_response(commit_results(items, moved))

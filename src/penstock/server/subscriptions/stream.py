@@ -87,7 +87,7 @@ async def _stream(request: Request, given: RawStreamParameters) -> Any:
     access.feed = ",".join(names)
 
     resources = subscription_with(subscription_id), *map(event_type_named, names)
-    await admit(request.scope, "read", *resources)
+    await admit(request.scope, "read", *resources, may_be_missing=True)
     if request.method == "HEAD":
         return Response(media_type=MEDIA_TYPE)
     count_stream(request)
