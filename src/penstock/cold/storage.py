@@ -85,7 +85,8 @@ def read_mark(storage: ColdStorage) -> str | None:
 def open_storage(url: str) -> ColdStorage:
     """Return the storage at *url*; nothing is connected yet.
 
-    `file:///var/lib/penstock/cold` is a directory, which is made when the first file is written. `s3://BUCKET/PREFIX`
+    `file:///var/lib/penstock/cold` is a directory. If there is none it is made when the first file is written, for the
+    user of the process alone. `s3://BUCKET/PREFIX`
     is a bucket, with `?endpoint=https://HOST:PORT` for another server than Amazon's, and `&region=NAME`. Credentials
     come from where Amazon's tools have them (environment, profile, instance), or from the URL:
     `s3://KEY:SECRET@BUCKET/PREFIX`, where `/` is written `%2F`.
@@ -160,7 +161,7 @@ class DirectoryStorage:
             folder = folder.parent
         for each in reversed(missing):
             with suppress(FileExistsError):
-                each.mkdir()
+                each.mkdir(mode=0o777 if self._root in each.parents else 0o700)
             _sync(each.parent)
 
 

@@ -3,6 +3,7 @@
 Typed events come from the files' typed columns, where these are what the query wants; else their JSON is decoded.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
@@ -25,6 +26,8 @@ from penstock.typed.selection import MemberSelection, select_members
 
 OPEN_FILES: Final = 16
 """So many footers a task keeps in memory."""
+LISTED_SECONDS: Final = 3.0
+"""The hub is asked again for the files after so long: a reader that has lost its right gets no more of them."""
 
 
 class ColdPages(PageSource):
@@ -60,13 +63,15 @@ class ColdPages(PageSource):
             BadParameter: the cold tier of the hub does not lie there.
         """
         at = wanted.start
-        found = None if with_headers else self._find(wanted)
+        found, listed_at = None if with_headers else self._find(wanted), time.monotonic()
         if found is not None and found.epoch == wanted.epoch:
             for file in found.files:
                 while file.start <= at < min(file.stop, wanted.end):
                     part = self._read(found, file, at, min(file.stop, wanted.end))
                     at = part.end
                     yield part
+                    if time.monotonic() - listed_at > LISTED_SECONDS:
+                        return  # The rest is asked for anew.
         if at == wanted.start:
             yield from self._hub.page(wanted, with_headers=with_headers)
 

@@ -8,13 +8,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
+from penstock.cold import parquet
 from penstock.cold.storage import MARK
-from penstock.errors import BadParameter, ColdTierUnavailable, PenstockError
+from penstock.errors import AccessDenied, BadParameter, ColdTierUnavailable, PenstockError
+from penstock.spark import cold
 from penstock.spark.cold import ColdPages
 from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import ColdFiles, SealedFile
+from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range
-from penstock.spark.reading import PageSource
+from penstock.spark.reading import PageSource, read_range
 from penstock.spark.shape import Shape
 from penstock.typed.decoding import TypedDecoder
 from tests.unit.cold.files import TIER, write_file
@@ -92,6 +95,27 @@ def test_rows_are_those_that_decoding_gives(tmp_path: Path, members: str, others
 
 def test_files_without_typed_columns_are_decoded(tmp_path: Path) -> None:
     assert read(tmp_path, TEXTS, "id:bigint", written=pa.struct([])) == decoded(TEXTS, "id:bigint")
+
+
+def test_hub_is_asked_again_while_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 5)
+    monkeypatch.setattr(cold, "LISTED_SECONDS", -1.0)
+    (tmp_path / PATH).parent.mkdir(parents=True)
+    (tmp_path / PATH).write_bytes(write_file(TEXTS, None))
+    asked: list[int] = []
+
+    def find(wanted: Range) -> ColdFiles:
+        asked.append(wanted.start)
+        if len(asked) > 2:
+            raise AccessDenied(operation="READ", resource=NAME)
+        return ColdFiles(TIER, 1, (SealedFile(PATH, 0, len(TEXTS)),))
+
+    pages = ColdPages(cast("PageSource", None), find, tmp_path.as_uri(), [QueryColumn("offset", False)])
+    wanted = Range(NAME, 1, 1, 0, 0, len(TEXTS))
+    with pytest.raises(AccessDenied):
+        list(read_range(pages, wanted, Patience(0.0), fail_on_loss=True, with_headers=False))
+
+    assert asked == [0, 5, 10]
 
 
 @pytest.mark.parametrize(

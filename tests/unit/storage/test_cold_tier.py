@@ -1,5 +1,6 @@
 """What a cold tier reads before somebody asks for it."""
 
+import stat
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pytest
 
 from penstock.cold import parquet
 from penstock.cold.description import FileContent
+from penstock.cold.storage import DirectoryStorage
 from penstock.errors import ColdTierUnavailable
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.cold.tier import ColdTier, make_path
@@ -44,6 +46,14 @@ def read(tier: ColdTier, file: ManifestFile, group: int) -> None:
     batch, stop = tier.read(file, ROWS * group + 1, ROWS * group + 2)
     assert (batch.num_rows, stop) == (1, ROWS * group + 2)
     until(lambda: not tier._asked, "all reads have ended")
+
+
+def test_directory_that_is_made_is_for_its_user_alone_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o755)
+    for name in ("made", "shared"):
+        DirectoryStorage(tmp_path / name).write("order.placed/0/a.parquet", b"events")
+
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("made", "shared")] == [0o700, 0o755]
 
 
 def test_whoever_reads_on_finds_the_next_row_group_in_memory(
