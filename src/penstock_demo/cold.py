@@ -50,12 +50,14 @@ def serve_options(directory: Path) -> Sequence[str]:
 
 
 def first_months(series: Sequence[Series]) -> list[Series]:
-    """Return *series* without the flights of the last month."""
+    """Return *series* without the flights of the last month; of a part of the year, without the last twelfth of them."""
     found = []
     for each in series:
         table = each.table
         if each.event_type == DEPARTED:
-            table = table.filter(pc.less(table["scheduled_departure"], LAST_MONTH))
+            times = sorted(table["scheduled_departure"].to_pylist())
+            end = LAST_MONTH if times[-1] >= LAST_MONTH else times[len(times) * 11 // 12]
+            table = table.filter(pc.less(table["scheduled_departure"], end))
         found.append(replace(each, table=table))
     return found
 

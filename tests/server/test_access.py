@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
+import msgspec
 import pytest
 from starlette.types import Scope
 
+from penstock.client import Client, Replay
 from penstock.core.access import Caller
+from penstock.core.events.event import NewEvent
 from penstock.errors import TooManyRequests, Unauthenticated
 from penstock.hub.admin.tokens import NewToken
 from penstock.hub.hub import Hub
@@ -98,6 +101,18 @@ def create(http: httpx2.Client, **authorization: list[dict[str, str]]) -> str:
 def committing(*names: str) -> dict[str, Any]:
     """Return a commit of the first position of each event type, by a processor."""
     return {"kind": "processor", "items": [{"event_type": each, "partition": 0, "offset": 1} for each in names]}
+
+
+def test_caller_who_may_only_write_goes_on_with_a_series(secured: Secured, root: httpx2.Client) -> None:
+    name = create(root, writers=a_list("writer", "root"))
+    token = secured.create_token("writer").secret
+    series = [NewEvent(msgspec.Raw(b'{"id":%d}' % number)) for number in range(30)]
+    with Client(secured.hubs[0].url, auth=token) as client:
+        for length, skipped in ((10, 0), (30, 10), (30, 30)):
+            done = Replay(client, name, "series").publish(series[:length])
+            assert (done.count, done.skipped) == (length, skipped)
+
+    assert len(root.get(f"/feeds/{name}?n=1&cursor0=_first").text.splitlines()) == 1 + 30 + 1
 
 
 # Those who wait are ended.

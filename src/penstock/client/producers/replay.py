@@ -27,6 +27,7 @@ from penstock.client.registry import PartitionChoice, PublishingProperties
 from penstock.core.events.event import NewEvent
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.errors import (
+    AccessDenied,
     ClaimRefused,
     Conflict,
     EventTooLarge,
@@ -254,14 +255,20 @@ class Replay:
         return True
 
     def _is_another(self, partition: int, offset: int, event: NewEvent) -> bool:
-        """Return whether the event stored at *offset* differs from *event*, if it is still available."""
+        """Return whether the event stored at *offset* differs from *event*; False if it cannot be read any more.
+
+        Nor can it by a caller that may only write.
+        """
         ends = self._client.partitions(self._event_type)
         if not ends[partition].oldest <= offset <= ends[partition].newest:
             return False
         view = FeedView(len(ends), partition, len(ends))
         cursor = FeedCursor(feed_mark(self._event_type), ends[partition].epoch, view, (offset,)).encode()
         feed = self._client.feed(self._event_type, partition_count=len(ends))
-        page = feed.read({partition: cursor}, page_size_hint=1, headers=["_all"])
+        try:
+            page = feed.read({partition: cursor}, page_size_hint=1, headers=["_all"])
+        except AccessDenied:
+            return False
         if not page.events or not _is_like(_decode(page.events[0].raw), _decode(event.data)):
             return True
         return not _is_beside(page.events[0].headers, event)
