@@ -50,7 +50,7 @@ def serve_options(directory: Path) -> Sequence[str]:
 
 
 def first_months(series: Sequence[Series]) -> list[Series]:
-    """Return *series* without the flights of the last month; of a part of the year, without the last twelfth of them."""
+    """Return *series* without the flights of the last month; of a part of the year, without its last twelfth."""
     found = []
     for each in series:
         table = each.table
