@@ -96,7 +96,9 @@ def test_files_that_have_replaced_missing_ones_are_told_kept_and_relinked(pensto
         replacement, _ = (each.path for each in files_of(hub.store))
     database.write_bytes(backup)
 
-    assert "  penstock cold verify --relink --cold URL\n" in penstock("restored", "--yes", **scene.given).err
+    said = penstock("restored", "--yes", **scene.given).err
+    assert "  penstock cold verify --relink --cold URL\n" in said
+    assert "use a copy of these files too" in said
     done = penstock("cold", "verify", "--remove-unknown", "-o", "json", **scene.given)
 
     assert done.status == 1

@@ -16,6 +16,8 @@ def test_events_of_a_key_are_erased_and_counted(at_hub: Command, client: Client,
         f"erased 3 events, 0 parked keys, 0 rejected rows, 0 dead letters of {orders}, as erasure "
     )
     assert (again["state"], again["erased"]["events"]) == ("finished", 0)
+    assert "has nothing with the key '1'" in at_hub("erase", orders, "--key", "1", "--yes").err
+    assert "has nothing" not in erased.err
 
 
 def test_unknown_event_type_is_said_before_anything_is_asked(at_hub: Command) -> None:

@@ -26,7 +26,7 @@ def erase(
     """
     from penstock.cli.asking import confirm
     from penstock.cli.hub import open_client
-    from penstock.cli.output import counted, print_json, say, working
+    from penstock.cli.output import counted, print_json, say, tell, working
 
     with open_client(url) as client:
         client.event_type(event_type)
@@ -47,4 +47,6 @@ def erase(
         counted(erased["rejected"], "rejected row"),
         counted(erased["dead_letters"], "dead letter"),
     ]
+    if not any(erased.values()):
+        tell(f"{event_type} has nothing with the key {key!r}: do its events have keys, and is that one?")
     say(f"erased {', '.join(found)} of {event_type}, as erasure {erasure['id']}")

@@ -45,3 +45,4 @@ def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, out
     if has_files and output == "text":
         tell("Files of the cold tier may have been replaced or deleted after the backup. With the same --database, run")
         tell("  penstock cold verify --relink --cold URL")
+        tell("To try a restore, use a copy of these files too: a hub deletes those that it does not need.")

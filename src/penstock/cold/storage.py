@@ -96,7 +96,10 @@ def open_storage(url: str) -> ColdStorage:
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and not parts.netloc and parts.path not in ("", "/") and not parts.query:
-        return DirectoryStorage(Path(unquote(parts.path)))
+        directory = Path(unquote(parts.path))
+        if directory.exists() and not directory.is_dir():
+            raise BadParameter(parameter="cold", value=url, allowed="the URL of a directory, which this file is not")
+        return DirectoryStorage(directory)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     has_secret = "@" in f"{parts.path}{options.get('endpoint', '')}" or ":" in parts.netloc.rpartition("@")[2]
     if parts.scheme == "s3" and parts.hostname and options.keys() <= {"endpoint", "region"} and not has_secret:

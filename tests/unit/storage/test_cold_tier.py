@@ -8,8 +8,8 @@ import pytest
 
 from penstock.cold import parquet
 from penstock.cold.description import FileContent
-from penstock.cold.storage import DirectoryStorage
-from penstock.errors import ColdTierUnavailable
+from penstock.cold.storage import DirectoryStorage, open_storage
+from penstock.errors import BadParameter, ColdTierUnavailable
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.cold.tier import ColdTier, make_path
 from tests.promises.scene import until
@@ -54,6 +54,13 @@ def test_directory_that_is_made_is_for_its_user_alone_and_one_that_is_there_stay
         DirectoryStorage(tmp_path / name).write("order.placed/0/a.parquet", b"events")
 
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("made", "shared")] == [0o700, 0o755]
+
+
+def test_file_is_refused_as_a_directory_of_a_cold_tier(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(BadParameter, match="the URL of a directory, which this file is not"):
+        open_storage((tmp_path / "file").as_uri())
 
 
 def test_whoever_reads_on_finds_the_next_row_group_in_memory(
