@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -107,6 +108,8 @@ class RemovalMachine(RuleBasedStateMachine):
         self.floors = [0] * COUNT
         self.erasures: list[tuple[str, list[int]]] = []
         """The erasures that are not finished: their keys, and the end of each partition."""
+        self.requests: dict[str, set[tuple[int, int]]] = {}
+        """The places of the events that each erasure erases, by its id: partition and offset."""
         self.erased = 0
         self.is_erased_at_once = True
         """Whether no erasure was interrupted: one that goes on may count events again, and fetching leaves some out."""
@@ -208,12 +211,13 @@ class RemovalMachine(RuleBasedStateMachine):
 
     @rule(key=keys)
     def request_erasure(self, key: str) -> None:
-        self.hub.erasures.request(self.name, key)
+        requested = self.hub.erasures.request(self.name, key)
         self.erasures.append((key, [len(own) for own in self.model]))
+        self.requests[requested.id] = self._find_erased(self.erasures[-1:])
 
     @rule(crash=crashes)
     def erase(self, crash: Crash | None) -> None:
-        wanted = self._find_erased()
+        wanted = self._find_erased(self.erasures)
 
         is_done = self._run(self.hub.erasures.run, crash)
 
@@ -225,11 +229,11 @@ class RemovalMachine(RuleBasedStateMachine):
             count = sum(each.erased.events for each in self.hub.erasures.list(self.name))
             assert count == self.erased or (not self.is_erased_at_once and count > self.erased)
 
-    def _find_erased(self) -> set[tuple[int, int]]:
-        """Return the partitions and offsets of the events whose erasure was requested."""
+    def _find_erased(self, erasures: list[tuple[str, list[int]]]) -> set[tuple[int, int]]:
+        """Return the partitions and offsets of the events that erasures erase."""
         return {
             (partition, offset)
-            for key, ends in self.erasures
+            for key, ends in erasures
             for partition, own in enumerate(self.model)
             for offset, each in enumerate(own[: ends[partition]])
             if each.key == key
@@ -271,7 +275,7 @@ class RemovalMachine(RuleBasedStateMachine):
     @rule(crash=crashes)
     def fetch(self, crash: Crash | None) -> None:
         """Move what is in files into the database."""
-        wanted = set() if self.is_erased_at_once else self._find_erased()
+        wanted = set() if self.is_erased_at_once else self._find_erased(self.erasures)
         is_done = self._run(lambda: fetch(self.hub.store, self.name, self.clock), crash)
         self._observe(lambda partition, offset: offset < self.floors[partition] or (partition, offset) in wanted)
         if is_done:
@@ -304,6 +308,16 @@ class RemovalMachine(RuleBasedStateMachine):
             assert (head.next_offset, head.received_at) == (len(own), own[-1].at if own else 0)
 
     @invariant()
+    def no_file_has_events_of_finished_erasures(self) -> None:
+        """Nor has one that does not count, or that nobody knows."""
+        finished = [each.id for each in self.hub.erasures.list(self.name) if each.finished_at is not None]
+        gone = {place for each in finished for place in self.requests[each]}
+        if gone:
+            for path in (self.root / self.name).rglob("*.parquet"):
+                there = pq.ParquetFile(path).read(["offset"])["offset"].to_pylist()
+                assert not gone & {(int(path.parent.name), each) for each in there}
+
+    @invariant()
     def each_sealed_offset_is_in_one_file(self) -> None:
         with self.hub.store.read() as tx:
             for partition_id, head in tx.log.find_heads(tx.registry.get(self.name).partition_ids).items():
@@ -323,6 +337,7 @@ class RemovalMachine(RuleBasedStateMachine):
             self.compact_to_the_end()
             self.readers += [Reader(partition, FIRST, floor) for partition, floor in enumerate(self.floors)]
             self.read_to_the_end()
+            self._finish_erasures()
         self.hub.registry.delete(self.name)
         for _ in range(3):
             while purge(self.hub.store, 99):
@@ -333,6 +348,14 @@ class RemovalMachine(RuleBasedStateMachine):
         assert find_unknown(self.hub.store) == []
         for each in self.dropped:
             each.stop()
+
+    def _finish_erasures(self) -> None:
+        """Erasures wait for files that hubs were writing when they crashed, until they are given up."""
+        self.clock.advance(seconds=ABANDONED_SECONDS + 1)
+        self.hub.sealer.run()
+        self.hub.erasures.run()
+        assert all(each.finished_at is not None for each in self.hub.erasures.list(self.name))
+        self.no_file_has_events_of_finished_erasures()
 
     # How that is done
 

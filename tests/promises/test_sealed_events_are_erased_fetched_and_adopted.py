@@ -5,9 +5,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.cold.parquet import FileWriter
+from penstock.cold.storage import DirectoryStorage
 from penstock.core.events.event import NewEvent
 from penstock.errors import ColdFileDamaged, ColdTierUnsuitable, CursorExpired, EventTypeExists
 from penstock.hub.cold.adopting import adopt
@@ -15,10 +18,12 @@ from penstock.hub.cold.fetching import fetch
 from penstock.hub.cold.files import find_unknown, list_files, verify
 from penstock.hub.cold.relinking import find_replacements, relink
 from penstock.hub.cold.replacing import replace_by_empty
+from penstock.hub.cold.sealing import ABANDONED_SECONDS, Sealer
 from penstock.hub.erasure import Erasures
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import open_store
+from penstock.storage.log.erasure import StoredErasure
 from penstock.testing.clock import VirtualClock
 from tests.promises.backup import Backup
 from tests.promises.scene import NAME, Follower, create, event, rows_of
@@ -194,6 +199,124 @@ def test_events_that_are_fetched_while_their_key_is_erased_are_erased(
     assert hub.erasures.find(NAME, request.id).finished_at is not None
     assert fetched[0] > 0
     assert not [row for row in read_rows(hub, PARTITIONS) if row[2] == b"key-1"]
+
+
+def test_erasure_waits_for_the_file_that_a_killed_hub_was_writing_and_deletes_it_once_it_is_given_up(
+    hub: Hub, url: str, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(hub, clock, range(90, 120))
+    with sealing_hub(url, root.as_uri(), clock=clock) as killed, monkeypatch.context() as patch:
+        patch.setattr(Sealer, "_record", crash)
+        patch.setattr("penstock.hub.cold.sealing.give_up", lambda *_: None)  # A killed process does not tidy up.
+        with pytest.raises(CrashError):
+            killed.sealer.run()
+    [writing] = files_of(hub.store, "writing")
+    assert writing.path in paths_in(root)
+    request = hub.erasures.request(NAME, "key-1")
+
+    hub.erasures.run()
+
+    waiting = hub.erasures.find(NAME, request.id)
+    assert waiting.finished_at is None
+    assert writing.path in (hub.erasures.find_wait(waiting) or "")
+    assert not [row for row in read_rows(hub, PARTITIONS) if row[2] == b"key-1"]
+    clock.advance(seconds=ABANDONED_SECONDS + 1)
+    hub.sealer.run({"no.event.type"})
+    hub.erasures.run()
+    finished = hub.erasures.find(NAME, request.id)
+    assert finished.finished_at is not None
+    assert hub.erasures.find_wait(finished) is None
+    assert b"key-1" not in bytes_in(root)
+    assert paths_in(root) == {each.path for each in files_of(hub.store, None)}
+
+
+class CrashError(BaseException):
+    """The process ends here, as far as the hub is concerned."""
+
+
+def crash(*_: object) -> None:
+    raise CrashError
+
+
+def test_files_that_wait_to_be_deleted_are_deleted_before_an_erasure_is_finished(
+    hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.hub.cold.fetching.delete_files", lambda *_: None)
+        fetch(hub.store, NAME, clock)
+    assert files_of(hub.store, "removed")
+    assert b"key-1" in bytes_in(root)
+    request = hub.erasures.request(NAME, "key-1")
+
+    hub.erasures.run()
+
+    assert hub.erasures.find(NAME, request.id).finished_at is not None
+    assert paths_in(root) == set()
+    assert files_of(hub.store, "removed") == []
+
+
+def test_range_whose_events_are_erased_after_it_was_read_is_not_written(
+    hub: Hub, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(hub, clock, range(90, 120))
+    encode, requests = Sealer._encode, list[StoredErasure]()
+    written = note_written(monkeypatch)
+
+    def encode_and_erase(self: Sealer, wanted: Any) -> Any:
+        encoded = encode(self, wanted)
+        if not requests:
+            requests.append(hub.erasures.request(NAME, "key-1"))
+            hub.erasures.run()
+            assert hub.erasures.find(NAME, requests[0].id).finished_at is not None
+            written.clear()
+        return encoded
+
+    monkeypatch.setattr(Sealer, "_encode", encode_and_erase)
+    seal(hub)
+
+    assert requests and written
+    assert "key-1" not in {key for body in written for key in keys_of(body)}
+
+
+def test_file_that_another_erasure_replaces_after_it_was_read_is_not_replaced_by_one_with_erased_events(
+    hub: Hub, url: str, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, requests = FileWriter.finish, list[StoredErasure]()
+    written = note_written(monkeypatch)
+
+    def finish_and_erase_another(*given: Any) -> Any:
+        finished = finish(*given)
+        if not requests:
+            requests.append(hub.erasures.request(NAME, "key-2"))
+            hub.erasures.run()
+            assert hub.erasures.find(NAME, requests[0].id).finished_at is not None
+            written.clear()
+        return finished
+
+    hub.erasures.request(NAME, "key-1")
+    monkeypatch.setattr(FileWriter, "finish", finish_and_erase_another)
+    with sealing_hub(url, root.as_uri(), clock=clock) as other:
+        other.erasures.run()
+
+    assert requests
+    assert "key-2" not in {key for body in written for key in keys_of(body)}
+
+
+def note_written(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the contents of the events' files that are written from now on."""
+    write, written = DirectoryStorage.write, list[Any]()
+
+    def write_and_note(self: DirectoryStorage, path: str, body: Any) -> None:
+        if path.endswith(".parquet"):
+            written.append(body)
+        write(self, path, body)
+
+    monkeypatch.setattr(DirectoryStorage, "write", write_and_note)
+    return written
+
+
+def keys_of(body: Any) -> set[str]:
+    return {*pq.read_table(pa.BufferReader(body))["key"].to_pylist()}
 
 
 # Fetching

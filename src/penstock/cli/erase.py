@@ -36,7 +36,9 @@ def erase(
         with working("erasing"):
             while erasure["state"] != "finished":
                 time.sleep(0.2)
-                erasure = client.erasure(event_type, erasure["id"])
+                before, erasure = erasure.get("waits_for"), client.erasure(event_type, erasure["id"])
+                if erasure.get("waits_for") not in {None, before}:
+                    tell(f"the erasure goes on later: {erasure['waits_for']}")
     if output == "json":
         print_json(erasure)
         return

@@ -9,7 +9,7 @@ docs/guides/erasure.md lists what is erased, what is not, and for how long it st
 import hashlib
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +27,8 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
-from penstock.hub.cold.erasing import erase_sealed
+from penstock.hub.cold.erasing import delete_given_up, erase_sealed
+from penstock.hub.cold.sealing import ABANDONED_SECONDS
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.cold.manifest import ManifestFile
@@ -42,6 +43,10 @@ STEP_OFFSETS: Final = 20_000
 UNSWEPT_MAX: Final = 1_000_000
 """More partitions than hold expired events."""
 _log: Final = structlog.get_logger("penstock.erasure")
+
+
+class _WaitError(Exception):
+    """An erasure cannot go on now; says for what it waits."""
 
 
 class _Letter(msgspec.Struct):
@@ -64,6 +69,8 @@ class Erasures:
         self._clock = clock
         self._settle = settle
         self._sweep = sweep
+        self._waits: dict[str, str] = {}
+        """For what erasures wait, by id."""
 
     def request(self, name: str, key: str, by: Sender | None = None) -> StoredErasure:
         """Have the events of a key erased that the event type *name* has now, those in the outbox included.
@@ -106,6 +113,10 @@ class Erasures:
         with self._store.read() as tx:
             return tx.erasures.list(event_type=name)
 
+    def find_wait(self, erasure: StoredErasure) -> str | None:
+        """Return for what an erasure waits, as this hub has found when it has last gone on; None: for nothing."""
+        return self._waits.get(erasure.id) if erasure.finished_at is None else None
+
     def run(self, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
         """Go on with all erasures. *pause*: see `penstock.hub.admin.sweeping.SweepTask`.
 
@@ -114,12 +125,19 @@ class Erasures:
         """
         with self._store.read() as tx:
             unfinished = tx.erasures.list(unfinished=True)
+        self._waits = {each.id: self._waits[each.id] for each in unfinished if each.id in self._waits}
         for each in reversed(unfinished):
             try:
                 if self._erase(each, pause):
                     return
-            except (ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable) as error:  # Others go on.
-                _log.warning("an erasure goes on later", id=each.id, reason=error.detail)
+            except _WaitError as wait:  # Others go on.
+                self._note_wait(each, str(wait))
+            except (ColdTierUnavailable, ColdFileDamaged, ColdTierUnsuitable) as error:
+                self._note_wait(each, error.detail)
+
+    def _note_wait(self, erasure: StoredErasure, reason: str) -> None:
+        self._waits[erasure.id] = reason
+        _log.warning("an erasure goes on later", id=erasure.id, reason=reason)
 
     def _erase(self, erasure: StoredErasure, pause: Callable[[float], bool]) -> bool:
         """Erase what there is; return whether to stop."""
@@ -128,9 +146,9 @@ class Erasures:
                 return True
             with self._store.write() as tx, tx.removal.overwriting():
                 tx.erasures.forget_key(erasure.id)
+        self._delete_other_files(erasure)
         if not self._store.forget_deleted():
-            _log.info("readers keep the write-ahead log from being emptied; an erasure goes on later", id=erasure.id)
-            return False
+            raise _WaitError("readers keep the write-ahead log from being emptied")
         with self._store.write() as tx:
             tx.erasures.finish(erasure.id, self._clock())
         _log.info("events were erased", id=erasure.id, event_type=erasure.event_type)
@@ -192,15 +210,45 @@ class Erasures:
                 for each in _ranges(start, erasure.ends[number]):
                     yield partition_id, *each
 
+    @staticmethod
+    def _find_ends(tx: Tx, erasure: StoredErasure) -> Mapping[int, int]:
+        """Return the offsets up to which events are erased, by the id of the partition."""
+        feed = tx.registry.find(erasure.event_type)
+        if feed is None or feed.epoch != erasure.epoch:  # It was dropped, and its files are being deleted.
+            return {}
+        return {each: erasure.ends.get(number, 0) for number, each in enumerate(feed.partition_ids)}
+
     def _list_files(self, erasure: StoredErasure) -> Sequence[tuple[ManifestFile, int]]:
         """Return the files of the cold tier to search, each with the offset up to which events are erased."""
         with self._store.read() as tx:
-            feed = tx.registry.find(erasure.event_type)
-            if feed is None or feed.epoch != erasure.epoch:
-                return []
-            ends = {each: erasure.ends.get(number, 0) for number, each in enumerate(feed.partition_ids)}
-            files = tx.cold.list(feed.partition_ids, "sealed")
+            ends = self._find_ends(tx, erasure)
+            files = tx.cold.list([*ends], "sealed")
         return [(each, ends[each.partition_id]) for each in files if each.start < ends[each.partition_id]]
+
+    def _delete_other_files(self, erasure: StoredErasure) -> None:
+        """Delete files that do not count any more and may have the events still, once none is being written.
+
+        A file that is being written since before the events were erased is never sealed: whoever seals it finds that
+        they were.
+
+        Raises:
+            _WaitError: a hub is writing a file, or was killed meanwhile.
+        """
+        with self._store.read() as tx:
+            ends = self._find_ends(tx, erasure)
+            letters = tx.registry.find(DEAD_LETTERS)
+            partition_ids = [*ends, *(letters.partition_ids if letters else ())]
+            given_up = tx.cold.list(partition_ids, "removed")
+            writing = [
+                each
+                for each in tx.cold.list(partition_ids, "writing")
+                if each.start < ends.get(each.partition_id, each.stop)
+            ]
+        if given_up:
+            delete_given_up(self._store, [erasure.event_type, DEAD_LETTERS], given_up, self._clock)
+        if writing:
+            path, minutes = writing[0].path, int(ABANDONED_SECONDS // 60)
+            raise _WaitError(f"a hub is writing {path}; if it was killed, the file is deleted after {minutes} minutes")
 
     def _erase_file(self, erasure: StoredErasure, file: ManifestFile, end: int) -> None:
         from penstock.cold.parquet import find_key

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from penstock.errors import ColdTierUnsuitable
 from penstock.hub.cold.files import attach, check_none_needed, delete_files
 from penstock.hub.cold.replacing import replace_file
 from penstock.hub.cold.tables import update_tables
+from penstock.storage.cold.log import find_location
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.store import Store, Tx
 
@@ -49,3 +51,21 @@ def erase_sealed(
     replace_file(store, file, offsets, clock, record)
     update_tables(store, clock, [name])  # Before the file goes; the erasure does not depend on it.
     delete_files(store, [file.path])
+
+
+def delete_given_up(
+    store: Store, event_types: Sequence[str], files: Sequence[ManifestFile], clock: Callable[[], int]
+) -> None:
+    """Delete files of event types that were given up, at once, also if readers are in them.
+
+    Raises:
+        ColdTierUnsuitable: the cold tier is not that of the database, or none was named.
+        ColdTierUnavailable, DatabaseUnavailable: one of them cannot be asked now.
+    """
+    if store.cold is None:
+        with store.read() as tx:
+            location = find_location(tx.settings) or "an unknown URL"
+        raise ColdTierUnsuitable.of("cold-tier-missing", location=location)
+    attach(store)
+    update_tables(store, clock, event_types)  # They may name the files still.
+    delete_files(store, [each.path for each in files])

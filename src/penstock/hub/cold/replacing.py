@@ -103,13 +103,23 @@ def _replace(
     assert tier is not None
     body, content = writer.finish(described)
     path = make_path(described.event_type, described.partition, described.start, described.stop)
+
+    def is_current(tx: Tx) -> bool:
+        heads = tx.log.find_heads([file.partition_id], lock=True)
+        return bool(heads) and tx.cold.find(file.partition_id, file.start) == file
+
     with store.write() as tx:
-        tx.cold.begin(path, file.partition_id, file.start, file.stop, now)
+        is_begun = is_current(tx)  # Else it would have events that another erasure has erased, and waits for no more.
+        if is_begun:
+            tx.cold.begin(path, file.partition_id, file.start, file.stop, now)
+    reason = f"{file.path} has been changed while events of it were removed"
+    changed = ColdTierUnavailable(location=tier.url, reason=reason, retry_after=1)
+    if not is_begun:
+        raise changed
     try:
         tier.write(path, body, content)
         with store.write() as tx:
-            is_there = bool(tx.log.find_heads([file.partition_id], lock=True))
-            is_replaced = is_there and tx.cold.find(file.partition_id, file.start) == file
+            is_replaced = is_current(tx)
             if is_replaced:
                 tx.cold.give_up([file.path], "sealed", now)
                 tx.cold.seal(path, content, len(body), now)
@@ -119,8 +129,7 @@ def _replace(
         raise
     if not is_replaced:
         give_up(store, [path], now)
-        reason = f"{file.path} has been changed while events of it were removed"
-        raise ColdTierUnavailable(location=tier.url, reason=reason, retry_after=1)
+        raise changed
 
 
 def find_doubled(files: Sequence[ManifestFile]) -> Sequence[tuple[ManifestFile, ManifestFile]]:

@@ -44,8 +44,12 @@ PAUSE_SHARE: Final = 2.0
 """After each chunk that is encoded others get so much of the time that it took."""
 SEAL_INTERVALS: Final = (1.0, 60.0)
 """The least and the most seconds between two rounds: a tenth of the age at which events are sealed."""
-ABANDONED_SECONDS: Final = 900.0
-"""A file that is being written for so long is given up."""
+ABANDONED_SECONDS: Final = 1_800.0
+"""A file that is being written for so long is given up: its hub was killed.
+
+This is more than a hub that is alive may take for a file of `FILE_BYTES`, by `WRITE_SECONDS` and `WRITE_RATE` of
+`penstock.storage.cold.tier`.
+"""
 KEPT_SECONDS: Final = 60.0
 """A file is deleted so long after it was given up: readers may be in it."""
 FILES_MAX: Final = 1_000
@@ -235,8 +239,8 @@ class Sealer:
         written = self._encode(wanted)
         path = make_path(wanted.feed.name, wanted.partition, wanted.start, written.stop)
         with self._store.write() as tx:
-            if not tx.log.find_heads([wanted.partition_id], lock=True):
-                return False  # Dropped meanwhile.
+            if not self._is_current(tx, wanted, written):
+                return False  # An erasure that waits for all files being written does not wait for this one.
             tx.cold.begin(path, wanted.partition_id, wanted.start, written.stop, self._clock())
         try:
             tier.write(path, written.body, written.content)
@@ -312,6 +316,16 @@ class Sealer:
 
     def _record(self, tx: Tx, wanted: _Candidate, path: str, written: _Written) -> bool:
         """Record that a file has a range; return False if it must not, since the partition has changed meanwhile."""
+        if not self._is_current(tx, wanted, written):
+            return False
+        if not tx.cold.seal(path, written.content, len(written.body), self._clock()):
+            return False
+        tx.cold.set_stop(wanted.partition_id, written.stop)
+        return True
+
+    @staticmethod
+    def _is_current(tx: Tx, wanted: _Candidate, written: _Written) -> bool:
+        """Return whether a range can be sealed as it was read; lock the head of its partition."""
         partition_id, start, stop = wanted.partition_id, wanted.start, written.stop
         head = tx.log.find_heads([partition_id], lock=True).get(partition_id)
         if head is None or head.floor >= stop:
@@ -320,12 +334,7 @@ class Sealer:
         if feed is None or feed.event_type.is_compacted:
             return False
         follows = head.cold_stop == start or head.cold_stop < start <= head.floor
-        if not follows or cut_ranges(tx.removal.list_holes(partition_id, start, stop), stop) != written.holes:
-            return False
-        if not tx.cold.seal(path, written.content, len(written.body), self._clock()):
-            return False
-        tx.cold.set_stop(partition_id, stop)
-        return True
+        return follows and cut_ranges(tx.removal.list_holes(partition_id, start, stop), stop) == written.holes
 
     def _delete_unneeded(self) -> bool:
         """Delete files that are not needed any more; return whether there were any."""

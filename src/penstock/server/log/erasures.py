@@ -25,7 +25,7 @@ async def erase(request: Request) -> Response:
     def start() -> StoredErasure:
         return state.hub.erasures.request(name, _parse_key(parse_json(body)), sender_of(request))
 
-    return json_response(describe(await state.run(start)), status=202)
+    return json_response(describe(await state.run(start), None), status=202)
 
 
 async def list_erasures(request: Request) -> Response:
@@ -34,7 +34,8 @@ async def list_erasures(request: Request) -> Response:
 
     def find() -> list[dict[str, Any]]:
         state.hub.registry.load(name)
-        return [describe(each) for each in state.hub.erasures.list(name)]
+        erasures = state.hub.erasures
+        return [describe(each, erasures.find_wait(each)) for each in erasures.list(name)]
 
     return json_response({"items": await state.run(find)})
 
@@ -43,10 +44,11 @@ async def show_erasure(request: Request) -> Response:
     """GET /event-types/{event_type}/erasures/{id}: show what was erased."""
     state, name = state_of(request), event_type_of(request)
     asked: str = request.path_params["id"]
-    return json_response(describe(await state.run(lambda: state.hub.erasures.find(name, asked))))
+    found = await state.run(lambda: state.hub.erasures.find(name, asked))
+    return json_response(describe(found, state.hub.erasures.find_wait(found)))
 
 
-def describe(erasure: StoredErasure) -> dict[str, Any]:
+def describe(erasure: StoredErasure, waits_for: str | None) -> dict[str, Any]:
     """Return what a caller may know of an erasure: not its key."""
     return {
         "id": erasure.id,
@@ -56,6 +58,7 @@ def describe(erasure: StoredErasure) -> dict[str, Any]:
         "requested_by": erasure.requested_by,
         "requested_at": format_time(erasure.requested_at),
         "finished_at": None if erasure.finished_at is None else format_time(erasure.finished_at),
+        "waits_for": waits_for,
         "partitions": [
             {"partition": str(number), "before_offset": end} for number, end in sorted(erasure.ends.items())
         ],

@@ -279,7 +279,7 @@ NEW_ERASURE: Final = {
 }
 _COUNTED: Final = {"type": "integer", "minimum": 0}
 _ERASURE: Final = object_of(
-    "id event_type key_sha256 state requested_by requested_at finished_at partitions erased",
+    "id event_type key_sha256 state requested_by requested_at finished_at waits_for partitions erased",
     id=_STRING,
     event_type=_STRING,
     key_sha256={"type": "string", "description": "The digest of the key, in hexadecimal."},
@@ -287,6 +287,10 @@ _ERASURE: Final = object_of(
     requested_by={"type": ["string", "null"]},
     requested_at={"type": "string", "format": "date-time"},
     finished_at={"type": ["string", "null"]},
+    waits_for={
+        "type": ["string", "null"],
+        "description": "For what it waits, as the hub that answers has last found; null: for nothing.",
+    },
     partitions=list_of(
         object_of("partition before_offset", partition=_STRING, before_offset={"type": "integer", "minimum": 0})
     ),
