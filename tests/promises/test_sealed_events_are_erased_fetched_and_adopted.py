@@ -26,7 +26,7 @@ from penstock.storage import open_store
 from penstock.storage.log.erasure import StoredErasure
 from penstock.testing.clock import VirtualClock
 from tests.promises.backup import Backup
-from tests.promises.scene import NAME, Follower, create, event, rows_of
+from tests.promises.scene import NAME, Follower, create, event, rows_of, until
 from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
 
 PARTITIONS = 2
@@ -317,6 +317,31 @@ def note_written(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def keys_of(body: Any) -> set[str]:
     return {*pq.read_table(pa.BufferReader(body))["key"].to_pylist()}
+
+
+@pytest.mark.parametrize("deletes", ["erasure", "fetch"])
+def test_hub_closes_files_that_another_process_has_deleted_in_its_next_round(
+    hub: Hub, url: str, root: Path, clock: VirtualClock, deletes: str
+) -> None:
+    with sealing_hub(url, root.as_uri(), clock=clock, after=None) as other:
+        read_rows(other, PARTITIONS)
+        if deletes == "erasure":
+            hub.erasures.request(NAME, "key-1")
+            hub.erasures.run()
+        else:
+            fetch(hub.store, NAME, clock)
+        until(lambda: len(deleted_and_open(root)) == PARTITIONS, "only the other hub has them open")
+
+        other.sealer.run()
+
+        until(lambda: not deleted_and_open(root), "nobody has them open")
+        assert read_rows(other, PARTITIONS) == read_rows(hub, PARTITIONS)
+
+
+def deleted_and_open(root: Path) -> list[str]:
+    """Return the deleted files of a directory that this process has open."""
+    opened = [str(each.resolve()) for each in Path("/proc/self/fd").iterdir()]
+    return [each for each in opened if each.startswith(f"{root}/") and each.endswith(" (deleted)")]
 
 
 # Fetching

@@ -9,7 +9,8 @@ A range leaves the database in steps, each of which can be the last one before a
 4. The sweeper deletes these events from the database.
 
 A file that a killed hub was writing is deleted after `ABANDONED_SECONDS`; a file whose events have expired once no
-reader is in it any more.
+reader is in it any more. Each round also closes files that other processes have deleted: their bytes stay on a disk for
+as long as they are open.
 """
 
 import threading
@@ -153,16 +154,28 @@ class Sealer:
         """
         if self._store.cold is None:
             return False
+        self._forget_deleted()
         candidates = self._find_candidates(event_types) if self._options.after is not None else ()
         attach(self._store)
         done = self._delete_unneeded()
         for each in candidates:
             if self._stop_wanted.is_set():
                 return done
+            self._forget_deleted()
             done = self._attempt(each) or done
         if done:
             self._sweep()
         return done
+
+    def _forget_deleted(self) -> None:
+        """Close the files that another process has deleted."""
+        tier = self._store.cold
+        assert tier is not None
+        if found := tier.list_open():
+            with self._store.read() as tx:
+                known = tx.cold.find_known(found)
+            for path in found - known:
+                tier.forget(path)
 
     def _attempt(self, wanted: _Candidate) -> bool:
         """Seal a range; return whether it is sealed. One that cannot be keeps no others waiting."""

@@ -1,6 +1,6 @@
 """Port of the cold tier's manifest: which files there are, and which range of a partition each has."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -86,6 +86,10 @@ class ColdRepository:
         """Forget files that were deleted."""
         self._run("cold_forget", paths=_encode(paths))
 
+    def find_known(self, paths: Collection[str]) -> set[str]:
+        """Return those of *paths* that the manifest has, in whatever state."""
+        return {path for (path,) in self._run("cold_known", paths=_encode(paths)).fetchall()}
+
     def find(self, partition_id: int, offset: int) -> ManifestFile | None:
         """Return the sealed file whose range has an offset."""
         rows = self._run("cold_find", partition_id=partition_id, offset=offset).fetchall()
@@ -116,7 +120,7 @@ class ColdRepository:
         return [_read_file(row) for row in self._run("cold_files", **given).fetchall()]
 
 
-def _encode(values: Sequence[Any]) -> str:
+def _encode(values: Collection[Any]) -> str:
     return msgspec.json.encode(list(values)).decode()
 
 

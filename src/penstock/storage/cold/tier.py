@@ -453,6 +453,11 @@ class ColdTier:
         assert self.tables is not None
         self._limit(WRITE_SECONDS, partial(self.tables.update, name, find_files, find_type))
 
+    def list_open(self) -> set[str]:
+        """Return the paths of the files of which something is in memory; these are open, too."""
+        with self._guard:
+            return {*self._files, *(path for path, _ in self._groups)}
+
     def forget(self, path: str) -> None:
         """Forget what a file had."""
         with self._guard:
@@ -521,6 +526,7 @@ class ColdTier:
                         return
             else:
                 read()
+                del read  # It has its file, which stays open otherwise while the thread waits.
 
     def _answer(self, key: object, future: "Future[Result]", read: Callable[[], Result]) -> None:
         """Read, and answer all who wait."""
