@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.core.producers import ProducerState
 from penstock.core.registry.event_type import StoredFeed
 from penstock.storage import Store
 from penstock.storage.batches import BatchKey, ChunkBody, ChunkKey, LedgerBatch, StagedUpload, StoredChunk
@@ -192,6 +193,27 @@ class BatchesContract(Contract):
             assert tx.batches.delete(key.event_type_id, "g", unfinished=False) == 3
             assert [each.number for each in tx.batches.list(key.event_type_id, "g", limit=9)] == [5]
 
+    def test_published_batches_of_groups_that_publish_no_more_are_swept_unless_they_are_pinned(
+        self, store: Store
+    ) -> None:
+        feed = created(store)
+        for group in ("idle", "active", "pinned", "unfinished"):
+            begun(store, key_of(feed, group))
+        with store.write() as tx:
+            tx.batches.begin(key_of(feed, "active", 1), FIRST_AT + 1, chunks=0)
+            tx.batches.begin(key_of(feed, "unfinished", 1), FIRST_AT, partitions=1, epoch=0)
+            pinned = feed.partition_ids[0], "pinned"
+            tx.producers.insert(pinned, ProducerState(0, 0, 0), FIRST_AT, claim_id=None, is_pinned=True)
+
+        assert swept(store, idle_before=FIRST_AT) == 0
+        assert swept(store, idle_before=FIRST_AT + 1) == 2
+        with store.read() as tx:
+            left = {
+                group: [each.number for each in tx.batches.list(feed.id, group, limit=9)]
+                for group in ("idle", "active", "pinned", "unfinished")
+            }
+        assert left == {"idle": [], "active": [1, 0], "pinned": [0], "unfinished": [1]}
+
     def test_direct_batch_is_one_chunk_and_keeps_its_manifest(self, store: Store) -> None:
         key = key_of(created(store))
         with store.write() as tx:
@@ -265,6 +287,6 @@ def next_chunks(store: Store, batch: LedgerBatch, *, limit: int = 9, events_max:
         return list(tx.batches.read_chunks(batch.id, limit=limit, events_max=events_max))
 
 
-def swept(store: Store, before: int = FIRST_AT, *, kept: int = 9, chunks: int = 9) -> int:
+def swept(store: Store, before: int = FIRST_AT, *, idle_before: int = 0, kept: int = 9, chunks: int = 9) -> int:
     with store.write() as tx:
-        return tx.batches.sweep(before, kept=kept, uploads=9, chunks=chunks, batches=9)
+        return tx.batches.sweep(before, idle_before=idle_before, kept=kept, uploads=9, chunks=chunks, batches=9)

@@ -226,18 +226,19 @@ class BatchRepository:
         given = {"event_type_id": event_type_id, "group": group, "unfinished": unfinished}
         return self._run("batches_remove", **given).rowcount
 
-    def sweep(self, before: int, *, kept: int, uploads: int, chunks: int, batches: int) -> int:
+    def sweep(self, before: int, *, idle_before: int, kept: int, uploads: int, chunks: int, batches: int) -> int:
         """Remove some uploads and batches that are not needed, and return about how many; 0 when none is left.
 
         Args:
             before: Uploads that have waited without a new chunk since then are dropped.
+            idle_before: The published batches of a group that has published nothing since then are removed.
             kept: The newest published batches of each group that stay.
             uploads: How many uploads are dropped, and how many dropped ones are removed, at most.
             chunks: How many chunks are removed, at most.
             batches: How many batches are removed, at most.
         """
         swept = self._run("uploads_expire", before=before, limit=uploads).rowcount
-        swept += self._run("batches_old", kept=kept, limit=batches).rowcount
+        swept += self._run("batches_old", before=idle_before, kept=kept, limit=batches).rowcount
         dropped = [upload_id for (upload_id,) in self._run("uploads_gone", limit=uploads).fetchall()]
         if dropped and self._run("chunks_remove", ids=_to_json(dropped), limit=chunks).rowcount < chunks:
             self._run("uploads_remove", ids=_to_json(dropped))

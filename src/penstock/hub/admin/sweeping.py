@@ -35,7 +35,10 @@ REJECTED_SECONDS: Final = 90 * 86_400.0
 CHANGES_SECONDS: Final = 365 * 86_400.0
 """How long the history of a consumer group tells of changes that operators made."""
 STAGED_KEPT: Final = 100
-"""The number of published batches of a producer group that stay known; a query repeats only its last one."""
+"""The number of published batches of a producer group that stay known; a query repeats only its last one.
+
+They are forgotten when the epoch of an idempotent producer would be that was heard of for the last time with them.
+"""
 SWEEP_INTERVAL: Final = 60.0
 """The interval at which retention is applied and producers are expired."""
 RETRY_INTERVAL: Final = 5.0
@@ -125,6 +128,7 @@ class Sweeper:
                 return True
             removed += tx.batches.sweep(
                 self._compute_cutoff(UPLOAD_SECONDS),
+                idle_before=self._compute_cutoff(self._expiry.idle_seconds + self._expiry.floor_seconds),
                 kept=STAGED_KEPT,
                 uploads=SWEEP_UPLOADS,
                 chunks=SWEEP_CHUNKS,

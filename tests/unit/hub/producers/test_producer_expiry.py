@@ -11,6 +11,7 @@ from penstock.hub.admin import sweeping
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.producers.producers import DAY_SECONDS, IDLE_SECONDS_MIN, Expiry
 from penstock.storage import Store
+from penstock.storage.batches import BatchKey
 from penstock.storage.producers import Producer
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.store_contract import database_at
@@ -116,6 +117,22 @@ def test_idle_producer_expires_and_is_forgotten_after_a_longer_time(
     clock.advance(microseconds=1)
     sweep(sweeper, forwarding)
     assert [find_producer(store, feed, group) for group in ("old", "g", "pinned")] == [None, new, before[1]]
+
+
+def test_published_batches_of_a_group_are_forgotten_when_an_idle_producer_is(
+    sweeper: Sweeper, forwarding: ForwardingStore, store: Store, clock: VirtualClock
+) -> None:
+    feed = create_feed(store)
+    with store.write() as tx:
+        tx.batches.begin(BatchKey(feed.id, "g", 0, "q"), clock(), chunks=0)
+
+    clock.advance(seconds=IDLE_SECONDS + FLOOR_SECONDS)
+    sweep(sweeper, forwarding)
+    assert count_rows(store, "batch") == [1]
+
+    clock.advance(microseconds=1)
+    sweep(sweeper, forwarding)
+    assert count_rows(store, "batch") == [0]
 
 
 def test_producer_that_is_heard_of_during_the_sweep_stays(
