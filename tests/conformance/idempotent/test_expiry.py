@@ -32,7 +32,7 @@ class Scene:
         now = self.clock.advance(seconds=seconds)
         with closing(open_store(self.url)) as store:
             sweeper = Sweeper(store, self.clock)
-            while sweeper._remove_some():
+            while sweeper._expire_some() or sweeper._remove_some():
                 pass
             sweeper.stop()
         return now
