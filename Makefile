@@ -7,11 +7,13 @@ PYTEST_ARGS ?=
 # the order of tests/conftest.py: those that take longest come first.
 WORKERS ?= $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 5 ? n : 5)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Two parts of the set-up at a time: they wait for the network, and for each other where they need to.
+MAKEFLAGS += --jobs=2
 # Else each of the thousands of processes that tests start would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo demo-secure test test-all check lint bench bench-peers lock dist clean
+.PHONY: help setup system packages demo demo-secure test test-all check lint bench bench-peers lock dist clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
@@ -20,10 +22,12 @@ help: ## list the tasks
 setup: ## install the locked environment into .venv
 	@scripts/setup-python $(PYTHON)
 
-system: setup ## install Java, PostgreSQL, PgBouncer, nginx, Maven and npm from the system's packages, where missing; load Kafka; archive Spark's classes
+system: setup packages ## install Java, PostgreSQL, PgBouncer, nginx, Maven and npm from the system's packages, where missing; load Kafka; archive Spark's classes
+	@scripts/setup-spark-archive
+
+packages:
 	@scripts/setup-system java postgresql pgbouncer nginx maven npm
 	@scripts/setup-jars kafka-broker kafka-connector
-	@scripts/setup-spark-archive
 
 demo: setup ## publish a year of flights, stream them into a lake, tables and other feeds, look at the result
 	@scripts/setup-system java
