@@ -9,17 +9,21 @@ from pathlib import Path
 from bench.events import FEED
 from bench.figure import Row, Scale, Target, figure, rate
 from bench.figures.feed_read import rate_of, reader
+from bench.figures.processing import DEPARTURES
 from bench.load.program import Program
 from bench.logs import make_log
 from bench.measure import in_turn
 from bench.place import Place
+from penstock.client import Client
 from penstock.hub.cold.files import list_files
 from penstock.hub.cold.sealing import SealingOptions
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.live_hub import live_hub
+from penstock_demo.dataset import load
 
 LINES, ARROW, SEALING, BESIDE = (Target(">=", each) for each in (0.5, 1.0, 1.0, 0.85))
+SIZE = Target("<=", 0.25)
 BACKLOG = 4_000_000
 """So many events are still to be sealed while others are published."""
 
@@ -57,6 +61,26 @@ def cold(place: Place, scale: Scale) -> Iterable[Row]:
     )
     for each in (hot, sealed):
         place.drop(each)
+    yield measure_files(place, 5_000 if scale.quick else None)
+
+
+def measure_files(place: Place, rows: int | None) -> Row:
+    """Seal flights of the demo, all of the year or the first *rows*, and compare the files with the events' JSON."""
+    [flights] = (each for each in load(rows) if each.event_type == DEPARTURES)
+    url, tier = place.sqlite(), place.directory / "flights"
+    with place.hub(url) as hub, Client(hub.url) as client:
+        client.create_event_type(DEPARTURES, more=flights.definition)
+        client.publish(DEPARTURES, flights.events())
+    seal(url, tier.as_uri())
+    store = open_store(url, tier.as_uri())
+    try:
+        files = [each.file for each in list_files(store)]
+    finally:
+        store.close()
+    place.drop(url)
+    ours, beside = sum(each.file_bytes for each in files) / 1e6, sum(each.content.data_bytes for each in files) / 1e6
+    what = "files of the flights, with typed columns, beside their JSON"
+    return Row(what, f"{ours:.1f} MB", f"{beside:.1f} MB", ours / beside, SIZE)
 
 
 @figure("sealing", asked_for=True)

@@ -204,13 +204,13 @@ def test_streams_go_on_with_other_partitions_while_the_storage_is_away(
         sub = subscribe(hub.store)
         publish(hub, clock, *range(6))
         seal(hub)
-    root.rename(aside)
-    root.write_bytes(b"")  # What is asked for below it is answered by an error, not by its absence.
     with (
         live_hub(url, options=["--cold", cold, "--cold-after", "never"]) as hub,
         client_of(hub) as http,
         closing(Remote(hub.port)) as remote,
     ):
+        root.rename(aside)
+        root.write_bytes(b"")  # What is asked for below it is answered by an error, not by its absence.
         subscription = Subscription(http, {"id": sub, "event_types": [NAME]})
         with subscription.stream(batch_flush_timeout=1) as consumer:
             for n in (10, 11):
