@@ -24,7 +24,7 @@ from penstock_demo.dataset import load
 
 LINES, ARROW, SEALING, BESIDE = (Target(">=", each) for each in (0.5, 1.0, 1.0, 0.85))
 SIZE = Target("<=", 0.25)
-BACKLOG = 4_000_000
+BACKLOG = 6_000_000
 """So many events are still to be sealed while others are published."""
 
 
