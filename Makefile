@@ -7,8 +7,11 @@ PYTEST_ARGS ?=
 # the order of tests/conftest.py: those that take longest come first.
 WORKERS ?= $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 5 ? n : 5)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-# Two parts of the set-up at a time: they wait for the network, and for each other where they need to.
+# Two parts of the set-up at a time: they wait for the network, and for each other where they need to. Several tasks, as
+# in `make clean test`, are done in their order.
+ifeq ($(words $(MAKECMDGOALS)),1)
 MAKEFLAGS += --jobs=2
+endif
 # Else each of the thousands of processes that tests start would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -37,7 +40,7 @@ demo-secure: setup ## the same over HTTPS, with a token and rights for each proc
 	@scripts/setup-system java
 	$(BIN)/penstock demo --secure --directory build/demo-secure
 
-test: setup system lint ## everything a change needs, as CI runs it: about ten minutes on two cores
+test: setup system lint ## everything a change needs, as CI runs it: about a quarter of an hour on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads strace, Delta, the oldest PySpark, promtool and the benchmarks' peers

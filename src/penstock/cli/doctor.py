@@ -67,12 +67,12 @@ def _database(url: str) -> Iterator[DoctorResult]:
     from penstock.errors import DatabaseUnsuitable
     from penstock.errors.root import with_hint
 
-    advice, access = None, list[DoctorResult]()
+    advice, inside = None, list[DoctorResult]()
     try:
         with opened(url) as store:
             findings = store.doctor()
             if all(well for name, well, _ in findings if name == "schema"):
-                access = [*_look_inside(store)]
+                inside = [*_look_inside(store)]
             else:
                 try:
                     store.check()
@@ -86,7 +86,7 @@ def _database(url: str) -> Iterator[DoctorResult]:
     for name in OF_TABLES:
         if name not in {found.name for found in findings}:
             yield DoctorResult(name, "absent", "nothing to look at before `penstock migrate` has run")
-    yield from access
+    yield from inside
 
 
 def _look_inside(store: "Store") -> Iterator[DoctorResult]:

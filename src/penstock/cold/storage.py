@@ -86,13 +86,12 @@ def open_storage(url: str) -> ColdStorage:
     """Return the storage at *url*; nothing is connected yet.
 
     `file:///var/lib/penstock/cold` is a directory. If there is none it is made when the first file is written, for the
-    user of the process alone. `s3://BUCKET/PREFIX`
-    is a bucket, with `?endpoint=https://HOST:PORT` for another server than Amazon's, and `&region=NAME`. Credentials
-    come from where Amazon's tools have them (environment, profile, instance), or from the URL:
-    `s3://KEY:SECRET@BUCKET/PREFIX`, where `/` is written `%2F`.
+    user of the process alone. `s3://BUCKET/PREFIX` is a bucket, with `?endpoint=https://HOST:PORT` for another server
+    than Amazon's, and `&region=NAME`. Credentials come from where Amazon's tools have them (environment, profile,
+    instance), or from the URL: `s3://KEY:SECRET@BUCKET/PREFIX`, where `/` is written `%2F`.
 
     Raises:
-        BadParameter: *url* is no such URL.
+        BadParameter: *url* is no such URL, or names a file as a directory.
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and not parts.netloc and parts.path not in ("", "/") and not parts.query:

@@ -98,13 +98,12 @@ async def admit(scope: Scope, permission: Permission, *resources: Resource, may_
 
 def _require(permissions: Permissions, resource: Resource) -> None:
     """Raise EventTypeNotFound or SubscriptionNotFound if the cached rights say that there is no such resource."""
-    if not permissions.knows(resource):
-        name = make_printable(resource.name)
-        raise (
-            SubscriptionNotFound(subscription=name)
-            if resource.kind == "subscription"
-            else EventTypeNotFound(event_type=name)
-        )
+    if permissions.knows(resource):
+        return
+    name = make_printable(resource.name)
+    if resource.kind == "subscription":
+        raise SubscriptionNotFound(subscription=name)
+    raise EventTypeNotFound(event_type=name)
 
 
 async def _wait_for(state: State, found: Coroutine[None, None, Caller], scope: Scope) -> Caller:

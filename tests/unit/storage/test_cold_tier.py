@@ -1,4 +1,4 @@
-"""What a cold tier reads before somebody asks for it."""
+"""A cold tier reads ahead of its readers, and keeps its directory to its user."""
 
 import stat
 from pathlib import Path
