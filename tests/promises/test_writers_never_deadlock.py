@@ -42,7 +42,7 @@ REFUSALS = {404, 409, 410}
 """Statuses of requests to an event type that comes and goes."""
 UNFIT = {409, 410, 412, 422}
 """Statuses of numbered batches, where others take over and producers expire."""
-ENOUGH = {("POST", 200): 10, ("BATCH", 200): 3, ("COUNTS", 200): 3, ("COMMIT", 200): 6}
+ENOUGH = {("POST", 200): 10, ("BATCH", 200): 3, ("COMMIT", 200): 6}
 """How often each must have been done to show anything: publishes, batches, their counts, commits of a consumer."""
 
 
@@ -201,30 +201,6 @@ def stages(work: Work) -> None:
                 work.stored.update(each for each, _ in at)
 
 
-def directs(work: Work) -> None:
-    """Publishes batches as their tasks do; another worker publishes the same batches in another order."""
-    with closing(Remote(work.hub.port)) as remote:
-        for number, mark in enumerate(work.ids("direct")):
-            name, group = work.chance.choice(KEPT[:3] + CHANGING), f"direct-{work.who // 2}"
-            batch = f"/event-types/{name}/producers/{group}/batches/{number}"
-            begin = b'{"query":"q"}'
-            status, answer = work.tell(remote, "PUT", f"{batch}/manifest", begin, may=(404, 409, 412))
-            if status != 200:
-                continue
-            begun, counts = json.loads(answer), {}
-            for partition in work.chance.sample(range(begun["partitions"]), min(2, begun["partitions"])):
-                headers = {"Producer-Group": group, "Producer-Epoch": str(begun["epoch"]), "Producer-Sequence": "0"}
-                body = json.dumps([{"id": f"{mark}.{partition}"}]).encode()
-                path = f"/event-types/{name}/partitions/{partition}/events"
-                status, _ = work.tell(remote, "POST", path, body, headers=headers, may=UNFIT)
-                counts[str(partition)] = 1
-                if status == 200 and name in KEPT:
-                    work.stored.add(f"{mark}.{partition}")
-            told = json.dumps({"query": "q", "events": counts}).encode()
-            status, _ = work.tell(remote, "PUT", f"{batch}/counts", told, may=(404, 409, 412))
-            work.said["COUNTS", status] += 1
-
-
 def sweeps(work: Work) -> None:
     """Lets producers expire as after a week, or be forgotten as after two months."""
     with closing(open_store(work.database)) as store:
@@ -319,7 +295,7 @@ WORKERS: list[tuple[Callable[[Work], None], int]] = [
     (publishes, 4), (commits_to_the_outbox, 2), (keeps_cursors, 2), (changes_event_types, 2), (restores, 1),
     (publishes_numbered, 3), (shares_a_group, 4), (sweeps, 2), (subscribes, 2), (grows_the_dead_letters, 1),
     (changes_settings, 2),
-    (stages, 2), (directs, 4),
+    (stages, 4),
 ]  # fmt: skip
 
 

@@ -55,8 +55,6 @@ ROWS = (
     Row("POST", f"{FEED}/uploads", {"producer_group": "billing", "batch": 0, "query": "q"}, 201),
     Row("PUT", f"{FEED}/uploads/{{upload}}/chunks/0", LINE, 200, NDJSON),
     Row("PUT", f"{FEED}/producers/billing/batches/0", {"query": "q", "uploads": []}, 200),
-    Row("PUT", f"{FEED}/producers/billing/batches/1/manifest", {"query": "q"}, 200),
-    Row("PUT", f"{FEED}/producers/tasks/batches/0/counts", {"query": "q", "events": {}}, 200),
     Row("POST", "/subscriptions", SUBSCRIPTION | {"consumer_group": "other"}, 201),
     Row("PUT", "/subscriptions/{subscription}", SUBSCRIPTION, 204),
     Row("PATCH", "/subscriptions/{subscription}/cursors", {"items": [CURSOR | {"event_type": "feed"}]}, 204),
@@ -210,7 +208,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
             await make("POST", "/event-types", an_event_type("feed"))
             await make("POST", "/event-types", compacted)
             await make("POST", "/groups/known/positions", committed)
-            await make("PUT", f"{FEED}/producers/tasks/batches/0/manifest", {"query": "q"})
             upload = await make("POST", f"{FEED}/uploads", {"producer_group": "billing", "batch": 0, "query": "q"})
             subscription = await make("POST", "/subscriptions", SUBSCRIPTION)
         return {"upload": upload["upload"], "subscription": subscription["id"]}

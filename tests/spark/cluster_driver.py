@@ -31,16 +31,14 @@ def read(spark: SparkSession, *, url: str, event_type: str) -> list[Any]:
 def move(spark: SparkSession, *, url: str, event_type: str, copies: list[str], lake: str) -> dict[str, int]:
     """Move a feed by streams, twice from the same checkpoints, and return what each has moved."""
     source = {"url": url, "eventType": event_type, "minPartitions": "4"}
-    staged, direct, forwarded = copies
+    published, forwarded = copies
     moved: dict[str, int] = {}
     for _ in range(2):
         rows = spark.readStream.format("penstock").options(**source).load()
-        sink = rows.select("data").writeStream.format("penstock").options(url=url, eventType=staged)
-        laid: Any = penstock.spark.direct(rows.select("data", "offset"), orderBy="offset", url=url, eventType=direct)
+        sink = rows.select("data").writeStream.format("penstock").options(url=url, eventType=published)
         queries = {
             "lake": lambda: ingest(spark, f"{lake}/events", **source),
-            "staged": lambda: ended(sink, f"{lake}/checkpoints/staged"),  # noqa: B023 - called at once
-            "direct": lambda: ended(laid, f"{lake}/checkpoints/direct"),  # noqa: B023
+            "published": lambda: ended(sink, f"{lake}/checkpoints/published"),  # noqa: B023 - called at once
             "forwarded": lambda: forward(
                 spark, HubFeed(url, forwarded), checkpoint=f"{lake}/checkpoints/fwd", **source
             ),
@@ -53,16 +51,13 @@ def move(spark: SparkSession, *, url: str, event_type: str, copies: list[str], l
 
 
 def republish(
-    spark: SparkSession, *, url: str, sink: dict[str, str], event_type: str, checkpoint: str, mode: str, shuffled: str
+    spark: SparkSession, *, url: str, sink: dict[str, str], event_type: str, checkpoint: str, shuffled: str
 ) -> None:
     """Publish a feed to another one in one micro-batch, behind a shuffle where that is wanted."""
     rows = spark.readStream.format("penstock").options(url=url, eventType=event_type, minPartitions="4").load()
     data = SHUFFLED[shuffled](rows.select("data"))
     sink = sink | {"retryTimeout": "60 seconds"}
-    writer = (
-        penstock.spark.direct(data, **sink) if mode == "direct" else data.writeStream.format("penstock").options(**sink)
-    )
-    ended(writer, checkpoint).awaitTermination()
+    ended(data.writeStream.format("penstock").options(**sink), checkpoint).awaitTermination()
 
 
 def ended(writer: Any, checkpoint: str) -> Any:

@@ -99,18 +99,11 @@ def own_hub(tmp_path: Path) -> Iterator[LiveHub]:
 def republished(
     spark: SparkSession, client: Client, options: dict[str, str], publish: Any, tmp_path: Path
 ) -> Republished:
-    """A stream from a feed of numbers to another one, in mode staged."""
+    """A stream from a feed of numbers to another one."""
     target = f"{options['eventType']}.again"
     client.create_event_type(target, partition_count=4)
     publish(range(EVENTS))
     return Republished(spark, client, options, target, tmp_path)
-
-
-@pytest.fixture
-def directly(republished: Republished) -> Republished:
-    """The same in mode direct."""
-    republished.mode = "direct"
-    return republished
 
 
 @pytest.fixture

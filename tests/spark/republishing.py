@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import httpx2
 from pyspark.sql import DataFrame, SparkSession
@@ -15,13 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 import penstock.spark
 from penstock.client import Client
 from tests.faults.processes import owner_of
-from tests.faults.proxy import Visit, Which, is_batch
+from tests.faults.proxy import Visit, Which
 from tests.spark.drivers import ModuleDriver
 from tests.spark.events import numbers_in
 
 BATCH = 100
 EVENTS = 2 * BATCH
-Mode: TypeAlias = Literal["staged", "direct"]
 
 
 class Republished:
@@ -34,14 +33,13 @@ class Republished:
         self.target = target
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
-        self.mode: Mode = "staged"
         self.change: Callable[[DataFrame], DataFrame] = lambda rows: rows
 
     def start(self, **sink: str) -> Any:
         options = self.options | {"maxEventsPerTrigger": str(BATCH)}
         rows = self.change(self.spark.readStream.format("penstock").options(**options).load().select("data"))
         sink = {"url": self.options["url"], "eventType": self.target, "retryTimeout": "20 seconds"} | sink
-        return republish(rows, self.mode, str(self.checkpoint), sink)
+        return republish(rows, str(self.checkpoint), sink)
 
     def run(self, **sink: str) -> None:
         query = self.start(**sink)
@@ -70,19 +68,13 @@ class Republished:
 
     def sends_events(self, visit: Visit) -> bool:
         """Tell whether a request brings events."""
-        return is_batch(visit) if self.mode == "direct" else "/chunks/" in visit.path
+        return "/chunks/" in visit.path
 
     def completes(self, number: int | None = None) -> Which:
         """Tell whether a request ends a batch, or that of a number."""
-        end = "/counts" if self.mode == "direct" else ""
-        wanted = f"/batches/{number}{end}"
         return lambda visit: (
             visit.method == "PUT"
-            and (
-                visit.path.endswith(wanted)
-                if number is not None
-                else "/batches/" in visit.path and visit.path.endswith(end)
-            )
+            and (visit.path.endswith(f"/batches/{number}") if number is not None else "/batches/" in visit.path)
         )
 
     def stored(self) -> Counter[int]:
@@ -95,11 +87,9 @@ class Republished:
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
 
-def republish(rows: DataFrame, mode: Mode, checkpoint: str, sink: dict[str, str]) -> Any:
+def republish(rows: DataFrame, checkpoint: str, sink: dict[str, str]) -> Any:
     """Start a query that publishes *rows*."""
-    writer: Any = (
-        penstock.spark.direct(rows, **sink) if mode == "direct" else rows.writeStream.format("penstock").options(**sink)
-    )
+    writer: Any = rows.writeStream.format("penstock").options(**sink)
     return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
@@ -109,7 +99,7 @@ class RepublishingDriver(ModuleDriver):
     def __init__(self, republished: Republished, sink_url: str) -> None:
         super().__init__(
             "tests.spark.republishing", republished.options["url"], sink_url, republished.options["eventType"],
-            republished.target, str(republished.checkpoint), republished.mode, folder=republished.folder,
+            republished.target, str(republished.checkpoint), folder=republished.folder,
         )  # fmt: skip
 
     def kill_sender(self, visit: Visit) -> None:
@@ -119,12 +109,12 @@ class RepublishingDriver(ModuleDriver):
 
 def main(source_url: str, sink_url: str, source: str, *given: Any) -> None:
     """Publish the events that are there."""
-    target, checkpoint, mode = given
+    target, checkpoint = given
     spark = penstock.spark.session("republish", master="local[2,4]")
     options = {"url": source_url, "eventType": source, "maxEventsPerTrigger": str(BATCH)}
     rows = spark.readStream.format("penstock").options(**options).load().select("data")
     sink = {"url": sink_url, "eventType": target, "retryTimeout": "60 seconds"}
-    republish(rows, mode, checkpoint, sink).awaitTermination()
+    republish(rows, checkpoint, sink).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_cluster_reads_every_event_once(hub: LiveHub, cluster: Cluster, counted:
 def test_streams_of_a_cluster_move_every_event_once(
     hub: LiveHub, client: Client, cluster: Cluster, counted: str, tmp_path: Path
 ) -> None:
-    copies = [f"{counted}.{name}" for name in ("staged", "direct", "forwarded")]
+    copies = [f"{counted}.{name}" for name in ("published", "forwarded")]
     for name in copies:
         client.create_event_type(name, partition_count=PARTITIONS)
 
@@ -48,6 +48,6 @@ def test_streams_of_a_cluster_move_every_event_once(
     with cluster.driver("move", tmp_path, **given) as driver:
         moved = driver.result()
 
-    assert moved == dict.fromkeys(["lake", "staged", "direct", "forwarded", "exported", "in the lake"], EVENTS)
+    assert moved == dict.fromkeys(["lake", "published", "forwarded", "exported", "in the lake"], EVENTS)
     for name in copies:
         assert numbers_in(client, name) == Counter(range(EVENTS))

@@ -1,4 +1,4 @@
-"""Faults of staged and direct batches that only a cluster can show.
+"""Faults of batches that only a cluster can show.
 
 Tasks run in two executors at once, and an executor dies with rows that others have still to fetch.
 """
@@ -13,10 +13,10 @@ import pytest
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.testing.live_hub import LiveHub
-from tests.faults.proxy import Held, Line, Visit, is_batch, passed
+from tests.faults.proxy import Held, Line, Visit, passed
 from tests.spark.cluster import Cluster, kill
 from tests.spark.drivers import Driver
-from tests.spark.events import events_in, numbers_in
+from tests.spark.events import numbers_in
 
 EVENTS = 400
 WHOLE = Counter(range(EVENTS))
@@ -43,10 +43,10 @@ class Publishing:
         self.target = target
         self.folder = folder
 
-    def start(self, url: str, mode: str, shuffled: str = "plain", conf: dict[str, str] | None = None) -> Driver:
+    def start(self, url: str, shuffled: str = "plain", conf: dict[str, str] | None = None) -> Driver:
         sink = {"url": url, "eventType": self.target}
         given: dict[str, Any] = {"url": self.options["url"], "event_type": self.options["eventType"], "sink": sink}
-        given |= {"checkpoint": str(self.folder / "checkpoint"), "mode": mode, "shuffled": shuffled}
+        given |= {"checkpoint": str(self.folder / "checkpoint"), "shuffled": shuffled}
         return self.cluster.driver("republish", self.folder, conf=conf, **given)
 
 
@@ -80,7 +80,7 @@ class Noticed:
         assert self._noticed.wait(STRAGGLER_SECONDS_MAX), "nothing has come"
 
 
-def test_staged_batch_is_published_once_by_two_concurrent_attempts(
+def test_batch_is_published_once_by_two_concurrent_attempts(
     publishing: Publishing, hub: LiveHub, client: Client
 ) -> None:
     """A task is slow, so that another executor is given the same one; both hand in, and one is named."""
@@ -88,39 +88,12 @@ def test_staged_batch_is_published_once_by_two_concurrent_attempts(
         straggler, second = Held(), Noticed()
         line.does(straggler, to=is_chunk)
         line.does(*[passed] * TASKS, second, to=is_open)
-        with publishing.start(line.url, "staged", conf=SPECULATION) as driver:
+        with publishing.start(line.url, conf=SPECULATION) as driver:
             second.wait()
             straggler.let_go()
             assert driver.has_succeeded(), driver.output[-6000:]
 
     assert numbers_in(client, publishing.target) == WHOLE
-
-
-def test_direct_batch_is_published_once_by_two_concurrent_attempts(
-    publishing: Publishing, hub: LiveHub, client: Client
-) -> None:
-    """The same in mode direct: both publish, and the rows are known by their numbers."""
-    with Line(hub.port) as line:
-        straggler, second = Held(), Noticed()
-        first: list[tuple[str, str]] = []
-
-        def slow(visit: Visit) -> None:
-            first.append(name_of(visit))
-            straggler(visit)
-
-        line.does(slow, to=is_batch)
-        line.does(second, to=lambda visit: is_batch(visit) and name_of(visit) in first)
-        with publishing.start(line.url, "direct", conf=SPECULATION) as driver:
-            second.wait()
-            straggler.let_go()
-            assert driver.has_succeeded(), driver.output[-6000:]
-
-    assert numbers_in(client, publishing.target) == WHOLE
-
-
-def name_of(visit: Visit) -> tuple[str, str]:
-    """Return what a row is known by: to which partition it goes, and its number in the batch."""
-    return visit.path, visit.headers["producer-sequence"]
 
 
 def lose_executor(publishing: Publishing, driver: Driver, held: Held, asking: list[Visit]) -> None:
@@ -133,15 +106,10 @@ def lose_executor(publishing: Publishing, driver: Driver, held: Held, asking: li
     held.let_go()
 
 
-@pytest.mark.parametrize(("mode", "shuffled"), [("staged", "random"), ("direct", "reordered"), ("direct", "random")])
 def test_executor_killed_with_shuffled_rows_publishes_each_event_once(
-    publishing: Publishing, hub: LiveHub, client: Client, mode: str, shuffled: str
+    publishing: Publishing, hub: LiveHub, client: Client
 ) -> None:
-    """Rows are shuffled again in another order, or are others: a query that Spark ends then is started again.
-
-    Of rows that are others in mode direct, it is refused to go on where some of them are in the feed already. Those
-    which tasks of other partitions publish meanwhile are in it beside them.
-    """
+    """Rows are others when they are shuffled again: a query that Spark ends then is started again."""
     with Line(hub.port) as line:
         held, asking = Held(), []
 
@@ -149,23 +117,13 @@ def test_executor_killed_with_shuffled_rows_publishes_each_event_once(
             asking.append(visit)
             held(visit)
 
-        line.does(hold, to=is_batch if mode == "direct" else is_chunk)
-        with publishing.start(line.url, mode, shuffled, ORDER_MATTERS) as driver:
+        line.does(hold, to=is_chunk)
+        with publishing.start(line.url, "random", ORDER_MATTERS) as driver:
             lose_executor(publishing, driver, held, asking)
             is_done = driver.has_succeeded()
         assert "FetchFailed" in driver.output, "it has not missed any rows"
-        if not is_done and not is_refused(driver):
-            with publishing.start(line.url, mode, shuffled, ORDER_MATTERS) as driver:
-                is_done = driver.has_succeeded()
+        if not is_done:
+            with publishing.start(line.url, "random", ORDER_MATTERS) as driver:
+                assert driver.has_succeeded(), driver.output[-6000:]
 
-    if is_done:
-        assert numbers_in(client, publishing.target) == WHOLE
-    else:
-        assert (mode, shuffled) == ("direct", "random"), driver.output[-6000:]
-        assert is_refused(driver), driver.output[-6000:]
-        stored = Counter((event.data["n"], event.data["r"]) for event in events_in(client, publishing.target))
-        assert max(stored.values()) == 1, "what was made twice is two events, and each of them is there once"
-
-
-def is_refused(driver: Driver) -> bool:
-    return "penstock.errors.producers.ReplayDiffers" in driver.output
+    assert numbers_in(client, publishing.target) == WHOLE

@@ -1,4 +1,4 @@
-"""A micro-batch that Spark publishes is in the feed once, whatever fails, in mode staged and in mode direct."""
+"""A micro-batch that Spark publishes is in the feed once, whatever fails."""
 
 import http.client
 import random
@@ -7,23 +7,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, rand, struct
 
 from penstock.client import Client
-from penstock.core.events.event import NewEvent
-from penstock.errors import BatchFenced, ProducerFenced
-from penstock.spark.publishing import BatchPlace, HubBatches, QueryBatch
+from penstock.errors import BatchFenced
+from penstock.spark.publishing import HubBatches, QueryBatch
 from penstock.testing.live_hub import LiveHub
-from tests.exhaustive import exhaustive
 from tests.failing import has_code
-from tests.faults.proxy import Held, Line, Visit, cut, lost, passed, twice, unanswered
+from tests.faults.proxy import Held, Line, Visit, cut, lost, twice, unanswered
 from tests.spark.events import events_in
 from tests.spark.republishing import BATCH, EVENTS, Republished
 
@@ -32,13 +28,6 @@ WHOLE = Counter(range(EVENTS))
 RANDOM_FAULTS = 8
 KILLS_MAX = 10
 """So often a hub is killed at most, until that was in the middle of a batch: a slow machine may look too late."""
-
-
-@pytest.fixture(params=["staged", "direct"])
-def either(request: pytest.FixtureRequest) -> Republished:
-    """A stream in each mode in turn."""
-    stream: Republished = request.getfixturevalue({"staged": "republished", "direct": "directly"}[request.param])
-    return stream
 
 
 @contextmanager
@@ -62,14 +51,10 @@ def with_random_member(rows: DataFrame) -> DataFrame:
     )
 
 
-def interrupt(stream: Republished, hub: LiveHub, *, after_first_part: bool = False) -> None:
-    """Make a query fail in its second batch: at the end, or after the first part that it has sent."""
+def interrupt(stream: Republished, hub: LiveHub) -> None:
+    """Make a query fail at the end of its second batch."""
     with Line(hub.port) as line:
-        if after_first_part:
-            second = lambda visit: stream.sends_events(visit) and visit.headers["producer-epoch"] == "1"  # noqa: E731
-            line.does(passed, lost, lost, lost, to=second)
-        else:
-            line.does(lost, to=stream.completes(1))
+        line.does(lost, to=stream.completes(1))
         with pytest.raises(StreamingQueryException):
             stream.run(url=line.url, retryTimeout="0")
 
@@ -77,10 +62,10 @@ def interrupt(stream: Republished, hub: LiveHub, *, after_first_part: bool = Fal
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("is_heard", [True, False], ids=["the hub knows", "the hub does not know"])
 def test_driver_killed_at_the_end_of_a_batch_publishes_it_once(
-    either: Republished, publish: Publish, hub: LiveHub, *, is_heard: bool
+    republished: Republished, publish: Publish, hub: LiveHub, *, is_heard: bool
 ) -> None:
     """Its tasks are done, and Spark has not noted the batch, whether or not the hub has heard of its end."""
-    with Line(hub.port) as line, either.driver(line.url) as driver:
+    with Line(hub.port) as line, republished.driver(line.url) as driver:
 
         def die(visit: Visit) -> None:
             visit.body()
@@ -89,73 +74,34 @@ def test_driver_killed_at_the_end_of_a_batch_publishes_it_once(
             driver.kill("all")
             visit.hang_up()
 
-        line.does(die, to=either.completes(1))
+        line.does(die, to=republished.completes(1))
         driver.has_succeeded()
         assert line.left == 0, driver.output[-3_000:]
-    assert either.stored().total() == (EVENTS if is_heard or either.mode == "direct" else BATCH)
-    if either.mode == "direct":
-        assert either.batches()[0]["state"] == ("published" if is_heard else "publishing")
+    assert republished.stored().total() == (EVENTS if is_heard else BATCH)
     publish(range(EVENTS, EVENTS + 10))
 
-    either.run()
+    republished.run()
 
-    assert either.stored() == Counter(range(EVENTS + 10))
-
-
-def assert_completed_under_other_settings(directly: Republished, spark: SparkSession, publish: Publish) -> None:
-    assert BATCH < directly.stored().total() < EVENTS, "a part of it is in the feed"
-    publish(range(EVENTS, EVENTS + 10))
-
-    directly.options["minPartitions"] = "7"
-    with settings(spark, shuffle_partitions="3"):
-        directly.run()
-
-    assert directly.stored() == Counter(range(EVENTS + 10))
-
-
-def test_direct_batch_that_fails_after_its_first_part_is_completed_under_other_settings(
-    directly: Republished, spark: SparkSession, publish: Publish, hub: LiveHub
-) -> None:
-    interrupt(directly, hub, after_first_part=True)
-    assert_completed_under_other_settings(directly, spark, publish)
+    assert republished.stored() == Counter(range(EVENTS + 10))
 
 
 @pytest.mark.exhaustive
-def test_driver_killed_within_a_direct_batch_completes_it_under_other_settings(
-    directly: Republished, spark: SparkSession, publish: Publish, hub: LiveHub
-) -> None:
-    with Line(hub.port) as line, directly.driver(line.url) as driver:
-
-        def die(visit: Visit) -> None:
-            visit.forward()
-            driver.kill("all")
-            visit.hang_up()
-
-        line.does(die, to=lambda visit: directly.sends_events(visit) and visit.headers["producer-epoch"] == "1")
-        driver.has_succeeded()
-        assert line.left == 0, driver.output[-3_000:]
-    assert_completed_under_other_settings(directly, spark, publish)
-
-
-@pytest.mark.exhaustive
-def test_task_killed_after_it_has_sent_events_is_retried_without_repeats(either: Republished, hub: LiveHub) -> None:
-    with Line(hub.port) as line, either.driver(line.url) as driver:
+def test_task_killed_after_sending_events_is_retried_without_repeats(republished: Republished, hub: LiveHub) -> None:
+    with Line(hub.port) as line, republished.driver(line.url) as driver:
 
         def die(visit: Visit) -> None:
             visit.forward()
             driver.kill_sender(visit)
             visit.hang_up()
 
-        line.does(die, die, to=either.sends_events)
+        line.does(die, die, to=republished.sends_events)
         assert driver.has_succeeded(), driver.output[-3_000:]
         assert line.left == 0, "no attempt has died"
 
-    assert either.stored() == WHOLE
+    assert republished.stored() == WHOLE
 
 
-def test_staged_batches_become_visible_whole_and_once_though_answers_are_lost(
-    republished: Republished, hub: LiveHub
-) -> None:
+def test_batches_become_visible_whole_and_once_though_answers_are_lost(republished: Republished, hub: LiveHub) -> None:
     heads: list[int] = []
     done = threading.Event()
 
@@ -182,10 +128,10 @@ def test_staged_batches_become_visible_whole_and_once_though_answers_are_lost(
     republished.forget_commit(1)  # As if the driver had died before it noted the batch.
     republished.run()
     assert republished.stored() == WHOLE
-    check_late_staged_task(republished)
+    check_late_task(republished)
 
 
-def check_late_staged_task(stream: Republished) -> None:
+def check_late_task(stream: Republished) -> None:
     """Check that tasks of batches that are published, or were overtaken, can publish nothing more."""
     late = HubBatches(stream.options["url"], 0)
     name = QueryBatch(stream.target, stream.group, 1, stream.group.removeprefix("spark."))
@@ -202,63 +148,32 @@ def check_late_staged_task(stream: Republished) -> None:
     assert stream.stored() == WHOLE
 
 
-def test_reader_of_direct_batches_sees_each_event_once_though_answers_are_lost(
-    directly: Republished, hub: LiveHub
-) -> None:
-    seen: Counter[int] = Counter()
-    with Line(hub.port) as line, Client(hub.url) as reader:
-        line.does(unanswered, twice, unanswered, to=directly.completes())
-        line.does(unanswered, unanswered, twice, unanswered, to=directly.sends_events)
-        query = directly.start(url=line.url)
-        for page in reader.feed(directly.target).follow():
-            seen.update(event.data["n"] for event in page.events)
-            if seen.total() >= EVENTS:
-                break
-        assert query.awaitTermination(300)
-        assert line.left == 0
-
-    assert seen == directly.stored() == WHOLE
-    check_late_direct_task(directly)
-
-
-def check_late_direct_task(stream: Republished) -> None:
-    """Check that a task of a batch that was completed can send nothing more."""
-    late = HubBatches(stream.options["url"], 0)
-    name = QueryBatch(stream.target, stream.group, 0, stream.group.removeprefix("spark."))
-    batch = late.begin(name)
-    assert batch.epoch is not None
-    for partition in range(4):
-        with pytest.raises(ProducerFenced):
-            late.send(name, batch.epoch, BatchPlace(partition, 0), memoryview(b'{"data":{"n":999}}\n'))
-    assert stream.stored() == WHOLE
-
-
 @pytest.mark.exhaustive
-def test_requests_with_random_faults_publish_each_event_once(either: Republished, hub: LiveHub) -> None:
+def test_requests_with_random_faults_publish_each_event_once(republished: Republished, hub: LiveHub) -> None:
     fates = random.choices([lost, unanswered, twice, cut], k=RANDOM_FAULTS)
     with Line(hub.port) as line:
         line.does(*fates, to=lambda visit: visit.method in ("PUT", "POST") and random.random() < 0.5)
-        either.run(url=line.url)
+        republished.run(url=line.url)
 
-    assert either.stored() == WHOLE, fates
+    assert republished.stored() == WHOLE, fates
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("setting", [{"shuffle_partitions": "7"}, {"adaptive_enabled": "false"}], ids=str)
 def test_interrupted_batch_is_completed_under_other_settings(
-    either: Republished, spark: SparkSession, hub: LiveHub, setting: dict[str, str]
+    republished: Republished, spark: SparkSession, hub: LiveHub, setting: dict[str, str]
 ) -> None:
-    either.change = lambda rows: rows.repartition(col("data"))
-    interrupt(either, hub)
-    either.options["minPartitions"] = "7"  # As if there were other cores, or files cut otherwise.
+    republished.change = lambda rows: rows.repartition(col("data"))
+    interrupt(republished, hub)
+    republished.options["minPartitions"] = "7"  # As if there were other cores, or files cut otherwise.
     with settings(spark, **setting):
-        either.run()
+        republished.run()
 
-    assert either.stored() == WHOLE
+    assert republished.stored() == WHOLE
 
 
 @pytest.mark.exhaustive
-def test_staged_batch_of_a_nondeterministic_query_is_published_once(republished: Republished, hub: LiveHub) -> None:
+def test_batch_of_a_nondeterministic_query_is_published_once(republished: Republished, hub: LiveHub) -> None:
     republished.change = with_random_member
     interrupt(republished, hub)
     republished.run()
@@ -268,35 +183,8 @@ def test_staged_batch_of_a_nondeterministic_query_is_published_once(republished:
     assert republished.stored() == WHOLE
 
 
-def test_direct_batch_of_a_nondeterministic_query_is_refused_when_it_is_run_again(
-    directly: Republished, hub: LiveHub
-) -> None:
-    directly.change = with_random_member
-    interrupt(directly, hub)
-
-    refusal = r"batch 1 of producer group 'spark\..*' was recomputed with different rows: event 0 of it in.*mode=staged"
-    with pytest.raises(StreamingQueryException, match=f"(?s){refusal}"):
-        directly.run()
-
-    assert directly.stored() == WHOLE, "nothing is stored twice"
-
-
 @pytest.mark.exhaustive
-def test_unfinished_batch_of_another_mode_is_refused_until_it_is_forgotten(directly: Republished, hub: LiveHub) -> None:
-    """The events that are in the feed of it stay, and come again, as the hint says."""
-    interrupt(directly, hub)
-    directly.mode = "staged"
-    with pytest.raises(StreamingQueryException, match="has begun batch 1 in mode direct"):
-        directly.run()
-
-    assert httpx2.delete(f"{directly.batches_url}?unfinished=true").json() == {"forgotten": 2}
-    directly.run()
-
-    assert directly.stored() == WHOLE + Counter(range(BATCH, EVENTS))
-
-
-@pytest.mark.exhaustive
-def test_staged_batch_uses_partitions_that_are_added_before_its_end(
+def test_batch_uses_partitions_that_are_added_before_its_end(
     republished: Republished, client: Client, hub: LiveHub
 ) -> None:
     def grow(visit: Visit) -> None:
@@ -314,80 +202,47 @@ def test_staged_batch_uses_partitions_that_are_added_before_its_end(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("after_first_part", [True, False], ids=["in part", "to its end"])
-def test_direct_batch_keeps_the_partitions_that_it_was_begun_with(
-    spark: SparkSession,
-    client: Client,
-    hub: LiveHub,
-    republished: Republished,
-    tmp_path: Path,
-    *,
-    after_first_part: bool,
-) -> None:
-    """By a key: the hub itself would put the rest of the batch into other partitions now."""
-    target = f"{republished.target}.by-key"
-    client.create_event_type(target, partition_count=4, partition_strategy="hash", partition_key_fields=["n"])
-    (tmp_path / "by-key").mkdir()
-    directly = Republished(spark, client, republished.options, target, tmp_path / "by-key")
-    directly.mode = "direct"
-    interrupt(directly, hub, after_first_part=after_first_part)
-    client.grow_partitions(target, 8)
-    directly.run()
-
-    assert directly.stored() == WHOLE
-    assert not any(each.head for each in client.partitions(target) if each.partition >= 4)
-
-    more = range(EVENTS, EVENTS + BATCH)
-    client.publish(republished.options["eventType"], [NewEvent(b'{"n": %d}' % n, partition=0) for n in more])
-    directly.run()
-
-    assert directly.stored() == WHOLE + Counter(more)
-    assert any(each.head for each in client.partitions(target) if each.partition >= 4)
-
-
-@pytest.mark.exhaustive
-def test_query_that_runs_in_two_drivers_at_once_publishes_each_event_once(either: Republished, hub: LiveHub) -> None:
+def test_query_in_two_drivers_at_once_publishes_each_event_once(republished: Republished, hub: LiveHub) -> None:
     with Line(hub.port) as line:
         held = Held(before=True)
-        line.does(held, to=either.completes(1))
-        with either.driver(line.url) as first:
+        line.does(held, to=republished.completes(1))
+        with republished.driver(line.url) as first:
             try:
                 held.wait()
-                with either.driver(hub.url) as second:
+                with republished.driver(hub.url) as second:
                     assert second.has_succeeded(), second.output[-3_000:]
                 assert first.is_running, "it is still at its second batch"
             finally:
                 held.let_go()
             first.has_succeeded()
 
-    assert either.stored() == WHOLE
+    assert republished.stored() == WHOLE
 
 
-@pytest.mark.parametrize("either", ["staged", exhaustive("direct")], indirect=True)
-def test_query_without_its_checkpoint_is_refused_under_its_producer_group(either: Republished) -> None:
-    either.run(producerGroup=either.target)
-    shutil.rmtree(either.checkpoint)
+def test_query_without_its_checkpoint_is_refused_under_its_producer_group(republished: Republished) -> None:
+    republished.run(producerGroup=republished.target)
+    shutil.rmtree(republished.checkpoint)
 
     refusal = r"belongs to query .*, which published batch 1 last"
     with pytest.raises(StreamingQueryException, match=refusal) as refused:
-        either.run(producerGroup=either.target)
+        republished.run(producerGroup=republished.target)
     assert "a new producer group" in str(refused.value)
     assert "DELETE .../producers/{group}/batches" in str(refused.value)
-    assert either.stored() == WHOLE
+    assert republished.stored() == WHOLE
 
 
 @pytest.mark.exhaustive
-def test_batches_and_tasks_without_rows_are_published(either: Republished) -> None:
-    either.change = lambda rows: rows.where("get_json_object(data, '$.n') < 90").repartition(5)
-    either.run()
+def test_batches_and_tasks_without_rows_are_published(republished: Republished) -> None:
+    republished.change = lambda rows: rows.where("get_json_object(data, '$.n') < 90").repartition(5)
+    republished.run()
 
-    assert [(each["batch"], each["state"], each["events"]) for each in either.batches()] == [
+    assert [(each["batch"], each["state"], each["events"]) for each in republished.batches()] == [
         (1, "published", 0), (0, "published", 90),
     ]  # fmt: skip
-    assert either.stored() == Counter(range(90))
+    assert republished.stored() == Counter(range(90))
 
 
-def test_hub_killed_within_a_large_staged_batch_publishes_the_rest_once(spark: SparkSession, own_hub: LiveHub) -> None:
+def test_hub_killed_within_a_large_batch_publishes_the_rest_once(spark: SparkSession, own_hub: LiveHub) -> None:
     """Pieces of 5000 on SQLite: some are in the feed when the hub dies, and the others come once."""
     count = 40_000
     with Client(own_hub.url) as client, Line(own_hub.port) as line:

@@ -162,21 +162,6 @@ def test_connect_publishes_a_batch_once(spark: SparkSession, republished: Republ
     assert republished.stored() == Counter(range(50))
 
 
-def test_connect_publishes_a_stream_directly(directly: Republished) -> None:
-    directly.run()
-
-    assert directly.stored() == Counter(range(EVENTS))
-
-
-def test_connect_publishes_a_batch_directly(
-    spark: SparkSession, republished: Republished, options: dict[str, str]
-) -> None:
-    rows = spark.range(50).selectExpr("named_struct('n', id) AS data", "id AS at")
-    penstock.spark.direct(rows, orderBy="at", url=options["url"], eventType=republished.target).save()
-
-    assert republished.stored() == Counter(range(50))
-
-
 def test_connect_reads_a_messagedb(spark: SparkSession, message_db_url: str, tmp_path: Path) -> None:
     categories = Categories(message_db_url)
     categories.fill("account", 20)

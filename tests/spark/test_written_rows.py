@@ -1,13 +1,11 @@
 """A batch that is written to format("penstock") becomes events, each of them once."""
 
-import re
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import penstock.spark
 from penstock.client import Client
 from penstock.core.events.partitioning import hash_partition
 from penstock.storage import open_store
@@ -122,22 +120,20 @@ def test_batch_with_a_batch_id_is_published_once(
         write(data, producerGroup=f"nightly-{name}", batchId="20261119")
 
 
-def test_direct_batch_is_published_once_and_sorted_within_its_partitions(
-    spark: SparkSession, client: Client, hub: LiveHub, event_type: str
+def test_rows_sorted_by_key_keep_their_order_in_the_feed(
+    spark: SparkSession, client: Client, event_type: str, write: Write
 ) -> None:
     target = f"{event_type}.job"
     client.create_event_type(target, partition_count=3, partition_strategy="hash", partition_key_fields=["k"])
     rows = spark.range(500).selectExpr("-id AS at", "named_struct('n', id, 'k', concat('k', id % 10)) AS data")
+    data = rows.repartition(4, "data.k").sortWithinPartitions("at").select("data")
     for _ in range(2):
-        writer = penstock.spark.direct(
-            rows.repartition(4), orderBy="at", url=hub.url, eventType=target, producerGroup="job", batchId="7"
-        )
-        writer.save()
+        write(data, eventType=target, producerGroup="job", batchId="7")
 
     events = events_in(client, target)
     assert len(events) == 500
-    for partition in range(3):
-        numbers = [event.data["n"] for event in events if event.partition == partition]
+    for key in range(10):
+        numbers = [event.data["n"] for event in events if event.data["k"] == f"k{key}"]
         assert numbers == sorted(numbers, reverse=True)
     assert all(event.partition == hash_partition((event.data["k"],), 3) for event in events)
 
@@ -158,31 +154,7 @@ def test_typed_rows_are_written_back_to_their_event_type(
     read = spark.read.format("penstock").options(**there, payload="typed").load()
 
     write(read.select("data"), eventType=name)
-    penstock.spark.direct(read.limit(1).select("data"), **there).save()
 
     written = {"total": "12.5", "net": 3.5, "lines": [{"price": "0.00000001"}, {}], "by_zip": {"1": "-1000"}}
     again = [each.data for each in events_in(client, name)]
-    assert again[1:] == [written | {"at": "2026-11-20T09:00:00.123456Z"}] * 2
-
-
-@pytest.mark.parametrize(
-    ("select", "sink", "message"),
-    [
-        ("data", {"eventType": "no.such"}, "there is no event type 'no.such'"),
-        ("data", {"orderBy": "time"}, "option orderBy is 'time'; allowed: columns that have an order: data"),
-        ("data, 1 AS x", {}, "column x int is no part of an event"),
-        ("'[]' AS data", {"producerGroup": "g", "batchId": "0"}, "a row is no valid event"),
-    ],
-)
-def test_direct_batch_with_wrong_options_or_rows_is_refused(
-    options: dict[str, str], numbers: DataFrame, select: str, sink: dict[str, str], message: str
-) -> None:
-    rows = numbers.selectExpr("to_json(struct(n)) AS data").selectExpr(*select.split(", "))
-
-    with pytest.raises(Exception, match=re.escape(message)):
-        penstock.spark.direct(rows, **(options | sink)).save()
-
-
-def test_direct_rows_are_not_written_as_others(numbers: DataFrame, write: Write) -> None:
-    with pytest.raises(Exception, match=r"write what penstock\.spark\.direct\(rows, \.\.\.\) returns"):
-        write(numbers.selectExpr("struct(n) AS data"), mode="direct")
+    assert again[1:] == [written | {"at": "2026-11-20T09:00:00.123456Z"}]

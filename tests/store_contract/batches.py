@@ -2,7 +2,6 @@
 
 import pytest
 
-from penstock.core.producers import ProducerState
 from penstock.core.registry.event_type import StoredFeed
 from penstock.storage import Store
 from penstock.storage.batches import BatchKey, ChunkBody, ChunkKey, LedgerBatch, StagedUpload, StoredChunk
@@ -189,55 +188,26 @@ class BatchesContract(Contract):
         assert swept(store, kept=4) == 0
 
         with store.write() as tx:
-            assert tx.batches.delete(key.event_type_id, "other", unfinished=True) == 0
-            assert tx.batches.delete(key.event_type_id, "g", unfinished=False) == 3
+            assert tx.batches.delete(key.event_type_id, "other") == 0
+            assert tx.batches.delete(key.event_type_id, "g") == 3
             assert [each.number for each in tx.batches.list(key.event_type_id, "g", limit=9)] == [5]
 
-    def test_published_batches_of_groups_that_publish_no_more_are_swept_unless_they_are_pinned(
-        self, store: Store
-    ) -> None:
+    def test_published_batches_of_groups_that_publish_no_more_are_swept(self, store: Store) -> None:
         feed = created(store)
-        for group in ("idle", "active", "pinned", "unfinished"):
+        for group in ("idle", "active", "unfinished"):
             begun(store, key_of(feed, group))
         with store.write() as tx:
-            tx.batches.begin(key_of(feed, "active", 1), FIRST_AT + 1, chunks=0)
-            tx.batches.begin(key_of(feed, "unfinished", 1), FIRST_AT, partitions=1, epoch=0)
-            pinned = feed.partition_ids[0], "pinned"
-            tx.producers.insert(pinned, ProducerState(0, 0, 0), FIRST_AT, claim_id=None, is_pinned=True)
+            tx.batches.begin(key_of(feed, "active", 1), FIRST_AT + 1, upload_ids=[], chunks=0)
+            tx.batches.begin(key_of(feed, "unfinished", 1), FIRST_AT, upload_ids=[], chunks=1)
 
         assert swept(store, idle_before=FIRST_AT) == 0
         assert swept(store, idle_before=FIRST_AT + 1) == 2
         with store.read() as tx:
             left = {
                 group: [each.number for each in tx.batches.list(feed.id, group, limit=9)]
-                for group in ("idle", "active", "pinned", "unfinished")
+                for group in ("idle", "active", "unfinished")
             }
-        assert left == {"idle": [], "active": [1, 0], "pinned": [0], "unfinished": [1]}
-
-    def test_direct_batch_is_one_chunk_and_keeps_its_manifest(self, store: Store) -> None:
-        key = key_of(created(store))
-        with store.write() as tx:
-            tx.batches.begin(key, FIRST_AT, partitions=12, epoch=LARGE)
-        begun = newest(store, key)
-        assert begun == LedgerBatch(begun.id, 0, "q", 1, 0, 0, 0, "{}", FIRST_AT, FIRST_AT, 12, LARGE)
-        assert begun.is_direct
-        assert not begun.is_done
-
-        done = begun._replace(done=1, events=7, offsets=AWKWARD)
-        advance(store, done, [])
-        assert newest(store, key) == done
-        assert done.is_done
-
-    def test_unfinished_direct_batch_is_deleted_only_on_demand(self, store: Store) -> None:
-        key = key_of(created(store))
-        staged = filled(store, key, "u")
-        with store.write() as tx:
-            tx.batches.begin(key, FIRST_AT, upload_ids=[staged.id], chunks=1)
-            tx.batches.begin(key._replace(number=1), FIRST_AT, partitions=2, epoch=0)
-
-            assert tx.batches.delete(key.event_type_id, "g", unfinished=False) == 0
-            assert tx.batches.delete(key.event_type_id, "g", unfinished=True) == 1
-            assert [each.number for each in tx.batches.list(key.event_type_id, "g", limit=9)] == [0]
+        assert left == {"idle": [], "active": [1, 0], "unfinished": [1]}
 
 
 def key_of(feed: StoredFeed, group: str = "g", number: int = 0, query: str = "q") -> BatchKey:
@@ -265,7 +235,7 @@ def filled(store: Store, key: BatchKey, name: str, *, chunks: int = 1, at: int =
 def begun(store: Store, key: BatchKey) -> LedgerBatch:
     """Begin a batch without chunks, which is complete at once, and return it."""
     with store.write() as tx:
-        tx.batches.begin(key, FIRST_AT, chunks=0)
+        tx.batches.begin(key, FIRST_AT, upload_ids=[], chunks=0)
     return newest(store, key)
 
 

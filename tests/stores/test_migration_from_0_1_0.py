@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from itertools import takewhile
 
 import psycopg
 import pytest
@@ -70,3 +71,40 @@ def test_migrated_events_keep_their_offsets_and_cannot_be_changed_and_the_log_co
         for change in ("UPDATE penstock_event SET data = ''", "DELETE FROM penstock_event WHERE partition_id = 1"):
             with pytest.raises(sqlite3.IntegrityError, match="penstock: events are"):
                 connection.execute(change)
+
+
+BATCHES = """
+INSERT INTO penstock_event_type (name, category, epoch, revision, definition, created_at, updated_at)
+VALUES ('a', 'undefined', 1, 1, '{}', 1, 1);
+INSERT INTO penstock_batch (event_type_id, "group", number, query, chunks, done, events, rejected, offsets, begun_at,
+                            updated_at, partitions, epoch)
+VALUES (1, 'of uploads', 0, 'q', 1, 0, 0, 0, '{}', 1, 1, NULL, NULL),
+       (1, 'begun', 0, 'q', 1, 0, 0, 0, '{}', 1, 1, 2, 7), (1, 'done', 0, 'q', 1, 1, 9, 0, '{}', 1, 1, 2, 7);
+INSERT INTO penstock_upload (name, event_type_id, "group", number, query, batch_id, place, updated_at)
+VALUES ('taken', 1, 'of uploads', 0, 'q', 1, 0, 1), ('waits', 1, 'of uploads', 1, 'q', NULL, NULL, 1);
+"""
+
+
+def test_batch_in_progress_keeps_its_uploads_and_one_that_its_tasks_published_is_forgotten(database_url: str) -> None:
+    steps = (SQLITE if database_url.startswith("sqlite") else POSTGRES).migrations
+    before = list(takewhile(lambda step: step.name != "batches", steps))
+    applied = ", ".join(f"({step.number}, '{step.name}')" for step in before)
+    made = "CREATE TABLE penstock_migration (number integer PRIMARY KEY, name text NOT NULL);"
+    script = "".join(step.sql for step in before) + f"{made} INSERT INTO penstock_migration VALUES {applied};" + BATCHES
+    if database_url.startswith("sqlite"):
+        with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"))) as connection:
+            connection.executescript(script)
+    else:
+        with psycopg.connect(database_url) as session:
+            session.execute(script)
+
+    with closing(open_store(database_url)) as store:
+        assert store.migrate()[0].endswith("batches")
+        with store.read() as tx:
+            events = {
+                group: [each.events for each in tx.batches.list(1, group)] for group in ("of uploads", "begun", "done")
+            }
+            uploads = [tx.batches.find_upload("a", name) for name in ("taken", "waits")]
+
+    assert events == {"of uploads": [0], "begun": [], "done": [9]}
+    assert [each and each.batch_id for each in uploads] == [1, None]

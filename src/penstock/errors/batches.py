@@ -40,32 +40,12 @@ class BatchUnfinished(Conflict):
     code = "batch-unfinished"
     message = "producer group {producer_group!r} has not completed batch {newest}, which comes before batch {batch}"
     hint = "Publish batch `newest` again: its stored events stay, and publishing continues after them."
-    cases: ClassVar = {
-        "batch-of-another-mode": Case(
-            "producer group {producer_group!r} has begun batch {batch} in mode {mode} and not completed it",
-            "Complete this batch in that mode; later batches may use the other mode.",
-        ),
-        "batch-incomplete": Case(
-            "batch {batch} of producer group {producer_group!r}: tasks report {counted} events in partition "
-            "{partition}, {stored} are stored",
-            "A task's events are missing, or the batch was recomputed with different rows. Publish the batch again "
-            "from the same rows, or delete it with DELETE .../producers/{group}/batches?unfinished=true.",
-        ),
-    }
 
     event_type: str
     producer_group: str
     batch: int
-    newest: int | None
-    """The incomplete earlier batch, in `batch-unfinished`."""
-    mode: str | None
-    """`direct` or `staged`, in `batch-of-another-mode`."""
-    partition: int | None
-    """The partition in `batch-incomplete`."""
-    counted: int | None
-    """Number of events that the tasks report, in `batch-incomplete`."""
-    stored: int | None
-    """Number of events that the hub has stored, in `batch-incomplete`."""
+    newest: int
+    """The incomplete earlier batch."""
 
 
 class BatchNotFound(NotFound):

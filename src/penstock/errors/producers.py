@@ -157,7 +157,7 @@ class AlreadyUsed(Conflict):
 
 
 class ReplayDiffers(Conflict):
-    """A repeated series of events or batch differs from its first publication."""
+    """A repeated series of events differs from its first publication."""
 
     code = "replay-differs"
     message = (
@@ -169,30 +169,14 @@ class ReplayDiffers(Conflict):
         "claimed or deleted, or its event type got more partitions: see what is stored, and publish the rest with "
         "another group."
     )
-    cases: ClassVar = {
-        "non-deterministic-replay": Case(
-            "batch {batch} of producer group {producer_group!r} was recomputed with different rows: {reason}",
-            "Make the query deterministic: no rand(), uuid() or current time, and a total order wherever it sorts. "
-            "Then delete the unfinished batch, DELETE .../producers/{group}/batches?unfinished=true; its events are "
-            "published again. Or set the option mode=staged, which any query may use.",
-        ),
-        "rows-scattered": Case(
-            "several tasks published to partition {partition} of {event_type!r}",
-            "Mode direct needs rows that are partitioned first: write the result of penstock.spark.direct(rows, ...).",
-        ),
-    }
 
     event_type: str
-    partition: int | None
-    """The partition; None in `non-deterministic-replay`."""
-    producer_group: str | None
-    """The producer group; None in `rows-scattered`."""
-    reason: str | None
-    """What differs; None in `rows-scattered`."""
+    partition: int
+    producer_group: str
+    reason: str
+    """What differs."""
     event: int | None
     """Number of the event in the series, from 1; None if the whole series differs."""
-    batch: int | None
-    """The batch in `non-deterministic-replay`."""
 
 
 class ClaimRefused(Conflict):

@@ -62,7 +62,7 @@ class Hub:
     Attributes:
         log: publish, move the outbox, read, wait.
         producers: idempotent producers.
-        batches: uploads, staged and direct batches.
+        batches: uploads, and the batches that are made of them.
         subscriptions: subscriptions, their streams and parked keys.
         groups: consumer groups and their positions.
         sealer: seals events in the cold tier.
@@ -128,7 +128,6 @@ class Hub:
             sequence_modulus,
             prepare=self.log.prepare,
             submit=self._committer.submit,
-            place=self.batches.direct.place,
         )
         self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
         self.groups = Groups(store, clock)

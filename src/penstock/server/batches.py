@@ -1,4 +1,4 @@
-"""The routes of batches: uploads and their chunks, staged batches, direct batches."""
+"""The routes of batches: uploads, their chunks, and the batches that are made of them."""
 
 import json
 from typing import Final
@@ -121,31 +121,6 @@ async def publish_uploads(request: Request) -> Response:
     return await state.run(publish)
 
 
-async def begin_batch(request: Request) -> Response:
-    """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/manifest: begin a batch that tasks publish."""
-    state, event_type = state_of(request), event_type_of(request)
-    batch = _batch_name(request, event_type)
-    body = await read_body(request, state.run, OPEN_BYTES_MAX)
-    return await state.run(
-        lambda: json_response(
-            _batch_object(batch.group, state.hub.batches.direct.begin(batch, wire.parse_begin(body).query))
-        )
-    )
-
-
-async def complete_batch(request: Request) -> Response:
-    """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/counts: complete a batch that tasks published."""
-    state, event_type = state_of(request), event_type_of(request)
-    batch = _batch_name(request, event_type)
-    body = await read_body(request, state.run, PUBLISH_BYTES_MAX)
-
-    def complete() -> Response:
-        query, counts = wire.parse_complete(body)
-        return json_response(_batch_object(batch.group, state.hub.batches.direct.complete(batch, query, counts)))
-
-    return await state.run(complete)
-
-
 async def show_batch(request: Request) -> Response:
     """GET /event-types/{event_type}/producers/{group}/batches/{batch}: show how far a batch is published."""
     state, event_type = state_of(request), event_type_of(request)
@@ -170,10 +145,9 @@ async def forget_batches(request: Request) -> Response:
     """DELETE /event-types/{event_type}/producers/{group}/batches: forget a producer group's batches."""
     state, event_type = state_of(request), event_type_of(request)
     group = check_group(request.path_params["group"])
-    unfinished = Query(request.scope["query_string"]).read_flag("unfinished")
 
     def forget() -> Response:
-        count = state.hub.batches.forget(event_type, group, unfinished=unfinished, by=sender_of(request))
+        count = state.hub.batches.forget(event_type, group, by=sender_of(request))
         return json_response(wire.ForgottenBatches(count))
 
     return await state.run(forget)
@@ -189,13 +163,10 @@ def _batch_object(group: str, batch: LedgerBatch) -> wire.BatchStatus:
         producer_group=group,
         batch=batch.number,
         query=batch.query,
-        mode="direct" if batch.is_direct else "staged",
         state="published" if batch.is_done else "publishing",
         events=batch.events,
         rejected=batch.rejected,
         offsets=json.loads(batch.offsets),
         begun_at=format_time(batch.begun_at),
         updated_at=format_time(batch.updated_at),
-        partitions=batch.partitions,
-        epoch=batch.epoch,
     )

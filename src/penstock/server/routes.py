@@ -108,11 +108,9 @@ _STAGED: Final[Sequence[HttpOperation]] = tuple(
         ),
         DELETE(f"{_UPLOADS}/{{upload}}", "write", batches.drop_upload, batch_shapes.DROPPED),
         PUT(_BATCH, "write", batches.publish_uploads, batch_shapes.BATCH, body=batch_shapes.PUBLISH, event="publish"),
-        PUT(f"{_BATCH}/manifest", "write", batches.begin_batch, batch_shapes.BATCH, body=batch_shapes.BEGIN),
-        PUT(f"{_BATCH}/counts", "write", batches.complete_batch, batch_shapes.BATCH, body=batch_shapes.COMPLETE),
         GET(_BATCH, "view", batches.show_batch, batch_shapes.BATCH),
         GET(_BATCHES, "view", batches.list_batches, batch_shapes.BATCHES, batch_shapes.OF_LIST),
-        DELETE(_BATCHES, "own", batches.forget_batches, batch_shapes.FORGOTTEN, batch_shapes.OF_FORGET),
+        DELETE(_BATCHES, "own", batches.forget_batches, batch_shapes.FORGOTTEN),
     )
 )
 

@@ -6,16 +6,12 @@ from typing import Any
 from penstock.spark.laptop import session
 from penstock.spark.warnings_file import keep_warnings
 
-__all__ = ["direct", "periodic", "session"]
+__all__ = ["periodic", "session"]
 
 keep_warnings(os.environ)
 
 
 def __getattr__(name: str) -> Any:  # They need PySpark, which the rest says how to install.
-    if name == "direct":
-        from penstock.spark.direct_rows import direct
-
-        return direct
     if name == "periodic":
         from penstock.spark.traversals.query import periodic
 

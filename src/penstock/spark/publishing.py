@@ -1,4 +1,4 @@
-"""What a query asks of the hub when it publishes: uploads, and batches made of them or published by its tasks."""
+"""What a query asks of the hub when it publishes: uploads, and batches made of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,6 @@ from penstock.spark.patience import patiently
 from penstock.wire.batches import (
     AcceptedChunk,
     BatchStatus,
-    BeginBatch,
-    CompleteBatch,
     OpenedUpload,
     OpenUpload,
     PublishBatch,
@@ -36,14 +34,6 @@ class QueryBatch(NamedTuple):
     number: int
     query: str
     """By which the query is told from others."""
-
-
-class BatchPlace(NamedTuple):
-    """Where in a partition's share of a batch some events begin."""
-
-    partition: int
-    number: int
-    """How many come before them."""
 
 
 @dataclass(frozen=True)
@@ -93,42 +83,6 @@ class HubBatches:
             PenstockError: the hub does not take the batch, or has not answered for too long.
         """
         return self._put(self._batch(batch), PublishBatch(batch.query, list(parts)))
-
-    def begin(self, batch: QueryBatch) -> BatchStatus:
-        """Begin a batch that its tasks publish, where it was not, and return it.
-
-        Raises:
-            PenstockError: the hub does not take the batch, or has not answered for too long.
-        """
-        return self._put(f"{self._batch(batch)}/manifest", BeginBatch(batch.query))
-
-    def send(self, batch: QueryBatch, epoch: int, place: BatchPlace, lines: memoryview) -> None:
-        """Publish some of the events of a partition's share of a batch, once.
-
-        Raises:
-            ProducerFenced: the batch is complete, or somebody else publishes as its group.
-            PayloadMismatch: other events were published under the same numbers.
-            InvalidEvent, EventTooLarge: a line is no valid event.
-            PenstockError: what else the hub answers, or that it has not answered for too long.
-        """
-        address = f"{self._of(batch.event_type)}/partitions/{place.partition}/events"
-        headers = {
-            "Producer-Group": batch.group,
-            "Producer-Epoch": str(epoch),
-            "Producer-Sequence": str(place.number),
-            "Producer-Overlap": "trim",
-        }
-        self._patiently(partial(self._asked, address, lines, media_type=NDJSON, headers=headers))
-
-    def complete(self, batch: QueryBatch, counts: Mapping[int, int]) -> BatchStatus:
-        """Let a batch be published, of which the tasks have counted so many events by partition, and return it.
-
-        Raises:
-            BatchUnfinished: something else is stored.
-            PenstockError: what else the hub answers, or that it has not answered for too long.
-        """
-        told = {str(partition): events for partition, events in counts.items()}
-        return self._put(f"{self._batch(batch)}/counts", CompleteBatch(batch.query, told))
 
     def drop(self, event_type: str, upload: str) -> None:
         """Forget an upload; one that is gone already is. Ask once, also with a token that is refused.

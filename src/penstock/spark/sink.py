@@ -13,8 +13,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
-from penstock.spark.direct_sink import Sent, complete, send
-from penstock.spark.layout import check_laid
 from penstock.spark.naming import named, of_job, streamed
 from penstock.spark.publishing import HubBatches, QueryBatch
 from penstock.spark.registry import decimals_as_text
@@ -98,40 +96,3 @@ class FeedWriter(_Sink, DataSourceArrowWriter):
     def abort(self, told: Told) -> None:
         """Forget what the tasks have handed in."""
         self._drop(told)
-
-
-class _DirectSink:
-    """The same in mode direct: what a task has is published when it has sent it."""
-
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        check_laid(schema)
-        self._options = options
-        self._hub = HubBatches(options.url, options.retry_timeout, options.credential)
-
-    def _complete(self, told: Told) -> None:
-        if done := [each for each in told if isinstance(each, Sent)]:
-            complete(self._hub, done)
-
-
-class DirectStreamWriter(_DirectSink, DataSourceStreamArrowWriter):
-    """Publishes the micro-batches of a streaming query in mode direct."""
-
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
-        """Publish the rows of one task, on an executor."""
-        return send(self._hub, streamed(self._options), iterator)
-
-    def commit(self, told: Told, batchId: int) -> None:  # noqa: ARG002 - the tasks have been told, too
-        """Let a micro-batch be published, on the driver."""
-        self._complete(told)
-
-
-class DirectWriter(_DirectSink, DataSourceArrowWriter):
-    """Publishes what a batch query writes in mode direct."""
-
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
-        """Publish the rows of one task, on an executor."""
-        return send(self._hub, of_job(self._options), iterator)
-
-    def commit(self, told: Told) -> None:
-        """Let it be published, on the driver."""
-        self._complete(told)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from penstock.core.times import format_duration
 from penstock.errors import BadParameter
 from penstock.spark.authorization import ANONYMOUS, Credential
 from penstock.spark.options import bad_option, credential_of, hub_url, known_options, one_of, seconds_of
@@ -14,7 +13,6 @@ from penstock.wire.producers import NUMBER_MAX, check_group
 SINK_NAMES: Final = (
     "url",
     "eventType",
-    "mode",
     "producerGroup",
     "batchId",
     "onInvalid",
@@ -24,12 +22,10 @@ SINK_NAMES: Final = (
 )
 OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
 """What Spark hands on that is not ours."""
-SINK_ONLY: Final = frozenset(["mode", "producergroup", "batchid", "oninvalid"]) | OF_STREAMS
+SINK_ONLY: Final = frozenset(["producergroup", "batchid", "oninvalid"]) | OF_STREAMS
 """Options, in lower case, by which it is known that somebody writes."""
 
-Mode: TypeAlias = Literal["staged", "direct"]
 OnInvalid: TypeAlias = Literal["fail", "reject"]
-_MODES: Final[Mapping[str, Mode]] = {"staged": "staged", "direct": "direct"}
 _ON_INVALID: Final[Mapping[str, OnInvalid]] = {"fail": "fail", "reject": "reject"}
 
 
@@ -40,8 +36,6 @@ class SinkOptions:
     url: str
     """Of the hub, without a slash at the end."""
     event_type: str
-    mode: Mode = "staged"
-    """Whether tasks hand their rows in first, and the driver publishes them; or publish them themselves."""
     producer_group: str | None = None
     """As whom; None: `spark.` and the query's id."""
     batch_id: int | None = None
@@ -68,36 +62,16 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     group, batch_id = _group(values.get("producerGroup")), _batch_id(values.get("batchId"))
     if batch_id is not None and group is None:
         raise bad_option("batchId", batch_id, "beside producerGroup, whose batch it is")
-    mode = one_of("mode", values.get("mode", "staged"), _MODES)
     on_invalid = one_of("onInvalid", values.get("onInvalid", "fail"), _ON_INVALID)
-    if mode == "direct" and on_invalid == "reject":
-        raise bad_option("onInvalid", "reject", "fail in mode direct; reject goes with mode staged")
     return SinkOptions(
         url=hub_url(values),
         event_type=event_type,
-        mode=mode,
         producer_group=group,
         batch_id=batch_id,
         on_invalid=on_invalid,
         retry_timeout=seconds_of("retryTimeout", values["retryTimeout"]) if "retryTimeout" in values else 120.0,
         credential=credential_of(values),
     )
-
-
-def as_given(options: SinkOptions) -> dict[str, str]:
-    """Return *options* as somebody gives them."""
-    values = {
-        "url": options.url,
-        "eventType": options.event_type,
-        "mode": options.mode,
-        "producerGroup": options.producer_group,
-        "batchId": options.batch_id,
-        "onInvalid": options.on_invalid,
-        "retryTimeout": format_duration(options.retry_timeout),
-        "token": options.credential.token,
-        "tokenFile": options.credential.file,
-    }
-    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _group(text: str | None) -> str | None:

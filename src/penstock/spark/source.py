@@ -77,21 +77,21 @@ class PenstockDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":
         """Return what publishes a batch."""
-        from penstock.spark.sink import DirectWriter, FeedWriter
+        from penstock.spark.sink import FeedWriter
 
         options = self._sink(overwrite=overwrite)
         if options.producer_group is not None and options.batch_id is None:
             raise bad_option("batchId", None, "a whole number beside producerGroup: which batch of the group this is")
-        return DirectWriter(options, schema) if options.mode == "direct" else FeedWriter(options, schema)
+        return FeedWriter(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "DataSourceStreamWriter":
         """Return what publishes the micro-batches of a stream."""
-        from penstock.spark.sink import DirectStreamWriter, FeedStreamWriter
+        from penstock.spark.sink import FeedStreamWriter
 
         options = self._sink(overwrite=overwrite)
         if options.batch_id is not None:
             raise bad_option("batchId", options.batch_id, "in a batch write only: a stream's batches have numbers")
-        return DirectStreamWriter(options, schema) if options.mode == "direct" else FeedStreamWriter(options, schema)
+        return FeedStreamWriter(options, schema)
 
     def _sink(self, *, overwrite: bool) -> SinkOptions:
         if overwrite:

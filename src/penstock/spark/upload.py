@@ -1,4 +1,4 @@
-"""Staged mode, on executors: a task uploads its rows, which nobody sees before the driver names the upload.
+"""On executors: a task uploads its rows, which nobody sees before the driver names the upload.
 
 See docs/decisions/staged-batches.md.
 """

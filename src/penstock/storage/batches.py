@@ -92,15 +92,6 @@ class LedgerBatch(NamedTuple):
     """Offsets of the events: by partition, ranges of first and last, as JSON."""
     begun_at: int
     updated_at: int
-    partitions: int | None = None
-    """Number of partitions among which its tasks divide it; None if uploads publish it."""
-    epoch: int | None = None
-    """Epoch in which its tasks publish as idempotent producers; None if uploads publish it."""
-
-    @property
-    def is_direct(self) -> bool:
-        """True if tasks publish the batch themselves; the ledger counts it as one chunk."""
-        return self.epoch is not None
 
     @property
     def is_done(self) -> bool:
@@ -158,28 +149,9 @@ class BatchRepository:
             chunks[upload_id].append(StoredChunk(upload_id, number, events, bytes(digest), None))
         return {name: LockedUpload(upload_id, chunks[upload_id]) for name, upload_id in upload_ids.items()}
 
-    def begin(
-        self,
-        key: BatchKey,
-        at: int,
-        *,
-        upload_ids: Sequence[int] = (),
-        chunks: int = 1,
-        partitions: int | None = None,
-        epoch: int | None = None,
-    ) -> None:
-        """Begin a batch of these uploads, in this order, or one that its tasks publish directly.
-
-        Args:
-            key: The batch.
-            at: When it begins.
-            upload_ids: Locked uploads that hold *chunks* chunks in all.
-            chunks: How many chunks there are.
-            partitions: Number of partitions that tasks publish to directly.
-            epoch: Epoch in which tasks publish directly.
-        """
-        given = {"chunks": chunks, "at": at, "partitions": partitions, "epoch": epoch}
-        [(batch_id,)] = self._run("batch_insert", **key._asdict(), **given).fetchall()
+    def begin(self, key: BatchKey, at: int, *, upload_ids: Sequence[int], chunks: int) -> None:
+        """Begin a batch at *at*, of these locked uploads in this order, which hold *chunks* chunks in all."""
+        [(batch_id,)] = self._run("batch_insert", **key._asdict(), chunks=chunks, at=at).fetchall()
         self._run_each("upload_take", [(batch_id, place, at, upload_id) for place, upload_id in enumerate(upload_ids)])
 
     def list(
@@ -218,13 +190,9 @@ class BatchRepository:
         if batch.is_done:
             self._run("uploads_done", batch_id=batch.id)
 
-    def delete(self, event_type_id: int, group: str, *, unfinished: bool) -> int:
-        """Delete the published batches of a group and return how many.
-
-        With *unfinished*, delete those too that tasks have published only in part; they cannot be completed then.
-        """
-        given = {"event_type_id": event_type_id, "group": group, "unfinished": unfinished}
-        return self._run("batches_remove", **given).rowcount
+    def delete(self, event_type_id: int, group: str) -> int:
+        """Delete the published batches of a group and return how many."""
+        return self._run("batches_remove", event_type_id=event_type_id, group=group).rowcount
 
     def sweep(self, before: int, *, idle_before: int, kept: int, uploads: int, chunks: int, batches: int) -> int:
         """Remove some uploads and batches that are not needed, and return about how many; 0 when none is left.

@@ -1,4 +1,4 @@
-"""The HTTP contract of staged and direct batches."""
+"""The HTTP contract of uploads and batches."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,6 @@ QUERY_CHARS_MAX: Final = 200
 UPLOAD_PATTERN: Final = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 DIGEST_PATTERN: Final = "[0-9a-f]{32}"
 _DIGEST: Final = re.compile(DIGEST_PATTERN)
-_PARTITION: Final = re.compile("0|[1-9][0-9]{0,5}")
 _QUERY: Final = re.compile(rf"[!-~]{{1,{QUERY_CHARS_MAX}}}")
 
 
@@ -75,28 +74,12 @@ class PublishBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     uploads: Sequence[UploadPart]
 
 
-class BeginBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to begin a batch that tasks publish directly."""
-
-    query: str
-
-
-class CompleteBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to complete a batch that tasks have published directly."""
-
-    query: str
-    events: Mapping[str, int]
-    """Number of events by partition."""
-
-
 class BatchStatus(msgspec.Struct, frozen=True):
     """The progress of a batch."""
 
     producer_group: str
     batch: int
     query: str
-    mode: str
-    """`staged`: made of uploads; `direct`: published by tasks."""
     state: str
     """`published`, or `publishing` while it is incomplete."""
     events: int
@@ -107,10 +90,6 @@ class BatchStatus(msgspec.Struct, frozen=True):
     """Ranges of first and last offset, by partition."""
     begun_at: str
     updated_at: str
-    partitions: int | None = None
-    """Number of partitions into which tasks divide a direct batch."""
-    epoch: int | None = None
-    """The epoch in which the tasks publish."""
 
 
 class BatchList(msgspec.Struct, frozen=True):
@@ -154,34 +133,6 @@ def parse_publish(body: bytes) -> PublishBatch:
         if not _DIGEST.fullmatch(part.digest):
             raise BadParameter(parameter="digest", value=make_printable(part.digest), allowed="32 hexadecimal digits")
     return found
-
-
-def parse_begin(body: bytes) -> BeginBatch:
-    """Parse the request to begin a direct batch.
-
-    Raises:
-        BadParameter: A member is missing, unknown or invalid.
-    """
-    found = _parse(body, BeginBatch)
-    _check_query(found.query)
-    return found
-
-
-def parse_complete(body: bytes) -> tuple[str, Mapping[int, int]]:
-    """Parse the request to complete a direct batch: its query, and the number of events by partition.
-
-    Raises:
-        BadParameter: A member is missing, unknown or invalid.
-    """
-    found = _parse(body, CompleteBatch)
-    _check_query(found.query)
-    for partition, events in found.events.items():
-        if not _PARTITION.fullmatch(partition):
-            raise BadParameter(
-                parameter="events", value=make_printable(partition), allowed="partitions as names, such as 0"
-            )
-        _check_number("events", events)
-    return found.query, {int(partition): events for partition, events in found.events.items()}
 
 
 def _check_number(name: str, number: int) -> None:

@@ -10,7 +10,7 @@ from penstock.errors import BadParameter
 from penstock.spark.messagedb import options as messagedb
 from penstock.spark.nakadi import options as nakadi
 from penstock.spark.options import EARLIEST, LATEST, NAMES, AskedOffsets, AskedTime, SourceOptions, parse_options
-from penstock.spark.sink_options import SINK_NAMES, SinkOptions, as_given, parse_sink_options
+from penstock.spark.sink_options import SINK_NAMES, SinkOptions, parse_sink_options
 from penstock.spark.zeroeventhub import options as zeroeventhub
 from penstock.wire.log.reader.protocol import ALL_HEADERS, ReadParameters
 from penstock.wire.producers import NUMBER_MAX
@@ -243,7 +243,6 @@ WRONG: Final = [
     ("sink", "batchId", str(NUMBER_MAX + 1), "a whole number from 0"),
     ("sink", "batchId", "1", "beside producerGroup"),
     ("sink", "onInvalid", "skip", "fail, reject"),
-    ("sink", "mode", "fast", "staged, direct"),
     ("messagedb", "category", "", "the name of a category"),
     ("messagedb", "category", "account,,payment", "the name of a category, or several separated by commas"),
     ("messagedb", "startingOffsets", "soon", "earliest, latest, JSON such as"),
@@ -314,7 +313,6 @@ def test_wrong_option_is_refused_with_its_name_and_the_allowed_values(
             for version in ["1", "newest", "{", '{"b": "1.0.0"}', '{"order.placed": 1}', '["1.0.0"]']
         ),
         ("penstock", {"payload": "typed", "schemaEvolution": "new"}, "option schemaEvolution is 'new'; allowed: "),
-        ("sink", {"mode": "direct", "onInvalid": "reject"}, "onInvalid is 'reject'; allowed: fail in mode direct"),
         ("messagedb", {"category": "account-7"}, "is 'account-7'; allowed: what stands before the first - of a stream"),
         (
             "messagedb",
@@ -381,20 +379,6 @@ def test_wrong_url_with_a_password_is_refused_and_not_shown(way: str, url: str) 
 
 def test_options_of_a_database_do_not_show_its_password() -> None:
     assert "geheim" not in repr(parse_with("messagedb"))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"mode": "Direct", "producerGroup": "g", "batchId": "7", "retryTimeout": "0"},
-        {"token": "t"},
-        {"tokenFile": "/t"},
-    ],
-)
-def test_options_of_the_sink_are_given_again_as_they_were_read(given: dict[str, str]) -> None:
-    options = parse_with("sink", **given)
-    assert parse_sink_options(as_given(options)) == options
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,7 @@ APPLIED = {
     "sqlite progress": "2fcebfde8e4a9795",
     "sqlite removals": "2356fdedb4f3af01",
     "sqlite cold": "f5f5bfa4aa69565d",
+    "sqlite batches": "138decdab83afed5",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
     "postgres producers": "787730db0c3fb65d",
@@ -175,6 +176,7 @@ APPLIED = {
     "postgres progress": "ed9b671db7b6a011",
     "postgres removals": "258bd6b27e60472d",
     "postgres cold": "f03c8541ebf857ec",
+    "postgres batches": "ee54af7bb4fa619b",
 }
 """Digests of the migrations that databases may have applied, without their comments."""
 

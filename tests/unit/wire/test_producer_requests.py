@@ -18,8 +18,6 @@ from penstock.wire.batches import (
     OpenUpload,
     PublishBatch,
     UploadPart,
-    parse_begin,
-    parse_complete,
     parse_open,
     parse_publish,
 )
@@ -359,11 +357,8 @@ def test_requests_of_staged_publishing_are_parsed() -> None:
     assert parse_publish(encode({"query": "q", "uploads": [PART]})) == PublishBatch(
         "q", [UploadPart("u", 2, 9, "0" * 32)]
     )
-    assert parse_begin(b'{"query":"q"}').query == "q"
-    assert parse_complete(b'{"query":"q","events":{"0":3,"12":0}}') == ("q", {0: 3, 12: 0})
 
 
-COUNTS: dict[str, Any] = {"query": "q", "events": {}}
 STAGED: list[tuple[Callable[[bytes], Any], Any, str]] = [
     *((parse_open, OPEN | change, parameter) for change,
         parameter in [({"producer_group": "a b"}, "producer_group"), ({"batch": -1}, "batch"),
@@ -372,10 +367,6 @@ STAGED: list[tuple[Callable[[bytes], Any], Any, str]] = [
     *((parse_publish, {"query": "q", "uploads": [PART | change]}, parameter) for change,
         parameter in [({"chunks": -1}, "chunks"), ({"events": -1}, "events"), ({"digest": "0" * 31}, "digest"),
         ({"digest": "X" * 32}, "digest"), ({"more": 1}, "body")]),
-    *((parse_complete, body, parameter) for body,
-        parameter in [({"query": "q"}, "body"), (COUNTS | {"query": "a b"}, "query"),
-        (COUNTS | {"events": {"x": 1}}, "events"), (COUNTS | {"events": {"01": 1}}, "events"),
-        (COUNTS | {"events": {"0": -1}}, "events"), (COUNTS | {"more": 1}, "body")]),
 ]  # fmt: skip
 
 

@@ -47,7 +47,6 @@ class Partitioner:
         *,
         accepts_keys: bool = True,
         partition: int | None = None,
-        partition_count: int | None = None,
     ) -> None:
         """Create the partitioner of *event_type*.
 
@@ -55,12 +54,11 @@ class Partitioner:
             event_type: the event type.
             accepts_keys: whether callers can send a key beside an event; for error texts.
             partition: the partition to which all events were sent, if any.
-            partition_count: assign only the first *partition_count* partitions; None: all.
         """
         self._event_type = event_type
         self._accepts_keys = accepts_keys
         self._partition = partition
-        self._count = event_type.partition_count if partition_count is None else partition_count
+        self._count = event_type.partition_count
         self._is_data = event_type.category == "data"
         prefix = "data." if self._is_data else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in event_type.partition_key_fields]

@@ -1,1 +1,1 @@
-"""Batches that are published once: staged and direct."""
+"""Batches that are published once."""

@@ -1,4 +1,4 @@
-"""Staged batches: tasks upload events in chunks, and the driver publishes the uploads of its successful tasks once.
+"""Batches: tasks upload events in chunks, and the driver publishes the uploads of its successful tasks once.
 
 Readers do not see an upload. The driver names the uploads that make up the batch; the others expire. The ledger
 records each batch by event type, producer group and number, inside the append transactions. A chunk with an invalid
@@ -40,7 +40,6 @@ from penstock.errors import (
     UploadRefused,
 )
 from penstock.hub.background import Clock
-from penstock.hub.batches.direct import DirectBatches
 from penstock.hub.batches.ledger import find_batch, key_of, load_batch
 from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.log.publish import (
@@ -132,7 +131,7 @@ def digest_of(data: bytes) -> bytes:
 
 
 class Batches:
-    """The uploads and the batches of one store; `direct` has the batches that their tasks publish themselves."""
+    """The uploads and the batches of one store."""
 
     def __init__(
         self,
@@ -146,7 +145,6 @@ class Batches:
         self._clock = clock
         self._load = load
         self._submit = submit
-        self.direct = DirectBatches(store, clock)
 
     def open(self, name: BatchName, query: str) -> str | LedgerBatch:
         """Begin an upload for a batch and return its name; return the batch if it was begun already.
@@ -158,7 +156,7 @@ class Batches:
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            batch = find_batch(tx, feed, name, query, is_direct=False)
+            batch = find_batch(tx, feed, name, query)
             if batch is None and tx.batches.count_uploads(feed.id, UPLOADS_MAX) == UPLOADS_MAX:
                 raise LimitReached.of("too-many-uploads", event_type=feed.name, limit=UPLOADS_MAX)
         if batch is not None:
@@ -268,20 +266,17 @@ class Batches:
         with self._store.read() as tx:
             return tx.batches.list(feed.id, group, limit=limit)
 
-    def forget(self, event_type: str, group: str, *, unfinished: bool = False, by: Sender | None = None) -> int:
+    def forget(self, event_type: str, group: str, by: Sender | None = None) -> int:
         """Delete the published batches of a group, so that another query may use the group; return their number.
-
-        With *unfinished*, also delete a direct batch that tasks have published in part. Its events stay in the feed,
-        and the next batch of that number is another one.
 
         Raises:
             EventTypeNotFound: there is no such event type.
         """
         feed = self._load(event_type)
         with self._store.write() as tx:
-            count = tx.batches.delete(feed.id, group, unfinished=unfinished)
+            count = tx.batches.delete(feed.id, group)
             if count:
-                shown = {"event_type": event_type, "group": group, "batches": count, "unfinished": unfinished}
+                shown = {"event_type": event_type, "group": group, "batches": count}
                 record_change(tx, AuditedChange("batches", group, shown, None), by, self._clock())
         return count
 
@@ -290,7 +285,7 @@ class Batches:
             locked = tx.registry.find(name.event_type, lock=True)
             if locked is None:
                 raise EventTypeNotFound(event_type=name.event_type)
-            batch = find_batch(tx, locked, name, query, is_direct=False)
+            batch = find_batch(tx, locked, name, query)
             if batch is not None:
                 return batch
             key = key_of(locked, name, query)

@@ -17,11 +17,11 @@ Offsets = Mapping[str, Sequence[Sequence[int]]]
 """By partition: ranges of offsets, each with its first and last."""
 
 
-def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_direct: bool) -> LedgerBatch | None:
+def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str) -> LedgerBatch | None:
     """Return a batch that was begun before; None if this one may begin.
 
     Raises:
-        BatchFenced, BatchUnfinished: this or the last batch belongs to another query, or has another mode.
+        BatchFenced, BatchUnfinished: this or the last batch belongs to another query.
         BatchFenced, BatchUnfinished: a later batch was begun, or the one before is not complete.
     """
     fields = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
@@ -31,8 +31,6 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_dire
     if newest.query != query:
         raise BatchFenced.of("batch-of-another-query", **fields, newest=newest.number, query=newest.query)
     for batch in tx.batches.list(feed.id, name.group, number=name.number):
-        if not batch.is_done and batch.is_direct != is_direct:
-            raise BatchUnfinished.of("batch-of-another-mode", **fields, mode="direct" if batch.is_direct else "staged")
         return batch
     if newest.number > name.number:
         raise BatchFenced.of("batch-superseded", **fields, newest=newest.number)

@@ -52,8 +52,6 @@ class NewEvents(NamedTuple):
     """Whether these are tombstones, which delete the earlier events of their keys."""
     partition: int | None = None
     """The partition of all events; an event that the partition strategy assigns elsewhere is refused."""
-    among: int | None = None
-    """The number of partitions when theirs were chosen; None for the current number."""
     validated: bool = False
     """Whether they were validated when they were uploaded, so that validation is skipped."""
     published_by: str = PUBLISHER
@@ -148,9 +146,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
 
 
 def _prepare(feed: StoredFeed, handed: NewEvents, batch: ParsedBatch, now: int, *, explains: bool) -> Prepared:
-    partitioner = Partitioner(
-        feed.event_type, accepts_keys=not handed.strict, partition=handed.partition, partition_count=handed.among
-    )
+    partitioner = Partitioner(feed.event_type, accepts_keys=not handed.strict, partition=handed.partition)
     has_metadata = feed.event_type.category != "undefined"
     if handed.deletes:
         if not feed.event_type.is_compacted:

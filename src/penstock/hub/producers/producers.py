@@ -112,18 +112,16 @@ class Producers:
         *,
         prepare: Prepare,
         submit: "Callable[[PublishRequest], Future[AppendResult | None]]",
-        place: "Callable[[NewEvents, NumberedBatch, Preparation], tuple[NewEvents, Preparation]]",
     ) -> None:
         """Sequence numbers are counted modulo *modulus*.
 
-        *prepare* is `Log.prepare`, *submit* queues a request for the committer, *place* is `DirectBatches.place`.
+        *prepare* is `Log.prepare`, *submit* queues a request for the committer.
         """
         self._store = store
         self._clock = clock
         self._expiry = expiry
         self._prepare = prepare
         self._enqueue = submit
-        self._place = place
         self.modulus = modulus
         self.owners = ProducerOwners(store)
         self.idle_seconds = expiry.idle_seconds
@@ -159,7 +157,6 @@ class Producers:
         handed = NewEvents(events, lines, **how)._replace(partition=who.partition)
         stamped = NumberedBatch(who, stamp, digests_of(map(digest_input, events)), trims, deadline)
         found = self._prepare(who.event_type, handed, exact=True, rechecks=rechecks)
-        handed, found = self._place(handed, stamped, found)
         if error := find_refusal(found, exact=rechecks):
             raise error
         return self._enqueue(PublishRequest(who.event_type, handed, found, stamped=stamped))

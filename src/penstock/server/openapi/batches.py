@@ -20,11 +20,10 @@ _QUERY: Final = {
 }
 _TIME: Final = {"type": "string", "format": "date-time"}
 _BATCH: Final = object_of(
-    "producer_group batch query mode state events rejected offsets begun_at updated_at partitions epoch",
+    "producer_group batch query state events rejected offsets begun_at updated_at",
     producer_group=_GROUP,
     batch=_NUMBER,
     query=_QUERY,
-    mode={"enum": ["staged", "direct"]},
     state={"enum": ["published", "publishing"]},
     events={**_NUMBER, "description": "How many are in the feed."},
     rejected={**_NUMBER, "description": "How many lines were no valid events, and stand among the rejected."},
@@ -35,11 +34,6 @@ _BATCH: Final = object_of(
     },
     begun_at=_TIME,
     updated_at=_TIME,
-    partitions={
-        "type": ["integer", "null"],
-        "description": "Into how many the tasks of a direct batch divide it; null of a staged one.",
-    },
-    epoch={"type": ["integer", "null"], "description": "In which the tasks of a direct batch publish."},
 )
 _REJECTED: Final = object_of("line reason", line=_NUMBER, reason={"type": "string"})
 OPEN: Final[dict[str, Any]] = {
@@ -90,18 +84,6 @@ PUBLISH: Final[dict[str, Any]] = {
         ),
     )
 }
-BEGIN: Final[dict[str, Any]] = {JSON: object_of("query", query=_QUERY)}
-COMPLETE: Final[dict[str, Any]] = {
-    JSON: object_of(
-        "query events",
-        query=_QUERY,
-        events={
-            "type": "object",
-            "description": "How many the tasks have published, by partition; none where it is not named.",
-            "additionalProperties": _NUMBER,
-        },
-    )
-}
 BATCH: Final = AnswerShape(200, "The batch.", {JSON: _BATCH}, {})
 BATCHES: Final = AnswerShape(200, "The newest first.", {JSON: object_of("items", items=list_of(_BATCH))}, {})
 FORGOTTEN: Final = AnswerShape(200, "How many they were.", {JSON: object_of("forgotten", forgotten=_NUMBER)}, {})
@@ -114,12 +96,5 @@ OF_CHUNK: Final = (
 )
 OF_LIST: Final = (
     Parameter("limit", "How many, at most 100; 20 by default.", {"type": "integer", "minimum": 1, "maximum": 100}),
-)
-OF_FORGET: Final = (
-    Parameter(
-        "unfinished",
-        "Forget also a batch that tasks have published a part of; what is in the feed stays there.",
-        {"type": "boolean", "default": False},
-    ),
 )
 IN_PATH: Final = {"group": _GROUP, "batch": _DIGITS, "upload": {"type": "string"}, "chunk": _DIGITS}

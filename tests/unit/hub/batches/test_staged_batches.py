@@ -195,7 +195,7 @@ def test_concurrent_publishers_in_two_hubs_publish_a_batch_once(either_hub: Hub)
 def test_piece_of_a_batch_has_its_turn_once(store: Store) -> None:
     key = BatchKey(create_feed(store).id, "g", 0, "q")
     with store.write() as tx:
-        tx.batches.begin(key, START_AT, chunks=3)
+        tx.batches.begin(key, START_AT, upload_ids=[], chunks=3)
         [batch] = tx.batches.list(key.event_type_id, key.group, number=key.number)
     assert batch is not None
 

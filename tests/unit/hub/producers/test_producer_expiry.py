@@ -124,7 +124,7 @@ def test_published_batches_of_a_group_are_forgotten_when_an_idle_producer_is(
 ) -> None:
     feed = create_feed(store)
     with store.write() as tx:
-        tx.batches.begin(BatchKey(feed.id, "g", 0, "q"), clock(), chunks=0)
+        tx.batches.begin(BatchKey(feed.id, "g", 0, "q"), clock(), upload_ids=[], chunks=0)
 
     clock.advance(seconds=IDLE_SECONDS + FLOOR_SECONDS)
     sweep(sweeper, forwarding)
