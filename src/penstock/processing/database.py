@@ -160,6 +160,11 @@ def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @cache
 def _statement(dialect: Dialect, name: str, table: str) -> str:
-    text = (files(__package__) / "statements" / dialect / f"{name}.sql").read_text(encoding="utf-8")
+    """Return the text of a statement: of the dialect's own file, or of the one that both share."""
+    folder = files(__package__) / "statements"
+    own = folder / dialect / f"{name}.sql"
+    text = (own if own.is_file() else folder / f"{name}.sql").read_text(encoding="utf-8")
+    if dialect == "postgresql":
+        text = text.replace(" WITHOUT ROWID", "")
     lines = (line for line in text.splitlines() if not line.startswith("--"))
     return "\n".join(lines).replace("{table}", table)

@@ -9,4 +9,4 @@ CREATE TABLE IF NOT EXISTS {table} (
     seen_at     bigint NOT NULL,
     PRIMARY KEY ("partition", feed, consumer, place, eid),
     UNIQUE (consumer, eid, feed)
-)
+) WITHOUT ROWID

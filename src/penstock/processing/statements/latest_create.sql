@@ -8,4 +8,4 @@ CREATE TABLE IF NOT EXISTS {table} (
     deleted      integer NOT NULL,
     applied_at   bigint NOT NULL,
     PRIMARY KEY (feed, consumer, entity)
-)
+) WITHOUT ROWID

@@ -15,4 +15,4 @@ CREATE TABLE IF NOT EXISTS {table}_parked (
     parked_at   bigint NOT NULL,
     request     text,
     PRIMARY KEY (processor, digest, tranche)
-)
+) WITHOUT ROWID

@@ -1,9 +1,9 @@
 -- Streams that are handled beyond their tranche's position: the index wanted next. Names may be too long for an index.
 CREATE TABLE IF NOT EXISTS {table}_ahead (
-    processor  TEXT NOT NULL,
-    tranche    TEXT NOT NULL,
-    digest     TEXT NOT NULL,
-    stream     TEXT NOT NULL,
-    next_index INTEGER NOT NULL,
+    processor  text NOT NULL,
+    tranche    text NOT NULL,
+    digest     text NOT NULL,
+    stream     text NOT NULL,
+    next_index bigint NOT NULL,
     PRIMARY KEY (processor, tranche, digest)
 ) WITHOUT ROWID

@@ -1,2 +1,0 @@
--- The streams of a tranche that are ahead.
-SELECT stream, next_index FROM {table}_ahead WHERE processor = :processor AND tranche = :tranche

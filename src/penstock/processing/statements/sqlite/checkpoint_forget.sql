@@ -1,2 +1,0 @@
--- Forget where a processor has come to.
-DELETE FROM {table} WHERE processor = :processor
