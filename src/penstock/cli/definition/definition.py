@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.cli.definition.bundle import Bundle, bundled
-from penstock.cli.definition.document import Document, FileLine, Unreadable
-from penstock.cli.definition.json_text import json_document
+from penstock.cli.definition.document import Document, FileLine, Unreadable, json_document, yaml_documents
 from penstock.cli.definition.openapi import why_no_schema
-from penstock.cli.definition.yaml_text import yaml_documents
 from penstock.client.registry import fill_definition
 from penstock.schema.guidelines.rules import GuidelineFinding
 from penstock.schema.traversal import Pointer

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.definition.bundle import Bundle, bundled
-from penstock.cli.definition.document import Document, FileLine, Unreadable
-from penstock.cli.definition.yaml_text import yaml_documents
+from penstock.cli.definition.document import Document, FileLine, Unreadable, yaml_documents
 
 HERE = FileLine("types/orders.yaml", 7)
 

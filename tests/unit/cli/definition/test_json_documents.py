@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cli.definition.document import Document, FileLine, Unreadable
-from penstock.cli.definition.json_text import LEVELS_MAX, json_document
+from penstock.cli.definition.document import LEVELS_MAX, Document, FileLine, Unreadable, json_document
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -38,26 +37,26 @@ def test_every_value_has_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ("", 1, "it ends in the middle"),
+        ("", 1, "not valid JSON: Expecting value"),
         ('{"a": 1,\n"a": 2}', 2, "the key 'a' stands twice, first on line 1"),
-        ('{"a": 1,}', 1, "a key in double quotes is wanted here"),
-        ("{a: 1}", 1, "a key in double quotes is wanted here"),
-        ("[1,\n]", 2, "a value is wanted here, not ']'"),
-        ("[1 2]", 1, "',' is wanted here, not '2'"),
-        ('{"a" 1}', 1, "':' is wanted here, not '1'"),
-        ('{"a": 1', 1, "',' is wanted here, not the end"),
-        ('{"a":\n\nnope}', 3, "a value is wanted here, not 'nope}'"),
-        ("[01]", 1, "a value is wanted here, not '01]'"),
-        ("[1.]", 1, "a value is wanted here"),
-        ("[NaN]", 1, "a value is wanted here, not 'NaN]'"),
+        ('{"a": 1,}', 1, "Expecting property name enclosed in double quotes"),
+        ("{a: 1}", 1, "Expecting property name enclosed in double quotes"),
+        ("[1,\n]", 2, "Expecting value"),
+        ("[1 2]", 1, "Expecting ',' delimiter"),
+        ('{"a" 1}', 1, "Expecting ':' delimiter"),
+        ('{"a": 1', 1, "Expecting ',' delimiter"),
+        ('{"a":\n\nnope}', 3, "Expecting value"),
+        ("[01]", 1, "Expecting ',' delimiter"),
+        ("[1.]", 1, "Expecting ',' delimiter"),
+        ("[NaN]", 1, "NaN is no number"),
         ("[1e999]", 1, "the number 1e999 is larger"),
-        (f"[{'9' * 1000}]", 1, "a value is wanted here"),
-        ('["abc', 1, "a text begins here that has no end"),
-        ('["a\nb"]', 1, "a control character"),
-        ('["\\x"]', 1, "an escape"),
+        (f"[{'9' * 1000}]", 1, "is larger than JSON readers can hold"),
+        ('["abc', 1, "Unterminated string"),
+        ('["a\nb"]', 1, "Invalid control character"),
+        ('["\\x"]', 1, "Invalid \\escape"),
         ('["\\ud800"]', 1, "half of a surrogate pair"),
-        ("{} {}", 1, "a file of JSON holds one value: several definitions go into a list"),
-        ("[" * (LEVELS_MAX + 2), 1, "nested too deeply"),
+        ("{} {}", 1, "Extra data: several definitions go into a list"),
+        ("[" * (LEVELS_MAX + 2) + "]" * (LEVELS_MAX + 2), 1, "nested too deeply"),
         ('{"a":' * 100_000, 1, "nested too deeply"),
     ],
 )
