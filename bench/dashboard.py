@@ -27,7 +27,7 @@ import yaml
 from PIL import Image
 
 from penstock.processing import FeedSource, Local, MemoryCheckpoints, Rules, Stats, done
-from penstock.processing.engine.backoff import Backoff
+from penstock.processing.engine.rules import Backoff
 from penstock.processing.metrics import serve_metrics
 from penstock.server.monitoring import alert_rules, dashboard
 from penstock.testing.factories import an_event_type

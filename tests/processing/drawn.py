@@ -3,8 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.rules import Backoff, Rules
 from tests.exhaustive import is_exhaustive
 from tests.processing.lives import TRANCHES, Appended
 

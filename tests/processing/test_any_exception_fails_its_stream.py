@@ -19,8 +19,8 @@ from penstock.processing import (
     Together,
     Transactional,
 )
-from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.item import Batch
+from penstock.processing.engine.rules import Backoff
 from penstock.processing.sources.source import Want
 from penstock.processing.together import Span
 

@@ -30,7 +30,7 @@ from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.checkpoints.tables import CHECKPOINTS, LEASES, TABLE, TablePart
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parking import Parked
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import examples
 from tests.failing import has_code

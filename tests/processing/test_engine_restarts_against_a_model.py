@@ -17,7 +17,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.engine.rules import Rules
 from tests.exhaustive import examples
 from tests.processing.test_engine_against_a_model import ROAMING, TRANCHES, WhateverIsParked

@@ -11,7 +11,7 @@ from penstock.errors import CheckpointMoved
 from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules, retry
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.progress import CONCEDED_MAX
 from penstock.processing.stream_event import StreamEvent
 from tests.processing.office import SOON_SECONDS, Leases, Office, StandingOffice, until

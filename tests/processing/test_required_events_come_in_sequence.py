@@ -11,11 +11,11 @@ from typing import Final, TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure, done_to
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parking import Parked
+from penstock.processing.engine.stream import Call
 from tests.processing.drawn import checked
 from tests.unit.processing.engine.items import Thing, engine, indices
 

@@ -15,7 +15,7 @@ from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.processing import Backoff, FeedSource, Inline, Local, Rules, by_kind
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parking import Parked
 from penstock.processing.handling import Handler
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.testing.live_hub import LiveHub

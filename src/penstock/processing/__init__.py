@@ -38,12 +38,10 @@ if TYPE_CHECKING:
     from penstock.processing.connecting import connector
     from penstock.processing.duplicates import AsyncDuplicates, Duplicates
     from penstock.processing.effects import Effect, effect_id
-    from penstock.processing.engine.backoff import Backoff
-    from penstock.processing.engine.health import Health
     from penstock.processing.engine.item import Batch, Item, Position
     from penstock.processing.engine.outcome import Outcome, done, done_to, retry, skip_to
-    from penstock.processing.engine.parked import Parked
-    from penstock.processing.engine.rules import Rules
+    from penstock.processing.engine.parking import Parked
+    from penstock.processing.engine.rules import Backoff, Health, Rules
     from penstock.processing.engine.stats import Stats
     from penstock.processing.handling import Classify, Handler, by_kind
     from penstock.processing.held_back import HeldBack
@@ -85,12 +83,10 @@ else:
             "processing.connecting": ["connector"],
             "processing.duplicates": ["AsyncDuplicates", "Duplicates"],
             "processing.effects": ["Effect", "effect_id"],
-            "processing.engine.backoff": ["Backoff"],
-            "processing.engine.health": ["Health"],
             "processing.engine.item": ["Batch", "Item", "Position"],
             "processing.engine.outcome": ["Outcome", "done", "done_to", "retry", "skip_to"],
-            "processing.engine.parked": ["Parked"],
-            "processing.engine.rules": ["Rules"],
+            "processing.engine.parking": ["Parked"],
+            "processing.engine.rules": ["Backoff", "Health", "Rules"],
             "processing.engine.stats": ["Stats"],
             "processing.handling": ["Classify", "Handler", "by_kind"],
             "processing.held_back": ["HeldBack"],

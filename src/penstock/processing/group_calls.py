@@ -23,8 +23,8 @@ from penstock.processing.asking import ProcessorEnded
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.connecting import transaction
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Classify, failure_of, is_interrupt
 from penstock.processing.outage import is_broken, is_nobodys, is_overdue, is_passing
 from penstock.processing.progress import NotToBeKept

@@ -17,8 +17,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from penstock.errors import BadParameter
-from penstock.processing.engine.histogram import Histogram
 from penstock.processing.engine.item import Position
+from penstock.processing.engine.stats import Histogram
 from penstock.processing.snapshot import ObservedProcessor, Snapshot, TrancheFigures, check_observed
 
 HOST: Final = "127.0.0.1"

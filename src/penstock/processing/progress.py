@@ -15,11 +15,11 @@ from penstock.processing.checkpoints.checkpoint import (
     RecordedCheckpoints,
     Request,
 )
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
+from penstock.processing.engine.stream import Call
 from penstock.processing.replaying import PageReplay, news_of, replays_of
 from penstock.processing.sources.source import Source, Want
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from penstock.processing.checkpoints.checkpoint import Request
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.parked import Parked, Parking, Place
+from penstock.processing.engine.parking import Parked, Parking, Place
 from penstock.processing.sources.source import Want
 
 REPLAY_EVENTS: Final = 10_000

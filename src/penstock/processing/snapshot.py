@@ -10,10 +10,9 @@ from typing import Any, Final, Protocol
 
 from penstock.processing.categories import Category, categories
 from penstock.processing.engine.busy import Busy, Figures
-from penstock.processing.engine.census import census
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.histogram import Distribution, Histogram
 from penstock.processing.engine.item import Position
+from penstock.processing.engine.stats import Distribution, Histogram
 from penstock.processing.parameters import check_members
 from penstock.processing.tally import Tally
 
@@ -195,7 +194,7 @@ def check_observed(parameter: str, value: Any) -> None:
 
 def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_running: bool) -> Snapshot:
     """Return what *engine* has under way at *now*, by its own clock. For whoever has the engine."""
-    found = census(engine)
+    found = engine.census()
     return Snapshot(
         name=name,
         taken=time.monotonic(),

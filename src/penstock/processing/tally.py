@@ -4,8 +4,8 @@ from collections import Counter, defaultdict, deque
 from typing import Final, NamedTuple
 
 from penstock.processing.cpu import Cpu
-from penstock.processing.engine.histogram import Latency
 from penstock.processing.engine.item import Batch
+from penstock.processing.engine.stats import Latency
 from penstock.processing.engine.tranche import Tranche
 from penstock.processing.source_watch import SourceWatch
 

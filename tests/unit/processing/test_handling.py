@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
-from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, done, done_to, skip_to
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.rules import Backoff, Rules
+from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Handling, by_kind
 from penstock.processing.parameters import is_coroutine_function
 from penstock.processing.runners.inline import Inline

@@ -9,10 +9,10 @@ import pytest
 from penstock.processing import Batch, Inline
 from penstock.processing.approving import approve_missing
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.stream import Call
 from penstock.processing.progress import UNSETTLED, Progress
 from penstock.processing.replaying import replays_of
 from penstock.processing.sources.memory import MemorySource

@@ -3,8 +3,8 @@ from random import Random
 
 import pytest
 
-from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import Outcome, done_to, retry, skip_to
+from penstock.processing.engine.rules import Backoff
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.syncing import sync
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written

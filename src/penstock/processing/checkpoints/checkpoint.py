@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_arg
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_kind, check_members, shown
 
 Request: TypeAlias = Literal["retry", "drop"]

@@ -17,7 +17,7 @@ from penstock.processing.clock import Clock, system_clock
 from penstock.processing.connecting import Connect, connector, lacks_table, transaction
 from penstock.processing.database import Database, Plan, Step
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_function, check_name
 
 _FORGET: Final = (

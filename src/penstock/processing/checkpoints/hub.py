@@ -10,7 +10,7 @@ from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter, CheckpointMoved, GroupKindDiffers, GroupNotFound, PositionMoved
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_name
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.wire.groups import NewPosition

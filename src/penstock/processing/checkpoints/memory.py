@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from penstock.errors import CheckpointMoved, ParkedNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Request, check_request
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_name
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parking import Parked
 from penstock.processing.parameters import check_kind
 
 _NUMBERS: Final = re.compile("[0-9]+")

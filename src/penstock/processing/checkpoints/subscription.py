@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_kind
 from penstock.processing.sources.subscription import SubscriptionSource
 

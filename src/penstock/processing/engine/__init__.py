@@ -2,14 +2,12 @@
 
     item      what the engine needs to know of an event
     outcome   what a handler says of a span
-    call      a span that is with a handler
-    stream    what is buffered of a stream, and how far it is handled
+    rules     what a processor keeps to: how far it reads ahead, how it calls, backoff, health
     tranche   the batches of a tranche that are under way, and the position that is safe to resume from
-    ready     which stream comes next
-    backoff   how long a failing stream waits
+    stream    a stream that waits: its events, its call, and its place among those that are ready
+    parking   streams that are set aside, and how they are read again
     busy      which calls are active, which streams fail or stall, and for how long
-    histogram durations of calls, in bounded memory
-    health    when a processor is to stop
+    stats     durations of calls and what handlers count, in bounded memory
     engine    all of it together
 
 Runners (`penstock.processing.runners`) read, call and commit; they differ in nothing else.

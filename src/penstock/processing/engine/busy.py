@@ -11,9 +11,9 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure
-from penstock.processing.engine.tags import counted_as
+from penstock.processing.engine.stats import counted_as
+from penstock.processing.engine.stream import Call
 
 
 @dataclass(frozen=True, slots=True)

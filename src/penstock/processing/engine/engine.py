@@ -13,26 +13,49 @@ Invariants:
     What holds one stream or one tranche back, holds no other, up to what may be read ahead.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from random import Random
+from typing import NamedTuple
 
 from penstock.errors import BadParameter, HandlerFailed
-from penstock.processing.engine.call import Call
-from penstock.processing.engine.histogram import Latency
-from penstock.processing.engine.item import INDEX_END, Batch, Position, events_of, index_unfit
-from penstock.processing.engine.kept import EngineState
+from penstock.processing.engine.busy import Busy
+from penstock.processing.engine.item import INDEX_END, Batch, Item, Position, events_of, index_unfit
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
+from penstock.processing.engine.parking import Parked, Parking, Place, Required
 from penstock.processing.engine.rules import Rules
-from penstock.processing.engine.stats import Stats
-from penstock.processing.engine.stream import BatchRequirement, Later, Stream
-from penstock.processing.engine.tags import counted_as
-from penstock.processing.engine.tranche import Tranche
+from penstock.processing.engine.stats import Latency, Stats, counted_as
+from penstock.processing.engine.stream import BatchRequirement, Call, Later, Ready, Stream
+from penstock.processing.engine.tranche import Running, Tranche
 from penstock.processing.parameters import check_kind
 
 
-class Engine(EngineState):
+class Foreseen(NamedTuple):
+    """Where an engine will have come to."""
+
+    positions: Mapping[str, Position]
+    """By tranche."""
+    ahead: Mapping[Place, int | None]
+    """Of streams that will be ahead of these, or will be no more, what has changed."""
+    parked: Mapping[Place, Parked]
+    """Of parked streams that are tried again, what will be left."""
+    touched: AbstractSet[str]
+    """The tranches of which something will have been done."""
+    gone: AbstractSet[str]
+    """Streams that were parked or given up while their calls went on: what these have done is not to be kept."""
+
+
+class StateCount(NamedTuple):
+    """The streams in one state."""
+
+    streams: int
+    events: int
+    """Events that wait or are with handlers; those that wait behind an active call count as ready."""
+
+
+class Engine:
     """What one processor has under way.
 
     Memory: the events that are read ahead, and the positions of so many streams as are to be remembered.
@@ -52,7 +75,11 @@ class Engine(EngineState):
         if rules.require_all and not is_dense:
             allowed = "False of a source whose indices have gaps: what is missing cannot be told from what never was"
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
-        super().__init__(rules, is_dense=is_dense)
+        self.rules = rules
+        self.is_dense = is_dense
+        self.busy = Busy()
+        self.parking = Required(self._ended) if rules.require_all else Parking(self._ended)
+        """The streams that are set aside."""
         self.latency: dict[str, Latency] = {}
         """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
         self.stats = Stats()
@@ -62,6 +89,11 @@ class Engine(EngineState):
         self.repeats = 0
         """How many events were not taken in, since they had been before."""
         self._chance, self._is_patient = chance, is_patient
+        self._tranches: dict[str, Tranche] = {}
+        self._streams: dict[str, Stream] = {}
+        self._ready = Ready()
+        self._ends: dict[str, int] = {}
+        """Behind what was parked of dense streams and is no more, while there is more of them in other tranches."""
         self._rested = 0
         """How often streams have come to rest."""
         self._batches = 0
@@ -265,6 +297,206 @@ class Engine(EngineState):
         self._met(found.move(index))
         self._list_again(found)
 
+    # What is parked, and read again
+
+    def known(self) -> set[str]:
+        """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
+        known = {*self._streams, *self.parking.streams}
+        return known.union(*(tranche.unseen for tranche in self._tranches.values()))
+
+    def wanted(self, stream: str, tranche: str) -> int:
+        """Return which index of a stream is wanted next in a tranche: what is below is handled, or was skipped."""
+        found, passed = self._streams.get(stream), self._tranches[tranche].unseen.get(stream, 0)
+        return max(found.write, passed) if found is not None and found.tranche.name == tranche else passed
+
+    def begun(self, stream: str) -> Item | None:
+        """Return what waits of a stream and is done in part, as only what stands for several events can be."""
+        found = self._streams.get(stream)
+        first = found.queue[0] if found is not None and found.queue else None
+        return first if found is not None and first is not None and first.index < found.write else None
+
+    def replays(self) -> list[Parked]:
+        """Return what is to be read again of streams that were parked, and are to be tried again."""
+        return [replay for replay in self.parking.replays() if self._is_in_want(replay.stream)]
+
+    def replaying(self, tranche: str) -> int:
+        """Return how many events of a tranche are held that were read again."""
+        retried = (self._streams.get(stream) for stream in self.parking.retried)
+        return sum(stream.held for stream in retried if stream is not None and stream.tranche.name == tranche)
+
+    def replay_all(self, replays: Sequence[Parked], page: Batch | Failure, now: float) -> None:
+        """Take in a page that was read again for several streams, from where all of *replays* say on; or why not."""
+        if isinstance(page, Failure):
+            for replay in replays:
+                self.replay(replay, page, now)
+            return
+        items: defaultdict[str, list[Item]] = defaultdict(list)
+        for item in page.items:
+            items[item.stream].append(item)
+        for replay in replays:
+            self.replay(replay, page._replace(items=items[replay.stream]), now)
+
+    def replay(self, replay: Parked, batch: Batch | Failure, now: float) -> None:
+        """Take in what was read again of one stream, from where *replay* says on; or why it cannot be read."""
+        if isinstance(batch, Failure):  # It is parked as before.
+            self.parking.fail(replay, batch)
+            return
+        name = replay.stream
+        stream = self._streams.get(name)
+        is_elsewhere = stream is not None and not self.is_dense and stream.tranche.name != batch.tranche
+        if is_elsewhere and stream is not None and not stream.is_idle:
+            return  # It has had events since that was asked for: they are done before, and the page is read again.
+        items = self.parking.taken(replay, batch)
+        if not items:
+            return
+        tranche = self._tranches[batch.tranche]
+        if stream is None or is_elsewhere:
+            stream = self._streams[name] = Stream(name, tranche)
+            stream.call = self.busy.active.get(name)  # One that was given up may still go on.
+            stream.write = self.parking.beginning(name, items)
+        elif stream.is_idle:
+            stream.tranche = tranche
+        stream.take_again(items)
+        if stream.is_idle:  # It was to go on behind all of them.
+            self._has_caught_up(stream)
+        elif stream.call is None and not stream.is_listed and not self._is_in_want(name):
+            self._ready.add(stream)
+        self._ready.wake(now)
+
+    def retry(self, stream: str) -> None:
+        """Have a stream tried again, if it is parked: see `replays`."""
+        self.parking.retry(stream)
+
+    def drop(self, stream: str) -> None:
+        """Forget what is parked of a stream: nobody handles it any more, only what comes from now on."""
+        found = self._streams.get(stream)
+        if found is not None and not found.wants:
+            found.move(found.end)
+            self.busy.forget(stream)
+            if found.call is None:
+                del self._streams[stream]
+        self.parking.drop(stream)
+
+    # How far it is, and what another process would have to begin with
+
+    def tranche_of(self, stream: str) -> str:
+        """Return where the events come from that a stream has now."""
+        return self._streams[stream].tranche.name
+
+    def tranches_of(self, call: Call) -> Collection[str]:
+        """Return where the events of a call come from."""
+        stream = self._streams.get(call.stream)
+        if call.given_up is not None or stream is None:
+            return () if call.given_up is None else (call.given_up,)
+        return {stream.tranche.name, *(want.tranche.name for want in stream.wants if want.first < call.next)}
+
+    def missing(self) -> dict[str, tuple[int, int]]:
+        """Return the streams that wait for an index, which that is, and the first one that there is behind it."""
+        if not self.rules.require_all:
+            return {}
+        return {
+            name: (stream.write, stream.queue[0].index)
+            for name, stream in self._streams.items()
+            if stream.queue and stream.call is None and stream.queue[0].index > stream.write
+            if not self.parking.is_searched(name)
+        }
+
+    def is_active(self, tranche: str) -> bool:
+        """Tell whether calls of a tranche go on."""
+        return any(tranche in self.tranches_of(call) for call in self.busy.active.values())
+
+    def tranche(self, name: str) -> Tranche:
+        """Return how far a tranche is."""
+        return self._tranches[name]
+
+    def room(self, tranche: str) -> int:
+        """Return how many events of *tranche* may be read now; 0: none, until others are done."""
+        return self._tranches[tranche].room
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was handed in is done."""
+        return not any(tranche.batches for tranche in self._tranches.values())
+
+    def positions(self) -> dict[str, Position]:
+        """Return from where each tranche is to be resumed: all before it is done."""
+        return {name: tranche.completed for name, tranche in self._tranches.items()}
+
+    def ahead(self) -> dict[Place, int | None]:
+        """Return which streams are ahead of their tranche's position, and up to where; None: they are no more.
+
+        That is what has changed since it was `kept`.
+        """
+        return {
+            (stream, name): index
+            for name, tranche in self._tranches.items()
+            if tranche.ahead is not None
+            for stream, index in tranche.ahead.changes().items()
+        }
+
+    def kept_ahead(self, changes: Mapping[Place, int | None]) -> None:
+        """Take note that *changes* of what is `ahead` are kept."""
+        for (stream, name), index in changes.items():
+            tranche = self._tranches.get(name)
+            if tranche is not None and tranche.ahead is not None:
+                tranche.ahead.kept(stream, index)
+
+    def foresee(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Foreseen:
+        """Return what will have to be kept once calls are settled with these *results*."""
+        met: Counter[Running] = Counter()
+        reached: list[tuple[str, int, BatchRequirement]] = []
+        parked: dict[Place, Parked] = {}
+        touched, gone = set(), set()
+        for call, result in results:
+            if isinstance(result, Failure):
+                continue
+            stream = self._streams.get(call.stream)
+            if stream is None or stream.call is not call or call.given_up is not None:
+                gone.add(call.stream)
+                continue
+            to = call.next if result.next is None else result.next
+            touched.add(stream.tranche.name)
+            met.update(want.running for want in stream.wants if want.next <= to)
+            reached += [(stream.name, to, want) for want in stream.begun(to)]
+            if self.parking.is_read(call.stream):
+                foreseen = self.parking.handled_if(call.stream, stream.tranche.name, to, call.below(to))
+                parked |= {each.place: each for each in foreseen}
+        ended = {name: tranche.ended_if(met) for name, tranche in self._tranches.items()}
+        return Foreseen(
+            {name: each[-1].end if each else self._tranches[name].completed for name, each in ended.items()},
+            self._ahead_if(reached, ended),
+            parked,
+            touched,
+            gone,
+        )
+
+    def census(self) -> dict[str, StateCount]:
+        """Return the number of streams in each state.
+
+        A handler works on an `active` stream and could begin with a `ready` one. A `waiting` one waits for its time, a
+        `gapped` one for a missing index. A `parked` one is set aside, a `synced` one has nothing to do. The time that
+        this takes grows with the number of streams that have events to handle.
+        """
+        ready, streams = self._ready, self._streams
+        active = self.busy.active
+        calling = sum(_count(call.events) for call in active.values())
+        behind = sum(_count(streams[name].queue) for name in active if name in streams)
+        could = sum(_count(each.queue) for line in (ready._urgent, ready._healthy, ready._troubled) for each in line)
+        waiting = sum(_count(each.queue) for _, _, each in ready._held)
+        gapped = self.missing()
+        spans = [span for found in self.parking.streams.values() for span in found.values()]
+        found = {
+            "active": StateCount(len(active), calling),
+            "ready": StateCount(len(ready), behind + could),
+            "waiting": StateCount(len(ready._held), waiting),
+            "gapped": StateCount(len(gapped), sum(_count(streams[name].queue) for name in gapped)),
+            "parked": StateCount(len(self.parking.streams), sum(span.events for span in spans)),
+        }
+        others = sum(each.streams for state, each in found.items() if state != "parked")
+        return {**found, "synced": StateCount(max(0, len(streams) - others), 0)}
+
+    # Calls
+
     def _call(self, stream: Stream, now: float) -> Call:
         events = stream.head(is_dense=self.is_dense, events_max=self.rules.events_per_call)
         call = stream.call = Call(stream.name, events, stream.attempts + 1, now, now)
@@ -403,3 +635,79 @@ class Engine(EngineState):
         kind = result.tag or "ok"
         latency = self.latency.get(kind) or self.latency.setdefault(counted_as(kind, self.latency), Latency())
         latency.add(took)
+
+    # What is parked
+
+    def _is_in_want(self, stream: str) -> bool:
+        """Tell whether nothing is held of a stream that could be handed out now, or be with a handler."""
+        if stream in self.busy.active:  # Who was parked while a call went on, has to wait for its end.
+            return False
+        found = self._streams.get(stream)
+        if found is None or found.is_idle:
+            return True
+        # Else what is held is to be done before; where all is required, that may wait for what is to be read again.
+        return self.rules.require_all and bool(found.queue) and found.queue[0].index > found.write
+
+    def _at(self, stream: str, tranche: str) -> Stream:
+        found = self._streams.get(stream)
+        if found is None:
+            found = self._streams[stream] = Stream(stream, self._tranches[tranche])
+            found.call = self.busy.active.get(stream)
+        return found
+
+    def _has_caught_up(self, stream: Stream) -> bool:
+        """Take note that what was read again of a stream is done; tell whether it is as all others are from now on."""
+        name, tranche = stream.name, stream.tranche.name
+        if not self.is_dense:  # More of it may have come than was read again.
+            stream.end = max(stream.end, self.parking.streams[name][tranche].next)
+        del self._streams[name]
+        self.parking.page_done(name, tranche)
+        if not self.is_dense and name not in self.parking.streams:
+            self._streams[name] = stream  # It may skip what has not come yet.
+        return name in self._streams
+
+    def _unload(self, tranche: str) -> None:
+        """Let go of what is parked of a tranche that is given up."""
+        self.parking.unload(tranche)
+        self._ends = {stream: end for stream, end in self._ends.items() if stream in self.parking.streams}
+
+    def _ended(self, parked: Parked) -> None:
+        """Have nothing come again of what was parked, though its tranche's position may lie before it."""
+        tranche = self._tranches.get(parked.tranche)
+        if tranche is None:
+            return
+        tranche.pass_over(parked.stream, parked.next)
+        if self.is_dense:
+            self._go_on_behind(parked)
+
+    def _go_on_behind(self, parked: Parked) -> None:
+        """Have a stream go on behind what was parked of it, once nothing is: what is missing there is seen by that."""
+        name = parked.stream
+        end = max(parked.index, parked.next, self._ends.pop(name, 0))
+        if name in self.parking.streams:
+            self._ends[name] = end
+            return
+        found = self._at(name, parked.tranche)
+        if not found.wants:  # Else it goes on with what it has, since others had parked that.
+            found.move(end)
+            found.end = max(found.end, end)
+
+    def _ahead_if(
+        self, reached: Iterable[tuple[str, int, BatchRequirement]], ended: Mapping[str, Sequence[Running]]
+    ) -> dict[Place, int | None]:
+        over = {running for each in ended.values() for running in each}
+        by_tranche: dict[str, dict[str, int]] = defaultdict(dict)
+        for stream, to, want in reached:
+            if want.running not in over:
+                by_tranche[want.tranche.name][stream] = to
+        return {
+            (stream, name): index
+            for name, tranche in self._tranches.items()
+            if tranche.ahead is not None
+            for stream, index in tranche.ahead.changes_if(by_tranche[name], ended[name]).items()
+        }
+
+
+def _count(items: Sequence[Item]) -> int:
+    """Return how many events *items* stand for. All of a processor are events, or all are spans."""
+    return sum(map(events_of, items)) if items and hasattr(items[0], "events") else len(items)

@@ -1,21 +1,62 @@
-"""What is buffered of a stream, and how far it is handled: spans and the write position.
+"""A stream that waits: its events, how far it is handled, its call, and its place among those that are ready.
 
 Source: the stream states of Propulsion, https://github.com/jet/propulsion; docs/propulsion.md compares the two.
 """
 
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
 
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.item import Item, events_of
 from penstock.processing.engine.outcome import Failure
-from penstock.processing.engine.parked import Parked
-from penstock.processing.engine.running import Running
-from penstock.processing.engine.tranche import Tranche
+from penstock.processing.engine.parking import Parked
+from penstock.processing.engine.tranche import Running, Tranche
+
+
+class Call(msgspec.Struct, gc=False, eq=False):
+    """A run of one stream's events, which a handler is called with.
+
+    As long as it is not settled, its stream is not handed out again.
+    """
+
+    stream: str
+    events: Sequence[Item]
+    attempt: int
+    """From 1 on: how often in a row it was tried to get its first event done."""
+    began: float
+    called: float = 0.0
+    """When its handler was called; infinite while it waits for a thread."""
+    is_overdue: bool = False
+    """Whether it has been told to fail since it lasts too long."""
+
+    given_up: str | None = None
+    """Of a stream that was parked while it went on: the tranche that its events lie in."""
+
+    index: int = 0
+    """The index of its first event, whatever its handler does to that."""
+    next: int = 0
+    """The index behind its last event, likewise."""
+
+    def __post_init__(self) -> None:
+        events = self.events
+        self.index, self.next = events[0].index, events[-1].next
+
+    def below(self, index: int) -> int:
+        """Return how many of its events lie below *index*."""
+        return len(self.events) if index >= self.next else sum(item.next <= index for item in self.events)
+
+    def is_below(self, index: int) -> bool:
+        """Tell whether nothing of it is at *index* or behind: its stream goes on there, whatever comes of it."""
+        return self.next <= index
+
+    def __repr__(self) -> str:
+        return f"Call({self.stream!r}, {self.index} to {self.next}, attempt={self.attempt})"
+
 
 _index: Final[Callable[[Item], int]] = attrgetter("index")
 
@@ -252,3 +293,72 @@ class Stream:
 def _holds(items: Sequence[Item], item: Item) -> bool:
     at = bisect_left(items, item.index, key=_index)
     return at < len(items) and items[at].index == item.index
+
+
+TROUBLED_SHARE: Final = 0.25
+"""Of the calls under way, while healthy streams wait; one at least."""
+
+
+class Ready:
+    """The streams that can be handed out, and those that wait for their time. Each stands here once.
+
+    First comes whoever holds a position back, then the others as they came, and troubled ones in between. Troubled
+    streams, which have failed or made no progress, have their share of the handlers and no more, however many they are:
+    healthy ones do not wait for them.
+    """
+
+    def __init__(self) -> None:
+        self._urgent: deque[Stream] = deque()
+        self._healthy: deque[Stream] = deque()
+        self._troubled: deque[Stream] = deque()
+        self._held: list[tuple[float, int, Stream]] = []
+        self._count = 0
+        self._was_troubled = False
+
+    def __len__(self) -> int:
+        """How many there are that can be handed out, as far as the time was told."""
+        return len(self._urgent) + len(self._healthy) + len(self._troubled)
+
+    @property
+    def due(self) -> float | None:
+        """When the next one of those comes that wait for their time; None: none waits."""
+        return self._held[0][0] if self._held else None
+
+    def add(self, stream: Stream) -> None:
+        """Add a stream that has something to be handled."""
+        if not stream.is_listed:
+            stream.is_listed = True
+            self._file(stream)
+
+    def hold(self, stream: Stream, until: float) -> None:
+        """Add a stream that is not to be handed out before *until*."""
+        stream.is_listed = True
+        self._count += 1
+        heappush(self._held, (until, self._count, stream))
+
+    def wake(self, now: float) -> None:
+        """Move those on whose time has come."""
+        while self._held and self._held[0][0] <= now:
+            self._file(heappop(self._held)[2])
+
+    def next(self, troubled: int, concurrency: int) -> Stream | None:
+        """Take out who comes next, while so many *troubled* streams are with handlers, of *concurrency*."""
+        chosen, is_troubled = self._urgent or self._healthy, False
+        if self._troubled:
+            is_full = self._was_troubled or troubled >= max(1, int(concurrency * TROUBLED_SHARE))
+            if not (chosen and is_full):
+                chosen, is_troubled = self._troubled, True
+        self._was_troubled = is_troubled
+        if not chosen:
+            return None
+        stream = chosen.popleft()
+        stream.is_listed = False
+        return stream
+
+    def _file(self, stream: Stream) -> None:
+        if stream.attempts or stream.has_stalled:
+            self._troubled.append(stream)
+        elif (wants := stream.wants) and wants[0].running.number == wants[0].tranche.oldest:
+            self._urgent.append(stream)
+        else:
+            self._healthy.append(stream)

@@ -10,8 +10,8 @@ from penstock.processing.asking import Asking, ProcessorEnded
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.cpu import Cpu
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.stream import Call
 from penstock.processing.group_calls import GroupCalls, Result
 from penstock.processing.handling import Classify
 from penstock.processing.progress import NotToBeKept, Progress

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.engine.stream import Call
 
 
 class Settled(msgspec.Struct, gc=False, eq=False):

@@ -11,9 +11,9 @@ from typing import Final
 from penstock.errors import PenstockError, ProcessorUnhealthy
 from penstock.processing.approving import approve_missing
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.stream import Call
 from penstock.processing.group_calls import GroupCalls
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_seconds, check_whole

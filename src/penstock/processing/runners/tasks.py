@@ -10,8 +10,8 @@ from math import inf
 from typing import Final
 
 from penstock.processing.cpu import Cpu
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome, timed_out
+from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
 

@@ -7,7 +7,7 @@ from math import inf
 from queue import Empty, SimpleQueue
 
 from penstock.processing.cpu import Cpu
-from penstock.processing.engine.call import Call
+from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
 

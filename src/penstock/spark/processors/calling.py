@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadParameter
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import Failure, Outcome
+from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Classify, Handler, Handling, failure_of
 from penstock.spark.processors.child import in_children
 from penstock.spark.processors.events import Events

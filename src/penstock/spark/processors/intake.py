@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from penstock.errors import HandlerFailed
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import events_of
 from penstock.processing.engine.outcome import Failure, done_to
+from penstock.processing.engine.stream import Call
 from penstock.processing.tally import Tally
 from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.results import Result

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.stream import Call
 from penstock.processing.sources.source import Want
 from penstock.spark.processors.plan import Again, ProcessingPlan
 from penstock.spark.processors.sources.source import Look, TrancheRange

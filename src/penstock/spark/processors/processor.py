@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import BadParameter, PenstockError, ProcessorUnhealthy, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_count, check_function, check_seconds
 from penstock.processing.progress import Progress

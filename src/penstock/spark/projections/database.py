@@ -12,7 +12,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, transaction
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parking import Parked
 from penstock.processing.parameters import check_kind
 from penstock.processing.projections.columns import key_of_text
 from penstock.processing.projections.projection import Projection

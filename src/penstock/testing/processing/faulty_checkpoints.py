@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from penstock.errors import OutcomeUnknown, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Request, check_checkpoints
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked, Place
+from penstock.processing.engine.parking import Parked, Place
 from penstock.testing.processing.times import Times, check_times, never
 
 

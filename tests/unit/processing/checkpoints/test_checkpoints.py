@@ -9,7 +9,7 @@ from penstock.errors import BadParameter
 from penstock.processing.checkpoints.position import check_moves, is_before, waits_from
 from penstock.processing.checkpoints.stream_name import digest, kept, name_of
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parking import Parked
 
 
 def test_position_moves_to_positions_of_its_form() -> None:

@@ -4,11 +4,10 @@ from random import Random
 import pytest
 
 from penstock.errors import BadParameter, HandlerFailed, ProcessorUnhealthy
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.health import Health
 from penstock.processing.engine.outcome import Failure, Outcome, done, done_to, retry, skip_to
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.rules import Health, Rules
+from penstock.processing.engine.stream import Call
 from tests.unit.processing.engine.items import Thing, batch, begin, engine, indices, settle_next, things
 
 BROKEN = Failure("ValueError", "it cannot be")

@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
-from penstock.processing.engine.parked import Parked
+from penstock.processing.engine.parking import Parked
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.stream import Call
 from tests.unit.processing.engine.items import Thing, batch, begin, engine, indices, settle_next, things
 
 BROKEN = Failure("ValueError", "it cannot be")

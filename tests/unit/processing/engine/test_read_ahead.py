@@ -4,12 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.processing.engine.ahead import Ahead
 from penstock.processing.engine.item import Batch, in_parts
-from penstock.processing.engine.ready import Ready
-from penstock.processing.engine.running import Running
-from penstock.processing.engine.stream import Stream
-from penstock.processing.engine.tranche import Tranche
+from penstock.processing.engine.stream import Ready, Stream
+from penstock.processing.engine.tranche import Ahead, Running, Tranche
 from tests.unit.processing.engine.items import Thing
 
 

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadOutcome, BadParameter
-from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.health import Health
 from penstock.processing.engine.outcome import Outcome, done, done_to, outcome_of, retry, skip_to
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.rules import Backoff, Health, Rules
 
 NAN = float("nan")
 REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [

@@ -12,10 +12,9 @@ from penstock.errors import (
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import retry
-from penstock.processing.engine.parked import Place
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.parking import Place
+from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.memory import MemorySource
 

@@ -21,11 +21,9 @@ from penstock.errors import (
 from penstock.processing.async_batcher import AsyncBatcher
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.health import Health
 from penstock.processing.engine.outcome import retry
-from penstock.processing.engine.parked import Place
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.parking import Place
+from penstock.processing.engine.rules import Backoff, Health, Rules
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
 from tests.processing.office import SOON_SECONDS, until

@@ -7,9 +7,8 @@ import pytest
 
 from penstock.errors import HandlerFailed
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import Failure, done
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.runners.local import Local
 from penstock.processing.runners.observing import Observing
 from penstock.processing.sources.memory import MemorySource

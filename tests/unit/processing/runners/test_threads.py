@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.processing.cpu import Cpu
-from penstock.processing.engine.call import Call
 from penstock.processing.engine.outcome import done
+from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.tasks import Tasks

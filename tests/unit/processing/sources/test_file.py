@@ -10,8 +10,7 @@ import zstandard
 
 from penstock.errors import BadParameter, EventsLost, InvalidRecord, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources import file as file_module

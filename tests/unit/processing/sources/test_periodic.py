@@ -8,8 +8,7 @@ import pytest
 
 from penstock.errors import BadParameter, EventsLost, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.backoff import Backoff
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Want
