@@ -17,7 +17,7 @@ import psycopg
 from penstock.errors import ParkedNotFound
 from penstock.processing import DatabaseCheckpoints, DatabaseLeases, Local, Rules, Span, Transactional
 from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.sharing import Held, Shared
+from penstock.processing.checkpoints.leases import Held, Shared
 from tests.processing.duties import Duties
 from tests.processing.lives import Log
 from tests.processing.office import SOON_SECONDS, until

@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.errors import DatabaseUnavailable
 from penstock.processing import Local
-from penstock.processing.sharing import Held, Shared, held, left, released, renewed
+from penstock.processing.checkpoints.leases import Held, Shared, held, left, released, renewed
 
 LEASE_SECONDS: Final = 4.0
 SOON_SECONDS: Final = 300.0

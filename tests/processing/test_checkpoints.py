@@ -25,11 +25,10 @@ from penstock.errors import (
     WrongTransaction,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move, Request
-from penstock.processing.checkpoints.database import DatabaseCheckpoints, kept_in
+from penstock.processing.checkpoints.database import CHECKPOINTS, LEASES, TABLE, DatabaseCheckpoints, TablePart, kept_in
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.checkpoints.tables import CHECKPOINTS, LEASES, TABLE, TablePart
 from penstock.processing.engine.parking import Parked
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import examples

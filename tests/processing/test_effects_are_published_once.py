@@ -22,7 +22,7 @@ from penstock.processing import (
     effect_id,
     react,
 )
-from penstock.processing.targets import origins
+from penstock.processing.targets import hub as origins
 from penstock.testing.factories import a_business_event
 from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Asked, Line, Visit, unanswered

@@ -16,9 +16,8 @@ from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, Unavailable, Unreachable
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
@@ -323,7 +322,7 @@ def test_page_for_an_outdated_position_is_discarded(hub: LiveHub, client: Client
 def test_parked_events_are_found_behind_pages_without_them(
     hub: LiveHub, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.processing.replaying.REPLAY_EVENTS", 10)
+    monkeypatch.setattr("penstock.processing.progress.REPLAY_EVENTS", 10)
     client.create_event_type("order.paid", partition_strategy="hash", partition_key_fields=["customer"])
     events = [{"customer": "a" if n in (0, 150) else "b", "n": n} for n in range(200)]
     client.publish("order.paid", events)

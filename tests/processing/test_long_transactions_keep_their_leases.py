@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from penstock.processing import DatabaseCheckpoints, DatabaseLeases, Local, MemorySource, Transactional
-from penstock.processing.checkpoints.tables import TABLE
+from penstock.processing.checkpoints.database import TABLE
+from penstock.processing.checkpoints.leases import Shared
 from penstock.processing.connecting import connector, transaction
 from penstock.processing.database import Database
-from penstock.processing.sharing import Shared
 from penstock.processing.together import Span
 from tests.processing.office import SOON_SECONDS, until
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import BadParameter, Unavailable
 from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules, Transactional
-from penstock.processing.announcing import figures_of, sentence
+from penstock.processing.runners.observing import figures_of, sentence
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span
 from tests.processing.office import until

@@ -17,12 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.client import Client
 from penstock.processing import FeedSource, FileSource, Local, Source, Together
-from penstock.processing.cpu import Activity
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.engine.stats import Stats
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.tally import Activity
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 from tests.unit.processing.engine.items import engine

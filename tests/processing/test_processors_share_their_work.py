@@ -18,8 +18,7 @@ from penstock.processing import (
     MemorySource,
     Rules,
 )
-from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.sharing import Held, Shared
+from penstock.processing.checkpoints.leases import DatabaseLeases, Held, Shared
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import examples
 from tests.processing.office import until

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ import pytest
 
 from penstock.outbox.dialects import to_pyformat
 from penstock.processing import Duplicates, Latest
+from penstock.processing.database import statement_of
 from penstock.testing.factories import a_business_event, a_data_event, a_feed_event
 from tests.processing.conftest import CHANGES, PLACED
 
@@ -38,9 +38,7 @@ def connection(postgres_url: str) -> Iterator[Any]:
 
 def scans(connection: Any, name: str, table: str, **parameters: Any) -> list[tuple[str, str]]:
     """Return by which index a statement reads the table, and by which of its columns; what it does is undone."""
-    text = (files("penstock.processing") / "statements" / "postgresql" / f"{name}.sql").read_text()
-    lines = [line for line in text.replace("{table}", table).splitlines() if not line.startswith("--")]
-    explain = "EXPLAIN (FORMAT JSON) " + to_pyformat("\n".join(lines))
+    explain = "EXPLAIN (FORMAT JSON) " + to_pyformat(statement_of("postgresql", name, table))
     [plan] = connection.execute(explain, READER | parameters).fetchone()[0]
     connection.rollback()
     return sorted(

@@ -26,8 +26,8 @@ from penstock.processing import (
     Written,
     sync,
 )
-from penstock.processing.targets import origins
-from penstock.processing.targets.deliveries import Delivery
+from penstock.processing.targets import hub as origins
+from penstock.processing.targets.hub import Delivery
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import examples
 from tests.faults.proxy import Line, unanswered

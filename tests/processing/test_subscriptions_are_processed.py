@@ -13,7 +13,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.errors import BadParameter, HandlerFailed, SubscriptionNotFound, Unavailable
-from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
+from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
 from penstock.processing.engine.outcome import Outcome, retry
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import Local

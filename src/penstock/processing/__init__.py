@@ -26,30 +26,26 @@ from typing import TYPE_CHECKING
 from penstock.lazy_exports import export_lazily
 
 if TYPE_CHECKING:
-    from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
-    from penstock.processing.batcher import Batcher, KeyedBatcher
+    from penstock.processing.batcher import AsyncBatcher, AsyncKeyedBatcher, Batcher, KeyedBatcher
     from penstock.processing.changes import Change, Changes, Known
     from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move
     from penstock.processing.checkpoints.database import DatabaseCheckpoints
-    from penstock.processing.checkpoints.hub import HubCheckpoints
+    from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
     from penstock.processing.checkpoints.leases import DatabaseLeases
     from penstock.processing.checkpoints.memory import MemoryCheckpoints
-    from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
     from penstock.processing.connecting import connector
     from penstock.processing.duplicates import AsyncDuplicates, Duplicates
-    from penstock.processing.effects import Effect, effect_id
     from penstock.processing.engine.item import Batch, Item, Position
     from penstock.processing.engine.outcome import Outcome, done, done_to, retry, skip_to
     from penstock.processing.engine.parking import Parked
     from penstock.processing.engine.rules import Backoff, Health, Rules
     from penstock.processing.engine.stats import Stats
     from penstock.processing.handling import Classify, Handler, by_kind
-    from penstock.processing.held_back import HeldBack
-    from penstock.processing.history import History, by_parents, grouped, in_order
+    from penstock.processing.history import HeldBack, History, by_parents, grouped, in_order
     from penstock.processing.latest import AsyncLatest, Latest
-    from penstock.processing.projections.current import CurrentRow, current_row
     from penstock.processing.projections.projection import Projection
-    from penstock.processing.reacting import Effects, Publisher, react
+    from penstock.processing.projections.table import CurrentRow, current_row
+    from penstock.processing.reacting import Effect, Effects, Publisher, effect_id, react
     from penstock.processing.runners.inline import Inline
     from penstock.processing.runners.local import Local
     from penstock.processing.snapshot import Snapshot
@@ -71,30 +67,26 @@ else:
     __getattr__, __dir__ = export_lazily(
         __name__,
         {
-            "processing.async_batcher": ["AsyncBatcher", "AsyncKeyedBatcher"],
-            "processing.batcher": ["Batcher", "KeyedBatcher"],
+            "processing.batcher": ["AsyncBatcher", "AsyncKeyedBatcher", "Batcher", "KeyedBatcher"],
             "processing.changes": ["Change", "Changes", "Known"],
             "processing.checkpoints.checkpoint": ["Advance", "Checkpoints", "Move"],
             "processing.checkpoints.database": ["DatabaseCheckpoints"],
-            "processing.checkpoints.hub": ["HubCheckpoints"],
+            "processing.checkpoints.hub": ["HubCheckpoints", "SubscriptionCheckpoints"],
             "processing.checkpoints.leases": ["DatabaseLeases"],
             "processing.checkpoints.memory": ["MemoryCheckpoints"],
-            "processing.checkpoints.subscription": ["SubscriptionCheckpoints"],
             "processing.connecting": ["connector"],
             "processing.duplicates": ["AsyncDuplicates", "Duplicates"],
-            "processing.effects": ["Effect", "effect_id"],
             "processing.engine.item": ["Batch", "Item", "Position"],
             "processing.engine.outcome": ["Outcome", "done", "done_to", "retry", "skip_to"],
             "processing.engine.parking": ["Parked"],
             "processing.engine.rules": ["Backoff", "Health", "Rules"],
             "processing.engine.stats": ["Stats"],
             "processing.handling": ["Classify", "Handler", "by_kind"],
-            "processing.held_back": ["HeldBack"],
-            "processing.history": ["History", "by_parents", "grouped", "in_order"],
+            "processing.history": ["HeldBack", "History", "by_parents", "grouped", "in_order"],
             "processing.latest": ["AsyncLatest", "Latest"],
-            "processing.projections.current": ["CurrentRow", "current_row"],
+            "processing.projections.table": ["CurrentRow", "current_row"],
             "processing.projections.projection": ["Projection"],
-            "processing.reacting": ["Effects", "Publisher", "react"],
+            "processing.reacting": ["Effect", "Effects", "Publisher", "effect_id", "react"],
             "processing.runners.inline": ["Inline"],
             "processing.runners.local": ["Local"],
             "processing.snapshot": ["Snapshot"],

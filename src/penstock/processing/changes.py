@@ -9,9 +9,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import BadParameter, EventUnusable
-from penstock.processing.event import body, source_of, unplaced
-from penstock.processing.fields import FieldReader, Fields, Values, many, one
-from penstock.processing.ordering import Ordering
+from penstock.processing.event import FieldReader, Fields, Ordering, Values, body, many, one, source_of, unplaced
 from penstock.schema.guidelines.draft import ENTITY_KEY_FIELDS, Draft
 from penstock.schema.traversal import key_path
 

@@ -7,7 +7,8 @@ Invariants:
     What a plan keeps is written inside a transaction, or not at all.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, TypeVar
@@ -21,6 +22,15 @@ from penstock.client.log.cursor_statements import (
 )
 from penstock.errors import WrongTransaction
 from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
+
+Clock = Callable[[], int]
+"""Gives microseconds since 1970, UTC."""
+
+
+def system_clock() -> int:
+    """Return the time now."""
+    return time.time_ns() // 1_000
+
 
 R = TypeVar("R")
 Parameters = Mapping[str, object]
@@ -55,11 +65,11 @@ class _Statements:
 
     def creation(self, name: str) -> str:
         """Return the statement that creates the table; it has no parameters."""
-        return _statement(self._dialect, name, self._table)
+        return statement_of(self._dialect, name, self._table)
 
     def of(self, step: Step) -> tuple[str, Any]:
         """Return the text of *step*, and its parameters."""
-        text, given = _statement(self._dialect, step.statement, self._table), step.parameters
+        text, given = statement_of(self._dialect, step.statement, self._table), step.parameters
         if self._dialect == "sqlite":
             return text, given
         if not self._is_numbered:
@@ -159,7 +169,7 @@ def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @cache
-def _statement(dialect: Dialect, name: str, table: str) -> str:
+def statement_of(dialect: Dialect, name: str, table: str) -> str:
     """Return the text of a statement: of the dialect's own file, or of the one that both share."""
     folder = files(__package__) / "statements"
     own = folder / dialect / f"{name}.sql"

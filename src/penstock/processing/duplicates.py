@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from penstock.errors import BadParameter, EventUnusable
-from penstock.processing.clock import Clock, system_clock
-from penstock.processing.database import AsyncDatabase, Database, Plan, Step
+from penstock.processing.database import AsyncDatabase, Clock, Database, Plan, Step, system_clock
 from penstock.processing.event import eid_of, one_case, partition_of, source_of
 from penstock.processing.parameters import check_count, check_function, check_name, check_seconds
 

@@ -3,10 +3,12 @@
 import asyncio
 import inspect
 import logging
+import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock.client.concurrency import is_cancelled
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
@@ -14,8 +16,41 @@ from penstock.errors.root import printable
 from penstock.processing.engine.item import INDEX_END
 from penstock.processing.engine.outcome import ALL, Failure, Outcome, outcome_of
 from penstock.processing.engine.stream import Call
-from penstock.processing.event_loop import EventLoop
 from penstock.processing.parameters import check_function, check_kind, check_returns, is_coroutine_function
+
+R = TypeVar("R")
+_inherited: "Final[list[_Own]]" = []
+"""Loops of the process that this one was forked from: to close one would have that process's sleep on."""
+
+
+class EventLoop(threading.local):
+    """A loop of its own for each thread, and for each process that a thread is forked into."""
+
+    _own: "_Own | None" = None
+
+    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """Return what comes of *coroutine*.
+
+        Raises:
+            RuntimeError: an event loop runs in this thread already.
+        """
+        if self._own is not None and self._own.process != os.getpid():
+            _inherited.append(self._own)
+            self._own = None
+        if self._own is None:
+            self._own = _Own()
+        return self._own.loop.run_until_complete(coroutine)
+
+
+class _Own:
+    """A loop that is closed when nobody uses it any more."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        # In no other order, also where both are found to be garbage at once: a loop complains that is not closed.
+        weakref.finalize(self, self.loop.close).atexit = False
+
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
 """Takes a stream's name and a span of its events, by index; returns an outcome, an index, or nothing where all is done.

@@ -4,14 +4,27 @@ By their ordering key, or by the parents that they name: guidelines "Provide a m
 "Use Business Events to signal steps and arrival points in business processes".
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Any, Final, Generic, TypeVar
+from itertools import islice
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from penstock.processing.event import body, eid_of, metadata_of, parents_of, unplaced
-from penstock.processing.fields import FieldReader, Fields, one
-from penstock.processing.ordering import Ordering
+from penstock.processing.event import (
+    FieldReader,
+    Fields,
+    Ordering,
+    body,
+    eid_of,
+    metadata_of,
+    one,
+    one_case,
+    parents_of,
+    unplaced,
+)
+from penstock.processing.parameters import check_count
+from penstock.wire.log.reader.pages import Page
 
 E = TypeVar("E")
 _GROUP: Final = ((int, str), "a whole number or a text")
@@ -144,3 +157,177 @@ def refuse_circles(parents: Mapping[str, Collection[str]], nodes: Mapping[str, A
     circle = [*list(path)[path[eid] :], eid]
     reason = f"by metadata.parent_eids it comes after itself: {' after '.join(circle)}"
     raise unplaced(nodes[eid], None, None, reason)
+
+
+_Awaited = dict[str, list[str]]
+
+LIMIT_EVENTS: Final = 10_000
+REMEMBERED_EVENTS: Final = 100_000
+
+
+class _Held(NamedTuple, Generic[E]):
+    event: E
+    parents: tuple[str, ...]
+    number: int
+    """Which event it was, counted over all that were taken."""
+    feed: str
+
+
+class _Pages:
+    """The pages of one feed that have been taken and not been settled."""
+
+    def __init__(self) -> None:
+        self._open: deque[tuple[int, Page]] = deque()
+
+    def add(self, page: Page, end: int) -> None:
+        """Add *page*, whose events have numbers below *end*."""
+        self._open.append((end, Page((), page.cursors, page.since)))
+
+    def settled(self, start: int | None) -> Page:
+        """Return what leads past the pages whose events all lie before number *start*; past all, where that is None."""
+        since: dict[int, str] = {}
+        cursors: dict[int, str] = {}
+        while self._open and (start is None or self._open[0][0] <= start):
+            _, page = self._open.popleft()
+            since = {**page.since, **since}
+            cursors = {**cursors, **page.cursors}
+        return Page((), cursors, since)
+
+
+class HeldBack(Generic[E]):
+    """Events that wait for their parents: each comes out after those that it names in `metadata.parent_eids`.
+
+    It is for consumers of business processes whose steps come from several partitions or feeds, and so in no order. An
+    event waits until its parents have come out, or until *limit* more events have been taken, repeats among them; then
+    it comes out without them, and says so. Time alone lets nothing out: where no more events come, what is held stays
+    held, until you ask for the `rest`. It is all in memory: where the consumer's transaction fails, make another, and
+    begin from the cursors that are stored. Those must not lead past events that are held: store the ones of `settled`.
+
+    Args:
+        limit: Events to be taken until one comes out without its parents.
+        remembered: Of so many events it is remembered that they came out. Older ones count as parents that have come if
+            you say so with *known*.
+
+    Raises:
+        BadParameter: *limit* or *remembered* is no whole number from 1.
+    """
+
+    def __init__(self, limit: int = LIMIT_EVENTS, *, remembered: int = REMEMBERED_EVENTS) -> None:
+        check_count("limit", limit)
+        check_count("remembered", remembered)
+        self._limit = limit
+        self._remembered = remembered
+        self._held: dict[str, _Held[E]] = {}
+        self._out: dict[str, None] = {}
+        """The ids of those that came out, in that order."""
+        self._taken = 0
+        self._pages: dict[str, _Pages] = {}
+
+    @property
+    def events(self) -> list[E]:
+        """The events that are held, as they came."""
+        return [held.event for held in self._held.values()]
+
+    def parents(self, events: Iterable[Any]) -> set[str]:
+        """Return the ids of parents of *events*, or of those that are held, that have not come yet as far as is known.
+
+        That is what to ask `Duplicates.seen`, and to hand to `take` as *known*.
+
+        Raises:
+            EventUnusable: as `take`.
+        """
+        mine: set[str] = set()
+        named = {parent for held in self._held.values() for parent in held.parents}
+        for index, event in enumerate(events):
+            mine.add(eid_of(event, index, None))
+            named.update(parents_of(event, index, None))
+        return named - self._out.keys() - self._held.keys() - mine
+
+    def take(self, events: Iterable[E] | Page, *, known: Collection[str] = (), feed: str = "") -> History[E]:
+        """Take *events* and return those that can come out now, in order; `missing` says which parents were given up.
+
+        An event that is held, or came out not long ago, is a repeat and passed over.
+
+        Args:
+            events: Events, or a page of them, whose cursors `settled` returns when they may be stored.
+            known: Ids of events that were dealt with before, in an earlier run for instance.
+            feed: Which feed the page is of, where you take from several.
+
+        Raises:
+            EventUnusable: an event has no id; nothing was taken.
+            EventUnusable: events are parents of each other, in a circle; names them. Nothing was taken.
+        """
+        page = events if isinstance(events, Page) else None
+        given: Iterable[Any] = page.events if page else events  # type: ignore[assignment]
+        held = dict(self._held)
+        taken = self._taken
+        for index, event in enumerate(given):
+            eid = eid_of(event, index, None)
+            if eid not in held and eid not in self._out:
+                held[eid] = _Held(event, parents_of(event, index, None), taken, feed)
+            taken += 1
+        refuse_circles(
+            {eid: [parent for parent in each.parents if parent in held] for eid, each in held.items()},
+            {eid: each.event for eid, each in held.items()},
+        )
+        self._held, self._taken = held, taken
+        if page:
+            self._pages.setdefault(feed, _Pages()).add(page, taken)
+        return self._let_out(frozenset(map(one_case, known)), overdue=taken - self._limit)
+
+    def rest(self) -> History[E]:
+        """Return all that is held, in order, each after its parents as far as these are there; nothing is held then.
+
+        For a feed that has ended, or has brought nothing for longer than you want to wait. `missing` says which parents
+        were given up; one that comes after all comes out by itself.
+        """
+        return self._let_out(frozenset(), overdue=self._taken)
+
+    def settled(self, feed: str = "") -> Page:
+        """Return the cursors that may be stored now, as a page without events: all before them has come out.
+
+        It leads on from the one that was returned last, so that `CursorTable.advance` can store it. Call it once after
+        each `take`, when what came out is dealt with.
+        """
+        pages = self._pages.get(feed)
+        if pages is None:
+            return Page()
+        return pages.settled(next((held.number for held in self._held.values() if held.feed == feed), None))
+
+    def _let_out(self, known: frozenset[str], overdue: int) -> History[E]:
+        """Let out what waits for nothing any more, and what came before number *overdue*."""
+        awaited = {
+            eid: [parent for parent in held.parents if parent not in known and parent not in self._out]
+            for eid, held in self._held.items()
+        }
+        order = arranged(awaited)
+        late = {eid for eid, held in self._held.items() if held.number < overdue}.difference(order)
+        if late:  # First what waits for nothing else than events that never came, then what waits for what still waits.
+            order = arranged(_spared(awaited, late, self._held))
+            if late := late.difference(order):
+                order += arranged(_spared(_without(awaited, order), late, late))
+        missing: dict[str, tuple[str, ...]] = {}
+        events: list[E] = []
+        for eid in order:
+            if lacking := tuple(parent for parent in awaited[eid] if parent not in self._out):
+                missing[eid] = lacking
+            self._out[eid] = None
+            events.append(self._held.pop(eid).event)
+        for eid in list(islice(self._out, max(0, len(self._out) - self._remembered))):
+            del self._out[eid]
+        return History(events, missing)
+
+
+def _spared(awaited: _Awaited, late: Collection[str], waited_for: Collection[str]) -> _Awaited:
+    """Return *awaited*, where those that are *late* wait for none but *waited_for*."""
+    return {
+        eid: [parent for parent in parents if parent in waited_for] if eid in late else parents
+        for eid, parents in awaited.items()
+    }
+
+
+def _without(awaited: _Awaited, out: Collection[str]) -> _Awaited:
+    gone = set(out)
+    return {
+        eid: [parent for parent in parents if parent not in gone] for eid, parents in awaited.items() if eid not in gone
+    }

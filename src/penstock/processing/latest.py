@@ -6,10 +6,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from penstock.processing.changes import Candidate, Change, Changes, Known
-from penstock.processing.clock import Clock, system_clock
-from penstock.processing.database import AsyncDatabase, Database, Plan, Step
-from penstock.processing.event import unplaced
-from penstock.processing.fields import many, one
+from penstock.processing.database import AsyncDatabase, Clock, Database, Plan, Step, system_clock
+from penstock.processing.event import many, one, unplaced
 from penstock.processing.parameters import check_function, check_kind, check_name, check_seconds
 
 E = TypeVar("E")

@@ -1,20 +1,49 @@
 """What a processor has under way, as it was at one moment: for whoever watches it from another thread."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from penstock.processing.categories import Category, categories
 from penstock.processing.engine.busy import Busy, Figures
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.stats import Distribution, Histogram
 from penstock.processing.parameters import check_members
 from penstock.processing.tally import Tally
+
+
+class Category(NamedTuple):
+    """Of one event type."""
+
+    ingested: int
+    """How many events were read."""
+    completed: int
+    """How many of them were in pages that are done."""
+
+
+def categories(ingested: Mapping[str, int], completed: Mapping[str, int]) -> dict[str, Category]:
+    """Return the figures of each category, out of those of its tranches.
+
+    >>> categories({"order.placed/0": 3, "order.placed/1": 2, "in/today.ndjson": 7}, {"order.placed/1": 2})
+    {'order.placed': Category(ingested=5, completed=2)}
+    """
+    read, done = _sums(ingested), _sums(completed)
+    return {name: Category(count, done[name]) for name, count in read.items()}
+
+
+def _sums(counts: Mapping[str, int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for tranche, count in counts.items():
+        event_type, slash, partition = tranche.rpartition("/")
+        if slash and partition.isdecimal():
+            found[event_type] += count
+    return found
+
 
 LONGEST_MAX: Final = 20
 """Of so many streams of each state it is told which they are: of those that have been so for longest."""

@@ -1,13 +1,161 @@
 """What a processor has read, completed and committed since it began."""
 
+import threading
+import time
 from collections import Counter, defaultdict, deque
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from penstock.processing.cpu import Cpu
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.stats import Latency
 from penstock.processing.engine.tranche import Tranche
-from penstock.processing.source_watch import SourceWatch
+
+Activity: TypeAlias = Literal["schedule", "read", "handle", "commit"]
+_clock_of: Final[Callable[[int], int] | None] = getattr(time, "pthread_getcpuclockid", None)
+"""None: the system lets nobody read another thread's clock. What threads compute is known then when they end."""
+
+
+class Cpu:
+    """Seconds that threads have computed for, by what they do. May be asked by any thread."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._running: dict[int, tuple[int | None, Activity]] = {}
+        """By thread: its clock, and what it does. None of them ends as long as it is here."""
+        self._spent: Counter[str] = Counter()
+        """By threads that have ended, and elsewhere."""
+
+    def counted(self, activity: Activity, run: Callable[[], object]) -> Callable[[], None]:
+        """Return what a thread is to run in the place of *run*, for its time to be counted."""
+
+        def count_and_run() -> None:
+            me = threading.get_ident()
+            with self._turn:
+                self._running[me] = None if _clock_of is None else _clock_of(me), activity
+            try:
+                run()
+            finally:
+                with self._turn:
+                    del self._running[me]
+                    self._spent[activity] += time.thread_time()  # type: ignore[assignment]
+
+        return count_and_run
+
+    @property
+    def counts_me(self) -> bool:
+        """Whether who asks is one of these threads."""
+        return threading.get_ident() in self._running
+
+    def add(self, activity: Activity, seconds: float) -> None:
+        """Take note of what was computed elsewhere."""
+        with self._turn:
+            self._spent[activity] += seconds  # type: ignore[assignment]
+
+    def seconds(self) -> dict[str, float]:
+        """Return what was computed so far."""
+        with self._turn:
+            found: dict[str, float] = {**self._spent}
+            for clock, activity in self._running.values():
+                found[activity] = found.get(activity, 0.0) + (0.0 if clock is None else time.clock_gettime(clock))
+        return found
+
+
+SAID_SECONDS: Final = 15.0
+"""A source that has not answered for so long is said to be silent, in the log and on the terminal."""
+
+
+class SourceAnswer(NamedTuple):
+    """The last answer of a source about the number of events behind positions."""
+
+    counts: Mapping[str, int | None]
+    """By tranche; None: it cannot tell."""
+    completed: Mapping[str, int]
+    """By tranche, how many events were done at those positions."""
+
+
+class _Unread(NamedTuple):
+    read: Position
+    gap: int
+    since: float
+
+
+class SourceWatch:
+    """The last answer of a source. A source that does not answer keeps its last known head.
+
+    Two things are answers: a batch, and a count of events that are behind. While reads fail, counts are none: whatever
+    gives them is not what is read.
+    """
+
+    def __init__(self) -> None:
+        self._answered_at: float | None = None
+        self._answer = SourceAnswer({}, {})
+        self._is_failing = False
+        self._unread: dict[str, _Unread] = {}
+
+    def begin(self, now: float) -> None:
+        """Count from *now* on for how long there is no answer, unless that has begun already."""
+        if self._answered_at is None:
+            self._answered_at = now
+
+    def read(self, now: float, *, is_answer: bool) -> None:
+        """Take note that a read has succeeded; it *is_answer* where it has brought a batch, also an empty one."""
+        self._is_failing = False
+        if is_answer:
+            self._answered_at = now
+
+    def read_failed(self) -> None:
+        """Take note that a read has failed."""
+        self._is_failing = True
+
+    def told(self, answer: SourceAnswer, now: float, *, is_wanted: bool) -> None:
+        """Take note of what the source was asked at *now*.
+
+        Where it can tell of no tranche how many events are behind, that is no answer, unless nothing of it *is_wanted*:
+        then it cannot be told from one that is not asked.
+        """
+        self._answer = answer
+        knows = not answer.counts or any(count is not None for count in answer.counts.values())
+        if not self._is_failing and (knows or not is_wanted):
+            self._answered_at = max(now, self._answered_at or now)
+
+    def unanswered_seconds(self, now: float) -> float:
+        """Return for how many seconds the source has not answered."""
+        return 0.0 if self._answered_at is None else max(0.0, now - self._answered_at)
+
+    def gap(self, tranche: str, ahead: int, completed: int) -> int | None:
+        """Return how many events of a tranche are not done; None: the source has not said.
+
+        Args:
+            tranche: Its name.
+            ahead: How many of its events are read and not done.
+            completed: How many of its events were done so far.
+        """
+        count = self._answer.counts.get(tranche)
+        if count is None:
+            return None
+        return max(ahead, count - (completed - self._answer.completed.get(tranche, 0)))
+
+    def unread_since(self, tranche: str, read: Position, gap: int | None, ahead: int) -> float | None:
+        """Return since when a tranche has had events that are not read, with no progress; None: none are known.
+
+        In seconds since 1970. That is later than the source has received them.
+        """
+        if gap is None or gap <= ahead:
+            self._unread.pop(tranche, None)
+            return None
+        before = self._unread.get(tranche)
+        has_moved = before is None or before.read != read or gap < before.gap
+        since = time.time() if before is None or has_moved else before.since
+        self._unread[tranche] = _Unread(read, gap, since)
+        return since
+
+
+def silence(unanswered_seconds: float | None) -> str | None:
+    """Return in words that a source is silent; None: it is not."""
+    if unanswered_seconds is None or unanswered_seconds < SAID_SECONDS:
+        return None
+    return f"the source has not answered for {unanswered_seconds:.0f} s"
+
 
 OK: Final = "ok"
 FAILED: Final = "failed"

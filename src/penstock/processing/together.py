@@ -9,11 +9,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.errors import BadOutcome, BadParameter
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.connecting import Connect, connector, may_be_one
+from penstock.processing.connecting import Connect, connector, is_nobodys, may_be_one
 from penstock.processing.engine.outcome import ALL, Failure, Outcome, retry
 from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Classify, failure_of, settled
-from penstock.processing.outage import is_nobodys
 from penstock.processing.parameters import check_count, check_flag, check_function, check_kind, shown
 
 STREAMS_MAX: Final = 10_000

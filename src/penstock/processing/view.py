@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.processing.announcing import figures_of, sentence
 from penstock.processing.parameters import check_seconds
+from penstock.processing.runners.observing import figures_of, sentence
 from penstock.processing.snapshot import ObservedProcessor, Snapshot, check_observed
 
 LINES_INTERVAL: Final = 10.0

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.processing.timetable import Timetable
+from penstock.processing.sources.periodic import Timetable
 
 
 class Clocks:

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import HandlerFailed
-from penstock.processing.announcing import Announcing
 from penstock.processing.engine.busy import NEWS_MAX
 from penstock.processing.engine.outcome import Failure, done, retry
 from penstock.processing.engine.stats import Stats
-from penstock.processing.quota import LogQuota
+from penstock.processing.runners.observing import Announcing, LogQuota
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from penstock.processing.asking import Asking, ProcessorEnded
+from penstock.processing.runners.inbox import Asking, ProcessorEnded
 
 SOON_SECONDS = 300.0
 

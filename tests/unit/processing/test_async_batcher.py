@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadOutcome, OutcomeUnknown
-from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
+from penstock.processing.batcher import AsyncBatcher, AsyncKeyedBatcher
 from tests.failing import has_code
 
 

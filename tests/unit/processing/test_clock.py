@@ -2,7 +2,7 @@
 
 import time
 
-from penstock.processing.clock import system_clock
+from penstock.processing.database import system_clock
 
 
 def test_clock_gives_the_current_time() -> None:

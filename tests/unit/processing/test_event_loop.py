@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.processing.event_loop import EventLoop
+from penstock.processing.handling import EventLoop
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.memory import MemorySource
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.processing.gate import Gate
+from penstock.processing.batcher import Gate
 
 
 def test_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:

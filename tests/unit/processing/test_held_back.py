@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.client import Page
 from penstock.errors import EventUnusable
-from penstock.processing.held_back import HeldBack
-from penstock.processing.history import by_parents
+from penstock.processing.history import HeldBack, by_parents
 from penstock.testing.factories import a_feed_event
 from tests.failing import has_code
 from tests.unit.processing.test_history import graphs, names, step

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import EventUnusable
-from penstock.processing.ordering import Ordering, compare
+from penstock.processing.event import Ordering, compare
 from penstock.testing.factories import a_data_event
 from tests.exhaustive import examples
 from tests.failing import has_code

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.processing import Batch, Inline
-from penstock.processing.approving import approve_missing
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.progress import UNSETTLED, Progress
-from penstock.processing.replaying import replays_of
+from penstock.processing.progress import UNSETTLED, Progress, replays_of
+from penstock.processing.runners.processor import approve_missing
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent

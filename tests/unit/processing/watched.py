@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.processing.engine.engine import Engine
 from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.source_watch import SourceAnswer
-from penstock.processing.tally import Tally
+from penstock.processing.tally import SourceAnswer, Tally
 
 
 @dataclass

@@ -8,7 +8,7 @@ from penstock.cli.checkpoint.keeper import UNKNOWN, Behind
 from penstock.cli.output import tell
 from penstock.client import Client, PartitionOffsets
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
-from penstock.processing.sources.feed_pages import FeedPage, FeedPages, pyarrow
+from penstock.processing.sources.feed import FeedPage, FeedPages, pyarrow
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.wire.http import is_transient
 

@@ -13,7 +13,7 @@ from penstock.cli.hub import open_client
 from penstock.cli.output import tell
 from penstock.client import Client
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
-from penstock.processing.sources.feed_pages import FeedPages
+from penstock.processing.sources.feed import FeedPages
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.wire.http import is_transient
 

@@ -11,8 +11,9 @@ from penstock.errors import BadParameter, CheckpointMoved, GroupKindDiffers, Gro
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
-from penstock.processing.parameters import check_name
+from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
+from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.wire.groups import NewPosition
 from penstock.wire.http import check_address
 
@@ -96,3 +97,46 @@ class HubCheckpoints:
     def _client(self) -> Client:
         # One for each call: calls are seconds apart, and nobody has to close anything.
         return Client(self._url, http=self._http, auth=self._auth, retry_timeout=0)
+
+
+class SubscriptionCheckpoints:
+    """Commits the cursors of what a processor has handled of a `SubscriptionSource`.
+
+    Two processors of one subscription do not overwrite each other: each commits the partitions that it was sent.
+
+    Args:
+        source: What the processor reads.
+
+    Raises:
+        BadParameter: it is no such source.
+    """
+
+    keeps_parked = False
+
+    def __init__(self, source: SubscriptionSource) -> None:
+        check_kind("source", source, SubscriptionSource, "the SubscriptionSource that the processor reads")
+        self.source = source
+
+    def positions(self) -> Mapping[str, Position]:
+        """Return up to where each partition is committed.
+
+        Raises:
+            SubscriptionNotFound: there is none of that id.
+        """
+        return self.source.committed()
+
+    def parked(self) -> Sequence[Parked]:
+        """Return nothing: streams are not parked here."""
+        return ()
+
+    def requests(self) -> Mapping[Place, Request]:
+        """Return nothing, likewise."""
+        return {}
+
+    def commit(self, advance: Advance) -> None:
+        """Commit what *advance* says. What the hub takes no more is sent again, to this or to another processor.
+
+        Raises:
+            PenstockError: it is not known whether it is committed: try again later.
+        """
+        self.source.commit({tranche: move.after for tranche, move in advance.moves.items()})

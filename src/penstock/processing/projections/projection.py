@@ -2,15 +2,17 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
+from penstock.processing.checkpoints.checkpoint import Checkpoints, is_before
 from penstock.processing.connecting import Connect, connector, is_missing, transaction
+from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds
 from penstock.processing.projections.columns import key_columns, key_of_values, key_types, state_columns, wrong_state
-from penstock.processing.projections.fold import Fold
+from penstock.processing.projections.folding import Fold
 from penstock.processing.projections.table import Key, Table
 from penstock.processing.sources.source import Source
 
@@ -18,6 +20,32 @@ if TYPE_CHECKING:
     from penstock.processing.runners.inline import Inline
     from penstock.processing.runners.local import Local
     from penstock.processing.together import Transactional
+
+
+def built_to(checkpoints: Checkpoints) -> Mapping[str, Position]:
+    """Return up to where a version is built, by tranche: where rows are parked, no further."""
+    found = dict(checkpoints.positions())
+    for each in checkpoints.parked():
+        at = found.get(each.tranche)
+        if at is None or is_before(each.since, at):
+            found[each.tranche] = each.since
+    return found
+
+
+def check_built(projection: str, built: Mapping[str, Position], shown: str, there: Mapping[str, Position]) -> None:
+    """Check that a version is *built* as far as the one that is *shown* is *there*.
+
+    Raises:
+        ProjectionBehind: it is not; says where.
+    """
+    behind = {
+        tranche: f"at {built[tranche]} of {other}" if tranche in built else f"not begun, of {other}"
+        for tranche, other in there.items()
+        if tranche not in built or is_before(built[tranche], other)
+    }
+    if behind:
+        raise ProjectionBehind(projection=projection, shown=shown, behind=behind)
+
 
 # Executors of Spark's import this module: what runs a projection in process is loaded where that is asked for, since
 # they need not have it.
@@ -118,7 +146,7 @@ class Projection(Generic[S]):
         Raises:
             ProjectionNotFound: its table is not there any more, and its checkpoint is.
         """
-        from penstock.processing.projections.keyed import KeyedSource
+        from penstock.processing.projections.folding import KeyedSource
         from penstock.processing.runners.local import Local
 
         keyed = KeyedSource(source, self.key_of)
@@ -127,7 +155,7 @@ class Projection(Generic[S]):
 
     def inline(self, source: Source, database: str | Connect, **options: Any) -> "Inline":
         """Return the same step by step, for tests; *options* are those of `Inline`."""
-        from penstock.processing.projections.keyed import KeyedSource
+        from penstock.processing.projections.folding import KeyedSource
         from penstock.processing.runners.inline import Inline
 
         keyed = KeyedSource(source, self.key_of)
@@ -163,7 +191,7 @@ class Projection(Generic[S]):
 
     def _await_built(self, connect: Connect, shown: str, timeout: float) -> None:
         from penstock.processing.checkpoints.database import DatabaseCheckpoints
-        from penstock.processing.projections.standing import built_to, check_built
+        from penstock.processing.projections.projection import built_to, check_built
 
         own, deadline = DatabaseCheckpoints(connect, self.processor), time.monotonic() + timeout
         there = built_to(DatabaseCheckpoints(connect, shown))

@@ -9,9 +9,8 @@ from typing import Final
 from penstock.errors import CheckpointMoved, DatabaseUnsuitable, OutcomeUnknown, PenstockError
 from penstock.processing.parameters import check_seconds
 from penstock.processing.progress import Progress
-from penstock.processing.quota import is_said
-from penstock.processing.runners.errands import Errands
-from penstock.processing.runners.inbox import Inbox
+from penstock.processing.runners.inbox import Errands, Inbox
+from penstock.processing.runners.observing import is_said
 from penstock.processing.tally import Tally
 from penstock.wire.http import is_transient
 

@@ -1,25 +1,264 @@
 """Calls a handler of several streams, one call at a time, in a thread of its own."""
 
+import logging
+import sqlite3
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
+from typing import Any, Final, Protocol, TypeAlias
 
-from penstock.errors import CheckpointMoved, PenstockError
-from penstock.processing.asking import Asking, ProcessorEnded
+from penstock.errors import (
+    BadOutcome,
+    CheckpointMoved,
+    DatabaseUnavailable,
+    DatabaseUnsuitable,
+    PenstockError,
+    ProjectionNotFound,
+    TransactionFailed,
+)
 from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.cpu import Cpu
+from penstock.processing.checkpoints.leases import DatabaseLeases, Held
+from penstock.processing.connecting import is_broken, is_nobodys, is_overdue, is_passing, transaction
 from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.stream import Call
-from penstock.processing.group_calls import GroupCalls, Result
-from penstock.processing.handling import Classify
+from penstock.processing.handling import Classify, failure_of, is_interrupt
 from penstock.processing.progress import NotToBeKept, Progress
-from penstock.processing.runners.inbox import Inbox
+from penstock.processing.runners.inbox import Asking, Inbox, ProcessorEnded
 from penstock.processing.runners.sharing import Sharing
-from penstock.processing.sharing import Held
-from penstock.processing.tally import Tally
-from penstock.processing.together import Together, Transactional
+from penstock.processing.tally import Cpu, Tally
+from penstock.processing.together import AWAY, AWAY_SECONDS, Together, Transactional
+
+_log: Final = logging.getLogger("penstock.processing")
+
+RETRY_TIMEOUT: Final = 60.0
+"""So long a database is asked whether it has committed what it did not answer for."""
+PAUSE_SECONDS: Final = 0.5
+FINAL: Final = (CheckpointMoved, TransactionFailed, DatabaseUnsuitable, ProjectionNotFound, ProcessorEnded)
+"""What ends a processor, and is no stream's failure."""
+Result: TypeAlias = tuple[Call, Outcome | Failure]
+
+
+class _Away(Exception):
+    """A transaction could not be begun, or was not committed."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class _Spared(Exception):
+    """A database has ended a call while its handler had it, and nothing says that a stream is to blame."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class _CutOff(Exception):
+    """A commit was broken off by something that is no error, such as the end of the program."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class Desk(Protocol):
+    """Whoever has the engine."""
+
+    def hold(self, calls: Sequence[Call], held: Held) -> None:
+        """Take up what the processor has by its leases.
+
+        Raises:
+            NotToBeKept: some of *calls* are of what it does not have any more.
+        """
+        ...
+
+    def foresee(self, results: Sequence[Result]) -> Advance:
+        """Return what is to be committed once *results* are.
+
+        Raises:
+            NotToBeKept: some of them are not to be committed.
+        """
+        ...
+
+    def give_back(self, calls: Sequence[Call]) -> None:
+        """Have *calls* be as if they had not been made."""
+        ...
+
+    def away(self, error: Exception) -> None:
+        """Take note that a transaction could not be begun, or was not committed."""
+        ...
+
+    def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
+        """Take note of *results*, and that *advance* is committed with them."""
+        ...
+
+
+class GroupCalls:
+    """Makes calls of many streams at once.
+
+    Args:
+        handler: What is called.
+        classify: Names failures.
+        desk: Whoever has the engine.
+        clock: Seconds that never go back.
+        leases: What is looked at, and renewed, in the transaction of each call; None: nothing.
+    """
+
+    def __init__(
+        self,
+        handler: Together | Transactional,
+        classify: Classify | None,
+        desk: Desk,
+        clock: Callable[[], float],
+        leases: DatabaseLeases | None = None,
+    ) -> None:
+        self._handler = handler
+        self._classify = classify
+        self._desk = desk
+        self._clock = clock
+        self._leases = leases
+
+    def make(self, calls: Sequence[Call]) -> None:
+        """Make *calls*, and tell the desk what has come of them.
+
+        Raises:
+            CheckpointMoved: another processor has the same name. Nothing of the call is committed.
+            TransactionFailed: it may be committed, or not.
+            TransactionFailed: the handler has committed, or rolled back.
+            ProcessorEnded: the processor has, before the call was committed.
+            KeyboardInterrupt: somebody has pressed Ctrl-C, and this is the main thread.
+            BaseException: a commit was broken off by it: nobody knows here whether it was made.
+        """
+        began = self._clock()
+        for call in calls:
+            call.called = began
+        try:
+            results, advance = self._made(calls)
+        except FINAL:
+            raise
+        except _CutOff as cut:
+            raise cut.cause from None
+        except _Away as error:  # No stream is to blame.
+            _log.warning(
+                "a call was not committed, and is made again in %g s, since its database is away: %s",
+                AWAY_SECONDS,
+                error,
+            )
+            self._desk.away(error.cause)
+            results, advance = [(call, AWAY) for call in calls], None
+        except BadOutcome as error:  # It would be no better of fewer.
+            results, advance = [(call, failure_of(error, self._classify)) for call in calls], None
+        except BaseException as error:  # Whatever a handler raises is a failure of its streams.
+            if is_interrupt(error):
+                raise
+            if len(calls) > 1:
+                for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
+                    self.make(half)
+                return
+            if isinstance(error, NotToBeKept):
+                self._desk.give_back(calls)
+                return
+            results, advance = self._failed(calls[0], error), None
+        self._desk.settle(results, self._clock() - began, advance)
+
+    def _failed(self, call: Call, error: BaseException) -> Sequence[Result]:
+        if isinstance(error, _Spared):
+            return self._put_off([call], error.cause)
+        _log.debug("a call for %s has failed", call.stream, exc_info=error)
+        return [(call, failure_of(error, self._classify))]
+
+    def _put_off(self, calls: Sequence[Call], cause: Exception) -> Sequence[Result]:
+        """Have *calls* made again, since no stream is known to be to blame."""
+        _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_SECONDS, cause)
+        self._desk.away(cause)
+        return [(call, AWAY) for call in calls]
+
+    def _made(self, calls: Sequence[Call]) -> tuple[Sequence[Result], Advance | None]:
+        handler = self._handler
+        if isinstance(handler, Together):
+            with _spared():
+                return list(zip(calls, handler.results(calls, self._classify), strict=True)), None
+        is_committed = False
+        try:
+            results, advance = self._committed(handler, calls)
+            is_committed = True
+        finally:
+            if handler.ended is not None:
+                handler.ended(is_committed)
+        return results, advance
+
+    def _committed(self, handler: Transactional, calls: Sequence[Call]) -> tuple[Sequence[Result], Advance]:
+        advance: Advance | None = None
+        is_open = False
+        try:
+            with transaction(handler.connect) as connection:
+                if self._leases is not None:
+                    self._desk.hold(calls, self._leases.keep_in(connection))
+                is_open = True
+                with _spared(connection):
+                    results = list(zip(calls, handler.results(connection, calls, self._classify), strict=True))
+                _check_open(handler, connection)
+                advance = self._desk.foresee(results)
+                handler.checkpoints.commit_in(connection, advance)
+                if self._leases is not None:  # Nobody could renew meanwhile: it is not over when the others can.
+                    self._leases.keep_in(connection)
+        except Exception as error:
+            is_handlers = (is_open and advance is None) or is_overdue(error)
+            if is_handlers or not (is_passing(error) or isinstance(error, DatabaseUnavailable)):
+                raise
+            if advance is None or not _is_kept(handler, advance):
+                raise _Away(error) from error
+        except BaseException as error:
+            if advance is None:
+                raise
+            raise _CutOff(error) from error
+        return results, advance
+
+
+@contextmanager
+def _spared(connection: Any = None) -> Iterator[None]:
+    """Have no stream blamed for what a database does to a call while its handler has it.
+
+    What takes too long is the handler's, however: a statement, a lock, or the transaction.
+
+    Raises:
+        _Spared: the database has ended the call's connection, *connection*, or says itself that nobody is to blame.
+    """
+    try:
+        yield
+    except Exception as error:
+        if is_nobodys(error) or (is_broken(connection) and not is_overdue(error)):
+            raise _Spared(error) from error
+        raise
+    if is_broken(connection):  # The handler has kept it to itself, or has blamed streams for it.
+        raise _Spared(ConnectionError("the connection has ended while the handler had it"))
+
+
+def _check_open(handler: Transactional, connection: Any) -> None:
+    is_sqlite = isinstance(connection, sqlite3.Connection)
+    if not connection.in_transaction if is_sqlite else connection.closed:
+        raise TransactionFailed.of("transaction-ended", processor=handler.checkpoints.name)
+
+
+def _is_kept(handler: Transactional, advance: Advance) -> bool:
+    """Tell whether a commit whose answer was lost was made nevertheless.
+
+    Raises:
+        TransactionFailed: nobody can tell. To make the call again might have its effects twice.
+    """
+    deadline = time.monotonic() + RETRY_TIMEOUT
+    while True:
+        try:
+            return handler.checkpoints.holds(advance)
+        except PenstockError as error:
+            _log.warning("whether the last transaction was committed is asked again: %s", error.detail)
+            if time.monotonic() > deadline:
+                raise TransactionFailed.of("commit-unknown", processor=handler.checkpoints.name) from error
+            time.sleep(PAUSE_SECONDS)
 
 
 class GroupThread:

@@ -9,22 +9,20 @@ from random import Random
 from typing import Final
 
 from penstock.errors import PenstockError, ProcessorUnhealthy
-from penstock.processing.approving import approve_missing
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.group_calls import GroupCalls
 from penstock.processing.handling import Classify, Handler, Handling
 from penstock.processing.parameters import check_seconds, check_whole
 from penstock.processing.progress import Progress
-from penstock.processing.runners.groups import AtTheDesk
+from penstock.processing.runners.groups import AtTheDesk, GroupCalls
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import name_of
+from penstock.processing.runners.processor import approve_missing
 from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.source_watch import SourceAnswer
 from penstock.processing.sources.source import Source, check_source
-from penstock.processing.tally import Tally
+from penstock.processing.tally import SourceAnswer, Tally
 from penstock.processing.together import Together, Transactional
 
 VAIN_MAX: Final = 1_000

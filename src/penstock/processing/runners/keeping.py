@@ -5,9 +5,8 @@ from typing import NamedTuple
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Checkpoints, check_checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.sources.subscription import subscription_in
 from penstock.processing.together import Transactional
 

@@ -31,8 +31,7 @@ from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.runners.reading import SourceThread
 from penstock.processing.runners.sharing import Leases, Sharing, check_leases
-from penstock.processing.runners.tasks import CANCEL_TIMEOUT, Tasks
-from penstock.processing.runners.threads import Threads
+from penstock.processing.runners.workers import CANCEL_TIMEOUT, Tasks, Threads
 from penstock.processing.sources.source import Source, check_source
 from penstock.processing.together import Together, Transactional
 

@@ -3,25 +3,250 @@
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from penstock.errors import PenstockError
-from penstock.processing.announcing import Announcing
+import structlog
+
+from penstock.errors.root import PenstockError, printable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
+from penstock.processing.engine.busy import Trouble
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_name, check_some_seconds
-from penstock.processing.quota import LogQuota
 from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.source_watch import SourceAnswer
-from penstock.processing.tally import Tally
+from penstock.processing.tally import SourceAnswer, Tally, silence
+
+LINES_MAX: Final = 10
+INTERVAL: Final = 60.0
+
+
+class LogQuota:
+    """Lets so many lines of each kind through in a while; the others are counted.
+
+    Args:
+        lines_max: How many.
+        interval: In how many seconds.
+    """
+
+    def __init__(self, lines_max: int = LINES_MAX, interval: float = INTERVAL) -> None:
+        self._lines_max = lines_max
+        self._interval = interval
+        self._seen: Counter[str] = Counter()
+        self._began: float | None = None
+
+    def allows(self, kind: str, now: float) -> bool:
+        """Tell whether one more line of that *kind* may go through."""
+        if self._began is None:
+            self._began = now
+        self._seen[kind] += 1
+        return self._seen[kind] <= self._lines_max
+
+    def left_out(self, now: float) -> dict[str, int]:
+        """Return how many did not go through, by kind, once the while is over: another one begins."""
+        if self._began is None or now - self._began < self._interval:
+            return {}
+        left = {kind: count - self._lines_max for kind, count in self._seen.items() if count > self._lines_max}
+        self._seen.clear()
+        self._began = None
+        return left
+
+
+def is_said(count: int) -> bool:
+    """Tell whether it is to be said that something has failed *count* times in a row: seldomer the more often it has.
+
+    >>> [count for count in range(1, 20) if is_said(count)]
+    [1, 2, 4, 8, 16]
+    """
+    return count & (count - 1) == 0
+
+
+STALLED_ATTEMPTS: Final = 2
+"""So often a handler has to get nowhere until that is said: once is how it says that it waits for something."""
+MISSING_MAX: Final = 3
+"""Of so many streams it is said for which index they wait."""
+_MORE: Final = {
+    "failing": "streams have begun to fail",
+    "stalled": "streams have stalled",
+    "parked": "streams were parked",
+    "recovered": "streams have recovered",
+    "unparked": "streams are parked no more",
+}
+_log: Final[structlog.stdlib.BoundLogger] = structlog.wrap_logger(
+    logging.getLogger("penstock.processing"),
+    processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
+    wrapper_class=structlog.stdlib.BoundLogger,
+)
+
+
+class Announcing:
+    """What is to be said of one processor, by the loop that has its engine.
+
+    Args:
+        name: The processor's.
+        engine: Its engine; what is parked there already is no news.
+        quota: How many lines of one kind there may be.
+    """
+
+    def __init__(self, name: str, engine: Engine, quota: LogQuota) -> None:
+        self._log = _log.bind(processor=name)
+        self._name = name
+        self._engine = engine
+        self._quota = quota
+        self._failing: set[str] = set()
+        self._stalled: set[str] = set()
+        self._parked = self._attempts()
+
+    def look(self, now: float) -> None:
+        """Say what has changed since it was looked last."""
+        busy, parked = self._engine.busy, self._engine.parking.streams
+        while busy.news:  # Among them are streams that have recovered by now.
+            self._begin_to_fail(busy.news.popleft(), now)
+        for stream in busy.failing.keys() - self._failing:  # There are more news than are kept.
+            self._begin_to_fail(busy.failing[stream], now)
+        attempts = self._attempts()
+        for stream in attempts:
+            if attempts[stream] > self._parked.get(stream, -1):
+                self._park(stream, now, again=stream in self._parked)
+        for stream in self._parked.keys() - parked.keys():
+            self._say("unparked", f"{stream} is parked no more", now, stream=stream)
+        for stream in self._failing - busy.failing.keys() - parked.keys():
+            self._say("recovered", f"{stream} fails no more", now, stream=stream)
+        self._failing, self._parked = set(busy.failing), attempts
+        self._look_at_stalled(now)
+        for kind, count in self._quota.left_out(now).items():
+            self._log.warning(f"{self._name}: {count} more {_MORE[kind]} in the last while", kind=kind, count=count)
+
+    def tell(self, snapshot: Snapshot, before: Snapshot | None) -> None:
+        """Say in a line how it goes, and how it went since *before*."""
+        figures = figures_of(snapshot, before)
+        busy = snapshot.busy_now()
+        has_trouble = busy["failing"].streams or busy["stalled"].streams or snapshot.commits_failing
+        is_well = not (has_trouble or silence(snapshot.unanswered_seconds))
+        (self._log.info if is_well else self._log.warning)(f"{self._name}: {sentence(figures)}", **figures)
+
+    def ended(self, error: BaseException | None) -> None:
+        """Say that it has ended, and what has ended it; None: somebody has stopped it."""
+        if error is None:
+            self._log.info(f"{self._name} was stopped")
+        else:
+            kind = type(error).__name__
+            told = str(error) if isinstance(error, PenstockError) else f"{kind}: {error}"  # `SystemExit` says `3`.
+            self._log.error(printable(f"{self._name} has ended: {told}"), error=kind)
+
+    def _begin_to_fail(self, trouble: Trouble, now: float) -> None:
+        stream, index, tag, detail = trouble.stream, trouble.index, trouble.tag, trouble.detail
+        if stream not in self._failing:
+            self._failing.add(stream)
+            told = f"{stream} fails at {index}: {tag}: {detail}"
+            self._say("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
+
+    def _attempts(self) -> dict[str, int]:
+        """Return what is parked, and how often that was tried; one that is retried in vain is parked all the while."""
+        parked = self._engine.parking.streams
+        return {stream: sum(span.attempts for span in spans.values()) for stream, spans in parked.items()}
+
+    def _park(self, stream: str, now: float, *, again: bool) -> None:
+        spans = self._engine.parking.streams[stream].values()
+        first = next(iter(spans))
+        parked = "parked again" if again else "parked"
+        told = f"{stream} is {parked} at {first.index} after {first.attempts} attempts: {first.tag}: {first.detail}"
+        self._say("parked", told, now, stream=stream, index=first.index, attempts=first.attempts, tag=first.tag)
+
+    def _look_at_stalled(self, now: float) -> None:
+        troubles = self._engine.busy.stalled
+        stalled = {stream for stream, each in troubles.items() if each.attempts >= STALLED_ATTEMPTS}
+        for stream in stalled - self._stalled:
+            each = troubles[stream]
+            told = f"{stream} stalls at {each.index}: handled {each.attempts} times without getting any further"
+            self._say("stalled", told, now, stream=stream, index=each.index, attempts=each.attempts, tag=each.tag)
+        for stream in self._stalled - troubles.keys() - self._failing - self._parked.keys():
+            self._say("recovered", f"{stream} stalls no more", now, stream=stream)
+        self._stalled = stalled
+
+    def _say(self, kind: str, told: str, now: float, **fields: Any) -> None:
+        if self._quota.allows(kind, now):
+            say = self._log.info if kind in ("recovered", "unparked") else self._log.warning
+            say(printable(f"{self._name}: {told}"), kind=kind, **fields)  # Its names and texts are anybody's.
+
+
+def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
+    """Return the figures that a line of the log has: of what went on since *before*, and of how it stands."""
+    busy = snapshot.busy_now()
+    seconds = snapshot.taken - before.taken if before else 0.0
+    handled = snapshot.handled - (before.handled if before else 0)
+    ok = snapshot.took.get("ok")
+    recent = None if ok is None else ok.since(before.took.get("ok") if before else None)
+    lag, unanswered_seconds = snapshot.lag_seconds(), snapshot.unanswered_seconds
+    return {
+        "handled": handled,
+        "per_second": round(handled / seconds, 1) if seconds > 0 else None,
+        "repeats": snapshot.repeats - (before.repeats if before else 0),
+        "ahead": snapshot.events_ahead,
+        "gap": snapshot.gap,
+        "lag_seconds": None if lag is None else round(lag, 1),
+        "unanswered_seconds": None if unanswered_seconds is None else round(unanswered_seconds, 1),
+        **{state: each.streams for state, each in busy.items()},
+        **{f"{state}_seconds": round(each.oldest_seconds, 1) for state, each in busy.items()},
+        "parked": snapshot.streams["parked"],
+        "gapped": snapshot.streams["gapped"],
+        "missing": {each.stream: each.missing for each in snapshot.gapped[:MISSING_MAX]},
+        "p50_ms": None if recent is None else round(recent.percentile(0.5) * 1e3, 3),
+        "p99_ms": None if recent is None else round(recent.percentile(0.99) * 1e3, 3),
+        "round_seconds": None if snapshot.round_seconds is None else round(snapshot.round_now_seconds(), 1),
+        "commits_failing": snapshot.commits_failing,
+        "counts": dict(snapshot.counts),
+        "gauges": dict(snapshot.gauges),
+        "observed": _observed(snapshot, before),
+    }
+
+
+def sentence(figures: dict[str, Any]) -> str:
+    """Return *figures* in words."""
+    told = [f"{figures['handled']} events handled"]
+    told += [f"{figures['per_second']:g}/s"] if figures["per_second"] is not None else []
+    told.append(f"{figures['ahead']} read ahead")
+    told += [f"{figures['gap']} behind"] if figures["gap"] is not None else []
+    told += [f"lag {figures['lag_seconds']:g} s"] if figures["lag_seconds"] is not None else []
+    told += [silent] if (silent := silence(figures["unanswered_seconds"])) else []
+    for state in ("active", "failing", "stalled"):
+        streams, age = figures[state], figures[f"{state}_seconds"]
+        told.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))
+    told += [f"{figures['parked']} parked"] if figures["parked"] else []
+    told += [_gapped(figures["gapped"], figures["missing"])] if figures["gapped"] else []
+    told += [f"p50 {figures['p50_ms']:g} ms, p99 {figures['p99_ms']:g} ms"] if figures["p50_ms"] is not None else []
+    told += [f"a round for {figures['round_seconds']:g} s"] if figures["round_seconds"] is not None else []
+    told += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
+    told += [f"{name} {count}" for name, count in sorted(figures["counts"].items())]
+    told += [f"{name} {value:g}" for name, value in sorted(figures["gauges"].items())]
+    told += [
+        f"{name} p50 {each['p50']:g}, p99 {each['p99']:g}"
+        for name, each in sorted(figures["observed"].items())
+        if each["count"]
+    ]
+    return ", ".join(told)
+
+
+def _observed(snapshot: Snapshot, before: Snapshot | None) -> dict[str, dict[str, float]]:
+    """Return what handlers have observed since *before*, by name."""
+    found = {}
+    for name, distribution in snapshot.observed.items():
+        recent = distribution.since(before.observed.get(name) if before else None)
+        p50, p99 = (float(f"{recent.percentile(share):.3g}") for share in (0.5, 0.99))
+        found[name] = {"count": recent.count, "sum": recent.sum, "p50": p50, "p99": p99}
+    return found
+
+
+def _gapped(streams: int, missing: dict[str, int]) -> str:
+    named = ", ".join(f"{stream} for {index}" for stream, index in missing.items())
+    return f"{streams} waiting for an index that is missing ({named})"
+
 
 ASK_INTERVAL: Final = 5.0
 """The interval between two questions to the source about its heads, in seconds."""
 ASK_SHARE: Final = 20
 """A source that takes long to say what it has is asked less often: of so many seconds one goes into that."""
-_log: Final = logging.getLogger("penstock.processing")
 Behind: TypeAlias = Callable[[Mapping[str, Position]], Mapping[str, int | None]]
 
 
@@ -92,7 +317,7 @@ class Observing:
         except Exception as error:  # noqa: BLE001 - It is no answer.
             counts = None
             if not (isinstance(error, PenstockError) or self._has_ended):  # Else whoever reads the source is told why.
-                _log.warning("%s: the source does not say how many events it has: %r", self.name, error)
+                _log.warning(f"{self.name}: the source does not say how many events it has: {error!r}")
         if counts is not None:
             rules, tranches = self._engine.rules, snapshot.tranches
             is_wanted = any(

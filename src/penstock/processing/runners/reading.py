@@ -10,10 +10,8 @@ from penstock.errors import PenstockError
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure
-from penstock.processing.progress import Beginning, Progress
-from penstock.processing.replaying import PageReplay
-from penstock.processing.runners.errands import Errands
-from penstock.processing.runners.inbox import Inbox
+from penstock.processing.progress import Beginning, PageReplay, Progress
+from penstock.processing.runners.inbox import Errands, Inbox
 from penstock.processing.sources.source import Source, Want
 from penstock.processing.sources.subscription import subscription_in
 from penstock.processing.tally import Tally

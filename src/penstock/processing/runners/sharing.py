@@ -6,16 +6,15 @@ from typing import Any, Final, Protocol
 
 from penstock.errors import BadParameter, DatabaseUnsuitable, PenstockError
 from penstock.processing.checkpoints.checkpoint import Checkpoints
+from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
+from penstock.processing.checkpoints.leases import Held
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.connecting import may_be_one
 from penstock.processing.engine.rules import Rules
 from penstock.processing.parameters import check_members, shown
 from penstock.processing.progress import Progress
-from penstock.processing.quota import is_said
-from penstock.processing.runners.errands import Errands
-from penstock.processing.runners.inbox import Inbox
-from penstock.processing.sharing import Held
+from penstock.processing.runners.inbox import Errands, Inbox
+from penstock.processing.runners.observing import is_said
 
 PAUSE_SECONDS: Final = 0.5
 """Between attempts of which the first has failed."""

@@ -1,20 +1,36 @@
 """The feeds of a hub: each partition is a tranche, each key a stream, whose indices are offsets."""
 
+import asyncio
 import logging
+import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from penstock.client.concurrency import Closing
+from penstock.client.credentials import make_auth
+from penstock.client.http import adapter
+from penstock.client.http.async_transport import AsyncTransport
+from penstock.client.http.exchanges import JsonExchange, decode_response
+from penstock.client.registry import EventTypeProtocol, hub_address
 from penstock.core.events.event import stream_name
-from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, MalformedAnswer
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
+from penstock.errors import (
+    BadCursor,
+    BadParameter,
+    BadPartitionCount,
+    CursorExpired,
+    EventsLost,
+    MalformedAnswer,
+    RequirementMissing,
+    StaleSplit,
+    Unavailable,
+)
 from penstock.processing.engine.item import Batch, Position, in_parts
 from penstock.processing.parameters import check_flag
-from penstock.processing.sources.exchanges import Exchanges, result_of
-from penstock.processing.sources.feed_pages import FeedPage, FeedPages, Partitions, pyarrow
 from penstock.processing.sources.feed_position import (
     FeedPosition,
     check_place,
@@ -24,10 +40,262 @@ from penstock.processing.sources.feed_position import (
 )
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
-from penstock.wire.http import Exchange, check_address
+from penstock.wire.http import Exchange, HttpRequest, Pause, check_address, is_transient, join_url, retry_until
+from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER, LEFT_OUT_HEADER
+from penstock.wire.log.nakadi import parse_offset
+from penstock.wire.query import Query
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+R = TypeVar("R")
+
+
+class Exchanges:
+    """Exchanges that any thread can have carried out, any number at a time, until `close`.
+
+    A hub that is away is said once for all of them, until the pause is over that was said.
+
+    Args:
+        http: An `httpx2.AsyncClient` of the user's, which stays his to close; None for one of our own.
+        auth: The credential that our own sends: see `Client`.
+
+    Raises:
+        BadParameter: there are both.
+    """
+
+    def __init__(self, http: Any = None, auth: Any = None) -> None:
+        adapter.check_auth(http, auth)
+        self._http = http
+        self._auth = make_auth(auth)
+        self._transport: AsyncTransport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._turn = threading.Lock()
+        self._is_over = False
+        self._told_until = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is closed."""
+        return self._is_over
+
+    def begin(self, exchange: Exchange[R]) -> "Future[R]":
+        """Begin with an exchange, and return what will hold what it comes to.
+
+        Raises:
+            Unavailable: all is closed.
+        """
+        with self._turn:
+            if self._is_over:
+                raise Unavailable(reason="the source is closed")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="penstock-exchanges", daemon=True)
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(self._carried_out(exchange), self._loop)
+
+    def carry_out(self, exchange: Exchange[R]) -> R:
+        """Carry out an exchange, and return what it comes to.
+
+        Raises:
+            Unavailable: all was closed meanwhile.
+        """
+        return result_of(self.begin(exchange))
+
+    def close(self) -> None:
+        """Break off what is under way, and end."""
+        with self._turn:
+            self._is_over, loop, self._loop = True, self._loop, None
+        if loop is None or self._thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._end(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join()
+        loop.close()
+
+    async def _carried_out(self, exchange: Exchange[R]) -> R:
+        if self._transport is None:
+            self._transport = AsyncTransport(self._http, auth=self._auth, log=self._log)
+        return await self._transport.carry_out(exchange)
+
+    def _log(self, pause: Pause) -> None:
+        now = time.monotonic()
+        if pause.because is not None and now >= self._told_until:
+            self._told_until = now + pause.seconds
+            adapter.log_pause(pause)
+
+    async def _end(self) -> None:
+        under_way = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        if self._transport is not None:
+            await self._transport.aclose()
+
+
+def result_of(future: "Future[R]") -> R:
+    """Return what an exchange has come to.
+
+    Raises:
+        Unavailable: all was closed meanwhile.
+    """
+    try:
+        return future.result()
+    except CancelledError:
+        raise Unavailable(reason="the source is closed") from None
+
+
+_FOR_EVER: Final = float("inf")
+
+
+def pyarrow() -> Any:
+    """Return the library PyArrow, which comes with the extra `arrow`.
+
+    Raises:
+        RequirementMissing: it is not installed.
+    """
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError as error:
+        install = "install it: pip install 'penstock-hub[arrow]'"
+        raise RequirementMissing(needed="PyArrow, to read feeds by column,", found="none", install=install) from error
+    return pa
+
+
+class Partitions(NamedTuple):
+    """What a feed has to offer."""
+
+    epoch: int
+    floors: tuple[int, ...]
+    """By partition: the offset of the first event that is still there."""
+    heads: tuple[int, ...]
+    """By partition: the offset that the next event will have."""
+    is_hashed: bool
+    """Whether a key always falls in the same partition, as long as none is added."""
+
+
+class Bounds(NamedTuple):
+    """Return the offsets that each partition of a feed holds, as `Partitions` tells them."""
+
+    epoch: int
+    floors: tuple[int, ...]
+    heads: tuple[int, ...]
+
+
+class FeedPage(NamedTuple):
+    """A page of several partitions."""
+
+    events: "pa.Table"
+    ends: Mapping[int, int]
+    """The offset after the page, by partition."""
+    left_out: Mapping[int, int]
+    """The number of offsets up to there without an event, by partition."""
+
+
+class FeedPages:
+    """The protocol side of reading one event type: what can pass is waited for.
+
+    Args:
+        url: The hub's.
+        event_type: Which one.
+        clock: Seconds that never go back.
+        retry_timeout: For so many seconds; by default for ever.
+    """
+
+    def __init__(
+        self, url: str, event_type: str, clock: Callable[[], float], *, retry_timeout: float = _FOR_EVER
+    ) -> None:
+        self._url = url
+        self._event_type = event_type
+        self._clock = clock
+        self._retry_timeout = retry_timeout
+        self._json = JsonExchange(retry_timeout, clock)
+        self._event_types = EventTypeProtocol(url, retry_timeout=retry_timeout, clock=clock)
+
+    def partitions(self) -> Exchange[Partitions]:
+        """Return which partitions there are, and what each holds.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+        """
+
+        def attempt() -> Exchange[Partitions]:
+            bounds = yield from self._bounds()
+            shown = yield from self._event_types.show(self._event_type)
+            return Partitions(*bounds, shown.get("partition_strategy", "random") == "hash")
+
+        return (yield from retry_until(attempt, is_transient, self._retry_timeout, self._clock))
+
+    def bounds(self) -> Exchange[Bounds]:
+        """Return what each partition holds: one request.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+        """
+        return (yield from retry_until(self._bounds, is_transient, self._retry_timeout, self._clock))
+
+    def _bounds(self) -> Exchange[Bounds]:
+        found = yield from self._event_types.partitions(self._event_type)
+        if [each.partition for each in found] != list(range(len(found))) or not found:
+            raise Unavailable(reason=f"the partitions of {self._event_type!r} are changing")
+        heads = tuple(each.head for each in found)
+        return Bounds(found[0].epoch, tuple(each.oldest for each in found), heads)
+
+    def offsets_at(self, time: datetime) -> Exchange[dict[int, int]]:
+        """Return, by partition, the first offset received at *time* or later; where it ends if there is none."""
+        path = hub_address(self._url, "event-types", self._event_type, "cursors")
+        request = HttpRequest(method="GET", url=join_url(path, query=[("at", time.isoformat())]))
+        answer = yield from self._json.send(request, is_transient, 200)
+        return {
+            int(each["partition"]): parse_offset(each["offset"])[1] + 1
+            for each in decode_response(answer, list[dict[str, str]])
+        }
+
+    def page(
+        self, epoch: int, count: int, offsets: Mapping[int, int], events: int, wait_seconds: float
+    ) -> "Exchange[FeedPage | None]":
+        """Return what follows in the partitions that *offsets* names, up to so many *events*.
+
+        None: the feed has another number of partitions than *count* by now.
+
+        Raises:
+            CursorExpired, BadCursor: there is no such place in it.
+            RequirementMissing: PyArrow is not installed.
+        """
+        pa = pyarrow()
+        mark = feed_mark(self._event_type)
+        cursors = (
+            (f"cursor{partition}", FeedCursor(mark, epoch, FeedView(count, partition, count), (offset,)).encode())
+            for partition, offset in offsets.items()
+        )
+        query: list[tuple[str, object]] = [("n", count), *cursors, ("pagesizehint", events)]
+        query += [("wait", wait_seconds)] if wait_seconds else []
+        url = join_url(hub_address(self._url, "feeds", self._event_type), query=query)
+        request = HttpRequest(method="GET", url=url, headers={"accept": ARROW}, wait_seconds=wait_seconds)
+        try:
+            answer = yield from self._json.send(request, is_transient, 200)
+        except (BadPartitionCount, StaleSplit):
+            return None
+        after = Query(answer.headers.get(CURSOR_HEADER.lower(), "").encode())
+        left_out = Query(answer.headers.get(LEFT_OUT_HEADER.lower(), "").encode())
+        ends: dict[int, int] = {}
+        missing: dict[int, int] = {}
+        for partition in offsets:
+            cursors_after = after.find_texts(f"cursor{partition}")
+            if not cursors_after:
+                raise MalformedAnswer(url=url, reason=f"an answer without {CURSOR_HEADER}")
+            cursor = parse_cursor(cursors_after[0], CURSOR_HEADER, self._event_type)
+            if cursor.view.count != count:
+                return None
+            [ends[partition]] = cursor.offsets
+            missing[partition] = int(next(iter(left_out.find_texts(f"partition{partition}")), "0"))
+        try:
+            with pa.ipc.open_stream(answer.body) as stream:
+                return FeedPage(stream.read_all(), ends, missing)
+        except pa.ArrowException as error:
+            raise MalformedAnswer(url=url, reason=f"no Arrow stream: {error}") from error
+
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 PAGE_EVENTS: Final = 20_000

@@ -1,13 +1,152 @@
 """A source of which only some events are handled; positions go on over what is left out."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Unpack
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from re import Pattern
+from typing import Final, TypeAlias, TypedDict, Unpack
 
 from penstock.client.concurrency import Closing
+from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Position
-from penstock.processing.sources.selection import Selection, SelectionOptions
+from penstock.processing.parameters import check_flag
 from penstock.processing.sources.source import Source, Want, check_source
+
+REMEMBERED: Final = 65_536
+"""Of so many names it is remembered whether they are wanted."""
+_ALLOWED: Final = "a list of names or regular expressions"
+_NAME: Final = re.compile(r"[\w.:-]+", re.ASCII)
+
+
+class Names:
+    """The names that are allowed, without those that are excepted; all, where nothing is allowed by name.
+
+    Args:
+        what: What is named, for errors and logs.
+        allowed: Names, and regular expressions of which it is enough that they match a part of one.
+        excepted: Likewise.
+
+    Raises:
+        BadParameter: one of them is no regular expression.
+    """
+
+    def __init__(
+        self, what: str, allowed: Iterable[str | Pattern[str]] = (), excepted: Iterable[str | Pattern[str]] = ()
+    ) -> None:
+        self._what = what
+        self._allowed = _patterns(what, allowed)
+        self._excepted = _patterns(f"except_{what}", excepted)
+        self.allow = lru_cache(REMEMBERED)(self._allow)
+        """Tells whether a name is wanted."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, list[Pattern[str]], list[Pattern[str]]]]:
+        return Names, (self._what, self._allowed, self._excepted)  # What is remembered of names stays where it is.
+
+    def __bool__(self) -> bool:
+        """Whether anything is said at all."""
+        return bool(self._allowed or self._excepted)
+
+    def __str__(self) -> str:
+        allowed, excepted = (
+            ", ".join(each.pattern for each in patterns) for patterns in (self._allowed, self._excepted)
+        )
+        return f"{self._what}: {allowed or 'all'}{f', not {excepted}' if excepted else ''}"
+
+    def _allow(self, name: str) -> bool:
+        if self._allowed and not any(each.search(name) for each in self._allowed):
+            return False
+        return not any(each.search(name) for each in self._excepted)
+
+
+def category_of(stream: str, tranche: str) -> str:
+    """Return what a stream is of: the event type of the feed that it was read from, or what its name begins with.
+
+    >>> category_of("order-line.placed-7", "order-line.placed/3"), category_of("order-7-a", "0")
+    ('order-line.placed', 'order')
+    """
+    event_type, slash, _ = tranche.rpartition("/")
+    if slash and stream.startswith(f"{event_type}-"):
+        return event_type
+    return stream.partition("-")[0]
+
+
+def _patterns(parameter: str, given: Iterable[str | Pattern[str]]) -> list[Pattern[str]]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise BadParameter(parameter=parameter, value=given, allowed=_ALLOWED)
+    return [_pattern(parameter, each) for each in given]
+
+
+def _pattern(parameter: str, given: str | Pattern[str]) -> Pattern[str]:
+    if isinstance(given, re.Pattern):
+        return given
+    if not isinstance(given, str):
+        raise BadParameter(parameter=parameter, value=given, allowed=_ALLOWED)
+    if _NAME.fullmatch(given):
+        return re.compile(f"^{re.escape(given)}\\Z")
+    try:
+        return re.compile(given)
+    except re.error as error:
+        raise BadParameter(
+            parameter=parameter, value=given, allowed=f"a name, or a regular expression: {error}"
+        ) from None
+
+
+SYSTEM: Final = "$"
+"""Streams whose names begin so are the store's own."""
+Wanted: TypeAlias = Iterable[str | Pattern[str]]
+
+
+class SelectionOptions(TypedDict, total=False):
+    """What can be said of the events that are wanted. Where nothing is said, all are."""
+
+    event_types: Wanted
+    """The event types (categories) of streams."""
+    streams: Wanted
+    """Their names."""
+    kinds: Wanted
+    """The kinds of events."""
+    except_event_types: Wanted
+    except_streams: Wanted
+    except_kinds: Wanted
+    """What of that is not wanted."""
+    include_system: bool
+    """Whether streams are wanted, too, whose names begin with `$`."""
+
+
+class Selection:
+    """What is allowed, without what is excepted. It can be sent to other processes.
+
+    Raises:
+        BadParameter: one of them is no regular expression, or there is no such option.
+    """
+
+    def __init__(self, **wanted: Unpack[SelectionOptions]) -> None:
+        if strange := wanted.keys() - SelectionOptions.__annotations__.keys():
+            allowed = f"one of {', '.join(SelectionOptions.__annotations__)}"
+            raise BadParameter(parameter="wanted", value=min(strange), allowed=allowed)
+        check_flag("include_system", wanted.get("include_system", False))
+        self._event_types = Names("event_types", wanted.get("event_types", ()), wanted.get("except_event_types", ()))
+        self._streams = Names("streams", wanted.get("streams", ()), wanted.get("except_streams", ()))
+        self.kinds = Names("kinds", wanted.get("kinds", ()), wanted.get("except_kinds", ()))
+        """Which kinds; it is false where all are wanted."""
+        self._includes_system = wanted.get("include_system", False)
+
+    def __str__(self) -> str:
+        rules = [str(each) for each in (self._event_types, self._streams, self.kinds) if each]
+        rules += [] if self._includes_system else [f"streams: not {SYSTEM}…"]
+        return "; ".join(rules) or "all"
+
+    def allows(self, stream: str, kind: str, tranche: str) -> bool:
+        """Tell whether an event is wanted that is of a *kind*, in a stream that was read in a *tranche*."""
+        if not self._includes_system and stream.startswith(SYSTEM):
+            return False
+        if self.kinds and not self.kinds.allow(kind):
+            return False
+        if self._event_types and not self._event_types.allow(category_of(stream, tranche)):
+            return False
+        return not self._streams or self._streams.allow(stream)
+
 
 _log: Final = logging.getLogger("penstock.processing")
 

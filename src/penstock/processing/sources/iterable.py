@@ -7,9 +7,8 @@ from typing import Any
 from penstock.errors import BadParameter, EventsLost
 from penstock.processing.engine.item import Batch, Item, Position, check_items
 from penstock.processing.parameters import check_flag, check_kind
-from penstock.processing.sources.closable import Closable
 from penstock.processing.sources.pulling import Pulling
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import Closable, Want
 
 
 class IterableSource(Closable):

@@ -1,8 +1,10 @@
 """What a processor reads: tranches, each from its position on."""
 
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from penstock.client.concurrency import Closing
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_members
@@ -95,3 +97,14 @@ def check_source(value: Any) -> None:
     if getattr(value, "is_closed", False):
         allowed = "one that is not closed: a processor closes its source when it ends. Make another, as the first was"
         raise BadParameter(parameter="source", value=f"a {type(value).__name__}", allowed=allowed)
+
+
+class Closable(Closing):
+    """A source that is closed by setting `_closed`."""
+
+    _closed: threading.Event
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended: no processor can begin with it any more."""
+        return self._closed.is_set()

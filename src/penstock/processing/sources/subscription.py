@@ -3,26 +3,331 @@
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Unpack
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, Unpack
+
+import msgspec
 
 from penstock.client.client import Client
 from penstock.client.concurrency import Closing
 from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
-from penstock.client.subscriptions.stream_protocol import StreamOptions
+from penstock.client.subscriptions.stream_protocol import StreamBegan, StreamOptions, SubscriptionBatch
+from penstock.core.events.event import stream_name
+from penstock.core.events.partitioning import key_text
 from penstock.core.subscriptions.assignment import FeedPartition
-from penstock.errors import CommitRefused, EventsLost, PenstockError, StreamNotFound, Unavailable
-from penstock.processing.engine.item import Batch, Position
-from penstock.processing.fields import Fields
-from penstock.processing.sources.batch_position import BatchPosition
-from penstock.processing.sources.feed_position import FeedPosition, encode_tranche
-from penstock.processing.sources.inflow import Inflow
+from penstock.errors import (
+    BadParameter,
+    CommitRefused,
+    EventsLost,
+    EventTypeNotFound,
+    PenstockError,
+    StreamNotFound,
+    Unavailable,
+)
+from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.event import FieldReader, Fields
+from penstock.processing.sources.feed_position import FeedPosition, encode_tranche, numbering_of
 from penstock.processing.sources.source import Want
-from penstock.processing.sources.subscribed import DeliveredPartition, Sent
-from penstock.processing.sources.subscribed_events import SubscribedEvents
+from penstock.processing.stream_event import APART, StreamEvent
+from penstock.schema.traversal import Path, key_path
 from penstock.wire.log.nakadi import parse_offset
+
+
+class BatchPosition(NamedTuple):
+    """Behind a batch."""
+
+    place: FeedPosition
+    """The offset that is wanted next."""
+    number: int = 0
+    """Of the batch, among those that this process was sent of the partition; 0: none."""
+
+    def encode(self) -> str:
+        """Return its text: `1:17#3`.
+
+        >>> BatchPosition(FeedPosition(1, 17), 3).encode()
+        '1:17#3'
+        """
+        return f"{self.place.encode()}#{self.number}"
+
+    @classmethod
+    def decode(cls, text: str) -> "BatchPosition":
+        """Read such a text.
+
+        Raises:
+            BadParameter: it is not one of ours.
+
+        >>> BatchPosition.decode("1:17#3")
+        BatchPosition(place=FeedPosition(epoch=1, offset=17), number=3)
+        """
+        place, hash_, number = text.partition("#")
+        if not (hash_ and number.isdecimal()):
+            raise BadParameter(parameter="position", value=text, allowed="EPOCH:OFFSET#BATCH, such as 1:17#3")
+        return cls(FeedPosition.decode(place), int(number))
+
+
+Sent: TypeAlias = SubscriptionBatch[Any]
+MakeEvents: TypeAlias = Callable[[Sent, int], Sequence[Item]]
+"""Makes the events of a batch from the one of that number on."""
+
+
+class DeliveredPartition:
+    """One partition of a subscription, or the parked events of one, as this process is sent them.
+
+    Args:
+        tranche: What the engine calls it.
+        committed: Up to where the hub says that it is committed.
+        is_parked: Whether it is the parked events: these come one batch at a time, each once the one before is
+            committed, since their offsets say nothing about which of them is before which.
+    """
+
+    def __init__(self, tranche: str, committed: FeedPosition, *, is_parked: bool = False) -> None:
+        self.tranche = tranche
+        self.committed = committed
+        self._is_parked = is_parked
+        self._waiting: deque[Sent] = deque()
+        self._uncommitted: deque[tuple[int, Sent]] = deque()
+        self._next: FeedPosition | None = None
+        """Behind what the engine was given last; None: it has nothing that could come again."""
+        self._number = 0
+        self._passed = 0
+        """The last batch that the position has passed."""
+        self._is_set_back = False
+        """Whether what waits is to wait until the engine has handled all that it has."""
+
+    @property
+    def uncommitted(self) -> int:
+        """How many batches the engine has that are not committed."""
+        return len(self._uncommitted)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is anything for the engine."""
+        is_barred = self._is_set_back or self._is_parked
+        return bool(self._waiting) and not (is_barred and self._passed < self._number)
+
+    def add(self, batch: Sent) -> None:
+        """Take what a stream has sent."""
+        self._waiting.append(batch)
+
+    def restart(self, committed: FeedPosition) -> None:
+        """Take note that another stream begins, which sends what is not committed: of the one before nothing waits."""
+        self._waiting.clear()
+        if committed.epoch != self.committed.epoch or committed.offset < self.committed.offset:
+            self._is_set_back = True
+        self.committed = committed
+
+    def take(self, make: MakeEvents) -> Batch:
+        """Return the next batch for the engine, without what it was given before."""
+        batch = self._waiting[0]
+        epoch, last = parse_offset(batch.offset) if not self._is_parked else (0, batch.offsets[-1])
+        if self._is_set_back:
+            self._is_set_back, self._next = False, None
+        known = 0 if self._next is None or self._is_parked else self._next.offset
+        events = make(batch, bisect_left(batch.offsets, known))
+        self._waiting.popleft()
+        self._next = FeedPosition(epoch, max(known, last + 1))
+        self._number += 1
+        self._uncommitted.append((self._number, batch))
+        return Batch(self.tranche, BatchPosition(self._next, self._number).encode(), events)
+
+    def passed(self, number: int) -> list[Sent]:
+        """Take note that the position has passed a batch; return all that may be committed now."""
+        self._passed = max(self._passed, number)
+        return [batch for at, batch in self._uncommitted if at <= number]
+
+    def forget(self, batches: Iterable[Sent], *, are_kept: bool) -> None:
+        """Take note that *batches* are committed, or are not, since the hub takes them no more."""
+        left = {id(batch) for batch in batches}
+        kept = [batch for _, batch in self._uncommitted if id(batch) in left]
+        self._uncommitted = deque(each for each in self._uncommitted if id(each[1]) not in left)
+        if are_kept and not self._is_parked:
+            ends = [FeedPosition(epoch, last + 1) for epoch, last in (parse_offset(batch.offset) for batch in kept)]
+            self.committed = max([self.committed, *ends])
+
+
+def numbering_in(batch: Sent) -> str:
+    """Return what numbers the events of a batch."""
+    return numbering_of(encode_tranche(*batch.place), parse_offset(batch.offset)[0])
+
+
+def apart(batch: Sent) -> str:
+    """Return what stands behind that where a stream has other keys too: the hub has sent later events of these before.
+
+    It is empty but for parked events.
+    """
+    if not batch.is_parked:
+        return ""
+    _, parked_id, *_ = batch.cursor["cursor_token"].split("-", 2)
+    return f"{APART}{parked_id}"
+
+
+_TEXTS: Final = ((str, int), "a text or a whole number")
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class SubscribedEvents:
+    """Makes events of batches.
+
+    Args:
+        stream: The fields whose values, behind the event type, are the stream's name; or a function from the decoded
+            event to the name; None: the fields by which the event type is partitioned.
+        kind: The fields whose values are the kind, or a function; None: the event type.
+        definition: Gives the definition of an event type.
+
+    Raises:
+        BadParameter: there are no such fields.
+    """
+
+    def __init__(
+        self, stream: Fields | None, kind: Fields | None, definition: Callable[[str], Mapping[str, Any]]
+    ) -> None:
+        self._stream = None if stream is None else FieldReader(stream, _TEXTS, "stream")
+        self._is_named = callable(stream)
+        self._kind = None if kind is None else FieldReader(kind, _TEXTS, "kind")
+        self._definition = definition
+        self._keys: dict[str, list[Path]] = {}
+        """The fields by which event types are partitioned; none, where they are not partitioned by a hash."""
+
+    def learn(self, event_type: str) -> None:
+        """Get to know an event type, before there is anything of it to be made."""
+        if event_type not in self._keys:
+            self._keys[event_type] = self._key_paths(event_type) if self._stream is None else []
+
+    def make(self, batch: Sent, skip: int) -> list[StreamEvent]:
+        """Return the events of a batch but for the first *skip*; their indices are their offsets.
+
+        Raises:
+            EventUnusable: an event lacks a field that its stream or its kind is told by.
+        """
+        tranche, numbering = encode_tranche(batch.event_type, batch.partition), numbering_in(batch)
+        found = zip(batch.offsets[skip:], batch.raw[skip:], strict=True)
+        return [
+            self._event(batch, raw, offset, place, tranche=tranche, numbering=numbering)
+            for place, (offset, raw) in enumerate(found, skip)
+        ]
+
+    def _event(self, batch: Sent, raw: bytes, index: int, place: int, *, tranche: str, numbering: str) -> StreamEvent:
+        data, event_type = _decode(raw), batch.event_type
+        key = None if self._stream is not None else self._key(data, event_type)
+        if key is None:
+            numbering += apart(batch)
+        if self._stream is None:
+            stream = stream_name(event_type, batch.partition, key, is_hashed=True)
+        else:
+            name = "-".join(map(str, self._stream.read(data, data, place, event_type)))
+            stream = name if self._is_named else f"{event_type}-{name}"
+        kind = event_type
+        if self._kind is not None:
+            kind = "-".join(map(str, self._kind.read(data, data, place, event_type)))
+        received = _received(data)
+        return StreamEvent(stream, index, kind, raw, key, None, tranche, received, numbering, data)
+
+    def _key(self, data: Any, event_type: str) -> str | None:
+        """Return the key that an event has by its fields; None: it has another, which is not told."""
+        paths = self._keys[event_type]
+        try:
+            return ",".join([key_text(data, path) for path in paths]) if paths else None
+        except KeyError:
+            return None
+
+    def _key_paths(self, event_type: str) -> list[Path]:
+        try:
+            definition = self._definition(event_type)
+        except EventTypeNotFound:  # It was deleted; what is left of it comes nevertheless.
+            return []
+        if definition.get("partition_strategy") != "hash":
+            return []
+        prefix = "data." if definition.get("category") == "data" else ""
+        return [key_path(prefix + field) for field in definition["partition_key_fields"]]
+
+
+def _received(data: Any) -> int | None:
+    """Return when the hub took an event, in microseconds since 1970, if its metadata says so."""
+    metadata = data.get("metadata") if isinstance(data, dict) else None
+    said = metadata.get("received_at") if isinstance(metadata, dict) else None
+    try:
+        return None if said is None else int(datetime.fromisoformat(str(said)).timestamp() * 1_000_000)
+    except ValueError:
+        return None
+
+
+RENEWALS: Final = 3
+"""So often a lease is extended within a commit timeout."""
+STOP_TIMEOUT: Final = 5.0
+
+
+class Taker(Protocol):
+    """Who is told what comes in, by a thread that is not his."""
+
+    def began(self) -> None:
+        """Take note that another stream has begun: it sends what is not committed."""
+        ...
+
+    def came(self, batch: UncommittedBatch[Any]) -> None:
+        """Take a batch."""
+        ...
+
+    def failed(self, error: BaseException) -> None:
+        """Take note that nothing comes any more."""
+        ...
+
+
+class Inflow:
+    """The streams of one subscription, until it is stopped or fails.
+
+    Args:
+        stream: What is read.
+        taker: Who is told.
+        is_outstanding: Whether anything is under way, so that the lease is to be extended.
+    """
+
+    def __init__(self, stream: SubscriptionStream[Any], taker: Taker, is_outstanding: Callable[[], bool]) -> None:
+        self.stream = stream
+        self._taker = taker
+        self._is_outstanding = is_outstanding
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._read, name="penstock-subscription", daemon=True),
+            threading.Thread(target=self._keep, name="penstock-lease", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Read no more. What has come can still be committed."""
+        self._over.set()
+        self.stream.stop()
+        for thread in self._threads:
+            thread.join(STOP_TIMEOUT)
+
+    def _read(self) -> None:
+        try:
+            while (news := self.stream.advance()) is not None:
+                if self._over.is_set():
+                    continue  # Its end lets go of the connection.
+                if isinstance(news, StreamBegan):
+                    self._taker.began()
+                elif isinstance(news, UncommittedBatch):
+                    self._taker.came(news)
+        except BaseException as error:  # noqa: BLE001 - Whoever reads is told.
+            self._over.set()
+            with suppress(PenstockError):
+                self.stream.close()
+            self._taker.failed(error)
+
+    def _keep(self) -> None:
+        while not self._over.wait(self.stream.protocol.parameters.commit_timeout / RENEWALS):
+            if self._is_outstanding():
+                with suppress(PenstockError):  # Should its time be over, another stream is sent the events.
+                    self.stream.extend_lease()
+
 
 BATCH_LIMIT: Final = 1_000
 UNCOMMITTED_MAX: Final = 50_000

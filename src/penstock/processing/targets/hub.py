@@ -1,16 +1,309 @@
 """Streams copied to an event type of another hub."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+from zlib import crc32
+
+import msgspec
 
 from penstock.client.client import Client
 from penstock.client.log.publishing import Event
+from penstock.client.producers.producer import IdempotentProducer
 from penstock.core.events.event import NewEvent
+from penstock.core.log.cursor import FIRST, parse_cursor
+from penstock.errors import BadCursor, CursorExpired, Invalid, PenstockError, ProducerFenced, ProducerUnsafe, TooLarge
+from penstock.processing.batcher import KeyedBatcher
 from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.targets.deliveries import Delivery, OutgoingEvent
-from penstock.processing.targets.origin import lineage_of, origin, without_origin
-from penstock.processing.targets.origins import Origins
-from penstock.processing.targets.target import Attained, Partial, Written
+from penstock.processing.targets.target import (
+    NAMES,
+    Attained,
+    Duplicate,
+    Lineage,
+    Partial,
+    PrefixMissing,
+    Written,
+    lineage_of,
+    origin,
+    place_of,
+    without_origin,
+)
+
+EVENTS_MAX: Final = 1_000
+BYTES_MAX: Final = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingEvent:
+    """An event that is to be published, and the index of what it comes from."""
+
+    index: int
+    event: Event
+    size: int
+    """In bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What comes of a span of a stream."""
+
+    lineage: Lineage
+    expected: int | None
+    """The index that is to be wanted next there; None: nobody can tell."""
+    entries: Sequence[OutgoingEvent]
+    """By index."""
+
+
+def is_portion(entries: Sequence[OutgoingEvent]) -> bool:
+    """Tell whether *entries* can be published at once."""
+    return len(entries) <= EVENTS_MAX and sum(entry.size for entry in entries) <= BYTES_MAX
+
+
+def portions(entries: Iterable[OutgoingEvent]) -> Iterator[list[OutgoingEvent]]:
+    """Cut *entries* of a stream into what is published at once: all that comes of one event of it is in the same."""
+    taken: list[OutgoingEvent] = []
+    for _, same in groupby(entries, key=attrgetter("index")):
+        more = [*same]
+        if taken and not is_portion([*taken, *more]):
+            yield taken
+            taken = []
+        taken += more
+    if taken:
+        yield taken
+
+
+def loads(deliveries: Iterable[Delivery]) -> Iterator[list[Delivery]]:
+    """Cut *deliveries* into what is published at once, none with a lineage twice; one alone may be too large."""
+    taken: dict[Lineage, Delivery] = {}
+    events = size = 0
+    for delivery in deliveries:
+        more, bytes_more = len(delivery.entries), sum(entry.size for entry in delivery.entries)
+        is_full = events + more > EVENTS_MAX or size + bytes_more > BYTES_MAX
+        if taken and (is_full or delivery.lineage in taken):
+            yield [*taken.values()]
+            taken, events, size = {}, 0, 0
+        taken[delivery.lineage] = delivery
+        events, size = events + more, size + bytes_more
+    if taken:
+        yield [*taken.values()]
+
+
+PAGE_EVENTS: Final = 10_000
+DELIVERIES_MAX: Final = 256
+DELIVERY_TIMEOUT: Final = 30.0
+"""For so long one call tries to publish: a handler that fails comes again."""
+
+
+class Origins:
+    """How far streams have come in one event type, by what it holds of one producer group.
+
+    It may be called by several threads: what they have for one partition is published together.
+
+    Args:
+        client: The hub's client, which stays open.
+        event_type: Where to.
+        group: The producer group. One process at a time has it: another that begins shuts this one out.
+    """
+
+    def __init__(self, client: Client, event_type: str, group: str) -> None:
+        self.group = group
+        self._client = client
+        self._event_type = event_type
+        self._partitions: dict[int, _Partition] = {}
+        self._gates = KeyedBatcher(self._publish, each=True, most=DELIVERIES_MAX)
+
+    def partition_of(self, event: NewEvent, stream: str) -> int:
+        """Return in which partition *event* is to be: where any will do, always the same for a stream.
+
+        Raises:
+            EventTypeNotFound: there is no such event type.
+            InvalidEvent: the event lacks what would say that.
+        """
+        protocol, transport = self._client.parts()
+        choice = transport.carry_out(protocol.event_types.partition_choice(self._event_type))
+        chosen = choice.of(event)
+        return crc32(stream.encode()) % choice.partition_count if chosen is None else chosen
+
+    def append(self, partition: int, delivery: Delivery) -> Attained:
+        """Publish what is not there yet of *delivery*, and tell how far its stream has come in the partition.
+
+        Raises:
+            ProducerFenced: another instance has taken over.
+            PenstockError: it could not be published, or it is not known: the next call finds out.
+        """
+        return self.append_all(partition, [delivery])[0]
+
+    def append_all(self, partition: int, deliveries: Sequence[Delivery]) -> list[Attained]:
+        """Publish what is not there yet of *deliveries*, and tell how far each stream has come; see `append`."""
+        outcomes: list[Attained | PenstockError] = self._gates.submit(partition, deliveries)
+        for outcome in outcomes:
+            if isinstance(outcome, PenstockError):
+                raise outcome
+        return [outcome for outcome in outcomes if not isinstance(outcome, PenstockError)]
+
+    def _publish(self, partition: int, submitted: list[Sequence[Delivery]]) -> list[list[Attained | PenstockError]]:
+        place = self._partitions.get(partition)
+        if place is None:
+            place = self._partitions[partition] = _Partition(self._client, self._event_type, self.group, partition)
+        outcomes: list[Attained | PenstockError] = []
+        failure: PenstockError | None = None
+        for load in loads(delivery for each in submitted for delivery in each):
+            found: Sequence[Attained | PenstockError]
+            try:
+                if failure is not None:
+                    raise failure
+                place.find_out()
+                found = place.publish(load)
+            except PenstockError as error:
+                found = [error] * len(load)
+            outcomes += found
+            failure = next(filter(None, map(_lasting, found)), failure)
+        told = iter(outcomes)
+        return [[next(told) for _ in each] for each in submitted]
+
+
+def _lasting(outcome: Attained | PenstockError) -> PenstockError | None:
+    """Return an error that is not of what was published: what has no answer once is not asked for again by each."""
+    if not isinstance(outcome, PenstockError) or isinstance(outcome, Invalid | TooLarge):
+        return None
+    return outcome
+
+
+class _Partition:
+    """One partition; one thread at a time uses it."""
+
+    def __init__(self, client: Client, event_type: str, group: str, number: int) -> None:
+        self._client = client
+        self._event_type = event_type
+        self._group = group
+        self._number = number
+        self._producer: IdempotentProducer | None = None
+        self._cursor = FIRST
+        """How far it was read back."""
+        self._positions: dict[Lineage, int] = {}
+        self._is_known = False
+
+    def find_out(self) -> None:
+        """Find out how far streams have come, where that is not known."""
+        if self._is_known:
+            return
+        try:
+            if self._producer is None:
+                self._producer = IdempotentProducer(
+                    self._client, self._event_type, producer_group=self._group, delivery_timeout=DELIVERY_TIMEOUT
+                )
+            self._producer.get_publishing_properties(self._number)  # Claims the next epoch, the first time.
+            self._producer.resolve(self._number)
+        except ProducerFenced:
+            raise
+        except ProducerUnsafe:
+            self._producer = None  # Another one, in an epoch of its own, begins by what is there.
+            raise
+        self._read_back()
+        self._is_known = True
+
+    def publish(self, deliveries: Sequence[Delivery]) -> list[Attained | PenstockError]:
+        """Publish what is not there yet; what is refused of one stream does not keep others back."""
+        outcomes: list[Attained | PenstockError] = [*map(self._outcome, deliveries)]
+        fresh = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, Written | Partial)]
+        try:
+            if self._is_sent_together([deliveries[at] for at in fresh]):
+                return outcomes
+        except PenstockError as error:
+            return [error if at in fresh else outcome for at, outcome in enumerate(outcomes)]
+        failure: PenstockError | None = None
+        for at in fresh:
+            try:
+                if failure is not None:
+                    raise failure
+                self._send_alone(deliveries[at])
+            except PenstockError as error:
+                outcomes[at] = error
+                failure = failure or _lasting(error)
+        return outcomes
+
+    def _outcome(self, delivery: Delivery) -> Attained:
+        """Return what will have come of *delivery* once what is not there yet is published."""
+        attained = self._positions.get(delivery.lineage, 0)
+        if delivery.expected is not None and attained < delivery.expected:
+            return PrefixMissing(attained)
+        count = sum(entry.index >= attained for entry in delivery.entries)
+        if not count:
+            return Duplicate(attained)
+        position = delivery.entries[-1].index + 1
+        return Written(position) if count == len(delivery.entries) else Partial(position, count)
+
+    def _is_sent_together(self, deliveries: Sequence[Delivery]) -> bool:
+        """Publish all at once, and tell whether that was done; else they are to be published one by one.
+
+        Raises:
+            PenstockError: they cannot be published now, one by one neither.
+        """
+        found = {delivery.lineage: self._left(delivery) for delivery in deliveries}
+        entries = [entry for each in found.values() for entry in each]
+        if len(found) < len(deliveries) or not is_portion(entries):
+            return False
+        try:
+            self._send(entries)
+        except (Invalid, TooLarge):
+            if len(deliveries) == 1:
+                raise
+            return False
+        self._positions |= {lineage: each[-1].index + 1 for lineage, each in found.items()}
+        return True
+
+    def _send_alone(self, delivery: Delivery) -> None:
+        self.find_out()
+        for portion in portions(self._left(delivery)):
+            self._send(portion)
+            self._positions[delivery.lineage] = portion[-1].index + 1
+
+    def _left(self, delivery: Delivery) -> list[OutgoingEvent]:
+        """Return what of *delivery* is not there yet."""
+        attained = self._positions.get(delivery.lineage, 0)
+        return [entry for entry in delivery.entries if entry.index >= attained]
+
+    def _send(self, entries: Sequence[OutgoingEvent]) -> None:
+        if not entries:
+            return
+        assert self._producer is not None
+        try:
+            result = self._producer.send([entry.event for entry in entries], partition=self._number)
+        except PenstockError as error:
+            is_refused = isinstance(error, Invalid | TooLarge)
+            self._is_known = is_refused and error.outcome != "unknown"
+            if isinstance(error, ProducerUnsafe) and not isinstance(error, ProducerFenced):
+                self._producer = None
+            raise
+        if self._cursor != FIRST:  # What was sent need not be read back.
+            cursor = parse_cursor(self._cursor, "cursor", self._event_type)
+            end = max(place.last for place in result.offsets) + 1
+            self._cursor = msgspec.structs.replace(cursor, offsets=(end,)).encode()
+
+    def _read_back(self) -> None:
+        with self._client.feed(self._event_type) as feed:
+            while True:
+                try:
+                    page = feed.read({self._number: self._cursor}, page_size_hint=PAGE_EVENTS, headers=NAMES)
+                except (CursorExpired, BadCursor):
+                    if self._cursor == FIRST:
+                        raise
+                    self._cursor = FIRST  # Retention has overtaken it, or the feed was created again.
+                    continue
+                before, self._cursor = self._cursor, page.cursors[self._number]
+                self._note(event.headers for event in page.events)
+                if self._cursor == before:
+                    return
+
+    def _note(self, headers: Iterable[Mapping[str, str]]) -> None:
+        for each in headers:
+            place = place_of(each, self._group)
+            if place is not None:
+                lineage, index = place
+                self._positions[lineage] = max(self._positions.get(lineage, 0), index + 1)
 
 
 class HubTarget:

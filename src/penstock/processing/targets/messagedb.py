@@ -11,12 +11,20 @@ import msgspec
 from penstock.client.concurrency import Closing
 from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable
-from penstock.processing.connecting import POSTGRES
-from penstock.processing.outage import is_passing
+from penstock.processing.connecting import POSTGRES, is_passing
 from penstock.processing.parameters import check_function, check_kind, check_name, shown
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.targets.origin import INDEX, NUMBERING, STREAM, without_origin
-from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
+from penstock.processing.targets.target import (
+    INDEX,
+    NUMBERING,
+    STREAM,
+    Attained,
+    Duplicate,
+    Partial,
+    PrefixMissing,
+    Written,
+    without_origin,
+)
 
 if TYPE_CHECKING:
     import psycopg

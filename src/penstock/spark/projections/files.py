@@ -22,8 +22,7 @@ from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind
 from penstock.processing.projections.columns import check_declared
-from penstock.processing.projections.projection import Projection
-from penstock.processing.projections.standing import check_built
+from penstock.processing.projections.projection import Projection, check_built
 from penstock.spark.projections.folding import KEYED_SQL
 from penstock.spark.projections.in_use import VersionInUse
 from penstock.spark.projections.project import Round, RoundResult

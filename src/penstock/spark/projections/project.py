@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import HandlerFailed
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_count, check_members
-from penstock.processing.projections.fold import Fold
+from penstock.processing.projections.folding import Fold
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.cores import cores_of
 from penstock.spark.processors.plan import ProcessingPlan

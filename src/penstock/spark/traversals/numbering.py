@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, element_at, lit, monotonically_increasing_id, spark_partition_id
 
 from penstock.errors import BadParameter
-from penstock.processing.timetable import TRAVERSED_MAX
+from penstock.processing.sources.periodic import TRAVERSED_MAX
 
 POSITION: Final = "position"
 ROWS_MAX: Final = TRAVERSED_MAX

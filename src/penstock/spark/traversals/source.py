@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import LongType, StructField, StructType
 
-from penstock.processing.timetable import Timetable
+from penstock.processing.sources.periodic import Timetable
 from penstock.spark.options import known_options, whole_seconds
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, strategies
 
 from penstock.errors import BadParameter
-from penstock.processing.checkpoints.position import check_moves, is_before, waits_from
-from penstock.processing.checkpoints.stream_name import digest, kept, name_of
+from penstock.processing.checkpoints.checkpoint import check_moves, is_before, waits_from
+from penstock.processing.checkpoints.database import digest, kept, name_of
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked
 

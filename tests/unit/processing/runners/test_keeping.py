@@ -5,10 +5,9 @@ import pytest
 
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.sharing import check_leases

@@ -18,7 +18,7 @@ from penstock.errors import (
     ProcessorUnhealthy,
     Unavailable,
 )
-from penstock.processing.async_batcher import AsyncBatcher
+from penstock.processing.batcher import AsyncBatcher
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.outcome import retry
@@ -360,7 +360,7 @@ def test_calls_without_end_delay_the_stop_for_a_limited_time_and_are_named(
     source: MemorySource, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("penstock.processing.runners.local.STOP_TIMEOUT", 0.4)
-    for module in ("local", "tasks"):
+    for module in ("local", "workers"):
         monkeypatch.setattr(f"penstock.processing.runners.{module}.CANCEL_TIMEOUT", 0.2, raising=False)
     began, is_over = threading.Event(), threading.Event()
 
@@ -614,7 +614,7 @@ def test_wait_in_vain_names_failed_commits_and_why(source: MemorySource, monkeyp
 
 
 def test_wait_in_vain_names_a_running_commit(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.processing.runners.catching_up.LONG_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.processing.runners.processor.LONG_SECONDS", 0.0)
     locked = threading.Event()
 
     class Locked(MemoryCheckpoints):

@@ -10,10 +10,9 @@ import pytest
 
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.leases import DatabaseLeases
+from penstock.processing.checkpoints.leases import DatabaseLeases, Held
 from penstock.processing.runners.local import Local
 from penstock.processing.runners.sharing import PAUSE_SECONDS
-from penstock.processing.sharing import Held
 from penstock.processing.sources.memory import MemorySource
 from tests.failing import has_code
 

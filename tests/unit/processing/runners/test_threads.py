@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from penstock.processing.cpu import Cpu
 from penstock.processing.engine.outcome import done
 from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
-from penstock.processing.runners.tasks import Tasks
-from penstock.processing.runners.threads import Threads
+from penstock.processing.runners.workers import Tasks, Threads
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.tally import Cpu
 
 SOON_SECONDS = 300.0
 

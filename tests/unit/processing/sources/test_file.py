@@ -14,8 +14,7 @@ from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources import file as file_module
-from penstock.processing.sources.file import FILES_AT_ONCE, FileSource
-from penstock.processing.sources.line_place import LinePlace
+from penstock.processing.sources.file import FILES_AT_ONCE, FileSource, LinePlace
 from tests.failing import has_code
 
 

@@ -11,11 +11,9 @@ from penstock.errors import BadParameter
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
-from penstock.processing.sources.filtered import Filtered
+from penstock.processing.sources.filtered import Filtered, Names, Selection
 from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
-from penstock.processing.sources.names import Names
-from penstock.processing.sources.selection import Selection
 
 
 def test_name_matches_as_a_whole_and_an_expression_any_part() -> None:

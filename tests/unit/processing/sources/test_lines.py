@@ -8,10 +8,8 @@ import pytest
 import zstandard
 
 from penstock.errors import BadParameter, EventsLost, InvalidRecord
-from penstock.processing.sources import line_file as line_file_module
-from penstock.processing.sources.file_names import FileNames
-from penstock.processing.sources.line_file import LineFile
-from penstock.processing.sources.line_place import LinePlace
+from penstock.processing.sources import file as line_file_module
+from penstock.processing.sources.file import FileNames, LineFile, LinePlace
 from tests.failing import has_code
 
 

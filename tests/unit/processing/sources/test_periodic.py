@@ -10,10 +10,8 @@ from penstock.errors import BadParameter, EventsLost, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.runners.inline import Inline
-from penstock.processing.sources.periodic import PeriodicSource
+from penstock.processing.sources.periodic import CHUNK, TRAVERSED_MAX, PeriodicSource
 from penstock.processing.sources.source import Want
-from penstock.processing.sources.traversal import CHUNK
-from penstock.processing.timetable import TRAVERSED_MAX
 from tests.failing import has_code
 
 

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.errors import BadParameter
-from penstock.processing.effects import effect_id
-from penstock.processing.sources.batch_position import BatchPosition
+from penstock.processing.reacting import effect_id
 from penstock.processing.sources.feed_position import FeedPosition
-from penstock.processing.sources.subscribed import DeliveredPartition, Sent
-from penstock.processing.sources.subscribed_events import SubscribedEvents
+from penstock.processing.sources.subscription import BatchPosition, DeliveredPartition, Sent, SubscribedEvents
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.log.nakadi import offset_text
 from penstock.wire.subscriptions import BatchCursor, BatchInfo, BatchLine

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.log.publishing import Event
-from penstock.processing.targets.deliveries import (
+from penstock.processing.targets.hub import (
     BYTES_MAX,
     EVENTS_MAX,
     Delivery,

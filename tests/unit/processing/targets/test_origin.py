@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.targets.origin import origin, place_of, without_origin
+from penstock.processing.targets.target import origin, place_of, without_origin
 
 EVENT = StreamEvent("order-1", 12, "placed", b"{}")
 NUMBERED = StreamEvent("order-1", 12, "placed", b"{}", numbering="order/3@2")

@@ -5,7 +5,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.errors import BadParameter
-from penstock.processing.timetable import Timetable
+from penstock.processing.sources.periodic import Timetable
 from penstock.spark.traversals.source import PeriodicDataSource, PeriodicStreamReader
 
 ALL = ReadAllAvailable()

@@ -7,8 +7,7 @@ from typing import Unpack
 from pyspark.sql import SparkSession
 
 from penstock.processing.engine.item import Position
-from penstock.processing.sources.filtered import Filtered
-from penstock.processing.sources.selection import Selection, SelectionOptions
+from penstock.processing.sources.filtered import Filtered, Selection, SelectionOptions
 from penstock.spark.processors.plan import ProcessingPlan
 from penstock.spark.processors.reading import EVENTS_SQL
 from penstock.spark.processors.sources.sifting import Sift

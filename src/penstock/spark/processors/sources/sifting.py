@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.processing.sources.selection import Selection
+from penstock.processing.sources.filtered import Selection
 from penstock.spark.processors.sources.source import Then
 
 

@@ -7,7 +7,7 @@ from penstock.errors import BadParameter, EventsLost
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
-from penstock.processing.sources.selection import Selection
+from penstock.processing.sources.filtered import Selection
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
 from penstock.spark.processors.planned import Planned

@@ -3,7 +3,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from penstock.processing.sources.selection import Selection
+from penstock.processing.sources.filtered import Selection
 from penstock.spark.processors.sources.sifting import Sift
 from penstock.spark.processors.sources.source import Then
 
