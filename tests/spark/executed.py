@@ -12,8 +12,7 @@ from penstock.errors import BadParameter
 from penstock.processing import Outcome, StreamEvent, done, done_to, retry
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.calling import CallAll
-from penstock.spark.processors.plan import Again, ProcessingPlan
-from penstock.spark.processors.reading import EVENTS
+from penstock.spark.processors.reading import EVENTS, Again, ProcessingPlan
 from penstock.spark.projections.folding import ROWS, FoldAll, RowFinder
 from penstock.spark.projections.typed_rows import KEY, POSITION, STATE, TypedRows, as_standing
 

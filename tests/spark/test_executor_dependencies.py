@@ -7,8 +7,8 @@ PROGRAM = """
 import json, sys
 import pyspark_penstock, penstock.spark.stream
 import pyspark_zeroeventhub, penstock.spark.zeroeventhub.stream
-import penstock.spark.processors.calling, penstock.spark.processors.child
-import penstock.spark.processors.sources.feed_reading, penstock.spark.processors.sources.rows
+import penstock.spark.processors.calling, penstock.spark.processors.calling
+import penstock.spark.processors.sources.feeds, penstock.spark.processors.sources.frames
 import penstock.spark.projections.folding, penstock.spark.projections.typed_rows
 import penstock.spark.direct_rows
 from penstock.processing import Effect, StreamEvent, by_kind, done, done_to, retry, skip_to  # For handlers.

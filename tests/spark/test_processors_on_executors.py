@@ -250,7 +250,7 @@ def test_exhausted_stream_ends_the_processor_and_the_other_work_is_kept(
 def test_unhealthy_processor_ends_while_a_call_hangs_and_keeps_nothing_of_that_round(
     spark: SparkSession, feed: CustomerFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.processors.ending.ENDS_TIMEOUT", 1.0)
+    monkeypatch.setattr("penstock.spark.processors.processor.ENDS_TIMEOUT", 1.0)
     begun, checkpoints = feed.folder / "hangs", feed.checkpoints()
     feed.publish(range(20))
     broken, handle = feed.break_stream(3), feed.handler

@@ -26,10 +26,8 @@ from penstock.spark.processors.sources.feeds import SparkFeedSource
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget, read, switch
 from penstock.spark.projections.folding import ROWS_SQL
-from penstock.spark.projections.hadoop import create
-from penstock.spark.projections.notes import Note, Notes
 from penstock.spark.projections.project import Round, RoundResult, project
-from penstock.spark.projections.version_folder import VersionFolder
+from penstock.spark.projections.version_folder import Note, Notes, VersionFolder, create
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
 from tests.failing import has_code

@@ -1,13 +1,34 @@
 """What a feed has to offer, and where in it a query is to begin or end."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from penstock.errors import Unavailable
-from penstock.spark.loss import report_loss
+from penstock.errors import EventsLost, Unavailable
 from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import EARLIEST, LATEST, Asked, AskedOffsets, AskedTime, bad_option
 from penstock.wire.log.nakadi import parse_offset
+
+_log: Final = logging.getLogger("penstock.spark")
+
+
+def report_loss(fail: bool, *, event_type: str, partition: int | None, lost: int | None, reason: str) -> None:
+    """Raise EventsLost, or, unless *fail*, log it as a warning and return.
+
+    Args:
+        fail: The option failOnDataLoss.
+        event_type: The feed.
+        partition: None stands for all of them.
+        lost: How many events; None when nobody knows.
+        reason: Why they are gone.
+    """
+    where = "all partitions" if partition is None else f"partition {partition}"
+    count = "an unknown number of" if lost is None else str(lost)
+    detail = f"{count} events of {event_type!r}, {where}, can no longer be read: {reason}"
+    if fail:
+        raise EventsLost(detail, event_type=event_type, partition=partition, lost=lost, reason=reason)
+    _log.warning("%s; going on without them (failOnDataLoss=false)", detail)
+
 
 Wanted: TypeAlias = Literal["earliest", "latest"] | dict[str, AskedOffsets]
 """What an option asks for, in offsets."""

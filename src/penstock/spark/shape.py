@@ -1,6 +1,6 @@
 """How the columns that a query wants are cut from the hub's Arrow pages."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -84,3 +84,9 @@ def needed_columns(columns: Collection[QueryColumn]) -> set[str]:
 def headers_map(texts: pa.Array) -> pa.Array:
     """Return JSON objects as maps."""
     return pa.array([None if text is None else list(_decode_headers(text).items()) for text in texts.to_pylist()], _MAP)
+
+
+def selected(rows: pa.RecordBatch, columns: Sequence[QueryColumn]) -> pa.RecordBatch:
+    """Return *columns* of *rows*, with what the query says of them."""
+    fields = [rows.schema.field(each.name).with_nullable(each.nullable) for each in columns]
+    return pa.RecordBatch.from_arrays([rows.column(each.name) for each in fields], schema=pa.schema(fields))

@@ -1,26 +1,48 @@
 """The stream side of format("penstock"), by the interface that PySpark has since 4.2."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from penstock.spark.batches import next_end, opening, ranges_between
+from penstock.spark.batches import events_max, next_end, opening, plan_tasks, ranges_between
 from penstock.spark.checkpoint import check_checkpoint, left_out, marked
 from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import MirroredGroup, RemoteHub
 from penstock.spark.heads import Heads, at_offsets, beginning, raised
-from penstock.spark.holding import Holding
-from penstock.spark.limits import events_max
 from penstock.spark.mirror import Mirror, heeded
 from penstock.spark.offsets import FeedPlace, decode_places, encode_places
 from penstock.spark.options import SourceOptions
-from penstock.spark.ranges import plan_tasks
 from penstock.spark.tasks import cores, read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass
+class Holding:
+    """Holds micro-batches back that have fewer than so many events, for up to so many seconds since the last one."""
+
+    events_min: int | None
+    """None: none is held back."""
+    seconds_max: float
+    """Since the last one; of the first, since this was made."""
+    clock: Callable[[], float] = time.monotonic
+    _last_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._last_at = self.clock()
+
+    def holds(self, events: int) -> bool:
+        """Tell whether a micro-batch of so many *events* is to wait; if not, it begins now."""
+        now = self.clock()
+        if self.events_min is not None and events < self.events_min and now < self._last_at + self.seconds_max:
+            return True
+        self._last_at = now
+        return False
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

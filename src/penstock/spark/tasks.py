@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.spark.batches import ranges_between
+from penstock.spark.batches import Range, plan_tasks, ranges_between
 from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import at_offsets, beginning, ending
 from penstock.spark.options import SourceOptions
 from penstock.spark.patience import Patience
-from penstock.spark.ranges import Range, plan_tasks
 from penstock.spark.reading import PageSource, read_range
 from penstock.spark.shape import Shape
 

@@ -16,9 +16,9 @@ import pyspark_nakadi
 import pyspark_penstock
 import pyspark_zeroeventhub
 from penstock.errors import BadParameter, RequirementMissing
+from penstock.spark.batches import Range
 from penstock.spark.messagedb.source import CategoryDataSource
 from penstock.spark.nakadi.source import SubscriptionDataSource
-from penstock.spark.ranges import Range
 from penstock.spark.source import PenstockDataSource, check_pyspark
 from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
 from penstock.spark.zeroeventhub.source import RemoteFeedSource

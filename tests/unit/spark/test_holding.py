@@ -1,6 +1,6 @@
 """Micro-batches wait until there is enough, or for long enough."""
 
-from penstock.spark.holding import Holding
+from penstock.spark.stream import Holding
 
 
 def test_a_batch_waits_for_enough_events() -> None:

@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from penstock.errors import EventsLost
-from penstock.spark.loss import report_loss
+from penstock.spark.heads import report_loss
 
 
 def test_lost_events_error_names_partition_count_reason_and_remedy() -> None:

@@ -1,7 +1,7 @@
 import pyarrow as pa
 
 from penstock.spark.columns import QueryColumn
-from penstock.spark.selecting import selected
+from penstock.spark.shape import selected
 
 HEADERS = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
 

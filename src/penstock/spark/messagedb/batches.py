@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from penstock.spark.batches import share
+from penstock.spark.batches import Range, plan_tasks, share
 from penstock.spark.messagedb.places import FIRST, CategoryPlace, CategoryRange, ended
-from penstock.spark.ranges import Range, plan_tasks
 
 
 class Counting(Protocol):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from penstock.spark.batches import events_max
 from penstock.spark.checkpoint import tell_beginning, tell_difference
 from penstock.spark.columns import QueryColumn
-from penstock.spark.limits import events_max
 from penstock.spark.messagedb.batches import next_end
 from penstock.spark.messagedb.options import CategoryOptions, start_of
 from penstock.spark.messagedb.places import CategoryPlace, decode_places, encode_places, opening, stretches_between

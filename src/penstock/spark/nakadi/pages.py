@@ -9,7 +9,7 @@ from penstock.spark.columns import QueryColumn
 from penstock.spark.landing import Landing
 from penstock.spark.nakadi.landed import PageName
 from penstock.spark.nakadi.rows import ROWS
-from penstock.spark.selecting import selected
+from penstock.spark.shape import selected
 
 PAGE_BYTES: Final = 4 << 20
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from penstock.spark.batches import events_max
 from penstock.spark.columns import QueryColumn
-from penstock.spark.limits import events_max
 from penstock.spark.nakadi.landed import decode_landed, encode_landed, pages_between
 from penstock.spark.nakadi.options import SubscriptionOptions
 

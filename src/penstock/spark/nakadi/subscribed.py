@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from penstock.errors import Invalid, PenstockError, Unavailable
-from penstock.spark.loss import report_loss
+from penstock.spark.heads import report_loss
 from penstock.spark.nakadi.cursors import Cursors, NakadiPartition, advanced, behind, beyond, is_before
 from penstock.spark.nakadi.open_stream import OpenStream, StreamEnd
 from penstock.spark.nakadi.options import SubscriptionOptions

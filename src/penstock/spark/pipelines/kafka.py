@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.spark.laptop import check_format
 from penstock.spark.options import bad_option
-from penstock.spark.pipelines.formats import check_format
 from penstock.spark.pipelines.watching import OBSERVED
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import BadParameter
+from penstock.spark.laptop import check_format
 from penstock.spark.options import bad_option
-from penstock.spark.pipelines.formats import check_format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

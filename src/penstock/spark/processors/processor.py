@@ -9,11 +9,12 @@ their offsets, and read again when they are due; the positions kept are our own,
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Any, Final
+from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -33,18 +34,99 @@ from penstock.processing.runners.processor import Processor
 from penstock.processing.sources.feed import Start
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
-from penstock.spark.processors.cancelling import cancellable
-from penstock.spark.processors.cores import cores_of
-from penstock.spark.processors.ending import Ending
-from penstock.spark.processors.intake import ALL, ResultIntake
-from penstock.spark.processors.looking import looking
-from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
-from penstock.spark.processors.sendable import check_sendable
-from penstock.spark.processors.session import check_session
+from penstock.spark.processors.rounds import ALL, Planned, ResultIntake
+from penstock.spark.processors.session import check_sendable, check_session, cores_of
 from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import SparkSource
 from penstock.wire.http import is_transient
+
+
+@contextmanager
+def cancellable(spark: SparkSession) -> Iterator[Callable[[], object]]:
+    """Lend what cancels all that this thread has Spark do in the block; any thread may call it, and more than once.
+
+    Who waits for Spark is told by it. Calls that go on are ended with their processes, a few seconds later.
+    """
+    tag = f"penstock-{uuid4().hex}"
+    add, remove, cancel = _named(spark)
+    add(tag)
+    try:
+        yield lambda: cancel(tag)
+    finally:
+        remove(tag)
+
+
+def _named(spark: SparkSession) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
+    try:
+        context = spark.sparkContext
+    except Exception:  # noqa: BLE001 - PySpark says in several ways that a session has no context.
+        return spark.addTag, spark.removeTag, spark.interruptTag
+    # A session's own tags are not those of the jobs that a data frame is collected by.
+    return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+
+
+ENDS_TIMEOUT: Final = 30.0
+"""So long a round may still last: as long as calls in one process may, when that is to end."""
+_log: Final = logging.getLogger("penstock.processing")
+
+
+class Ending:
+    """Looks during a round whether the processor is to end. The round has a while to end by itself, and is cancelled.
+
+    Args:
+        check: Raises what is to end the processor.
+        cancel: Cancels the round. It is called again each time, since there may be nothing to cancel yet.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self, check: Callable[[float], None], cancel: Callable[[], object], clock: Callable[[], float]
+    ) -> None:
+        self._check = check
+        self._cancel = cancel
+        self._clock = clock
+        self._found: ProcessorUnhealthy | None = None
+        self._until = 0.0
+        self.error: ProcessorUnhealthy | None = None
+        """What the round was cancelled for."""
+
+    def look(self) -> None:
+        """See whether it is to end."""
+        now = self._clock()
+        if self._found is None:
+            self._find(now)
+        elif now >= self._until:
+            self.error = self._found
+            try:
+                self._cancel()
+            except Exception:  # noqa: BLE001 - It is tried again, and who waits for Spark is told what is wrong with it.
+                _log.warning("a round could not be cancelled", exc_info=True)
+
+    def _find(self, now: float) -> None:
+        try:
+            self._check(now)
+        except ProcessorUnhealthy as error:
+            self._found, self._until = error, now + ENDS_TIMEOUT
+
+
+@contextmanager
+def looking(look: Callable[[], None], interval: float) -> Iterator[None]:
+    """Have *look* called every so many seconds as long as the block runs, which leaves alone what is looked at."""
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.wait(interval):
+            look()
+
+    thread = threading.Thread(target=run, name="penstock-look", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
 
 POLL_INTERVAL: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""
@@ -54,7 +136,6 @@ CRASHED: Final = "Python worker exited unexpectedly"
 """What Spark says where a Python process of an executor has died, of whatever."""
 ALONE_SECONDS: Final = 86_400.0
 """So long a call may last in a process of its own, where no rule says how long."""
-_log: Final = logging.getLogger("penstock.processing")
 
 
 class SparkProcessor(Processor):

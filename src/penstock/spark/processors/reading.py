@@ -1,12 +1,49 @@
 """Events by column, as executors read them in a round, under the names of their streams."""
 
-from collections.abc import Mapping
-from typing import Final, Literal
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.processors.plan import ProcessingPlan
+from penstock.processing.stream_event import StreamEvent
+
+
+@dataclass(frozen=True)
+class Again:
+    """A span that was not done in an earlier round, and is to be handled now."""
+
+    place: int
+    """Which of the plan's places it lies in."""
+    start: int
+    next: int
+
+
+@dataclass(frozen=True)
+class ProcessingPlan:
+    """Whose events are handled, and whose are only counted. Holds plain values: it is sent to executors."""
+
+    places: tuple[str, ...]
+    """Tranches; rows name them by their number here."""
+    numberings: tuple[str, ...]
+    """By place, what numbers the events that are read there: see `StreamEvent.numbering`."""
+    again: Mapping[str, Again] = field(default_factory=dict)
+    """By stream: what is handled of it, in place of what is new."""
+    waiting: frozenset[str] = frozenset()
+    """Streams that have something before what is new: that waits."""
+    events_per_call: int = 10_000
+    timeout: float | None = None
+    """So long a call may last, before its process is killed."""
+    partitions: int = 1
+    """Into how many tasks streams are shuffled."""
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The number of each place."""
+        return {place: number for number, place in enumerate(self.places)}
+
 
 EVENTS: Final = pa.schema(
     [
@@ -54,3 +91,56 @@ def looked_at(events: pa.RecordBatch, plan: ProcessingPlan, *, again: bool) -> p
     waits = pc.is_in(streams, pa.array(list(plan.waiting), pa.string()))
     data = pc.if_else(waits, pa.scalar(None, pa.string()), events.column("data"))
     return events.set_column(EVENTS.get_field_index("data"), EVENTS.field("data"), data)
+
+
+class Events(Sequence[StreamEvent]):
+    """Events of one stream that follow each other, in columns.
+
+    Args:
+        table: The columns of `reading.EVENTS`.
+        start, stop: Its rows.
+        plan: That of the round.
+        place: Which of its places they were read at.
+        behind: How many of the same stream come next in the table.
+    """
+
+    def __init__(
+        self, table: pa.Table, start: int, stop: int, plan: ProcessingPlan, place: int, *, behind: int = 0
+    ) -> None:
+        self._table = table
+        self._start = start
+        self._stop = stop
+        self._tranche, self._numbering = plan.places[place], plan.numberings[place]
+        self._behind = behind
+        self._made: list[StreamEvent] | None = None
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    @overload
+    def __getitem__(self, at: int) -> StreamEvent: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[StreamEvent]: ...
+    def __getitem__(self, at: int | slice) -> StreamEvent | list[StreamEvent]:
+        return self._events()[at]
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        return iter(self._events())
+
+    def below(self, index: int | None) -> int:
+        """Return how many of them, and of those behind them, have a lower index; None: all of them are done."""
+        if index is None:
+            return len(self)
+        indices, end = numbers(self._table.column("offset")), self._stop + self._behind
+        return bisect_left(indices, index, self._start, end) - self._start
+
+    def _events(self) -> list[StreamEvent]:
+        if self._made is None:
+            part = self._table.slice(self._start, len(self))
+            data = part.column("data").cast(pa.binary())
+            columns: list[Any] = [part.column(name) for name in ("stream", "offset", "kind")]
+            columns += [data, part.column("key"), part.column("headers")]
+            values = [column.to_pylist() for column in columns]
+            tranches, numberings = [self._tranche] * len(self), [self._numbering] * len(self)
+            self._made = list(map(StreamEvent, *values, tranches, part.column("received").to_pylist(), numberings))
+        return self._made

@@ -24,7 +24,6 @@ from penstock.processing.parameters import check_kind
 from penstock.processing.projections.columns import check_declared
 from penstock.processing.projections.projection import Projection, check_built
 from penstock.spark.projections.folding import KEYED_SQL
-from penstock.spark.projections.in_use import VersionInUse
 from penstock.spark.projections.project import Round, RoundResult
 from penstock.spark.projections.typed_rows import (
     CHANGED,
@@ -41,7 +40,14 @@ from penstock.spark.projections.typed_rows import (
     columns_sql,
     declared_in_files,
 )
-from penstock.spark.projections.version_folder import NOTHING, RoundNote, VersionFolder, name_round, path_of
+from penstock.spark.projections.version_folder import (
+    NOTHING,
+    RoundNote,
+    VersionFolder,
+    VersionInUse,
+    name_round,
+    path_of,
+)
 
 Format: TypeAlias = Literal["parquet", "delta"]
 _GONE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_TABLE_NOT_FOUND")

@@ -16,9 +16,7 @@ from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Key, Row
 from penstock.processing.stream_event import StreamEvent
 from penstock.spark.processors.calling import by_stream
-from penstock.spark.processors.events import Events
-from penstock.spark.processors.plan import ProcessingPlan
-from penstock.spark.processors.reading import EVENTS, EVENTS_SQL
+from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, ProcessingPlan
 
 STANDING: Final = -1
 """The place of what is no event, but a row that is there: `data` is its state, `headers` its positions."""

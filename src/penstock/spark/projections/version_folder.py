@@ -1,17 +1,234 @@
 """The folder of one version of a projection: rows of rounds, and notes that say which of them count, and how far."""
 
+import json
 import os
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 from uuid import uuid4
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
-from penstock.errors import BadParameter, CheckpointMoved, ProjectionNotFound
+from penstock.errors import BadParameter, CheckpointMoved, ProjectionNotFound, Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind
-from penstock.spark.projections.hadoop import found, remove
-from penstock.spark.projections.notes import Note, Notes
+
+_IS_CHECKED_AT_THE_END: Final = "fs.option.create.conditional.overwrite"
+"""Has a store refuse what is complete if its name is taken by then; stores that do not know it pass it over."""
+
+
+def create(spark: SparkSession, path: str, text: str) -> bool:
+    """Create a file of one line in a folder that is there, and return whether it was made: none of its name was there.
+
+    Of several that do so at once one is told that it was, on local disks, on HDFS, and on object stores that create
+    a file only if there is none: those of Azure and Google, and S3 with Hadoop 3.4.2 or later. Elsewhere, and over
+    Spark Connect, it is looked first and written then: several may be told so if they do it within a moment, and
+    what the last of them has written is there, or both are.
+    """
+    if not hasattr(spark, "_jvm"):
+        return _create_by_spark(spark, path, text)
+    files, place = _opened(spark, path)
+    if files.getUri().getScheme() == "file":
+        java: Any = spark
+        return _create_locally(java._jvm.java.io.File(files.makeQualified(place).toUri()).getPath(), text)
+    return _create_by_hadoop(files, place, text)
+
+
+def found(spark: SparkSession, pattern: str) -> list[str]:
+    """Return the paths that there are of a pattern, sorted; over Spark Connect the pattern, which Spark takes too."""
+    if not hasattr(spark, "_jvm"):
+        return [pattern]
+    files, place = _opened(spark, pattern)
+    return sorted(each.getPath().toString() for each in files.globStatus(place) or ())
+
+
+def remove(spark: SparkSession, path: str) -> None:
+    """Remove a file or a folder if it is there and may be removed; it stays over Spark Connect."""
+    if not hasattr(spark, "_jvm"):
+        return
+    from py4j.protocol import Py4JJavaError
+
+    with suppress(Py4JJavaError):
+        files, place = _opened(spark, path)
+        files.delete(place, True)
+
+
+def _opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """Return the file system of a path, and the path as it knows it."""
+    java: Any = spark
+    place = java._jvm.org.apache.hadoop.fs.Path(path)
+    return place.getFileSystem(java._jsc.hadoopConfiguration()), place
+
+
+def _create_locally(path: str, text: str) -> bool:
+    # Hadoop looks first and creates then, where the system could do both in one.
+    try:
+        with Path(path).open("x", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _create_by_hadoop(files: Any, place: Any, text: str) -> bool:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        stream = files.createFile(place).recursive().overwrite(False).opt(_IS_CHECKED_AT_THE_END, True).build()
+    except Py4JJavaError:
+        if files.exists(place):
+            return False
+        raise
+    try:
+        stream.write(f"{text}\n".encode())
+        stream.close()
+    except Py4JJavaError:
+        # There may be a file of ours without content: only what has some is another's.
+        if files.exists(place) and files.getFileStatus(place).getLen() > 0:
+            return False
+        raise
+    return True
+
+
+def _create_by_spark(spark: SparkSession, path: str, text: str) -> bool:
+    try:
+        spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("error").text(path)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_ALREADY_EXISTS":
+            raise
+        return False
+    return True
+
+
+class Note(NamedTuple):
+    """A note."""
+
+    number: int
+    said: dict[str, Any]
+
+
+class Notes:
+    """Notes of a name in a folder: `{name}-1`, `{name}-2`, each made once.
+
+    Args:
+        folder: Where they are.
+        name: What they are called, without a number.
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder = folder
+        self._name = name
+
+    def path(self, number: int) -> str:
+        """Return where a note is."""
+        return f"{self._folder}/{self._name}-{number}"
+
+    def newest(self, spark: SparkSession) -> Note | None:
+        """Return the newest one; None: there is none."""
+        pattern = f"{self._folder}/{self._name}-*"
+        while paths := found(spark, pattern):
+            try:
+                read = spark.read.option("ignoreMissingFiles", "true").text(paths)
+                lines = read.select(sf.input_file_name().alias("file"), "value").collect()
+            except AnalysisException as error:
+                if error.getCondition() != "PATH_NOT_FOUND":
+                    raise
+                if paths == [pattern]:
+                    return None
+                continue  # An older one was removed meanwhile.
+            return newest_of(((row["file"], row["value"]) for row in lines), self._name)
+        return None
+
+    def add(self, spark: SparkSession, after: int, said: dict[str, Any]) -> Note | None:
+        """Add a note after that of a number, and return it; None: somebody else has added one meanwhile.
+
+        What holds where several do so at once, `hadoop.create` says.
+
+        Raises:
+            Unavailable: it was written, and is not found.
+        """
+        text, number = json.dumps(said, sort_keys=True), after + 1
+        while True:
+            is_made = create(spark, self.path(number), text)
+            # Where two can make the same one, what is read decides.
+            newest = self.newest(spark)
+            if newest is not None and newest.number > after:
+                return newest if newest.said == said else None
+            if is_made:
+                raise Unavailable(reason=f"{self.path(number)} was written, and is not found")
+            # Whoever began that one was killed before it said anything: it never counts.
+            number += 1
+
+
+def newest_of(lines: Iterable[tuple[str, str]], name: str) -> Note | None:
+    """Return the newest note among lines of files; what is not whole does not count.
+
+    Args:
+        lines: The file, as Spark names it, and the line. A note is a file, or a folder with one in it; of two in a
+            folder, which two have written at once, one counts, whoever asks.
+        name: What the notes are called.
+    """
+    told: dict[int, str] = {}
+    for file, line in lines:
+        match = re.search(rf"/{re.escape(name)}-([0-9]+)(?:/[^/]+)?$", unquote(file))
+        if match and _read(line) is not None:
+            number = int(match[1])
+            told[number] = min(line, told.get(number, line))
+    if not told:
+        return None
+    newest = max(told)
+    return Note(newest, _read(told[newest]) or {})
+
+
+def _read(line: str) -> dict[str, Any] | None:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+class VersionInUse:
+    """Says which version of a projection is in use.
+
+    Args:
+        path: A folder for all versions.
+        name: Of the projection.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        self._notes = Notes(path, f"in-use-{name}")
+        self._is_told = False
+
+    def find(self, spark: SparkSession) -> str | None:
+        """Return the processor of the version that is in use; None: there is none."""
+        newest = self._notes.newest(spark)
+        return None if newest is None else str(newest.said["projection"])
+
+    def begin(self, spark: SparkSession, processor: str) -> None:
+        """Have a version be in use if none is."""
+        if not self._is_told and self.find(spark) is None:
+            self._notes.add(spark, 0, _said(processor))
+        self._is_told = True
+
+    def switch(self, spark: SparkSession, processor: str) -> None:
+        """Have a version be in use, whichever is."""
+        while True:
+            newest = self._notes.newest(spark)
+            if newest is not None and newest.said == _said(processor):
+                return
+            number = 0 if newest is None else newest.number
+            if self._notes.add(spark, number, _said(processor)) is not None:
+                return
+
+
+def _said(processor: str) -> dict[str, Any]:
+    return {"projection": processor}
 
 
 class RoundNote(NamedTuple):

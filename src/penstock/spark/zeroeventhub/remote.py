@@ -16,7 +16,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.spark.authorization import authorization
-from penstock.spark.loss import report_loss
+from penstock.spark.heads import report_loss
 from penstock.spark.options import bad_option
 from penstock.spark.patience import Patience, patiently
 from penstock.spark.zeroeventhub.exchanges import carry_out

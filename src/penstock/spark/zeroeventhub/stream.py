@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from penstock.spark.batches import events_max
 from penstock.spark.columns import QueryColumn
-from penstock.spark.limits import events_max
 from penstock.spark.tasks import cores
 from penstock.spark.zeroeventhub.intake import FeedIntake
 from penstock.spark.zeroeventhub.options import RemoteOptions

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.spark.columns import QueryColumn
 from penstock.spark.landing import Landing
-from penstock.spark.selecting import selected
+from penstock.spark.shape import selected
 from penstock.spark.zeroeventhub.options import RemoteOptions
 from penstock.spark.zeroeventhub.places import LandedPlaces, PageRange, stretches_between
 from penstock.spark.zeroeventhub.reading import read_partitions

@@ -1,6 +1,6 @@
 """Headers of a forwarded record name the events that it was made from."""
 
-from penstock.spark.pipelines.origin import NAMES, origin_of, without_origin
+from penstock.spark.pipelines.records import NAMES, origin_of, without_origin
 
 
 def test_a_record_of_several_events_says_all_their_places() -> None:

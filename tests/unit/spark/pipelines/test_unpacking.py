@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import InvalidRecord
-from penstock.spark.pipelines.unpacking import Unpacking, unpack
+from penstock.spark.pipelines.spans import Unpacking, unpack
 from tests.failing import has_code
 
 HEADERS = pa.map_(pa.string(), pa.string())

@@ -11,7 +11,7 @@ from penstock.errors import BadParameter
 from penstock.processing import MemorySource
 from penstock.spark.pipelines.kafka import Kafka
 from penstock.spark.processors.processor import SparkProcessor
-from penstock.spark.processors.sendable import check_sendable
+from penstock.spark.processors.session import check_sendable
 from penstock.spark.processors.sources.kafka import KafkaSource
 from penstock.spark.processors.sources.messagedb import MessagedbSource
 from penstock.spark.processors.sources.table import TableSource

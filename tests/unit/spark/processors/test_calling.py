@@ -7,8 +7,7 @@ import pytest
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
 from penstock.processing.engine.stats import Stats
 from penstock.spark.processors.calling import CallAll
-from penstock.spark.processors.plan import ProcessingPlan
-from penstock.spark.processors.reading import EVENTS
+from penstock.spark.processors.reading import EVENTS, ProcessingPlan
 from penstock.spark.processors.results import RESULTS, results_of
 
 LAST = 2**63 - 1

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from penstock.errors import ProcessorUnhealthy
-from penstock.spark.processors.ending import ENDS_TIMEOUT, Ending
+from penstock.spark.processors.processor import ENDS_TIMEOUT, Ending
 
 
 class Round:

@@ -13,12 +13,10 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.sources.source import Want
 from penstock.processing.tally import Tally
 from penstock.spark.processors.calling import CallAll
-from penstock.spark.processors.intake import ALL, ResultIntake
-from penstock.spark.processors.planned import Planned
 from penstock.spark.processors.reading import EVENTS
 from penstock.spark.processors.results import RESULTS, results_of
+from penstock.spark.processors.rounds import ALL, Planned, ResultIntake, SpanItem
 from penstock.spark.processors.sources.source import Look, PlannedRead, Then, TrancheRange
-from penstock.spark.processors.spans import SpanItem
 from tests.exhaustive import seeds
 
 STREAMS = "abcd"

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from penstock.spark.processors.looking import looking
+from penstock.spark.processors.processor import looking
 
 SOON_SECONDS = 300.0
 

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.spark.projections.notes import Note, Notes, newest_of
+from penstock.spark.projections.version_folder import Note, Notes, newest_of
 
 FOLDER = "file:///lake/run-7/customers_v1"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from pyspark.cloudpickle import dumps
 
-from penstock.spark.projections.sending import make_sendable
+from penstock.spark.projections.project import make_sendable
 
 
 class Place(NamedTuple):
@@ -50,7 +50,7 @@ def test_state_class_of_main_can_be_sent_after_msgspec_has_read_it() -> None:
 
 
 def test_state_class_of_a_module_is_left_unchanged() -> None:
-    from penstock.spark.projections.sending import make_sendable
+    from penstock.spark.projections.project import make_sendable
     from penstock_demo.delays import Sums
 
     make_sendable(Sums)
@@ -65,7 +65,7 @@ import msgspec
 from pyspark.cloudpickle import dumps
 
 from penstock.errors import BadParameter
-from penstock.spark.projections.sending import make_sendable
+from penstock.spark.projections.project import make_sendable
 
 
 class Sum(msgspec.Struct):

@@ -4,14 +4,33 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.filtered import Filtered, Selection, SelectionOptions
-from penstock.spark.processors.plan import ProcessingPlan
-from penstock.spark.processors.reading import EVENTS_SQL
-from penstock.spark.processors.sources.sifting import Sift
+from penstock.spark.processors.reading import EVENTS_SQL, ProcessingPlan
 from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Then, TrancheRange
+
+
+@dataclass(frozen=True)
+class Sift:
+    """Leaves out of events, as `reading.EVENTS`, what is not wanted. It is sent to executors."""
+
+    selection: Selection
+    places: tuple[str, ...]
+    """The tranches, by the numbers that rows name them by."""
+    then: Then | None
+    """What is made of the others."""
+
+    def __call__(self, events: pa.RecordBatch) -> pa.RecordBatch:
+        """Return what is made of those that are wanted."""
+        allows, places = self.selection.allows, self.places
+        rows = zip(*(events.column(name).to_pylist() for name in ("stream", "kind", "place")), strict=True)
+        wanted = events.filter(
+            pa.array([allows(stream, kind, places[place]) for stream, kind, place in rows], pa.bool_())
+        )
+        return wanted if self.then is None else self.then.make(wanted)
 
 
 class SparkFiltered(Filtered):

@@ -3,24 +3,51 @@
 import threading
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client.concurrency import Closing
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.sources.source import Want
-from penstock.spark.processors.events import Events
-from penstock.spark.processors.plan import ProcessingPlan
-from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, numbers
-from penstock.spark.processors.sources.rows import AsEvents
+from penstock.spark.batches import WORTH_A_TASK
+from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, ProcessingPlan, looked_at, numbers
 from penstock.spark.processors.sources.source import Look, PlannedRead, Then, TrancheRange
-from penstock.spark.ranges import WORTH_A_TASK
+
+COLUMNS: Final = ("tranche", "stream", "offset", "key", "kind", "headers", "data", "received")
+"""What rows have, of the types of `reading.EVENTS`; their tranche is named."""
+
+
+@dataclass(frozen=True)
+class AsEvents:
+    """Makes events of rows. It is sent to executors."""
+
+    plan: ProcessingPlan
+    again: bool
+    """Whether they were read before."""
+    then: Then | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows as `reading.EVENTS`, or what is made of these."""
+        for batch in batches:
+            events = looked_at(self._events(batch), self.plan, again=self.again)
+            if events.num_rows:
+                yield events if self.then is None else self.then.make(events)
+
+    def _events(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        places = pa.array(self.plan.places, pa.string())
+        arrays = {field.name: rows.column(field.name) for field in EVENTS if field.name in COLUMNS}
+        arrays["place"] = pc.index_in(rows.column("tranche"), places)
+        arrays["again"] = pa.repeat(pa.scalar(self.again), rows.num_rows)
+        columns = [arrays[field.name].cast(field.type) for field in EVENTS]
+        return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
+
 
 Start: TypeAlias = Literal["earliest", "latest"]
 LOOK_INTERVAL: Final = 0.5

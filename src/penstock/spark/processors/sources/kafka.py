@@ -9,7 +9,7 @@ from penstock.errors import BadParameter, RequirementMissing, Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.feed_position import decode_tranche, encode_tranche
-from penstock.spark.loss import report_loss
+from penstock.spark.heads import report_loss
 from penstock.spark.pipelines.kafka import HEADERS, Kafka, check_kafka
 from penstock.spark.processors.sources.frames import FrameSource, Head, Start
 from penstock.spark.processors.sources.source import TrancheRange

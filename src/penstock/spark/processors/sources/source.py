@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.source import Source
-from penstock.spark.processors.plan import ProcessingPlan
+from penstock.spark.processors.reading import ProcessingPlan
 
 
 class TrancheRange(NamedTuple):

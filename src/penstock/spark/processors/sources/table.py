@@ -1,6 +1,7 @@
 """Any data frame that can be read again as a source on Spark: a table, files, a lake."""
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
@@ -8,26 +9,176 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegralType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)  # fmt: skip
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_flag, check_function, check_kind
-from penstock.spark.processors.sources.frames import LOOK_INTERVAL, FrameSource, Head, Start
-from penstock.spark.processors.sources.histogram import IndexHistogram, width_of
-from penstock.spark.processors.sources.rows import COLUMNS
+from penstock.spark.processors.sources.frames import COLUMNS, LOOK_INTERVAL, FrameSource, Head, Start
 from penstock.spark.processors.sources.source import TrancheRange
-from penstock.spark.processors.sources.table_columns import (
-    KIND,
-    WHOLE,
-    Given,
-    column,
-    data_column,
-    headers_column,
-    index_column,
-    received_column,
-    stream_column,
-    tranche_name,
-)
+
+BUCKETS = 4096
+"""About so many parts a range of indices is divided into."""
+
+
+class IndexHistogram:
+    """Counts of events in ranges of indices.
+
+    Args:
+        start: From where on they are counted.
+        end: Up to where.
+        counts: By the index at which a range begins; ranges without events may be left out.
+    """
+
+    def __init__(self, start: int, end: int, counts: Mapping[int, int]) -> None:
+        self.start = start
+        self.end = end
+        self._firsts = sorted(counts)
+        self._counts = [counts[first] for first in self._firsts]
+
+    def cut(self, start: int, most: int) -> tuple[int, int]:
+        """Return up to where there are at most *most* events from *start* on, and how many these are.
+
+        *start* is where a range begins, or where it is counted from on. Where the first range alone has too many, that
+        is where it begins, so there are none.
+
+        >>> found = IndexHistogram(0, 30, {0: 4, 10: 5, 20: 2})
+        >>> found.cut(0, 9), found.cut(20, 9), found.cut(0, 3)
+        ((20, 9), (30, 2), (0, 0))
+        """
+        at, events = bisect_left(self._firsts, start), 0
+        while at < len(self._firsts):
+            if events + self._counts[at] > most:
+                return self._firsts[at], events
+            events += self._counts[at]
+            at += 1
+        return self.end, events
+
+    def knows(self, start: int) -> bool:
+        """Tell whether it can be cut from *start* on."""
+        at = bisect_left(self._firsts, start)
+        return start == self.start or (at < len(self._firsts) and self._firsts[at] == start)
+
+    def range_at(self, start: int) -> tuple[int, int]:
+        """Return the range with events that begins at *start* or behind it: where, and where the next one does."""
+        at = bisect_left(self._firsts, start)
+        following = self._firsts[at + 1] if at + 1 < len(self._firsts) else self.end
+        return self._firsts[at], following
+
+
+def width_of(start: int, end: int) -> int:
+    """Return how wide the ranges are in which events are counted.
+
+    >>> width_of(0, 10), width_of(0, 4097)
+    (1, 2)
+    """
+    return -(-(end - start) // BUCKETS)
+
+
+Given: TypeAlias = str | Column
+KIND: Final = "event"
+"""What happened, where nobody says it."""
+WHOLE: Final = "struct(*)"
+"""The row itself."""
+
+
+def column(frame: DataFrame, given: Given) -> Column:
+    """Return a column of *frame*, or what an expression makes of its columns."""
+    if isinstance(given, str):
+        return frame[f"`{given}`"] if given in frame.columns else sf.expr(given)
+    return given
+
+
+def index_column(frame: DataFrame, given: Given) -> Column:
+    """Return the index.
+
+    Raises:
+        BadParameter: it is no whole number.
+    """
+    found = column(frame, given)
+    kind = frame.select(found).schema[0].dataType
+    if not isinstance(kind, IntegralType):
+        allowed = "whole numbers from 0, such as bigint; of a time from 1970 on, unix_micros(…)"
+        raise BadParameter(parameter="index", value=kind.simpleString(), allowed=allowed)
+    return found
+
+
+def tranche_name(columns: Sequence[Column]) -> Column:
+    """Return what a tranche is called: the values of its columns, `order.placed/3`."""
+    if not columns:
+        return sf.lit("0")
+    return sf.concat_ws("/", *(sf.coalesce(each.cast("string"), sf.lit("null")) for each in columns))
+
+
+def stream_column(found: Column, tranche: Column, *, is_hashed: bool) -> Column:
+    """Return what a stream is called: itself, or with its tranche where it can lie in several."""
+    own = sf.concat(tranche, sf.lit("_"), sf.coalesce(found.cast("string"), sf.lit("")))
+    return sf.coalesce(found.cast("string"), own) if is_hashed else own
+
+
+def data_column(frame: DataFrame, given: Given) -> Column:
+    """Return the event's JSON: texts and bytes as they are, structs, maps and arrays as Spark makes JSON of them.
+
+    Raises:
+        BadParameter: it is a value alone.
+    """
+    found = column(frame, given)
+    kind = frame.select(found.alias("data")).schema[0].dataType
+    if isinstance(kind, StringType | BinaryType):
+        made = found.cast("string")
+    elif isinstance(kind, StructType | MapType | ArrayType):
+        made = sf.to_json(found)
+    else:
+        allowed = "JSON as a text or bytes, or a struct, a map or an array, such as struct(*)"
+        raise BadParameter(parameter="data", value=kind.simpleString(), allowed=allowed)
+    return sf.coalesce(made, sf.lit("null"))
+
+
+def headers_column(frame: DataFrame, given: Given | None) -> Column:
+    """Return the headers as a JSON object: of a map or a struct, or of what is one already.
+
+    Raises:
+        BadParameter: they are neither.
+    """
+    if given is None:
+        return sf.lit(None).cast("string")
+    found = column(frame, given)
+    kind = frame.select(found.alias("headers")).schema[0].dataType
+    if isinstance(kind, MapType):
+        return sf.to_json(sf.map_filter(found.cast("map<string,string>"), lambda _, text: text.isNotNull()))
+    if isinstance(kind, StringType):
+        return found
+    raise BadParameter(parameter="headers", value=kind.simpleString(), allowed="a map, or a JSON object of texts")
+
+
+def received_column(frame: DataFrame, given: Given | None) -> Column:
+    """Return when the event was received, in microseconds since 1970.
+
+    Raises:
+        BadParameter: it is no time, and no such number.
+    """
+    if given is None:
+        return sf.lit(None).cast("bigint")
+    found = column(frame, given)
+    kind = frame.select(found.alias("received")).schema[0].dataType
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        return sf.unix_micros(found.cast("timestamp"))
+    if isinstance(kind, LongType):
+        return found
+    raise BadParameter(
+        parameter="received", value=kind.simpleString(), allowed="a timestamp, or microseconds as bigint"
+    )
+
 
 COLUMN: Final = "a column's name, an expression of Spark's, or a Column"
 Frame: TypeAlias = DataFrame | Callable[[SparkSession], DataFrame]

@@ -10,11 +10,10 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.sources.filtered import Selection
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
-from penstock.spark.processors.planned import Planned
+from penstock.spark.processors.rounds import Planned, SpanItem
 from penstock.spark.processors.sources.feeds import _FeedLook
 from penstock.spark.processors.sources.filtered import _SiftedLook
 from penstock.spark.processors.sources.source import Look, TrancheRange
-from penstock.spark.processors.spans import SpanItem
 from tests.failing import has_code
 
 TRANCHE = "order.placed/1"

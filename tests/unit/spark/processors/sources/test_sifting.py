@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.processing.sources.filtered import Selection
-from penstock.spark.processors.sources.sifting import Sift
+from penstock.spark.processors.sources.filtered import Sift
 from penstock.spark.processors.sources.source import Then
 
 EVENTS = pa.RecordBatch.from_pydict(

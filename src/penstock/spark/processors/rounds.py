@@ -1,18 +1,105 @@
-"""Takes in on the driver what executors have made of a round: what comes of each call, and what waits."""
+"""Rounds on the driver: how each is planned, and what is taken in of what executors have made of it."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
 
 from penstock.errors import HandlerFailed
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import events_of
+from penstock.processing.engine.item import Batch, Item, events_of
 from penstock.processing.engine.outcome import Failure, done_to
 from penstock.processing.engine.stream import Call
+from penstock.processing.sources.source import Want
 from penstock.processing.tally import Tally
-from penstock.spark.processors.planned import Planned
+from penstock.spark.processors.reading import Again, ProcessingPlan
 from penstock.spark.processors.results import Result
-from penstock.spark.processors.spans import SpanItem, batch_of
+from penstock.spark.processors.sources.source import Look, TrancheRange
+
+
+class Planned(NamedTuple):
+    """What a round is to do, and what is read for it."""
+
+    plan: ProcessingPlan
+    look: Look
+    """What there is."""
+    new: Mapping[str, TrancheRange]
+    """What is read that is new, by tranche."""
+    again: Sequence[TrancheRange]
+    """What is read that was read before."""
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        look: Look,
+        wants: Mapping[str, Want],
+        again: Sequence[Call],
+        *,
+        timeout: float | None = None,
+        partitions: int = 1,
+    ) -> Self:
+        """Plan a round.
+
+        Args:
+            engine: Of the processor.
+            look: What there is.
+            wants: What it wants of that, by tranche.
+            again: The calls that it makes of what was read before.
+            timeout: See `ProcessingPlan`.
+            partitions: See `ProcessingPlan`.
+
+        Raises:
+            EventsLost, BadParameter: see `Look.check`: also where there is no room for more, and what was read
+                before is all that is to be read again.
+            EventsLost: see `Look.stretch`.
+        """
+        look.check(engine.positions())
+        new = dict[str, TrancheRange]()
+        for tranche, want in wants.items():
+            found = look.stretch(tranche, want.position, want.events_max)
+            if found is not None:
+                new[tranche] = found
+        old = {call.stream: engine.tranche_of(call.stream) for call in again}
+        places = tuple(dict.fromkeys([*look.tranches, *old.values()]))
+        numbers = {place: number for number, place in enumerate(places)}
+        spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
+        waiting = frozenset(engine.known())
+        numberings = tuple(map(look.numbering, places))
+        plan = ProcessingPlan(places, numberings, spans, waiting, engine.rules.events_per_call, timeout, partitions)
+        return cls(plan, look, new, stretches_of(spans, places))
+
+
+@dataclass(slots=True, eq=False)
+class SpanItem:
+    """Events of a stream that follow each other, without what they say."""
+
+    stream: str
+    index: int
+    next: int
+    events: int
+    received: int | None
+    """When the hub took the first of them, in microseconds since 1970."""
+
+    def cut(self, to: int, passed: int) -> None:
+        """Begin at *to*: what was passed is not read again, nor counted, as far as it is known how much that was."""
+        self.index, self.events = to, max(1, min(self.events - passed, self.next - to))
+
+
+def batch_of(stretch: TrancheRange, found: Sequence[Result], size: int) -> Batch:
+    """Return spans that executors have found in a stretch as what was read of its tranche."""
+    items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
+    return Batch(stretch.tranche, stretch.position, items, is_tail=stretch.is_tail, size=size)
+
+
+def stretches_of(spans: Mapping[str, Again], places: tuple[str, ...]) -> list[TrancheRange]:
+    """Return what is to be read again: of each tranche from the first event that is wanted to the last."""
+    bounds: dict[int, tuple[int, int]] = {}
+    for span in spans.values():
+        start, end = bounds.get(span.place, (span.start, span.next))
+        bounds[span.place] = (min(start, span.start), max(end, span.next))
+    return [TrancheRange(places[number], start, end, end - start) for number, (start, end) in bounds.items()]
+
 
 ALL: Final = 1 << 62
 """As many calls as there are."""
