@@ -130,7 +130,7 @@ CONTENTS: Final = {
     ),
     "subscription": CommandEntry(
         EVENTS,
-        "penstock.cli.subscription.command:app",
+        "penstock.cli.subscription:app",
         "Create subscriptions, see who reads what and how far behind they are, move them, help them over events that"
         " cannot be processed.",
     ),

@@ -237,13 +237,13 @@ def _asked(client: "Client", name: str, ask: "Callable[[str], Answer]") -> "tupl
         GroupNotFound: there is none.
         CommandFailure: several subscriptions have ids that begin so; says which.
     """
-    from penstock.cli.subscription.finding import beginning
+    from penstock.cli.subscription import find_by_prefix
     from penstock.errors import NotFound
 
     try:
         return name, ask(name)
     except NotFound:  # All that a strict hub says.
-        meant = beginning(client, name)
+        meant = find_by_prefix(client, name)
         if meant is None:
             raise
     return meant.id, ask(meant.id)
