@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.cli.failures import MISUSED, CommandFailure, unwind_on_sigterm
 from penstock.cli.groups import print_groups
 from penstock.cli.output import console, number, progress, working
-from penstock.cli.spark.following import attend, lag_of
-from penstock.cli.spark.process import local_spark
+from penstock.cli.spark_queries import attend_query, local_spark, watch_lag
 from penstock.client import ConsumerGroup
 from penstock_demo import cold, daily, lake
 from penstock_demo.access import OPERATOR, PIPELINE, PUBLISHER, HubAccess
@@ -197,8 +196,8 @@ def _flag(hub: HubAccess, directory: Path, steps: list[DemoStep]) -> Kill | None
 def _followed(name: str, begin: "Callable[[], StreamingQuery]", group: str, hub: HubAccess) -> DemoStep:
     """Run a stream to its end, and show how far it is."""
     started = time.monotonic()
-    with lag_of(group, hub.url, hub.find_credential(PIPELINE)) as lag:
-        report = attend(begin(), lag, what=name)
+    with watch_lag(group, hub.url, hub.find_credential(PIPELINE)) as lag:
+        report = attend_query(begin(), lag, what=name)
     return DemoStep(name, report.events, time.monotonic() - started)
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.cli.spark import process
+from penstock.cli import spark_queries
 from penstock.client import Client
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command, clean_environment
@@ -17,7 +17,7 @@ from tests.cli.demo import counted, gaps, left_running, mark
 @pytest.fixture
 def penstock(hub: LiveHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The command, for the hub, which leaves the session running."""
-    monkeypatch.setattr(process, "_stop", lambda *_: None)
+    monkeypatch.setattr(spark_queries, "_stop_spark", lambda *_: None)
     return Command(tmp_path, clean_environment()).at(hub.url)
 
 

@@ -146,7 +146,7 @@ CONTENTS: Final = {
     ),
     "spark": CommandEntry(
         EVENTS,
-        "penstock.cli.spark.command:app",
+        "penstock.cli.spark:app",
         "Move events with Spark: feeds into a lake, into files and elsewhere, and from elsewhere into feeds.",
     ),
     "new": CommandEntry(

@@ -1,1 +1,0 @@
-"""`penstock spark`: pipelines on Spark that are ready to run."""
