@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
-from penstock.cli.definition.definition import definitions
+from penstock.cli.definitions.definition import read_definitions
 from penstock.cli.failures import CommandFailure
 from penstock.core.events.event import NewEvent
 
@@ -67,7 +67,7 @@ class Series:
 
 def definition_of(event_type: str) -> Mapping[str, Any]:
     """Return what *event_type* is created with: the file that `penstock event-type check` is shown, too."""
-    [found], wrong = definitions([EVENT_TYPES / f"{event_type}.yaml"])
+    [found], wrong = read_definitions([EVENT_TYPES / f"{event_type}.yaml"])
     assert not wrong, wrong
     return found.value
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.definition.definition import definitions
+from penstock.cli.definitions.definition import read_definitions
 from penstock.core.registry.definition import find_wrong_annotations
 from penstock.core.registry.event_type import EventType
 from penstock.schema.guidelines import ENTITY_KEY_FIELDS, GUIDELINES, PROCESS_ID_FIELD, WAIVER_PREFIX, check
@@ -30,7 +30,7 @@ def test_page_has_every_guideline_once() -> None:
 def test_example_definition_keeps_all_guidelines(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(DEFINITION)
 
-    [found], wrong = definitions([tmp_path / "a.yaml"])
+    [found], wrong = read_definitions([tmp_path / "a.yaml"])
 
     assert not wrong
     assert EventType.parse(found.value).partition_count == 4
@@ -48,7 +48,7 @@ def test_example_waiver_waives_its_guideline(tmp_path: Path) -> None:
     waiver = WAIVER.removeprefix("annotations:\n")
     (tmp_path / "a.yaml").write_text(DEFINITION.replace("annotations:\n", f"annotations:\n{waiver}") + phone)
 
-    [found], _ = definitions([tmp_path / "a.yaml"])
+    [found], _ = read_definitions([tmp_path / "a.yaml"])
 
     assert [(each.rule.id, bool(each.waived)) for each in check(found.value)] == [("personal-data", True)]
 
@@ -59,7 +59,7 @@ def test_example_waivers_of_fields_waive_only_those_fields(tmp_path: Path) -> No
     text = DEFINITION.replace("annotations:\n", f"annotations:\n{waivers}") + courier
     (tmp_path / "a.yaml").write_text(f"{text}    device_id: {{type: string}}\n")
 
-    [found], _ = definitions([tmp_path / "a.yaml"])
+    [found], _ = read_definitions([tmp_path / "a.yaml"])
 
     assert [bool(each.waived) for each in check(found.value)] == [True, False, True]
     assert list(find_wrong_annotations(found.value["annotations"])) == []

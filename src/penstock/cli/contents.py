@@ -125,7 +125,7 @@ CONTENTS: Final = {
     ),
     "event-type": CommandEntry(
         EVENTS,
-        "penstock.cli.event_type.command:app",
+        "penstock.cli.event_type:app",
         "Create event types, show and delete them; check and apply their files.",
     ),
     "subscription": CommandEntry(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.definition.definition import definitions
+from penstock.cli.definitions.definition import read_definitions
 from penstock.schema.guidelines import check
 from penstock.schema.guidelines.personal_data import entity_of, personal_kind
 from penstock.schema.guidelines.personal_data_terms import KINDS, SOURCES
@@ -258,7 +258,7 @@ def test_event_types_of_the_demo_and_the_documentation_hold_no_personal_data(tmp
         if isinstance(each, str):
             path.write_text(each)
         files.append(path)
-    found, wrong = definitions(files)
+    found, wrong = read_definitions(files)
 
     assert not wrong
     assert len(found) >= 9

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from penstock.cli.event_type.model import defined, imported
+from penstock.cli.definitions.model import define_event_type, import_class
 
 MODULE = """
 import datetime as dt
@@ -47,8 +47,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_class_is_imported_from_the_current_directory(capsys: pytest.CaptureFixture[str]) -> None:
-    assert imported("shop_of_test.events:Order").__name__ == "Order"
-    assert imported("shop_of_test.events:Order.Inner").__name__ == "Inner"
+    assert import_class("shop_of_test.events:Order").__name__ == "Order"
+    assert import_class("shop_of_test.events:Order.Inner").__name__ == "Inner"
     assert capsys.readouterr() == ("", "This module talks.\n")
 
 
@@ -72,7 +72,7 @@ def test_class_is_imported_from_the_current_directory(capsys: pytest.CaptureFixt
 )
 def test_class_that_cannot_be_imported_is_named_with_the_reason(named: str, told: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
-        imported(named)
+        import_class(named)
 
     assert str(caught.value).startswith(f"{named}: ")
     assert told in str(caught.value)
@@ -92,17 +92,17 @@ def test_class_unfit_for_an_event_type_is_named_with_the_reason(named: str, trai
     named = f"shop_of_test.events:{named}"
 
     with pytest.raises(typer.BadParameter) as caught:
-        defined(named, imported(named), traits)
+        define_event_type(named, import_class(named), traits)
 
     assert named in str(caught.value)
     assert told in str(caught.value)
 
 
 def test_event_type_has_name_and_category_of_the_class_unless_given() -> None:
-    order, change = imported("shop_of_test.events:Order"), imported("shop_of_test.events:Change")
+    order, change = import_class("shop_of_test.events:Order"), import_class("shop_of_test.events:Change")
 
-    made, schema = defined("m:Order", order, {})
-    changed, _ = defined("m:Change", change, {"name": "shop.orders"})
+    made, schema = define_event_type("m:Order", order, {})
+    changed, _ = define_event_type("m:Change", change, {"name": "shop.orders"})
 
     assert (made["name"], made["category"]) == ("order", "undefined")
     assert (changed["name"], changed["category"]) == ("shop.orders", "data")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.definition.definition import Definition, definitions
-from penstock.cli.definition.document import FileLine
+from penstock.cli.definitions.definition import Definition, read_definitions
+from penstock.cli.definitions.document import FileLine
 from penstock.schema.guidelines import GuidelineFinding
 from penstock.schema.guidelines.rules import PERSONAL_DATA
 
@@ -24,7 +24,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def read(name: str, text: str) -> tuple[list[Definition], list[str]]:
     Path(name).write_text(text, encoding="utf-8")
-    found, wrong = definitions([Path(name)])
+    found, wrong = read_definitions([Path(name)])
     return found, [str(each) for each in wrong]
 
 
@@ -55,7 +55,7 @@ def test_file_may_have_several_definitions(name: str, text: str) -> None:
 def test_dash_reads_stdin(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
-    [found], _ = definitions([Path("-")])
+    [found], _ = read_definitions([Path("-")])
 
     assert (found.name, found.place) == ("a", FileLine("<stdin>", 1))
 
@@ -171,10 +171,10 @@ def test_whole_openapi_document_is_refused_as_a_schema(schema: Any, says: str) -
 def test_valid_definitions_are_read_beside_invalid_ones_and_missing_files_raise() -> None:
     Path("b.yaml").write_bytes(b"a: 1\nb: \xff")
     found, wrong = read("a.yaml", "- name: a\n- 7\n- name: b\n")
-    more, more_wrong = definitions([Path("a.yaml"), Path("b.yaml")])
+    more, more_wrong = read_definitions([Path("a.yaml"), Path("b.yaml")])
 
     assert [each.name for each in found] == [each.name for each in more] == ["a", "b"]
     assert len(wrong) == 1
     assert str(more_wrong[1]) == "b.yaml:2: not UTF-8: byte FF"
     with pytest.raises(FileNotFoundError):
-        definitions([Path("none.yaml")])
+        read_definitions([Path("none.yaml")])

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.event_type.difference import differences, schema_difference
+from penstock.cli.definitions.checks import diff_schemas, find_differences
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from penstock.cli.event_type.difference import differences, schema_difference
     ],
 )
 def test_different_members_are_listed(before: Any, after: Any, told: list[str]) -> None:
-    assert [str(each) for each in differences(before, after)] == told
+    assert [str(each) for each in find_differences(before, after)] == told
 
 
 def test_difference_as_object_has_both_values() -> None:
-    assert [each.as_object() for each in differences({"a": 1, "b": 2}, {"b": 3, "c": 4})] == [
+    assert [each.as_object() for each in find_differences({"a": 1, "b": 2}, {"b": 3, "c": 4})] == [
         {"pointer": "#/a", "before": 1},
         {"pointer": "#/b", "before": 2, "after": 3},
         {"pointer": "#/c", "after": 4},
@@ -35,8 +35,8 @@ def test_difference_as_object_has_both_values() -> None:
 def test_schemas_are_compared_by_line_regardless_of_spaces() -> None:
     before, after = {"type": "object", "title": "ä"}, {"type": "object", "title": "b"}
 
-    assert schema_difference(json.dumps(before), json.dumps(before, indent=7)) == []
-    assert schema_difference(json.dumps(before), json.dumps(after)) == [
+    assert diff_schemas(json.dumps(before), json.dumps(before, indent=7)) == []
+    assert diff_schemas(json.dumps(before), json.dumps(after)) == [
         " {",
         '   "type": "object",',
         '-  "title": "ä"',

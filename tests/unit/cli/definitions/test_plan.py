@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.event_type.plan import EventTypePlan, planned
+from penstock.cli.definitions.checks import EventTypePlan, make_plan
 from penstock.cli.failures import CommandFailure
 from penstock.client.registry import fill_definition
 from penstock.core.registry.event_type import EventType
@@ -28,15 +28,15 @@ def registered(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def plan(more: dict[str, Any], given: dict[str, Any] = FILE) -> EventTypePlan:
-    return planned(FILE | more, registered(given))
+    return make_plan(FILE | more, registered(given))
 
 
 def test_missing_event_type_is_created_and_a_shown_one_needs_no_step() -> None:
-    assert planned(FILE, None) == EventTypePlan("a", ("create",), FILE)
+    assert make_plan(FILE, None) == EventTypePlan("a", ("create",), FILE)
 
     shown = registered(FILE | {"partition_count": 4, "labels": {"team": "a"}})
 
-    assert planned(shown, shown).steps == ()
+    assert make_plan(shown, shown).steps == ()
 
 
 STEPS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...], list[str]]] = [
@@ -121,4 +121,4 @@ def test_hub_without_a_known_member_is_reported_as_another_version() -> None:
     shown = {member: value for member, value in registered(FILE).items() if member != "compatibility_mode"}
 
     with pytest.raises(CommandFailure, match="the hub shows a without 'compatibility_mode'"):
-        planned(FILE, shown)
+        make_plan(FILE, shown)

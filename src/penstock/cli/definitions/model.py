@@ -1,4 +1,4 @@
-"""A class of the user's: imported by its name, and made into the definition of the event type whose events it holds."""
+"""Definitions of event types whose events are instances of a class of the user's."""
 
 import sys
 from contextlib import redirect_stdout
@@ -17,11 +17,11 @@ from penstock.schema.models import entity_type, model_schema
 from penstock.schema.traversal import Schema, key_path
 
 
-def imported(named: str) -> Any:
-    """Return the class that is *named* as module:Class. What its module prints goes to stderr.
+def import_class(named: str) -> Any:
+    """Return the class that is *named* as module:Class. Its module's output goes to stderr.
 
     Raises:
-        BadParameter: there is no such module or class, or the module cannot be imported; says why.
+        BadParameter: the module or the class does not exist, or the module cannot be imported; says why.
     """
     module, _, path = named.partition(":")
     if not module or not path:
@@ -48,16 +48,16 @@ def imported(named: str) -> Any:
     return found
 
 
-def defined(named: str, model: Any, traits: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
+def define_event_type(named: str, model: Any, traits: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
     """Return the definition of the event type whose events are instances of *model*, as a hub takes it, and its schema.
 
     Args:
-        named: How the class was named, for errors.
+        named: The class as module:Class, for errors.
         model: The class.
-        traits: What is said of the event type. Without a name and a category it has those of the class.
+        traits: Members of the definition. Its name and category are those of the class by default.
 
     Raises:
-        BadParameter: no schema can be made of the class, or it has no such key fields.
+        BadParameter: no schema can be made of the class, or it lacks a key field.
         InvalidEventType: a hub would refuse the definition.
     """
     record = entity_type(model)

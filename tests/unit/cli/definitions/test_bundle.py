@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.definition.bundle import Bundle, bundled
-from penstock.cli.definition.document import Document, FileLine, Unreadable, yaml_documents
+from penstock.cli.definitions.definition import Bundle, bundle_schema
+from penstock.cli.definitions.document import Document, FileLine, Unreadable, yaml_documents
 
 HERE = FileLine("types/orders.yaml", 7)
 
@@ -61,7 +61,7 @@ def opened(file: Path, place: FileLine) -> Document:
 
 
 def bundle(reference: str) -> Bundle:
-    return bundled(reference, Document("types/orders.yaml", {}, {(): 1}), HERE, opened)
+    return bundle_schema(reference, Document("types/orders.yaml", {}, {(): 1}), HERE, opened)
 
 
 def test_bundle_contains_the_referenced_schemas_and_names_what_is_left_out_and_where() -> None:
@@ -113,7 +113,7 @@ def test_references_to_references_and_with_escaped_characters_are_followed() -> 
 def test_schema_of_openapi_3_1_names_its_draft() -> None:
     document = yaml_documents(OPENAPI.replace("3.0.3", "3.1.0"), "types/openapi.yaml")[0]
 
-    found = bundled("#/components/schemas/Customer", document, HERE, opened)
+    found = bundle_schema("#/components/schemas/Customer", document, HERE, opened)
 
     assert found.schema["$schema"] == "http://json-schema.org/draft-07/schema#"
 
@@ -122,7 +122,7 @@ def test_document_other_than_openapi_is_unchanged() -> None:
     document = Document("a.json", {"type": "object", "x-y": 1, "properties": {"a": {"$ref": "#/definitions/a"}},
                                    "definitions": {"a": {"nullable": True}, "b": {}}}, {(): 1})  # fmt: skip
 
-    found = bundled("#", document, HERE, opened)
+    found = bundle_schema("#", document, HERE, opened)
 
     assert found.schema == document.value | {"definitions": {"a": {"nullable": True}}}
     assert found.left_out == ()

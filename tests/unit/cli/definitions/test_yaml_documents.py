@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.definition.document import LEVELS_MAX, VALUES_MAX, Unreadable, yaml_documents
+from penstock.cli.definitions.document import LEVELS_MAX, VALUES_MAX, Unreadable, yaml_documents
 
 
 def value(text: str) -> Any:

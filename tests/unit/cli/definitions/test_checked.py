@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cli.definition.definition import Definition, definitions
-from penstock.cli.definition.document import FileLine
-from penstock.cli.event_type.checked import Check, Fault, checked
-from penstock.cli.event_type.report import as_object
-from penstock.cli.event_type.sarif import sarif
+from penstock.cli.definitions.checks import Check, Fault, check_definitions
+from penstock.cli.definitions.definition import Definition, read_definitions
+from penstock.cli.definitions.document import FileLine
+from penstock.cli.definitions.reports import as_object, as_sarif
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -36,7 +35,7 @@ def read(directory: Path, *texts: str) -> list[Definition]:
     files = [directory / f"{number}.yaml" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text, encoding="utf-8")
-    found, wrong = definitions(files)
+    found, wrong = read_definitions(files)
     assert not wrong
     return found
 
@@ -50,28 +49,28 @@ def test_any_definition_can_be_reported(
     base = {"name": "a", "category": category, "schema": schema}
     file.write_text(json.dumps([base, base | given, given, given | {"schema": schema}]))
 
-    found, wrong = definitions([file])
-    check = Check(tuple(checked(found)), tuple(wrong))
+    found, wrong = read_definitions([file])
+    check = Check(tuple(check_definitions(found)), tuple(wrong))
 
     assert len(found) + len(wrong) == 4
     json.dumps(as_object(check), allow_nan=False)
-    results = sarif(check)["runs"][0]["results"]
+    results = as_sarif(check)["runs"][0]["results"]
     assert all(each["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 for each in results)
 
 
 def test_schema_of_another_language_or_dialect_is_an_error(tmp_path: Path) -> None:
-    [avro] = checked(read(tmp_path, "name: a\nschema: {type: avro_schema, schema: '{}'}\n"))
-    [null] = checked(read(tmp_path, "name: a\nschema: {type: object, $schema: null}\n"))
+    [avro] = check_definitions(read(tmp_path, "name: a\nschema: {type: avro_schema, schema: '{}'}\n"))
+    [null] = check_definitions(read(tmp_path, "name: a\nschema: {type: object, $schema: null}\n"))
 
     assert [(fault.place.line, "Avro" in fault.reason) for fault in avro.faults] == [(2, True)]
     assert ["$schema that is not known here, null" in fault.reason for fault in null.faults] == [True]
 
 
 def test_second_definition_of_a_name_and_second_reading_of_a_file_are_errors(tmp_path: Path) -> None:
-    one, other, third = checked(read(tmp_path, "name: a", "\nname: a", "name: b"))
+    one, other, third = check_definitions(read(tmp_path, "name: a", "\nname: a", "name: b"))
     first, second = tmp_path / "0.yaml", tmp_path / "1.yaml"
-    _, again = checked(definitions([first, first])[0])
-    _, beside = checked(read(tmp_path, '[{"name": "a"}, {"name": "a"}]'))
+    _, again = check_definitions(read_definitions([first, first])[0])
+    _, beside = check_definitions(read(tmp_path, '[{"name": "a"}, {"name": "a"}]'))
 
     assert (one.faults, third.faults) == ((), ())
     assert other.faults == (Fault(FileLine(str(second), 2), f"'a' is defined twice, first at {first}:1"),)

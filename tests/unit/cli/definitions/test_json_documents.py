@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cli.definition.document import LEVELS_MAX, Document, FileLine, Unreadable, json_document
+from penstock.cli.definitions.document import LEVELS_MAX, Document, FileLine, Unreadable, json_document
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.definition.openapi import dialect_of, from_3_0, from_3_1, why_no_schema
+from penstock.cli.definitions.openapi import dialect_of, from_3_0, from_3_1, why_no_schema
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""`penstock event-type`: creates event types, shows and deletes them, and keeps them as files define them."""
