@@ -1,12 +1,45 @@
-"""The command `penstock`."""
+"""The command `penstock`: the list of all commands, and its own words for invalid values of options."""
 
-from typing import Annotated
+import itertools
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from penstock.cli import failures
-from penstock.cli.helping import examples
-from penstock.cli.usage import Commands
+from penstock.cli.contents import CONTENTS, CommandEntry, loaded
+from penstock.cli.helping import CommandGroup, examples, write_commands
+
+
+class Commands(CommandGroup):
+    """All commands, as the list has them. A command that is run is loaded whole."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": [_make_entry(name, entry) for name, entry in CONTENTS.items()]})
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the list, part by part."""
+        for part, names in itertools.groupby(CONTENTS, key=lambda name: CONTENTS[name].part):
+            write_commands(formatter, part, ((name, self.commands[name]) for name in names))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that *args* name, loaded whole, and the rest of *args*."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and loaded(listed.name or ""), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named.
+
+        Raises:
+            BadParameter: a value is invalid; says so in our words if the reason is a known one.
+        """
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if (detail := _explain(error.__cause__)) is None:
+                raise
+            raise typer.BadParameter(detail, ctx=error.ctx, param=error.param, param_hint=error.param_hint) from error
+
 
 app = typer.Typer(
     name="penstock",
@@ -39,6 +72,31 @@ def penstock(
 def main() -> None:
     """Run the command that the process's arguments name."""
     failures.run(app)
+
+
+def _make_entry(name: str, entry: CommandEntry) -> TyperCommand:
+    return TyperCommand(name, help=entry.summary)
+
+
+def _explain(cause: BaseException | None) -> str | None:
+    """Return in our words why a value is invalid; None if *cause* gives no known reason."""
+    findings = getattr(cause, "errors", None)
+    if findings is None:
+        return None
+    found = findings()[0]
+    given, more = found["input"], found.get("ctx", {})
+    match found["type"]:
+        case "int_parsing" | "int_parsing_size":
+            return f"{given!r} is not a whole number"
+        case "greater_than_equal":
+            return f"{given} is less than {more['ge']}"
+        case "less_than_equal":
+            return f"{given} is more than {more['le']}"
+        case "bool_parsing":
+            return f"{given!r} is neither true nor false"
+        case "value_error":
+            return str(more["error"])
+    return None
 
 
 if __name__ == "__main__":
