@@ -17,7 +17,7 @@ import yaml
 from penstock.schema.traversal import Pointer
 
 VALUES_MAX: Final = 200_000
-"""A document holds at most so many values, those counted again that aliases repeat."""
+"""The largest number of values in a document; values that aliases repeat count again."""
 LEVELS_MAX: Final = 200
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -53,7 +53,7 @@ class FileLine(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A file holds what cannot be understood. Says where, and what would be right."""
+    """A file is malformed. The message says where, and what would be right."""
 
     def __init__(self, place: FileLine, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
@@ -63,7 +63,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One of the documents that a file holds; its value is what JSON can say."""
+    """One of the documents that a file holds; its value is one that JSON can express."""
 
     file: str
     value: Any
@@ -71,7 +71,7 @@ class Document:
     """The line of each value that is a member of something, and of the document itself, counted from 1."""
 
     def place(self, at: Pointer) -> FileLine:
-        """Return where the value at *at* stands, or what it would stand in where it is not there."""
+        """Return the line of the value at *at*, or of its nearest parent if there is no such value."""
         while at not in self.lines and at:
             at = at[:-1]
         return FileLine(self.file, self.lines.get(at, 1))
@@ -81,17 +81,17 @@ def yaml_documents(text: str, file: str) -> list[Document]:
     """Return the documents of *text*, but for empty ones.
 
     Raises:
-        Unreadable: it is no YAML, or says what JSON cannot.
+        Unreadable: *text* is no YAML, or has a value that JSON cannot express.
     """
     documents = [_Reading(file).document(node) for node in _compose(text, file)]
     return [document for document in documents if document.value is not None]
 
 
 def json_document(text: str, file: str) -> Document:
-    """Return the value that *text* is.
+    """Return the document that *text* is.
 
     Raises:
-        Unreadable: it is no JSON, holds a key twice, half a surrogate pair, or a number that is too large.
+        Unreadable: *text* is no JSON, or holds a key twice, half a surrogate pair, or a number that is too large.
     """
     try:
         json.loads(text, parse_constant=_refuse_constant)
@@ -132,7 +132,11 @@ def _compose(text: str, file: str) -> list[Any]:
 
 
 def _check_levels(text: str, file: str) -> None:
-    """Refuse what is nested too deeply: composing goes down by recursion in C."""
+    """Check the depth of *text*, since composing recurses in C.
+
+    Raises:
+        Unreadable: it is nested too deeply.
+    """
     level = 0
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -148,7 +152,7 @@ def _too_deep(place: FileLine) -> Unreadable:
 
 
 class _Reading:
-    """Makes a document of the nodes of YAML. Where *texts* are given, each text in it is the number of one of these."""
+    """Makes a document of the nodes of YAML. With *texts*, each text in it is the number of one of these."""
 
     def __init__(self, file: str, texts: Sequence[str] | None = None) -> None:
         self._file = file
@@ -201,7 +205,7 @@ class _Reading:
         return found
 
     def _merged(self, node: Any, at: Pointer) -> dict[str, Any]:
-        """Return the members that a merge brings; of several sources the first that has one gives it."""
+        """Return the members that a merge brings; a member comes from the first of several sources that has it."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         found: dict[str, Any] = {}
         for source in reversed(sources):

@@ -34,11 +34,11 @@ _DRAFT_7: Final = _DRAFT_4.union(
     ]
 )
 _ELSEWHERE: Final = frozenset(["definitions", "$defs", "$schema", "$id", "id"])
-"""Said otherwise where it is needed: what is referred to is carried along."""
+"""Words that are dropped in silence: schemas that are referred to are carried along."""
 _ONLY_TOLD: Final = frozenset(["description", "summary", "title"])
 EXAMPLE: Final = "openapi.yaml#/components/schemas/Order"
 _SCHEMAS: Final[tuple[Pointer, ...]] = (("components", "schemas"), ("definitions",))
-"""Where a document has its schemas: OpenAPI 3, and Swagger 2."""
+"""The places of schemas in a document of OpenAPI 3, and of Swagger 2."""
 _NO_SCHEMAS: Final = frozenset([(), ("components",), *_SCHEMAS, ("paths",), ("info",)])
 _TOLD_MAX: Final = 10
 WHY_LEFT_OUT: Final = {"nullable": "it has a meaning beside a `type` alone"}
@@ -49,14 +49,14 @@ class Plain(NamedTuple):
 
     schema: Schema
     left_out: list[str]
-    """The words that were; `WHY_LEFT_OUT` has the reason where it is not plain."""
+    """Words that were left out; `WHY_LEFT_OUT` has reasons that are not plain."""
 
 
 Dialect = Callable[[Schema], Plain]
 
 
 def dialect_of(document: Any) -> tuple[Dialect, str | None] | None:
-    """Return how the schemas of an OpenAPI *document* are turned, and the `$schema` that they need; None: it is none.
+    """Return the conversion of the schemas in an OpenAPI *document*, and their `$schema`; None if it is none.
 
     >>> dialect_of({"openapi": "3.0.3"})
     (<function from_3_0 at ...>, None)
@@ -70,12 +70,12 @@ def dialect_of(document: Any) -> tuple[Dialect, str | None] | None:
 
 
 def why_no_schema(document: Any, at: Pointer = (), file: str = "") -> str | None:
-    """Return why what is at *at* in an OpenAPI *document* is no schema, and what to write; None: it may be one.
+    """Return why the value at *at* in an OpenAPI *document* is no schema, and what to write; None if it may be one.
 
     Args:
-        document: Any document; of one that is not OpenAPI, nothing is said.
+        document: Any document; None is returned for one that is not OpenAPI.
         at: The place that is taken for a schema.
-        file: How a reference names the document; nothing where there is no reference yet.
+        file: The document as a reference names it; empty if there is no reference yet.
 
     >>> why_no_schema({"openapi": "3.1.0", "components": {"schemas": {"Order": {}}}}, file="api.yaml")
     'is a whole OpenAPI document: name one of its schemas, as in api.yaml#/components/schemas/Order; it has Order'
