@@ -246,7 +246,7 @@ class Committer:
                 request = self._queue.popleft()
                 if request.start():
                     group.append(request)
-                    events += len(request.handed.events)
+                    events += request.events
                     producers.update(key for key in [request.producer_key] if key)
             self._group = group
             return group
@@ -411,6 +411,10 @@ class Committer:
         """Prepare *stale* requests again with the current event types; fail those that are no longer valid."""
         left = list(group)
         for request in stale:
+            if request.piece is not None:
+                request.resolve(None)  # Whoever publishes the batch reads its chunks again.
+                left.remove(request)
+                continue
             try:
                 found = prepare_or_refuse(
                     self._load(request.name), request.handed, self._clock(), exact=request.is_exact
@@ -436,7 +440,7 @@ def _plan_append(names: Sequence[str], group: Sequence[PublishRequest]) -> Appen
 
 def _tell_seconds(results: list[tuple[PublishRequest, RequestResult]], seconds: float) -> None:
     """Set in the results of requests with many events which part they had in the *seconds* of their transaction."""
-    total = sum(len(request.handed.events) for request, _ in results)
+    total = sum(request.events for request, _ in results)
     if total < TIMED_EVENTS:
         return
     for index, (request, result) in enumerate(results):

@@ -8,7 +8,8 @@ gives the reasons.
 Invariants:
     A batch keeps the uploads that it was begun with, and each event of them is appended once.
     The batch numbers of a group increase, and a batch is published to its end before the next one begins.
-    Events are validated when they are handed in, and published whatever schema the event type has by then.
+    Events are validated when they are handed in, and published whatever schema the event type has by then. They get
+    their partition and metadata then, too, and anew if the event type has changed before they are published.
     A batch is locked before it is judged, and before producers and the heads of partitions are locked.
     A chunk is appended in the transaction that marks it as done, so it is appended once, however many publishers try.
 """
@@ -23,7 +24,7 @@ from uuid import uuid4
 import msgspec
 
 from penstock.core.access import Attribute, Sender
-from penstock.core.events.event import NewEvent
+from penstock.core.events.event import NewEvent, Row
 from penstock.core.events.metadata import PUBLISHER
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.times import format_time
@@ -47,6 +48,7 @@ from penstock.hub.log.publish import (
     BatchName,
     BatchPiece,
     NewEvents,
+    Preparation,
     Prepared,
     PublishRequest,
     prepare,
@@ -100,9 +102,41 @@ UPLOADS_MAX: Final = 10_000
 """The limit of uploads that wait, for each event type."""
 CHUNKS_LOOKED_AT: Final = 64
 ATTEMPTS_MAX: Final = 10
-_Row = tuple[bytes, str | None, dict[str, str] | None, int | None]
+_Given = tuple[str | None, dict[str, str] | None, int | None]
+
+
+class PackedChunk(msgspec.Struct, array_like=True, frozen=True):
+    """The valid events of a chunk, as they are stored until their batch is published: ready for the log.
+
+    They are prepared again where the event type has changed meanwhile, so that its partitions are the current ones.
+    """
+
+    revision: int
+    """The revision of the event type that they were prepared for."""
+    rows: dict[int, list[Row]]
+    """By partition number, in the order in which they were handed in."""
+    given: list[_Given] | None
+    """The key, headers and partition that came with each event, in the order of `rows`; None: nothing came with any."""
+
+    @classmethod
+    def of(cls, handed: NewEvents, prepared: Prepared) -> "PackedChunk":
+        """Return the chunk of *handed* events, once they are *prepared*."""
+        given = None
+        if any(each.key is not None or each.headers or each.partition is not None for each in handed.events):
+            ordered = sorted(zip(prepared.partitions, handed.events, strict=True), key=lambda each: each[0])
+            given = [(event.key, event.headers, event.partition) for _, event in ordered]
+        return cls(prepared.feed.revision, dict(sorted(prepared.rows.items())), given)
+
+    def events(self) -> Sequence[NewEvent]:
+        """Return the events, to be prepared again."""
+        datas = [msgspec.Raw(row[3]) for rows in self.rows.values() for row in rows]
+        if self.given is None:
+            return list(map(NewEvent, datas))
+        return [NewEvent(data, *given) for data, given in zip(datas, self.given, strict=True)]
+
+
 _pack: Final = msgspec.msgpack.Encoder().encode
-_unpack: Final = msgspec.msgpack.Decoder(list[_Row]).decode
+_unpack: Final = msgspec.msgpack.Decoder(PackedChunk).decode
 _rejects: Final = msgspec.json.Decoder(list[InvalidUploadLine]).decode
 
 
@@ -184,9 +218,7 @@ class Batches:
         rejected: Sequence[InvalidUploadLine] = ()
         if rejects:
             handed, rejected = separate_invalid(feed, handed, self._clock())
-        else:
-            prepare(feed, handed, self._clock())
-        packed = _pack([(bytes(each.data), each.key, each.headers, each.partition) for each in handed.events])
+        packed = _pack(PackedChunk.of(handed, prepare(feed, handed, self._clock())))
         invalid = msgspec.json.encode(rejected).decode() if rejected else None
         with self._store.write() as tx:
             chunk = StoredChunk(upload.id, number, len(handed.events), digest, invalid)
@@ -320,20 +352,29 @@ class Batches:
 def _make_request(
     feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBody], now: int, published_by: str
 ) -> PublishRequest:
-    events: list[NewEvent] = []
-    rejected: list[tuple[OutboxRow, str]] = []
-    for chunk in chunks:
-        events += [
-            NewEvent(msgspec.Raw(data), key, headers, partition)
-            for data, key, headers, partition in _unpack(chunk.body)
-        ]
-        rejects = _rejects(chunk.rejected) if chunk.rejected else ()
-        rejected += [(_make_rejected_row(feed, each, batch), each.reason) for each in rejects]
-    handed = NewEvents(events, validated=True, published_by=published_by)
-    prepared = prepare_or_refuse(feed, handed, now, exact=True) if events else Prepared(feed, 0, {}, ())
-    return PublishRequest(
-        feed.name, handed, prepared, piece=BatchPiece(batch, [chunk.key for chunk in chunks], rejected)
-    )
+    packed = [_unpack(chunk.body) for chunk in chunks]
+    rejected = [
+        (_make_rejected_row(feed, each, batch), each.reason)
+        for chunk in chunks
+        for each in (_rejects(chunk.rejected) if chunk.rejected else ())
+    ]
+    prepared: Preparation
+    if all(each.revision == feed.revision for each in packed):
+        prepared = _join(feed, packed)
+    else:
+        events = [event for each in packed for event in each.events()]
+        handed = NewEvents(events, validated=True, published_by=published_by)
+        prepared = prepare_or_refuse(feed, handed, now, exact=True)
+    return PublishRequest(feed.name, ready=prepared, piece=BatchPiece(batch, [chunk.key for chunk in chunks], rejected))
+
+
+def _join(feed: StoredFeed, packed: Sequence[PackedChunk]) -> Prepared:
+    """Return the events of several chunks, one chunk after the other."""
+    rows: dict[int, list[Row]] = {}
+    for each in packed:
+        for partition, more in each.rows.items():
+            rows.setdefault(partition, []).extend(more)
+    return Prepared(feed, sum(map(len, rows.values())), rows, ())
 
 
 def _make_rejected_row(feed: StoredFeed, reject: InvalidUploadLine, batch: LedgerBatch) -> OutboxRow:

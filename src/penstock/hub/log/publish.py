@@ -447,6 +447,11 @@ class PublishRequest:
         self.future: Future[AppendResult | None] = Future()
 
     @property
+    def events(self) -> int:
+        """The number of events that it appends, as far as is known."""
+        return self.ready.events if isinstance(self.ready, Prepared) else len(self.handed.events)
+
+    @property
     def is_exact(self) -> bool:
         """True if the hub can tell that it was appended before: numbered batches and pieces of batches."""
         return self.stamped is not None or self.piece is not None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.core.events.event import NewEvent
+from penstock.core.events.partitioning import hash_partition
 from penstock.errors import (
     BatchNotFound,
     BatchUnfinished,
@@ -22,7 +23,7 @@ from penstock.hub.batches import batches as staging
 from penstock.hub.batches.batches import BatchOutcome, UploadManifest, digest_of
 from penstock.hub.batches.ledger import BatchTurns, key_of
 from penstock.hub.hub import Hub
-from penstock.hub.log.publish import BatchName, BatchPiece, NewEvents
+from penstock.hub.log.publish import BatchName, BatchPiece, NewEvents, PublishRequest
 from penstock.storage import Store
 from penstock.storage.batches import BatchKey, ChunkKey
 from penstock.storage.log.events import Frame
@@ -354,7 +355,33 @@ def test_events_valid_when_handed_in_are_published_under_a_stricter_schema(hub: 
     assert read_numbers(hub) == split(2)
 
 
-def test_events_are_placed_and_completed_when_they_are_published(hub: Hub) -> None:
+def test_event_type_that_changes_while_a_batch_is_published_has_its_events_placed_again(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = hub.registry.load(NAME).event_type.definition
+    hashed = {**definition, "partition_strategy": "hash", "partition_key_fields": ["n"]}
+    hub.registry.replace(NAME, hashed, allow_reordering=True)
+    part = upload(hub, [NewEvent.of(b'{"n":%d}' % n, key=f"k{n % 2}" if n % 3 else None) for n in range(40)])
+    submitted: Any = hub.batches._submit
+
+    def submit_after_growth(request: PublishRequest) -> Any:
+        monkeypatch.setattr(hub.batches, "_submit", submitted)
+        hub.registry.grow(NAME, 8)
+        return submitted(request)
+
+    monkeypatch.setattr(hub.batches, "_submit", submit_after_growth)
+    done = publish(hub, part)
+
+    assert done.appended == 40
+    found = read_numbers(hub)
+    assert found == {
+        partition: [n for n in range(40) if hash_partition((f"k{n % 2}" if n % 3 else str(n),), 8) == partition]
+        for partition in range(8)
+    }
+    assert any(found[partition] for partition in range(2, 8)), "among the partitions that there are now"
+
+
+def test_events_are_placed_and_completed_anew_where_the_event_type_has_changed_meanwhile(hub: Hub) -> None:
     name = BatchName("order.changed", "g", 0)
     strategy: dict[str, Any] = {"partition_strategy": "hash", "partition_key_fields": ["n"]}
     hub.registry.create(an_event_type(name.event_type, category="business", **strategy))
