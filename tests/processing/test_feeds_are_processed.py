@@ -1,6 +1,8 @@
 """A hub's feeds as a source: each event once, in its stream's order, whatever happens to the hub and to the feed."""
 
+import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +16,7 @@ import pytest
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, Unavailable, Unreachable
+from penstock.processing import handles
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
@@ -49,6 +52,29 @@ def at(positions: dict[str, str]) -> MemoryCheckpoints:
     checkpoints = MemoryCheckpoints()
     checkpoints.commit(Advance({tranche: Move(None, position) for tranche, position in positions.items()}))
     return checkpoints
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+def test_decorated_handler_runs_until_a_signal_and_goes_on_where_it_was(
+    hub: LiveHub, client: Client, number: signal.Signals
+) -> None:
+    publish(client, range(200))
+    seen: list[int] = []
+    lock = threading.Lock()
+
+    @handles("order.placed", group=f"handler-{number}")
+    def collect(event: Any) -> None:
+        with lock:
+            seen.append(event.data["n"])
+            if len(seen) in (200, 300):
+                os.kill(os.getpid(), number)
+
+    collect.run(hub.url)
+    publish(client, range(200, 300))
+    collect.run(hub.url)
+
+    assert sorted(seen) == list(range(300))
+    assert client.consumer_group(collect.group).gap == 0
 
 
 def test_each_key_is_a_stream_and_the_hub_shows_the_gap_of_the_processor(hub: LiveHub, client: Client) -> None:

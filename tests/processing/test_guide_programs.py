@@ -93,6 +93,21 @@ def test_first_processor_handles_all_orders_by_customer_and_resumes(run: Callabl
     assert run("def greet(stream, events):\n    print(f") == ""
 
 
+def test_decorated_handler_prints_orders_and_ends_on_sigterm(shared_hub: LiveHub, tmp_path: Path) -> None:
+    def has_committed() -> bool:
+        groups = client.consumer_groups(kind="processor")
+        return [group.gap for group in groups if group.name == "mailer"] == [0]
+
+    with (
+        Client(shared_hub.url) as client,
+        running("-c", program("@handles(", shared_hub), directory=tmp_path) as mailer,
+    ):
+        until(has_committed)
+        printed = mailer.terminate()
+
+    assert sorted(map(int, re.findall(r"order (\d+) of", printed))) == list(range(30))
+
+
 def test_processor_commits_its_work_on_sigterm(shared_hub: LiveHub, tmp_path: Path) -> None:
     with running("-c", program("def watch(", shared_hub), directory=tmp_path) as watcher:
         printed = ""  # Two threads may print into one line.
@@ -303,4 +318,4 @@ def test_handler_of_the_guide_tells_its_statistics() -> None:
 
 def test_programs_of_the_guides_are_as_many_as_are_tested_here() -> None:
     counts = {guide: len(programs) for guide, programs in PROGRAMS.items()}
-    assert counts == {"processors": 14, "watching-processors": 2, "reactions": 4, "duplicates-and-order": 5}
+    assert counts == {"processors": 15, "watching-processors": 2, "reactions": 4, "duplicates-and-order": 5}

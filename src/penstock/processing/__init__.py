@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from penstock.processing.engine.parking import Parked
     from penstock.processing.engine.rules import Backoff, Health, Rules
     from penstock.processing.engine.stats import Stats
+    from penstock.processing.event_handler import EventHandler, handles
     from penstock.processing.handling import Classify, Handler, by_kind
     from penstock.processing.history import HeldBack, History, by_parents, grouped, in_order
     from penstock.processing.latest import AsyncLatest, Latest
@@ -81,6 +82,7 @@ else:
             "processing.engine.parking": ["Parked"],
             "processing.engine.rules": ["Backoff", "Health", "Rules"],
             "processing.engine.stats": ["Stats"],
+            "processing.event_handler": ["EventHandler", "handles"],
             "processing.handling": ["Classify", "Handler", "by_kind"],
             "processing.history": ["HeldBack", "History", "by_parents", "grouped", "in_order"],
             "processing.latest": ["AsyncLatest", "Latest"],
@@ -128,6 +130,7 @@ __all__ = [
     "Duplicates",
     "Effect",
     "Effects",
+    "EventHandler",
     "FeedSource",
     "FileSource",
     "Filtered",
@@ -177,6 +180,7 @@ __all__ = [
     "done_to",
     "effect_id",
     "grouped",
+    "handles",
     "in_order",
     "react",
     "retry",

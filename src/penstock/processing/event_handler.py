@@ -1,0 +1,217 @@
+"""The short way to a processor: `@handles` names event types, a consumer group and a handler.
+
+    @handles("order.placed", group="greeter")
+    def greet(event):
+        print(event.key, event.data)
+
+    greet.run("http://localhost:8080")
+
+Beneath it are a `FeedSource`, `HubCheckpoints` and a `Local`, which can be put together by hand where more is wanted:
+another source, positions in a database of your own, several processors in one program.
+"""
+
+import functools
+import inspect
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from penstock.errors import BadParameter
+from penstock.processing.checkpoints.checkpoint import Checkpoints
+from penstock.processing.checkpoints.hub import HubCheckpoints
+from penstock.processing.engine.outcome import Outcome, done_to
+from penstock.processing.engine.rules import Rules
+from penstock.processing.handling import Classify, Handler, check_handler
+from penstock.processing.parameters import check_returns, is_coroutine_function
+from penstock.processing.runners.local import Local
+from penstock.processing.sources.feed import FeedSource, Start
+
+HUB: Final = "http://127.0.0.1:8080"
+_EITHER: Final = (
+    "a function of one event, handle(event), or of a stream and a span of its events, handle(stream, events)"
+)
+
+
+class EventHandler:
+    """A function that handles the events of feeds, as a consumer group of the hub; made by `handles`.
+
+    It can still be called as the function that it was: tests need nothing else.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        event_types: Sequence[str],
+        *,
+        group: str,
+        start: Start,
+        rules: Rules | None,
+        classify: Classify | None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._event_types = event_types
+        self._start = start
+        self._rules = rules
+        self._classify = classify
+        self.group = group
+        """The consumer group's name."""
+        self.handler = _by_span(function)
+        """The function as runners call it: with a stream's name and a span of its events."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        return self._function(*arguments)
+
+    def processor(self, hub: str = HUB, *, auth: Any = None, checkpoints: Checkpoints | None = None) -> Local:
+        """Return a processor that calls the function; it runs from `start` to `stop`, or as long as a `with` block.
+
+        Args:
+            hub: The hub's address.
+            auth: The credential that the hub is sent: see `Client`.
+            checkpoints: Where the processor keeps how far it is; by default in the hub.
+
+        Raises:
+            BadParameter: the address or the credential is none.
+            RequirementMissing: PyArrow is not installed; the extra `arrow` brings it.
+        """
+        return Local(
+            self.handler,
+            FeedSource(hub, *self._event_types, start=self._start, auth=auth),
+            checkpoints=HubCheckpoints(hub, self.group, auth=auth) if checkpoints is None else checkpoints,
+            rules=self._rules,
+            classify=self._classify,
+            name=self.group,
+        )
+
+    def run(self, hub: str = HUB, *, auth: Any = None, checkpoints: Checkpoints | None = None) -> None:
+        """Handle events until Ctrl-C or SIGTERM; calls that are under way end first, and what is done is committed.
+
+        In another thread than the main one, which no signal reaches, it runs until the processor ends by itself.
+
+        Raises:
+            PenstockError: the processor has ended by itself: its checkpoint was moved, say, or a stream has failed as
+                often as `Rules` allow.
+        """
+        processor = self.processor(hub, auth=auth, checkpoints=checkpoints)
+        try:
+            with _ended_by_signals(), processor:
+                processor.wait()
+        except (_Ended, KeyboardInterrupt):
+            return
+
+
+def handles(
+    *event_types: str,
+    group: str,
+    start: Start = "earliest",
+    rules: Rules | None = None,
+    classify: Classify | None = None,
+) -> Callable[[Callable[..., Any]], EventHandler]:
+    """Return a decorator that makes a function the handler of feeds, as a consumer group of the hub.
+
+    The function takes an event, or a stream's name and a span of its events; it may be a coroutine function. Events of
+    one key come in their order, one after the other; those of other keys at the same time. Each is handled at least
+    once. Where the function raises, the event comes again after a pause that grows, and holds up its own key only.
+
+    Args:
+        event_types: Whose events, at least one.
+        group: The name under which the hub keeps how far the processor is, and `penstock groups` shows it.
+        start: Where a new group begins: see `FeedSource`.
+        rules: How many keys are handled at once, and what becomes of failures.
+        classify: Names failures, for logs and metrics.
+
+    Raises:
+        BadParameter: there is no event type, or the function takes neither an event nor a stream and its events.
+    """
+    if not event_types or not all(isinstance(each, str) for each in event_types):
+        allowed = 'the names of event types, such as @handles("order.placed", group="billing")'
+        raise BadParameter(parameter="event_types", value=event_types, allowed=allowed)
+
+    def decorate(function: Callable[..., Any]) -> EventHandler:
+        return EventHandler(function, event_types, group=group, start=start, rules=rules, classify=classify)
+
+    return decorate
+
+
+def _by_span(function: Callable[..., Any]) -> Handler:
+    """Return *function* as a handler of spans.
+
+    Raises:
+        BadParameter: it takes neither an event nor a stream and its events.
+    """
+    if not _takes(function, 1):
+        if not _takes(function, 2):
+            shown = getattr(function, "__name__", type(function).__name__)
+            raise BadParameter(parameter="handler", value=shown, allowed=_EITHER)
+        check_handler(function)
+        return function
+    check_returns("handler", function)
+
+    def handle(stream: str, events: Sequence[Any]) -> Outcome | None:  # noqa: ARG001 - runners give both
+        for place, event in enumerate(events):
+            try:
+                returned = function(event)
+            except Exception:
+                if place == 0:
+                    raise
+                return done_to(event.index)  # It comes again as the first, and what it raises then is told.
+            _check_nothing(returned, function)
+        return None
+
+    async def awaited(stream: str, events: Sequence[Any]) -> Outcome | None:  # noqa: ARG001 - likewise
+        for place, event in enumerate(events):
+            try:
+                returned = await function(event)
+            except Exception:
+                if place == 0:
+                    raise
+                return done_to(event.index)
+            _check_nothing(returned, function)
+        return None
+
+    return awaited if is_coroutine_function(function) else handle
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function, follow_wrapped=False).bind(*range(count))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _check_nothing(returned: Any, function: Callable[..., Any]) -> None:
+    """Raise TypeError where a handler of one event has *returned* what it would take for an outcome."""
+    if returned is None:
+        return
+    if inspect.iscoroutine(returned):
+        returned.close()
+    name = getattr(function, "__name__", type(function).__name__)
+    raise TypeError(
+        f"{name}(event) returned {type(returned).__name__}: a handler of one event returns nothing, and raises where "
+        "it has failed; one that is called as handle(stream, events) can return an outcome"
+    )
+
+
+class _Ended(Exception):
+    """SIGTERM has come."""
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM end the block as Ctrl-C does, in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise _Ended
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
