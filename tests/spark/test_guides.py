@@ -25,6 +25,7 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.docs.examples import README, ROOT, blocks
 from tests.docs.sealed_orders import PROGRAMS, seal_orders
 from tests.spark.categories import Categories
+from tests.spark.events import events_in
 
 PAGE = ROOT / "docs" / "guides" / "spark.md"
 PIPELINES = ROOT / "docs" / "guides" / "pipelines.md"
@@ -50,6 +51,7 @@ def orders(hub: LiveHub) -> str:
         client.create_event_type("order.large", partition_count=2)
         client.create_event_type("order.kept", partition_count=2)
         client.create_event_type("order.copied", partition_count=2)
+        client.create_event_type("region.totals", partition_count=2)
         orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
         client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
     return hub.url
@@ -83,6 +85,8 @@ def test_programs_of_the_spark_guide_run(orders: str, tmp_path: Path, capsys: py
 
     with Client(orders) as client:
         assert sum(each.head for each in client.partitions("order.kept")) == 60
+        totals = [(event.data["region"], event.data["total"]) for event in events_in(client, "region.totals")]
+        assert sorted(totals) == [(0, 375), (1, 375)]
     assert len(list((tmp_path / "lake" / "customers").iterdir())) == 1
     said = capsys.readouterr().out
     assert (

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import BadParameter, RequirementMissing
 from penstock.spark.columns import QueryColumn, source_schema, versions_of, wanted_columns
 from penstock.spark.options import NAMES, SourceOptions, bad_option, known_options, parse_options
-from penstock.spark.sink_options import OF_STREAMS, SINK_NAMES, SINK_ONLY, SinkOptions, parse_sink_options
+from penstock.spark.sink_options import OF_STREAMS, SINK_NAMES, SINK_ONLY, parse_sink_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,10 @@ class PenstockDataSource(DataSource):
         """Return what publishes a batch."""
         from penstock.spark.sink import FeedWriter
 
-        options = self._sink(overwrite=overwrite)
+        if overwrite:
+            detail = 'df.write.mode("overwrite") is not offered: what is in a feed stays; right is mode("append")'
+            raise BadParameter(detail, parameter="mode", value="overwrite", allowed="append")
+        options = parse_sink_options(self._given)
         if options.producer_group is not None and options.batch_id is None:
             raise bad_option("batchId", None, "a whole number beside producerGroup: which batch of the group this is")
         return FeedWriter(options, schema)
@@ -88,16 +91,17 @@ class PenstockDataSource(DataSource):
         """Return what publishes the micro-batches of a stream."""
         from penstock.spark.sink import FeedStreamWriter
 
-        options = self._sink(overwrite=overwrite)
+        if overwrite:
+            detail = (
+                'outputMode("complete") is not offered: what is in a feed stays; right is outputMode("append"), or '
+                '"update" by foreachBatch, which publishes what has changed: see "Publish an aggregate" in '
+                "docs/guides/spark.md"
+            )
+            raise BadParameter(detail, parameter="outputMode", value="complete", allowed="append")
+        options = parse_sink_options(self._given)
         if options.batch_id is not None:
             raise bad_option("batchId", options.batch_id, "in a batch write only: a stream's batches have numbers")
         return FeedStreamWriter(options, schema)
-
-    def _sink(self, *, overwrite: bool) -> SinkOptions:
-        if overwrite:
-            detail = 'df.write.mode("overwrite") is not offered: what is in a feed stays; right is mode("append")'
-            raise BadParameter(detail, parameter="mode", value="overwrite", allowed="append")
-        return parse_sink_options(self._given)
 
 
 class FeedReader(DataSourceReader):

@@ -57,6 +57,8 @@ def open_as(name: str, use: str, options: dict[str, str], schema: StructType | N
         return made.writer(schema or EVENTS, False)
     if use == "overwriter":
         return made.writer(schema or EVENTS, True)
+    if use == "completer":
+        return made.streamWriter(schema or EVENTS, True)
     if use == "streamWriter":
         return made.streamWriter(schema or EVENTS, False)
     return getattr(made, use)(schema or made.schema())
@@ -106,6 +108,12 @@ def test_data_source_with_malformed_option_is_refused_when_built(name: str, opti
         ("penstock", "reader", {"producerGroup": "g"}, "there is no option 'producergroup'"),
         ("penstock", "streamReader", {"endingOffsets": "latest"}, "option endingOffsets"),
         ("penstock", "overwriter", {}, "overwrite.* is not offered: what is in a feed stays"),
+        (
+            "penstock",
+            "completer",
+            {},
+            r'outputMode\("complete"\) is not offered.* right is outputMode\("append"\), or "update"',
+        ),
         ("penstock", "writer", {"producerGroup": "g"}, "option batchId is missing"),
         (
             "penstock",
