@@ -15,7 +15,7 @@ ALLOWED = {
         "/errors/",
         "wire/log/arrow.py",
         "server/http/http1.py",
-        "spark/messagedb/",
+        "spark/foreign/messagedb.py",
     ),  # An error's text; Arrow's own word for a part of its stream; what HTTP and ASGI call a request; MessageDB.
     "topic": ("kafka.py", "import_.py"),  # Kafka's own word for what it keeps records in.
 }

@@ -25,8 +25,9 @@ WORKERS = 2
 START_SECONDS_MAX = 300
 DRIVER_SECONDS_MAX = 600
 DRIVER = Path(__file__).with_name("cluster_driver.py")
-NEEDED = ["pyspark", "py4j", "pyarrow", "msgspec"]
-"""What an executor has to have, PySpark's own needs included."""
+OF_HTTPX2 = ["httpx2", "httpcore2", "anyio", "h11", "idna", "sniffio", "truststore", "typing_extensions"]
+NEEDED = ["pyspark", "py4j", "pyarrow", "msgspec", *OF_HTTPX2]
+"""The packages that an executor has to have, with those that PySpark and httpx2 need themselves."""
 WITH_PANDAS = str(spark_home().parent)
 """What a driver has beside that. Penstock is not there: where it is edited, something else tells Python of it."""
 SETTINGS = {
@@ -146,7 +147,10 @@ def slim_python(folder: Path) -> Path:
         spec = find_spec(name)
         assert spec
         assert spec.origin
-        (packages / name).symlink_to(Path(spec.origin).parent)
+        module = Path(spec.origin)
+        module = module.parent if module.name == "__init__.py" else module
+        for each in (module, *module.parent.glob(f"{name}-*.dist-info")):  # httpx2 asks for its own version.
+            (packages / each.name).symlink_to(each)
     python = folder / "python" / "bin" / "python"
     command, env = [python, "-c", "import penstock"], environment(python)
     asked = subprocess.run(command, cwd=folder, env=env, check=False, capture_output=True, text=True)

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from penstock.spark.columns import some_of
-from penstock.spark.zeroeventhub.columns import SCHEMA
-from penstock.spark.zeroeventhub.options import parse_remote_options
-from penstock.spark.zeroeventhub.stream import RemoteFeedStreamReader
+from penstock.spark.foreign.query import parse_query
+from penstock.spark.foreign.stream import ForeignStreamReader
+from penstock.spark.foreign.zeroeventhub import SCHEMA, FeedQuery
 from tests.spark.queries import Query
 
 Offset = dict[str, Any]
@@ -38,13 +38,13 @@ class Steps:
     def __init__(self, url: str, folder: Path, **options: str) -> None:
         self.options = {"url": url, "landingLocation": str(folder), "includeHeaders": "true"} | options
 
-    def reader(self, **options: str) -> RemoteFeedStreamReader:
+    def reader(self, **options: str) -> ForeignStreamReader:
         """Return a reader that knows nothing but the options."""
-        chosen = parse_remote_options(self.options | options)
-        return RemoteFeedStreamReader(chosen, some_of(SCHEMA, SCHEMA))
+        chosen = parse_query(FeedQuery, self.options | options)
+        return ForeignStreamReader(chosen, some_of(SCHEMA, SCHEMA))
 
     @staticmethod
-    def rows(reader: RemoteFeedStreamReader, start: Offset, end: Offset) -> list[tuple[int, int, str]]:
+    def rows(reader: ForeignStreamReader, start: Offset, end: Offset) -> list[tuple[int, int, str]]:
         """Return what the tasks of a micro-batch read: partition, number and data of each row."""
         return [
             (row["partition"], row["number"], row["data"])
@@ -55,7 +55,7 @@ class Steps:
 
     @staticmethod
     def micro_batches(
-        reader: RemoteFeedStreamReader, start: Offset, events_max: int | None = None
+        reader: ForeignStreamReader, start: Offset, events_max: int | None = None
     ) -> Iterator[tuple[Offset, list[tuple[int, int, str]]]]:
         """Run micro-batches until there is nothing new; yield where each ends, and its rows."""
         limit: ReadLimit = ReadAllAvailable() if events_max is None else ReadMaxRows(events_max)

@@ -3,14 +3,15 @@ import subprocess
 import sys
 from importlib.metadata import packages_distributions
 
+from tests.spark.cluster import OF_HTTPX2
+
 PROGRAM = """
 import json, sys
 import pyspark_penstock, penstock.spark.stream
-import pyspark_zeroeventhub, penstock.spark.zeroeventhub.stream
-import penstock.spark.processors.calling, penstock.spark.processors.calling
+import pyspark_zeroeventhub, penstock.spark.foreign.zeroeventhub, penstock.spark.foreign.stream
+import penstock.spark.processors.calling
 import penstock.spark.processors.sources.feeds, penstock.spark.processors.sources.frames
 import penstock.spark.projections.folding, penstock.spark.projections.typed_rows
-import penstock.spark.direct_rows
 from penstock.processing import Effect, StreamEvent, by_kind, done, done_to, retry, skip_to  # For handlers.
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 print(json.dumps(sorted(name for name in sys.modules if name.startswith("penstock."))))
@@ -24,13 +25,13 @@ runpy.run_module("tests.spark.executed", run_name="__main__")
 """
 
 
-def test_executors_import_pyspark_pyarrow_and_this_package_alone() -> None:
+def test_executors_import_pyspark_pyarrow_httpx2_and_this_package_alone() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     loaded, ours = (json.loads(line) for line in done.stdout.splitlines())
 
     everything = {name.split(".")[0] for name in packages_distributions() if not name.startswith("_")}
-    needed = {"msgspec", "numpy", "penstock", "py4j", "pyarrow", "pyspark"}
-    assert everything & set(loaded) <= needed | {"typing_extensions"}, "msgspec looks whether that one is there"
+    needed = {"msgspec", "numpy", "penstock", "py4j", "pyarrow", "pyspark", *OF_HTTPX2, "backports"}
+    assert everything & set(loaded) <= needed
     assert not [name for name in ours if name.split(".")[1] in ("hub", "storage", "server", "outbox", "cli")]
 
 

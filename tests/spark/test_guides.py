@@ -11,16 +11,14 @@ from pyspark.sql import SparkSession
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.spark.columns import source_schema
-from penstock.spark.messagedb.columns import SCHEMA as CATEGORY_COLUMNS
-from penstock.spark.messagedb.options import NAMES as CATEGORY_NAMES
-from penstock.spark.nakadi.columns import SCHEMA as SUBSCRIPTION_COLUMNS
-from penstock.spark.nakadi.options import NAMES as SUBSCRIPTION_NAMES
+from penstock.spark.foreign.messagedb import CategoryQuery
+from penstock.spark.foreign.nakadi import SubscriptionQuery
+from penstock.spark.foreign.query import option_names
+from penstock.spark.foreign.zeroeventhub import FeedQuery
 from penstock.spark.options import NAMES, parse_options
 from penstock.spark.pipelines import ingest
 from penstock.spark.sink_options import SINK_NAMES
 from penstock.spark.traversals.query import periodic
-from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
-from penstock.spark.zeroeventhub.options import NAMES as REMOTE_NAMES
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.docs.examples import README, ROOT, blocks
 from tests.docs.sealed_orders import PROGRAMS, seal_orders
@@ -165,9 +163,9 @@ ALL_COLUMNS = parse_options({"url": "http://x", "eventType": "a", "payload": "bo
         ("Columns", source_schema(ALL_COLUMNS).names),
         ("Publish", ["data", "key", "headers", "partition", "metadata", *SINK_NAMES]),
         ("Periodic", [*signature(periodic).parameters]),
-        ("MessageDB", [*CATEGORY_COLUMNS.names, *CATEGORY_NAMES]),
-        ("Remote feeds", [*REMOTE_COLUMNS.names, *REMOTE_NAMES]),
-        ("Nakadi", [*SUBSCRIPTION_COLUMNS.names, *SUBSCRIPTION_NAMES]),
+        ("MessageDB", [*CategoryQuery.columns.names, *option_names(CategoryQuery)]),
+        ("Remote feeds", [*FeedQuery.columns.names, *option_names(FeedQuery)]),
+        ("Nakadi", [*SubscriptionQuery.columns.names, *option_names(SubscriptionQuery)]),
     ],
 )
 def test_spark_guide_explains_every_option_and_column(heading: str, names: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ import json
 import random
 import threading
 import time
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
-from penstock.spark.messagedb.database import MessageDatabase, query_of
-from penstock.spark.messagedb.places import CategoryRange
+from penstock.spark.foreign import messagedb
+from penstock.spark.foreign.messagedb import CategoryRange, MessageDatabase, compose_query
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import exhaustive
 from tests.promises.scene import seeded
@@ -120,7 +121,7 @@ def check_plans(categories: Categories) -> None:
         for statement, category in product(["heads", "count", "behind", "page"], ["account", "other", "nobody"]):
             given = {"categories": [category], "category": category, "start": 1, "end": 20_000}
             given |= {"most": 1000, "events": 100, "rows": 1000}
-            query = sql.SQL("EXPLAIN {}").format(query_of(statement, "message_store", ["data"]))
+            query = sql.SQL("EXPLAIN {}").format(compose_query(statement, "message_store", ["data"]))
             plan = [line for (line,) in connection.execute(query, given)]
 
             [scan] = [line for line in plan if " on messages" in line]
@@ -132,7 +133,9 @@ def test_role_of_messagedb_may_read(categories: Categories) -> None:
     categories.write("account-1", range(3))
     url = categories.url.replace("postgres@", "message_store@")
 
-    with MessageDatabase(url, "message_store", 0) as database:
+    with closing(
+        MessageDatabase(messagedb.CategoryQuery(url=url, category=("account",), retry_timeout=0.0))
+    ) as database:
         assert database.heads(["account", "nobody"]) == {"account": 4, "nobody": 1}
         assert database.page(CategoryRange("account", 2, 4), ["position"], 9) == [(2, 1), (3, 2)]
 

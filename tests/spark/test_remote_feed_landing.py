@@ -16,10 +16,8 @@ from starlette.responses import PlainTextResponse, Response
 from penstock.client import Client
 from penstock.errors import BadParameter, EventsLost, Unreachable
 from penstock.spark.columns import some_of
-from penstock.spark.zeroeventhub.columns import SCHEMA
-from penstock.spark.zeroeventhub.intake import FeedIntake
-from penstock.spark.zeroeventhub.options import parse_remote_options
-from penstock.spark.zeroeventhub.tasks import plan_batch, read_batch
+from penstock.spark.foreign.query import parse_query
+from penstock.spark.foreign.zeroeventhub import SCHEMA, FeedQuery, FeedStream
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
 from tests.client.splitting_server import SplittingFeed, splitting_app
@@ -243,11 +241,11 @@ def test_idle_query_polls_once_a_second(version_one: Steps) -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    intake = FeedIntake(parse_remote_options(version_one.options), clock=lambda: now[0], sleep=sleep)
-    end = intake.advance(intake.begin(), 100)
+    stream = FeedStream(parse_query(FeedQuery, version_one.options), clock=lambda: now[0], sleep=sleep)
+    end = stream.advance(stream.begin(), 100)
     for seconds in (0.0, 0.25, 2.0):
         now[0] += seconds
-        assert intake.advance(end, 100) == end
+        assert stream.advance(end, 100) == end
 
     assert slept == [0.75, 0.0]
 
@@ -277,10 +275,10 @@ def test_long_search_returns_to_spark_and_is_resumed(
 ) -> None:
     steps, lists = sparse
     ticks = itertools.count()
-    intake = FeedIntake(parse_remote_options(steps.options), clock=lambda: float(next(ticks)), sleep=lambda _: None)
-    start = intake.begin()
+    stream = FeedStream(parse_query(FeedQuery, steps.options), clock=lambda: float(next(ticks)), sleep=lambda _: None)
+    start = stream.begin()
     looks = 0
-    while (end := intake.advance(start, 100)) == start:
+    while (end := stream.advance(start, 100)) == start:
         looks += 1
 
     assert looks > 3
@@ -367,11 +365,9 @@ def test_batch_and_new_stream_begin_at_the_same_cursors(
     asked = {"startingCursors": json.dumps(cursors)}
 
     _, streamed = version_two.run(**asked)
-    options = parse_remote_options({"url": version_two.options["url"], **asked})
+    query = parse_query(FeedQuery, {"url": version_two.options["url"], **asked})
     columns = some_of(SCHEMA, SCHEMA)
-    batch = [
-        row for task in plan_batch(options) for rows in read_batch(options, columns, task) for row in rows.to_pylist()
-    ]
+    batch = [row for task in query.plan() for rows in query.read(columns, task) for row in rows.to_pylist()]
 
     assert sorted(json.loads(row["data"])["n"] for row in batch) == numbers([row for rows in streamed for row in rows])
 

@@ -14,7 +14,7 @@ import zeroeventhub
 from pyspark.sql import SparkSession
 
 from penstock.errors import EventsLost
-from penstock.spark.landing import Landing, new_landing
+from penstock.spark.foreign.landing import Landing, new_landing
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
 from tests.exhaustive import exhaustive

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import pyarrow as pa
 
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
-from penstock.errors import GroupNotFound, MalformedAnswer
+from penstock.errors import GroupNotFound
 from penstock.schema.traversal import Schema
 from penstock.spark.authorization import ANONYMOUS, Credential
 from penstock.spark.batches import Range
@@ -124,9 +124,10 @@ class RemoteHub:
             answer = self.credential.send(
                 lambda headers: exits.enter_context(opened(address, ARROW, headers=headers)),
             )
-            stream = exits.enter_context(pa.ipc.open_stream(answer))
-            if LEFT_OUT_HEADER in answer.headers:
-                left_out, cursor = answer.headers[LEFT_OUT_HEADER], answer.headers.get(CURSOR_HEADER, "")
+            stream = exits.enter_context(pa.ipc.open_stream(answer.body))
+            left_out = answer.headers.get(LEFT_OUT_HEADER.lower())
+            if left_out is not None:
+                cursor = answer.headers.get(CURSOR_HEADER.lower(), "")
                 yield from sifted(list(stream), wanted, left_out, cursor)
                 return
             end = wanted.start
@@ -175,20 +176,15 @@ class RemoteHub:
             for event_type, place in places.items()
             for partition, offset in enumerate(place.offsets)
         ]
-        self._patiently(lambda: self._asked(address, {"kind": SPARK, "items": items}))
+        body = {"kind": SPARK, "items": items}
+        self._patiently(lambda: self.credential.send(lambda headers: asked(address, body, headers=headers)))
 
     def _of(self, event_type: str) -> str:
         return f"{self.url}/event-types/{quote(event_type, safe='')}"
 
     def _told(self, address: str, read: Callable[[Any], Result]) -> Result:
-        told = self._asked(address)
-        try:
-            return read(told)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise MalformedAnswer(url=address, reason=f"not what was asked for: {str(told)[:200]}") from error
-
-    def _asked(self, address: str, body: Any = None) -> Any:
-        return self.credential.send(lambda headers: asked(address, body, headers=headers))
+        found: Result = self.credential.send(lambda headers: asked(address, headers=headers, read=read))
+        return found
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:
         return patiently(self.retry_timeout, attempt)

@@ -1,82 +1,93 @@
-"""HTTP by the standard library alone, in our errors: executors have no other HTTP library."""
+"""HTTP of Spark's driver and its tasks: the client's, with what a query sends and what it expects to be answered."""
 
-import http.client
+import io
 import json
-import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import AbstractHTTPHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, BinaryIO, Final, NamedTuple
 
+import httpx2
 import pyarrow as pa
 
-from penstock.client.http.proxies import connection_failure, proxy_for
-from penstock.client.http.trust import trust_environment
-from penstock.errors import BadParameter, MalformedAnswer, PenstockError
+from penstock.client.http.adapter import SETTINGS
+from penstock.client.http.proxy_transport import ProxyTransport
+from penstock.client.http.transport import ExchangeRun
+from penstock.errors import ConnectionLost, MalformedAnswer, PenstockError
+from penstock.wire.http import (
+    ERROR_BYTES_MAX,
+    MORE,
+    Exchange,
+    HttpRequest,
+    HttpResponse,
+    ReaderItem,
+    ResponseHead,
+    T,
+    read_body,
+    retry_after,
+)
 from penstock.wire.problem import make_foreign_error, to_error
 
-ANSWER_SECONDS_MAX: Final = 60.0
-"""A hub that has been silent for so long is taken for lost."""
-ERROR_BYTES_MAX: Final = 1 << 20
 JSON: Final = "application/json"
-AGENT: Final = "penstock-spark"
+HTML: Final = "text/html"
 HUB: Final = "Penstock hub"
-
-
-class _Proxies(ProxyHandler):
-    """Sends each request directly or through the proxy that the environment names, as our other clients do.
-
-    Raises:
-        BadParameter: the proxy cannot be used.
-    """
-
-    def __init__(self) -> None:
-        super().__init__({})
-
-    def http_open(self, request: Request) -> Any:
-        return self._open(request, "http")
-
-    def https_open(self, request: Request) -> Any:
-        return self._open(request, "https")
-
-    def _open(self, request: Request, kind: str) -> Any:
-        proxy = proxy_for(request.full_url)
-        if proxy is None:
-            return None  # The next handler opens it.
-        if not proxy.url.lower().startswith(("http://", "https://")):
-            host = urlsplit(request.full_url).hostname
-            allowed = (
-                f"the address of an HTTP proxy, since Spark's executors speak no other; or have {host} in NO_PROXY"
-            )
-            raise BadParameter(parameter=proxy.variable, value=proxy.without_password, allowed=allowed)
-        return self.proxy_open(request, proxy.url, kind)
+AGENT: Final = "penstock-spark"
+CHUNK_BYTES: Final = 1 << 16
 
 
 @cache
-def tls_context() -> ssl.SSLContext:
-    """Return the TLS settings, shared by all requests of this process. To load them takes as long as some requests.
+def shared_client() -> httpx2.Client:
+    """Return the HTTP client of this process, which keeps its proxies and TLS settings.
+
+    Each request has a connection of its own: tasks make few and large ones, and Spark forks processes and lets them
+    idle between tasks. No cookie is kept, since queries with different tokens share the client.
+    """
+    transport = ProxyTransport(httpx2.Limits(max_keepalive_connections=0))
+    return httpx2.Client(**SETTINGS, transport=transport, cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())))
+
+
+@dataclass(frozen=True)
+class QueryHttp:
+    """The HTTP client of a query, for exchanges: it sends *headers* with each request.
+
+    A token among them goes to the server that a request names, but to no other one that this one sends on to.
+    """
+
+    headers: Mapping[str, str] = field(repr=False)
+
+    def build_request(self, method: str, url: str, *, headers: Mapping[str, str], **more: Any) -> httpx2.Request:
+        """Return a request of the library."""
+        return shared_client().build_request(
+            method, url, headers={"user-agent": AGENT, **headers, **self.headers}, **more
+        )
+
+    def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
+        """Send a request."""
+        return shared_client().send(request, **how)
+
+
+def carry_out(
+    exchange: Exchange[T],
+    *,
+    headers: Mapping[str, str] | None = None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> T:
+    """Return the result of *exchange*. See `QueryHttp` for *headers*.
 
     Raises:
-        BadParameter: see `trust_environment`.
+        PenstockError: The exchange has failed.
     """
-    return trust_environment() or ssl.create_default_context()
-
-
-class _Https(HTTPSHandler):
-    """Opens connections with the shared TLS settings, which it loads when the first is opened."""
-
-    def __init__(self) -> None:
-        AbstractHTTPHandler.__init__(self)  # That of HTTPSHandler loads settings of its own.
-
-    def https_open(self, request: Request) -> Any:
-        return self.do_open(http.client.HTTPSConnection, request, context=tls_context())
-
-
-open_request: Final = build_opener(_Proxies(), _Https()).open
-"""Opens a request as `urlopen` does, through the right proxy."""
+    run = ExchangeRun(QueryHttp(headers or {}), exchange, sleep=sleep)
+    try:
+        while run.advance() is not None:
+            pass
+        return run.outcome
+    finally:
+        run.close()
 
 
 def asked(
@@ -87,86 +98,124 @@ def asked(
     media_type: str = JSON,
     headers: Mapping[str, str] | None = None,
     wanted: str = HUB,
+    read: Callable[[Any], Any] = lambda said: said,
 ) -> Any:
-    """Return what the hub answers in JSON, None where it says nothing.
+    """Return the server's answer in JSON; None if it is empty.
 
-    A *body* of bytes, or a view of some, is sent as it is, any other as JSON; by POST, unless a *method* is named.
-    *headers* go to this address alone: they may hold what another is not to see. *wanted* is what should answer there.
+    Args:
+        address: Where to ask.
+        body: Bytes are sent as they are, anything else as JSON.
+        method: By default POST with a body, GET without.
+        media_type: Of the body.
+        headers: See `QueryHttp`.
+        wanted: What should answer there, for errors.
+        read: Makes of the answer what is returned.
 
     Raises:
-        PenstockError: what the hub answers instead, or that the connection failed.
+        PenstockError: The server answers something else, or the connection failed.
     """
-    sent = body if body is None or isinstance(body, bytes | memoryview) else json.dumps(body).encode()
-    request = _request(address, JSON, headers or {}, sent, method)
-    if sent is not None:
-        request.add_header("Content-Type", media_type)
-    with _answered(request, JSON, wanted) as answer:
-        said = answer.read()
-    if not said:
-        return None
+    sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    told = {"accept": JSON} | ({} if sent is None else {"content-type": media_type})
+    request = HttpRequest(method=method or ("GET" if sent is None else "POST"), url=address, headers=told, body=sent)
+    said = carry_out(_read_answer(request, wanted), headers=headers)
     try:
-        return json.loads(said)
+        found = json.loads(said) if said else None
     except ValueError as error:
         raise MalformedAnswer(url=address, reason=f"no JSON: {said[:200]!r}") from error
+    try:
+        return read(found)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise MalformedAnswer(url=address, reason=f"not what was asked for: {str(found)[:200]}") from error
 
 
+class OpenAnswer(NamedTuple):
+    """An answer that is being read."""
+
+    headers: Mapping[str, str]
+    """By their names in lower case."""
+    body: BinaryIO
+
+
+@contextmanager
 def opened(
     address: str, media_type: str, *, headers: Mapping[str, str] | None = None, wanted: str = HUB
-) -> AbstractContextManager[http.client.HTTPResponse]:
-    """Open *address*; whatever goes wrong until the block ends is told in our errors. See `asked`."""
-    return _answered(_request(address, media_type, headers or {}), media_type, wanted)
-
-
-@contextmanager
-def telling(address: str) -> Iterator[None]:
-    """Tell in our errors whatever goes wrong with the connection to *address* until the block ends."""
+) -> Iterator[OpenAnswer]:
+    """Open *address* to read its answer as it comes. See `asked`; here the block may raise ConnectionLost, too."""
+    request = HttpRequest(method="GET", url=address, headers={"accept": media_type})
+    run = ExchangeRun(QueryHttp(headers or {}), _read_chunks(request, wanted))
     try:
-        yield
-    except URLError as error:
-        raise connection_failure(address, str(error.reason), proxy_for(address), is_unsent=True) from error
-    except (OSError, http.client.HTTPException, pa.ArrowException) as error:
-        reason = str(error) or type(error).__name__
-        raise connection_failure(address, reason, proxy_for(address), is_unsent=False) from error
+        head = run.advance()
+        yield OpenAnswer(head.headers, io.BufferedReader(_Body(run), CHUNK_BYTES))
+    except (OSError, pa.ArrowException) as error:
+        raise ConnectionLost(url=address, reason=str(error)) from error
+    finally:
+        run.close()
 
 
-def _request(
-    address: str,
-    accept: str,
-    headers: Mapping[str, str],
-    body: bytes | memoryview | None = None,
-    method: str | None = None,
-) -> Request:
-    told = {"User-Agent": AGENT, "Accept": accept}
-    request = Request(address, body, told, method=method)  # noqa: S310 - see options.py
-    for name, value in headers.items():
-        request.add_unredirected_header(name, value)
-    return request
+def check_head(request: HttpRequest, head: ResponseHead, wanted: str = HUB) -> Exchange[None]:
+    """Check that *head* has the status and the type of an answer to *request*.
+
+    Raises:
+        PenstockError: The server has refused it, or is none that is *wanted*.
+    """
+    given = head.headers.get("content-type", "").partition(";")[0].strip().lower()
+    accepted = request.headers["accept"]
+    is_empty = head.headers.get("content-length") == "0" or head.status == 204
+    if head.status < 300 and (is_empty or given == accepted):
+        return
+    answer = HttpResponse(request.url, head.status, head.headers, (yield from read_body(ERROR_BYTES_MAX)))
+    if head.status >= 300:
+        raise _make_refusal(answer, wanted)
+    if given == HTML:
+        raise make_foreign_error(head.status, answer.body, request.url, wanted)
+    raise MalformedAnswer(url=request.url, reason=f"{given or 'no type'} instead of {accepted}")
 
 
-@contextmanager
-def _answered(request: Request, media_type: str, wanted: str) -> Iterator[http.client.HTTPResponse]:
-    address = request.full_url
-    with telling(address):
-        try:
-            with open_request(request, timeout=ANSWER_SECONDS_MAX) as answer:
-                given = media_type if answer.length == 0 else answer.headers.get_content_type()
-                if given == "text/html":
-                    raise make_foreign_error(answer.status, answer.read(ERROR_BYTES_MAX), address, wanted)
-                if given != media_type:
-                    raise MalformedAnswer(url=address, reason=f"{given} instead of {media_type}")
-                yield answer
-        except HTTPError as error:
-            with error:
-                raise _refusal(address, error, wanted) from None
-
-
-def _refusal(address: str, answer: HTTPError, wanted: str) -> PenstockError:
-    try:
-        body = answer.read(ERROR_BYTES_MAX)
-    except (OSError, http.client.HTTPException):
-        body = b""
-    error = to_error(answer.code, body, address, wanted)
-    seconds = answer.headers.get("Retry-After", "")
-    if seconds.isascii() and seconds.isdigit():
-        error.retry_after = float(seconds)
+def _make_refusal(answer: HttpResponse, wanted: str) -> PenstockError:
+    error = to_error(answer.status, answer.body, answer.url, wanted)
+    error.retry_after = retry_after(answer.headers, datetime.now(UTC))
     return error
+
+
+def _read_answer(request: HttpRequest, wanted: str) -> Exchange[bytes]:
+    head: ResponseHead = yield request
+    yield from check_head(request, head, wanted)
+    return (yield from read_body())
+
+
+@dataclass(frozen=True, slots=True)
+class _Head(ReaderItem):
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk(ReaderItem):
+    data: bytes
+
+
+def _read_chunks(request: HttpRequest, wanted: str) -> Exchange[None]:
+    head: ResponseHead = yield request
+    yield from check_head(request, head, wanted)
+    yield _Head(head.headers)
+    while chunk := (yield MORE):
+        yield _Chunk(chunk)
+
+
+class _Body(io.RawIOBase):
+    """The body of an answer as a file."""
+
+    def __init__(self, run: ExchangeRun[None]) -> None:
+        self._run = run
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            chunk = self._run.advance()
+            self._rest = memoryview(b"" if chunk is None else chunk.data)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

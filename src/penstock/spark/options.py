@@ -236,11 +236,34 @@ def event_types_of(values: Mapping[str, str]) -> tuple[str, ...]:
     Raises:
         BadParameter: it is missing, or one of them is empty.
     """
-    text = values.get("eventType")
-    names = tuple(dict.fromkeys(name.strip() for name in (text or "").split(",")))
+    return names_of("eventType", values.get("eventType"), "the name of an event type, or several separated by commas")
+
+
+def names_of(name: str, text: str | None, allowed: str) -> tuple[str, ...]:
+    """Return an option that is names separated by commas, in the order given, each once.
+
+    Raises:
+        BadParameter: It is missing, or a name is empty.
+    """
+    names = tuple(dict.fromkeys(each.strip() for each in (text or "").split(",")))
     if not all(names):
-        raise bad_option("eventType", text, "the name of an event type, or several separated by commas")
+        raise bad_option(name, text, allowed)
     return names
+
+
+def object_of(name: str, text: str, allowed: str) -> dict[str, Any]:
+    """Return an option that is a JSON object.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise bad_option(name, text[:200], allowed)
+    return given
 
 
 def whole_number(name: str, text: str) -> int:
@@ -329,10 +352,7 @@ def _versions(name: str, text: str, event_types: tuple[str, ...]) -> dict[str, s
     allowed = 'latest, a version such as 1.2.0, or JSON by event type such as {"order.placed": "1.2.0"}'
     given: Any = dict.fromkeys(event_types, text.strip())
     if text.strip().startswith("{"):
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError):
-            raise bad_option(name, text[:200], allowed) from None
+        given = object_of(name, text, allowed)
     for event_type, version in given.items():
         if event_type not in event_types:
             raise bad_option(name, text[:200], f"event types that eventType names, unlike {event_type!r}")
@@ -366,12 +386,7 @@ def _asked(name: str, text: str, event_types: tuple[str, ...]) -> Asked:
     allowed = f"{'earliest, ' if name == 'startingOffsets' else ''}latest, {_OFFSETS_FORM}"
     if _TIME.match(word):
         return _time(name, text, allowed)
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        raise bad_option(name, text[:200], allowed) from None
-    if not isinstance(given, dict):
-        raise bad_option(name, text[:200], allowed)
+    given = object_of(name, text, allowed)
     if strays := sorted(set(given) - set(event_types)):
         raise bad_option(name, text[:200], f"event types that eventType names; {', '.join(strays)} is none of them")
     return {

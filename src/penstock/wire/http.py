@@ -10,8 +10,8 @@ An exchange is a generator. It yields effects, one at a time, and is sent the re
 
 A failed request is thrown into the generator: Unreachable if nothing was sent, ConnectionLost otherwise.
 
-In the client, `http/adapter.py` steps through an exchange, and `transport.py` and `async_transport.py` do its I/O.
-`spark/zeroeventhub/exchanges.py` does both for Spark.
+In the client, `http/adapter.py` steps through an exchange, and `transport.py` and `async_transport.py` do its I/O,
+for Spark too.
 """
 
 import random

@@ -8,9 +8,7 @@ import anyio
 import pytest
 
 from penstock.client import AsyncClient, Client
-from penstock.spark.http import asked
-from penstock.spark.zeroeventhub.exchanges import carry_out
-from penstock.wire.http import Exchange, HttpRequest
+from penstock.spark.http import asked, shared_client
 
 
 def by_client(url: str) -> Any:
@@ -27,20 +25,11 @@ def by_async_client(url: str) -> Any:
 
 
 def by_spark(url: str) -> Any:
+    shared_client.cache_clear()  # As in a process that has asked nobody yet.
     return asked(f"{url}/event-types")
 
 
-def by_spark_reader(url: str) -> Any:
-    def exchange() -> Exchange[list[Any]]:
-        head = yield HttpRequest(method="GET", url=f"{url}/event-types")
-        assert head.status == 200
-        return []
-
-    return carry_out(exchange())
-
-
-OURS = pytest.mark.parametrize("ask", [by_client, by_async_client])
-EVERY = pytest.mark.parametrize("ask", [by_client, by_async_client, by_spark, by_spark_reader])
+EVERY = pytest.mark.parametrize("ask", [by_client, by_async_client, by_spark])
 Ask = Callable[[str], Any]
 
 

@@ -14,7 +14,7 @@ from penstock.client.http.proxy_transport import AsyncProxyTransport, ProxyTrans
 from penstock.errors import BadParameter, ConnectionLost, RequirementMissing, Unavailable, Unreachable
 from tests.answering import answering
 from tests.failing import has_code
-from tests.unit.client.asking import EVERY, OURS, Answers, Ask, by_spark
+from tests.unit.client.asking import EVERY, Answers, Ask
 
 DEAD = "http://127.0.0.1:1"
 HUB = "http://hub.example"
@@ -110,7 +110,7 @@ def test_error_names_a_dead_proxy_without_its_password(environment: pytest.Monke
     assert "secret" not in str(failed.value)
 
 
-@OURS
+@EVERY
 def test_error_names_a_proxy_that_cut_the_answer(
     environment: pytest.MonkeyPatch, ask: Ask, server: str, handler: type[Answers]
 ) -> None:
@@ -120,7 +120,7 @@ def test_error_names_a_proxy_that_cut_the_answer(
         ask(HUB)
 
 
-@OURS
+@EVERY
 def test_error_names_the_requirement_of_a_socks_proxy(environment: pytest.MonkeyPatch, ask: Ask) -> None:
     environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     environment.setattr("penstock.client.http.proxy_transport.find_spec", lambda _: None)
@@ -137,12 +137,6 @@ def test_error_names_the_variable_of_an_unusable_proxy(environment: pytest.Monke
     environment.setenv("ALL_PROXY", proxy)
     with pytest.raises(BadParameter, match=r"ALL_PROXY is '(socks4|ftp)://127.0.0.1:1'; allowed: .*NO_PROXY"):
         ask(HUB)
-
-
-def test_spark_refuses_a_socks_proxy(environment: pytest.MonkeyPatch) -> None:
-    environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
-    with pytest.raises(BadParameter, match=r"ALL_PROXY is 'socks5://127.0.0.1:1'; allowed: .* hub.example in NO_PROXY"):
-        by_spark(HUB)
 
 
 def test_error_of_a_given_http_client_names_no_proxy(environment: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from penstock.client.http import proxy_transport
 from penstock.errors import BadParameter, Unreachable
-from penstock.spark import http
 from tests.answering import answering
 from tests.failing import has_code
 from tests.server.authentication.authority import DAY, Authority
@@ -41,12 +40,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     """The environment of a process that has asked nobody yet."""
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
-    contexts = (proxy_transport.tls_context, http.tls_context)
-    for each in contexts:
-        each.cache_clear()
+    proxy_transport.tls_context.cache_clear()
     yield monkeypatch
-    for each in contexts:
-        each.cache_clear()
+    proxy_transport.tls_context.cache_clear()
 
 
 @EVERY

@@ -9,7 +9,8 @@ from pyspark import TaskContext
 from penstock.errors import BadParameter, Unauthenticated
 from penstock.spark import authorization as authorizing
 from penstock.spark.authorization import ANONYMOUS, Credential, authorization
-from penstock.spark.nakadi.options import NAMES as NAKADI_NAMES
+from penstock.spark.foreign.nakadi import SubscriptionQuery
+from penstock.spark.foreign.query import option_names
 from penstock.spark.options import known_options, parse_options
 from penstock.spark.publishing import HubBatches
 from penstock.spark.sink_options import parse_sink_options
@@ -234,6 +235,6 @@ def test_malformed_token_option_is_refused_and_not_shown(
 
 def test_unknown_option_that_may_be_a_secret_is_not_shown() -> None:
     with pytest.raises(BadParameter, match=r"there is no option 'token' \(given: '\(not shown\)'\)") as refused:
-        known_options({"token": "geheim"}, NAKADI_NAMES)
+        known_options({"token": "geheim"}, option_names(SubscriptionQuery))
 
     assert "geheim" not in str(refused.value) + repr(refused.value.fields)

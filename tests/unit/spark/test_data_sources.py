@@ -17,30 +17,28 @@ import pyspark_penstock
 import pyspark_zeroeventhub
 from penstock.errors import BadParameter, RequirementMissing
 from penstock.spark.batches import Range
-from penstock.spark.messagedb.source import CategoryDataSource
-from penstock.spark.nakadi.source import SubscriptionDataSource
+from penstock.spark.foreign.source import CategorySource, NakadiSource, ZeroEventHubSource
+from penstock.spark.foreign.zeroeventhub import SCHEMA as REMOTE_COLUMNS
 from penstock.spark.source import PenstockDataSource, check_pyspark
-from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
-from penstock.spark.zeroeventhub.source import RemoteFeedSource
 
 EVENTS: Final = StructType().add("data", StringType())
 UNKNOWN: Final = StructType().add("offset", LongType())
 SOURCES: Final[dict[str, tuple[type[DataSource], dict[str, str]]]] = {
     "penstock": (PenstockDataSource, {"url": "http://localhost:1", "eventType": "order.placed"}),
-    "messagedb": (CategoryDataSource, {"url": "postgresql://reader@localhost:1/events", "category": "account"}),
-    "zeroeventhub": (RemoteFeedSource, {"url": "http://localhost:1/feed", "landingLocation": "/var/landing"}),
-    "nakadi": (SubscriptionDataSource, {"url": "http://nakadi:1", "subscription": "s", "landingLocation": "/nowhere"}),
+    "messagedb": (CategorySource, {"url": "postgresql://reader@localhost:1/events", "category": "account"}),
+    "zeroeventhub": (ZeroEventHubSource, {"url": "http://localhost:1/feed", "landingLocation": "/var/landing"}),
+    "nakadi": (NakadiSource, {"url": "http://nakadi:1", "subscription": "s", "landingLocation": "/nowhere"}),
 }
 READS_BATCHES: Final = ("penstock", "messagedb", "zeroeventhub")
 LOOKUP: Final = """
 import sys
 import pyspark.sql.datasource, pyspark_messagedb, pyspark_nakadi, pyspark_penstock, pyspark_zeroeventhub
-print(*(name for name in ("pyarrow", "psycopg", "numpy", "pandas") if name in sys.modules))
+print(*(name for name in ("pyarrow", "psycopg", "numpy", "pandas", "httpx2") if name in sys.modules))
 """
 EXECUTOR: Final = """
 import sys
-import penstock.spark.nakadi.stream, penstock.spark.nakadi.pages, penstock.spark.nakadi.intake
-print(*(name for name in ("penstock.client.http.adapter", "httpx2", "psycopg", "starlette") if name in sys.modules))
+import penstock.spark.foreign.stream, penstock.spark.foreign.nakadi, penstock.spark.foreign.zeroeventhub
+print(*(name for name in ("psycopg", "starlette") if name in sys.modules))
 """
 
 
@@ -77,6 +75,14 @@ def open_as(name: str, use: str, options: dict[str, str], schema: StructType | N
 def test_spark_finds_data_source_by_its_format_name(module: ModuleType, name: str) -> None:
     assert issubclass(module.DefaultSource, DataSource)
     assert module.DefaultSource.name() == name
+
+
+def test_messagedb_without_psycopg_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "penstock.spark.foreign.messagedb", raising=False)
+
+    with pytest.raises(ModuleNotFoundError, match=r"needs psycopg: pip install 'penstock-hub\[postgres,spark\]'"):
+        source("messagedb")
 
 
 @pytest.mark.parametrize("program", [LOOKUP, EXECUTOR], ids=["sessions", "executors"])

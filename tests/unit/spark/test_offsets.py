@@ -7,11 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import BadParameter
-from penstock.spark.messagedb.places import decode_places as decode_categories
-from penstock.spark.nakadi.landed import decode_landed as decode_subscription
+from penstock.spark.foreign.messagedb import CategoryQuery
+from penstock.spark.foreign.nakadi import SubscriptionQuery
+from penstock.spark.foreign.zeroeventhub import FeedQuery
 from penstock.spark.offsets import FeedPlace, decode_places, encode_places
-from penstock.spark.zeroeventhub.places import decode_landed as decode_remote
 
+decode_categories = CategoryQuery(url="postgresql://localhost", category=("account",)).decode
+decode_subscription = SubscriptionQuery(url="http://x", subscription="s", landing_location="/landing").decode
+decode_remote = FeedQuery(url="http://x").decode
 plain = st.builds(FeedPlace, st.integers(1, 9), st.lists(st.integers(0, 10**18), min_size=1, max_size=20).map(tuple))
 marks = st.none() | st.integers(0, 99)
 places = st.dictionaries(

@@ -2,16 +2,18 @@
 
 import pickle
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.spark.messagedb import options as messagedb
-from penstock.spark.nakadi import options as nakadi
+from penstock.spark.foreign.messagedb import CategoryQuery
+from penstock.spark.foreign.nakadi import SubscriptionQuery
+from penstock.spark.foreign.query import option_names, parse_query
+from penstock.spark.foreign.zeroeventhub import FeedQuery
 from penstock.spark.options import EARLIEST, LATEST, NAMES, AskedOffsets, AskedTime, SourceOptions, parse_options
 from penstock.spark.sink_options import SINK_NAMES, SinkOptions, parse_sink_options
-from penstock.spark.zeroeventhub import options as zeroeventhub
 from penstock.wire.log.reader.protocol import ALL_HEADERS, ReadParameters
 from penstock.wire.producers import NUMBER_MAX
 
@@ -36,19 +38,17 @@ WAYS: Final = {
     "penstock": Way(parse_options, NAMES, FEED, SourceOptions(url=HUB, event_types=("order.placed",))),
     "sink": Way(parse_sink_options, SINK_NAMES, FEED, SinkOptions(url=HUB, event_type="order.placed")),
     "messagedb": Way(
-        messagedb.parse_category_options,
-        messagedb.NAMES,
+        partial(parse_query, CategoryQuery),
+        option_names(CategoryQuery),
         {"url": DATABASE, "category": "account"},
-        messagedb.CategoryOptions(url=DATABASE, categories=("account",)),
+        CategoryQuery(url=DATABASE, category=("account",)),
     ),
-    "zeroeventhub": Way(
-        zeroeventhub.parse_remote_options, zeroeventhub.NAMES, {"url": SHOP}, zeroeventhub.RemoteOptions(url=SHOP)
-    ),
+    "zeroeventhub": Way(partial(parse_query, FeedQuery), option_names(FeedQuery), {"url": SHOP}, FeedQuery(url=SHOP)),
     "nakadi": Way(
-        nakadi.parse_subscription_options,
-        nakadi.NAMES,
+        partial(parse_query, SubscriptionQuery),
+        option_names(SubscriptionQuery),
         {"url": f"{HUB}/", "subscription": "5b6f9a3c", "landingLocation": "/var/landing"},
-        nakadi.SubscriptionOptions(url=HUB, subscription="5b6f9a3c", landing_location="/var/landing"),
+        SubscriptionQuery(url=HUB, subscription="5b6f9a3c", landing_location="/var/landing"),
     ),
 }
 every_way: Final = pytest.mark.parametrize("way", WAYS)
@@ -149,7 +149,7 @@ def test_option_of_several_sources_is_read_and_refused_alike(way: str, name: str
         ("sink", BATCH, "on_invalid", "reject"),
         ("sink", {"checkpointLocation": "/x", "queryName": "q"}, "producer_group", None),
         ("messagedb", {"url": DATABASE.replace("://", "+psycopg://") + "\n"}, "url", DATABASE),
-        ("messagedb", TWO, "categories", ("account", "payment")),
+        ("messagedb", TWO, "category", ("account", "payment")),
         (
             "messagedb",
             {**TWO, "startingOffsets": '{"account": {"from": 3, "next": 17}, "payment": -2}'},
@@ -176,10 +176,9 @@ def test_option_of_several_sources_is_read_and_refused_alike(way: str, name: str
         ("zeroeventhub", {"landingLocation": "/var/landing"}, "landing_location", "/var/landing"),
         ("zeroeventhub", {"eventTypes": "placed, paid"}, "event_types", ("placed", "paid")),
         ("zeroeventhub", NAMED, "headers", ("ce_id", "ce_time")),
-        ("zeroeventhub", {"includeHeaders": "true"}, "headers", (ALL_HEADERS,)),
-        ("zeroeventhub", {"includeHeaders": "false"}, "headers", ()),
-        ("zeroeventhub", {"tokenFile": "/run/token"}, "authorization_file", "/run/token"),
-        ("nakadi", {"tokenFile": "/run/token"}, "authorization_file", "/run/token"),
+        ("zeroeventhub", {"includeHeaders": "true"}, "headers", None),
+        ("zeroeventhub", {"tokenFile": "/run/token"}, "token_file", "/run/token"),
+        ("nakadi", {"tokenFile": "/run/token"}, "token_file", "/run/token"),
         ("nakadi", {"landingLocation": "file:/var/landing"}, "landing_location", "file:/var/landing"),
         ("nakadi", {"landingLocation": "s3a://lake/landing"}, "landing_location", "s3a://lake/landing"),
     ],
@@ -272,8 +271,11 @@ WRONG: Final = [
     ("nakadi", "subscription", " ", "the id of a subscription; or owning"),
     ("nakadi", "subscription", "a/b", "the id of a subscription"),
     ("nakadi", "eventType", "a.b", "without subscription"),
-    ("nakadi", "landingLocation", "", "a directory that the driver and all"),
-    ("nakadi", "landingLocation", "landing", "or a whole path on this machine"),
+    *(
+        (way, "landingLocation", value, "a path that driver and executors reach")
+        for way in ("zeroeventhub", "nakadi")
+        for value in ("", "landing")
+    ),
 ]
 
 
@@ -386,35 +388,32 @@ def test_options_of_a_database_do_not_show_its_password() -> None:
     [("earliest", 1), ("latest", 100), ('{"account": 17}', 17), ('{"account": -1}', 100), ("{}", 1)],
 )
 def test_messagedb_query_begins_at_its_starting_offset(asked: str, start: int) -> None:
-    assert messagedb.start_of(parse_with("messagedb", startingOffsets=asked), "account", 100) == start
+    assert parse_with("messagedb", startingOffsets=asked).find_start("account", 100) == start
 
 
 @pytest.mark.parametrize(
     ("asked", "end"), [("latest", 100), ('{"account": 17}', 17), ('{"account": 170}', 100), ("{}", 100)]
 )
 def test_messagedb_batch_ends_at_its_ending_offset_or_the_category_end(asked: str, end: int) -> None:
-    assert messagedb.end_of(parse_with("messagedb", endingOffsets=asked), "account", 100) == end
+    assert parse_with("messagedb", endingOffsets=asked).find_end("account", 100) == end
 
 
 def test_pages_are_asked_for_with_headers_and_event_types_of_the_options() -> None:
     options = parse_with("zeroeventhub", includeHeaders="true", headers="ce_id", eventTypes="placed,paid")
 
     assert options.wish(20) == ReadParameters(page_size_hint=20, headers=("ce_id",), event_types=("placed", "paid"))
+    assert parse_with("zeroeventhub", includeHeaders="true").wish(20).headers == (ALL_HEADERS,)
+    assert parse_with("zeroeventhub").wish(20).headers == ()
 
 
 def test_subscription_may_be_defined_by_owner_event_types_and_group() -> None:
-    options = nakadi.parse_subscription_options(DEFINED | {"consumerGroup": "x", "readFrom": "end"})
+    named = {"owning_application": "lake", "event_types": ["a.b", "c.d"]}
+    chosen = parse_query(SubscriptionQuery, DEFINED | {"consumerGroup": "x", "readFrom": "end"})
 
-    assert isinstance(options.subscription, nakadi.WantedSubscription)
-    assert options.subscription.members() == {
-        "owning_application": "lake",
-        "event_types": ["a.b", "c.d"],
-        "consumer_group": "x",
-        "read_from": "end",
-    }
-    assert nakadi.parse_subscription_options(DEFINED).subscription == nakadi.WantedSubscription(
-        owning_application="lake", event_types=("a.b", "c.d"), consumer_group="default", read_from="begin"
-    )
+    assert chosen.definition() == {**named, "consumer_group": "x", "read_from": "end"}
+    assert parse_query(SubscriptionQuery, DEFINED).definition() == {
+        **named, "consumer_group": "default", "read_from": "begin",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -428,4 +427,4 @@ def test_subscription_may_be_defined_by_owner_event_types_and_group() -> None:
 )
 def test_wrong_definition_of_a_subscription_is_refused(name: str, value: str, allowed: str) -> None:
     with pytest.raises(BadParameter, match=f"option {name} is '{value}'; allowed: {allowed}"):
-        nakadi.parse_subscription_options(DEFINED | {name: value})
+        parse_query(SubscriptionQuery, DEFINED | {name: value})

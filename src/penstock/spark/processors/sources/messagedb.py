@@ -11,9 +11,8 @@ from penstock.core.times import format_duration
 from penstock.errors import Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind, check_name, check_seconds, check_texts
-from penstock.spark.messagedb.options import parse_category_options
-from penstock.spark.messagedb.places import FIRST, CategoryRange
-from penstock.spark.messagedb.tasks import database_of
+from penstock.spark.foreign.messagedb import FIRST, CategoryQuery, CategoryRange, MessageDatabase
+from penstock.spark.foreign.query import parse_query
 from penstock.spark.processors.sources.frames import FrameSource, Head, Start
 from penstock.spark.processors.sources.source import TrancheRange
 
@@ -35,7 +34,7 @@ class MessagedbSource(FrameSource):
 
     An event's index is its global position, which grows within a category and so within a stream, with holes; `key` is
     what stands behind the first dash of the stream's name, `headers` its metadata. No event is skipped: see
-    `penstock.spark.messagedb`.
+    `penstock.spark.foreign.messagedb`.
 
     Args:
         url: Of the database, as the driver and executors reach it.
@@ -64,9 +63,9 @@ class MessagedbSource(FrameSource):
         check_name("schema", schema)
         check_seconds("retry_timeout", retry_timeout, zero=True)
         self._options = {"url": url, "schema": schema, "retryTimeout": format_duration(retry_timeout)}
-        chosen = parse_category_options({**self._options, "category": ",".join(categories)})
-        self._categories = chosen.categories
-        self._database = database_of(chosen)
+        chosen = parse_query(CategoryQuery, {**self._options, "category": ",".join(categories)})
+        self._categories = chosen.category
+        self._database = MessageDatabase(chosen)
         self._turn = threading.Lock()
         """Whoever has it uses the connection."""
 
