@@ -9,8 +9,8 @@ The event is published if and only if the transaction commits; the hub then move
 begins, commits or rolls back a transaction, and it imports only those database libraries that the service has imported.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, overload
 
 from penstock.core.events.encoding import is_one_event
 from penstock.outbox.dialects import sql
@@ -18,6 +18,39 @@ from penstock.outbox.entry import Accessor, check_entries
 from penstock.outbox.steps import plan_create, plan_publish, run_plan
 
 __all__ = ["create", "publish", "publish_many", "sql"]
+
+
+class AsyncConnection(Protocol):
+    """A connection whose statements are awaited: psycopg's, asyncpg's or SQLAlchemy's async ones."""
+
+    def execute(self, *arguments: Any, **options: Any) -> Awaitable[Any]:
+        """Run a statement."""
+
+
+@overload
+def publish(
+    connection: AsyncConnection,
+    event_type: str,
+    event: Any,
+    *,
+    key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    partition: int | None = None,
+    allow_unknown_type: bool = False,
+) -> Awaitable[None]: ...
+
+
+@overload
+def publish(
+    connection: object,
+    event_type: str,
+    event: Any,
+    *,
+    key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    partition: int | None = None,
+    allow_unknown_type: bool = False,
+) -> None: ...
 
 
 def publish(
@@ -59,6 +92,32 @@ def publish(
     return _publish(connection, event_type, [event], key, headers, partition, allow_unknown_type=allow_unknown_type)
 
 
+@overload
+def publish_many(  # type: ignore[overload-overlap]  # An async connection is an object, too.
+    connection: AsyncConnection,
+    event_type: str,
+    events: Iterable[Any],
+    *,
+    key: str | Callable[[Any], str | None] | None = None,
+    headers: Mapping[str, str] | Callable[[Any], Mapping[str, str] | None] | None = None,
+    partition: int | Callable[[Any], int | None] | None = None,
+    allow_unknown_type: bool = False,
+) -> Awaitable[None]: ...
+
+
+@overload
+def publish_many(
+    connection: object,
+    event_type: str,
+    events: Iterable[Any],
+    *,
+    key: str | Callable[[Any], str | None] | None = None,
+    headers: Mapping[str, str] | Callable[[Any], Mapping[str, str] | None] | None = None,
+    partition: int | Callable[[Any], int | None] | None = None,
+    allow_unknown_type: bool = False,
+) -> None: ...
+
+
 def publish_many(
     connection: Any,
     event_type: str,
@@ -87,6 +146,14 @@ def publish_many(
     return _publish(
         connection, event_type, list(events), key, headers, partition, allow_unknown_type=allow_unknown_type
     )
+
+
+@overload
+def create(connection: AsyncConnection) -> Awaitable[None]: ...  # type: ignore[overload-overlap]  # Likewise.
+
+
+@overload
+def create(connection: object) -> None: ...
 
 
 def create(connection: Any) -> Any:
