@@ -142,6 +142,7 @@ def test_storage_in_trouble_makes_no_file_damaged_or_unknown(
                 adopt_in(new_url, cold)
         line.set_mode("whole")
         with sealing_hub(migrated_url, cold) as hub:
+            until(lambda: is_asked(hub), "the storage answers again")
             assert list(verify(hub.store)) == list(find_unknown(hub.store)) == []
         assert adopt_in(new_url, cold) == [(0, SEALED - 1)]
 

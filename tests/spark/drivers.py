@@ -118,7 +118,7 @@ class ModuleDriver(Driver):
 
     def __init__(self, *module: str, folder: Path) -> None:
         with (folder / "driver.log").open("ab") as log:
-            super().__init__([sys.executable, "-m", *module], log, env=_environment(), cwd=ROOT)
+            super().__init__([sys.executable, "-m", *module], log, env=own_workers(), cwd=ROOT)
 
 
 class LocalDriver(Driver):
@@ -134,7 +134,7 @@ class LocalDriver(Driver):
     def __init__(self, job: str, folder: Path, *, has_executors: bool = False, **given: Any) -> None:
         master = EXECUTORS if has_executors else {"master": "local[2]"}
         words = [str(SCRIPT), job, json.dumps({**master, **given}), str(folder / f"{job}.json")]
-        env = {**_environment(), "SPARK_HOME": str(spark_home())}
+        env = {**own_workers(), "SPARK_HOME": str(spark_home())}
         with (folder / f"{job}.log").open("ab") as log:
             super().__init__([sys.executable, *words], log, env=env, stdout=subprocess.PIPE)
 
@@ -149,7 +149,7 @@ class LocalDriver(Driver):
         return self
 
 
-def _environment() -> dict[str, str]:
+def own_workers() -> dict[str, str]:
     """Return an environment in which Spark starts its Python workers itself: they are in the driver's session."""
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
 

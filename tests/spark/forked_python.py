@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from penstock.spark.warnings_file import keep_warnings
 from tests.forks import run_python, serve
 
 LOADED: Final = (
@@ -76,6 +77,7 @@ def main() -> None:
         os.write(1, b"ready\n")
         gc.freeze()  # Else the first search for garbage would copy all of it.
         serve(requests, until=sys.stdin.fileno())
+    keep_warnings(os.environ)  # What was loaded before the fork had another environment.
     run_python(*sys.argv[1:])
 
 

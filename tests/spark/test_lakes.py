@@ -24,7 +24,7 @@ from tests.exhaustive import exhaustive
 from tests.jars import JarsMissing, jars
 from tests.promises.scene import create, event
 from tests.sealing import seal, sealing_hub
-from tests.spark.drivers import ROOT, ModuleDriver
+from tests.spark.drivers import ROOT, ModuleDriver, own_workers
 from tests.spark.events import count_in
 from tests.spark.recording import wait_for
 
@@ -180,7 +180,7 @@ def test_lake_of_delta_has_each_event_once_on_the_oldest_pyspark(
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.fill_delta", delta, str(tmp_path / "lake"), hub.url, name],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(OLDEST)},
+        env=own_workers() | {"PYTHONPATH": str(OLDEST)},
         capture_output=True,
         text=True,
         check=False,
@@ -237,7 +237,7 @@ def test_delta_reads_the_table_of_sealed_events_on_the_oldest_pyspark(delta: str
     done = subprocess.run(
         [sys.executable, "-c", READ_TABLE, delta, str(tmp_path / "cold" / name)],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{OLDEST}{os.pathsep}{ROOT}"},
+        env=own_workers() | {"PYTHONPATH": f"{OLDEST}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,7 @@
 """An issuer's keys: loaded, rotated, kept while the issuer is away, and never from anybody else."""
 
 import asyncio
+import inspect
 import json
 import threading
 import time
@@ -237,9 +238,14 @@ def test_requests_with_unknown_keys_share_one_load(issuer: Issuer) -> None:
     issuer.delay = 0.1
     tokens = tokens_with(keys_of(ISSUER, f"{issuer.url}/keys"))
 
+    scopes = [scope_of(sign(sub=f"caller-{number}")) for number in range(50)]
+
+    async def ask(scope: Any) -> Any:
+        found = tokens.identify(scope)
+        return await found if inspect.isawaitable(found) else found
+
     async def run() -> list[Any]:
-        waiting = [tokens.identify(scope_of(sign(sub=f"caller-{number}"))) for number in range(50)]
-        return await asyncio.gather(*waiting)
+        return await asyncio.gather(*map(ask, scopes))
 
     assert [each.value for each in asyncio.run(run())] == [f"caller-{number}" for number in range(50)]
     assert len(issuer.paths) == 1
