@@ -11,7 +11,7 @@ from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import connector
 from penstock.processing.engine.item import Item
-from penstock.processing.projections.folding import KeyedEvent
+from penstock.processing.projections.fold import KeyedEvent
 from penstock.processing.projections.projection import Projection
 
 

@@ -10,7 +10,7 @@ import json, sys
 import pyspark_penstock, penstock.spark.stream
 import pyspark_zeroeventhub, penstock.spark.foreign.zeroeventhub, penstock.spark.foreign.stream
 import penstock.spark.processors.calling
-import penstock.spark.processors.sources.feeds, penstock.spark.processors.sources.frames
+import penstock.spark.processors.sources.feed_reading, penstock.spark.processors.sources.frames
 import penstock.spark.projections.folding, penstock.spark.projections.typed_rows
 from penstock.processing import Effect, StreamEvent, by_kind, done, done_to, retry, skip_to  # For handlers.
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.processing.checkpoints.memory import MemoryCheckpoints
     from penstock.processing.connecting import connector
     from penstock.processing.duplicates import AsyncDuplicates, Duplicates
+    from penstock.processing.effects import Effect, effect_id
     from penstock.processing.engine.item import Batch, Item, Position
     from penstock.processing.engine.outcome import Outcome, done, done_to, retry, skip_to
     from penstock.processing.engine.parking import Parked
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from penstock.processing.latest import AsyncLatest, Latest
     from penstock.processing.projections.projection import Projection
     from penstock.processing.projections.table import CurrentRow, current_row
-    from penstock.processing.reacting import Effect, Effects, Publisher, effect_id, react
+    from penstock.processing.reacting import Effects, Publisher, react
     from penstock.processing.runners.inline import Inline
     from penstock.processing.runners.local import Local
     from penstock.processing.snapshot import Snapshot
@@ -88,7 +89,8 @@ else:
             "processing.latest": ["AsyncLatest", "Latest"],
             "processing.projections.table": ["CurrentRow", "current_row"],
             "processing.projections.projection": ["Projection"],
-            "processing.reacting": ["Effect", "Effects", "Publisher", "effect_id", "react"],
+            "processing.effects": ["Effect", "effect_id"],
+            "processing.reacting": ["Effects", "Publisher", "react"],
             "processing.runners.inline": ["Inline"],
             "processing.runners.local": ["Local"],
             "processing.snapshot": ["Snapshot"],

@@ -12,7 +12,7 @@ from penstock.processing.connecting import Connect, connector, is_missing, trans
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds
 from penstock.processing.projections.columns import key_columns, key_of_values, key_types, state_columns, wrong_state
-from penstock.processing.projections.folding import Fold
+from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.table import Key, Table
 from penstock.processing.sources.source import Source
 
@@ -146,7 +146,7 @@ class Projection(Generic[S]):
         Raises:
             ProjectionNotFound: its table is not there any more, and its checkpoint is.
         """
-        from penstock.processing.projections.folding import KeyedSource
+        from penstock.processing.projections.fold import KeyedSource
         from penstock.processing.runners.local import Local
 
         keyed = KeyedSource(source, self.key_of)
@@ -155,7 +155,7 @@ class Projection(Generic[S]):
 
     def inline(self, source: Source, database: str | Connect, **options: Any) -> "Inline":
         """Return the same step by step, for tests; *options* are those of `Inline`."""
-        from penstock.processing.projections.folding import KeyedSource
+        from penstock.processing.projections.fold import KeyedSource
         from penstock.processing.runners.inline import Inline
 
         keyed = KeyedSource(source, self.key_of)

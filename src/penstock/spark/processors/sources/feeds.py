@@ -1,12 +1,10 @@
 """The feeds of a hub as a source on Spark: each partition a tranche, read by executors over HTTP."""
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from penstock.client.credentials import TokenFile
@@ -27,91 +25,9 @@ from penstock.spark.batches import Range, plan_tasks
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
-from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, ProcessingPlan, looked_at
+from penstock.spark.processors.reading import EVENTS_SQL, ProcessingPlan
+from penstock.spark.processors.sources.feed_reading import FeedTasks, ReadFeeds
 from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Then, TrancheRange
-from penstock.spark.reading import read_range
-from penstock.wire.http import is_transient
-
-
-@dataclass(frozen=True)
-class FeedTasks:
-    """What each task reads. Holds plain values: it is sent to executors."""
-
-    hub: RemoteHub
-    new: tuple[tuple[Range, ...], ...]
-    again: tuple[tuple[Range, ...], ...]
-    """What was read before."""
-    hashed: frozenset[str]
-    """The event types in which a key always falls in the same partition."""
-    fail_on_loss: bool
-
-
-@dataclass(frozen=True)
-class ReadFeeds:
-    """Reads tasks, each named by its number in a column `id`: those for what is new, and then the others."""
-
-    plan: ProcessingPlan
-    tasks: FeedTasks
-    then: Then | None
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the events of the tasks that *batches* name.
-
-        Raises:
-            EventsLost: some are gone, and that is to fail.
-            Unavailable: the hub has been away for too long. Whatever that was is told as this: of an error that Spark
-                passes on nothing is left but its name and its words.
-            PenstockError: what else the hub answers.
-        """
-        try:
-            yield from self._made(batches)
-        except PenstockError as error:
-            if not is_transient(error):
-                raise
-            raise Unavailable(reason=error.detail) from error
-
-    def _made(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tasks, then = self.tasks, self.then
-        new = len(tasks.new)
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                again = number >= new
-                for wanted in tasks.again[number - new] if again else tasks.new[number]:
-                    for events in self._read(wanted, again=again):
-                        if events.num_rows:
-                            yield events if then is None else then.make(events)
-
-    def _read(self, wanted: Range, *, again: bool) -> Iterator[pa.RecordBatch]:
-        hub, fails = self.tasks.hub, self.tasks.fail_on_loss
-        patience = Patience(hub.retry_timeout)
-        number = self.plan.numbers[encode_tranche(wanted.event_type, wanted.partition)]
-        for batch in read_range(hub, wanted, patience, fail_on_loss=fails, with_headers=False):
-            yield looked_at(self._shaped(batch, wanted, number, again=again), self.plan, again=again)
-
-    def _shaped(self, batch: pa.RecordBatch, wanted: Range, number: int, *, again: bool) -> pa.RecordBatch:
-        rows = batch.num_rows
-        columns = [
-            self._streams(batch.column("key"), wanted),
-            pa.repeat(pa.scalar(number, pa.int32()), rows),
-            pa.repeat(pa.scalar(again), rows),
-            batch.column("offset"),
-            batch.column("key"),
-            pc.fill_null(batch.column("kind"), wanted.event_type),
-            batch.column("headers"),
-            batch.column("data"),
-            batch.column("received_at").cast(pa.int64()),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
-
-    def _streams(self, keys: pa.Array, wanted: Range) -> pa.Array:
-        """Name streams as `stream_name` does."""
-        in_partition = f"{wanted.event_type}-{wanted.partition}_"
-        own = pc.binary_join_element_wise(in_partition, pc.fill_null(keys, ""), "")
-        if wanted.event_type not in self.tasks.hashed:
-            return own
-        named = pc.binary_join_element_wise(f"{wanted.event_type}-", keys, "")
-        return pc.if_else(pc.is_valid(keys), named, own) if keys.null_count else named
-
 
 RETRY_TIMEOUT: Final = 60.0
 """So long executors ask a hub again that does not answer, before a round is given up and begun anew."""
