@@ -16,7 +16,6 @@ from bench.figures.retention import measure_space
 from bench.place import Place
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
-from penstock.core.log.cursor import FIRST
 from penstock.errors import CursorExpired
 from penstock.testing.live_hub import LiveHub, live_hub
 
@@ -139,7 +138,7 @@ def publish(client: Client, notes: Notes, over: threading.Event) -> None:
 def follow(client: Client, notes: Notes, over: threading.Event) -> None:
     """Read the newest events, each once and in order."""
     feed, follower = client.feed(FEED), Following()
-    cursors: Mapping[int, str] = feed.cursors(FIRST)
+    cursors: Mapping[int, str] = feed.cursors()
     while not over.is_set():
         page = feed.read(cursors, wait_seconds=1)
         notes.wrong += follower.take(page.events)
@@ -152,7 +151,7 @@ def read_again(client: Client, notes: Notes, over: threading.Event) -> None:
     feed = client.feed(FEED)
     while not over.is_set():
         follower = Following()
-        cursors: Mapping[int, str] = feed.cursors(FIRST)
+        cursors: Mapping[int, str] = feed.cursors()
         try:
             while not over.is_set():
                 page = feed.read(cursors, page_size_hint=5_000)

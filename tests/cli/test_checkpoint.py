@@ -313,11 +313,13 @@ def test_processor_is_rewound_to_a_time_the_begin_and_the_end(
     assert penstock(*command, "--to", at, "-y", "--reason", "mails were lost").status == 0
     assert drain(hub, feed, checkpoints) == sorted([*range(5)] * 2)
 
-    one = penstock(*command, "--to", "begin", "--tranche", f"{feed}/1", "-y", "-o", "json").json
+    one = penstock(*command, "--to", "earliest", "--tranche", f"{feed}/1", "-y", "-o", "json").json
     assert [(each["tranche"], each["went_to"]) for each in one["items"]] == [(f"{feed}/1", "1:0")]
     assert len(drain(hub, feed, checkpoints)) == 10
-    assert penstock(*command, "--to", "begin", "-y").out.startswith(f"moved {name}: 2 positions, 20 events again\n")
-    assert penstock(*command, "--to", "end", "-y").out.startswith(f"moved {name}: 2 positions, 20 events passed over\n")
+    assert penstock(*command, "--to", "earliest", "-y").out.startswith(f"moved {name}: 2 positions, 20 events again\n")
+    assert penstock(*command, "--to", "latest", "-y").out.startswith(
+        f"moved {name}: 2 positions, 20 events passed over\n"
+    )
     assert drain(hub, feed, checkpoints) == []
     history = penstock("checkpoint", "history", name, *options, "-o", "json").json
     assert [each["reason"] for each in history] == [None] * 5 + ["mails were lost"] * 2
@@ -369,9 +371,9 @@ def test_first_position_in_a_database_is_checked_against_the_hub(
 
 
 def test_rewind_of_another_source_than_a_feed_is_refused(penstock: Command, hub: LiveHub, database: str) -> None:
-    files = penstock("checkpoint", "rewind", "ledger", "--to", "begin", "--database", database, "--hub", hub.url)
-    orders = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--database", database, "--hub", hub.url)
-    nowhere = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--like", "ledger", "--database", database)
+    files = penstock("checkpoint", "rewind", "ledger", "--to", "earliest", "--database", database, "--hub", hub.url)
+    orders = penstock("checkpoint", "rewind", "mailer", "--to", "earliest", "--database", database, "--hub", hub.url)
+    nowhere = penstock("checkpoint", "rewind", "mailer", "--to", "earliest", "--like", "ledger", "--database", database)
     never = penstock("checkpoint", "rewind", "mailer", "--to", "yesterday", "--database", database)
 
     assert "'files' is no partition of a feed" in files.err

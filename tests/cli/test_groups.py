@@ -53,7 +53,7 @@ def test_groups_are_listed_and_shown_by_partition_with_their_gap(
 
 def test_reset_asks_first_and_is_kept_in_the_history(at_hub: Command, client: Client, group: str, orders: str) -> None:
     [partition] = offsets(client, group)
-    words = ("groups", "reset", group, "--partition", partition, "--to", "begin")
+    words = ("groups", "reset", group, "--partition", partition, "--to", "earliest")
 
     tried = at_hub(*words, "--dry-run")
     assert tried.out.startswith(f"would move {group}: 1 position, 2 events again\n")
@@ -77,7 +77,7 @@ def test_group_is_reset_to_the_end_an_offset_or_a_time(
     ends = {each.partition: each.head for each in client.partitions(orders)}
     [partition] = offsets(client, group)
 
-    assert at_hub("groups", "reset", group, "--to", "end", "-y").status == 0
+    assert at_hub("groups", "reset", group, "--to", "latest", "-y").status == 0
     assert offsets(client, group) == ends
     one = at_hub("groups", "reset", group, "--event-type", orders, "--partition", partition, "--offset", 1, "-y")
     assert one.out.startswith(f"moved {group}: 1 position, {ends[partition] - 1} event")
@@ -90,9 +90,9 @@ def test_unusable_target_of_a_reset_is_refused(at_hub: Command, client: Client, 
     client.create_event_type(f"{orders}.more")
     client.commit_positions(group, [NewPosition(f"{orders}.more", 0, 0)])
     cases = {
-        "--to yesterday": (2, "neither begin, nor end"),
+        "--to yesterday": (2, "not earliest, latest, a time"),
         f"--event-type {orders} --partition 0 --offset 99": (1, "99 is beyond its end"),
-        "--partition 0 --to end": (2, "say which event type"),
+        "--partition 0 --to latest": (2, "say which event type"),
     }
     for options, (status, says) in cases.items():
         refused = at_hub("groups", "reset", group, *options.split(), "-y", COLUMNS="200")
@@ -107,7 +107,7 @@ def test_subscription_is_found_by_the_beginning_of_its_id_and_has_commands_of_it
     short = made[:20]
 
     shown, history = at_hub("groups", "show", short), at_hub("groups", "history", short.upper())
-    refused = [at_hub("groups", "reset", short, "--to", "end"), at_hub("groups", "delete", short)]
+    refused = [at_hub("groups", "reset", short, "--to", "latest"), at_hub("groups", "delete", short)]
 
     assert shown.out == f"{made}: subscription, not begun yet\nsubscribed by mailer, a\n"
     assert history.out == f"Nobody has moved {made}.\n"

@@ -44,7 +44,7 @@ def words(at_hub: Command) -> str:
 def test_event_is_whole_in_json_and_replaced_in_text_if_stdout_is_not_utf8(
     at_hub: Command, words: str, locale: dict[str, str], encoding: str, shown: str
 ) -> None:
-    tail = ("tail", words, "--from", "first", "--count", "1")
+    tail = ("tail", words, "--from", "earliest", "--count", "1")
     as_text = run_bytes(at_hub, *tail, **locale)
     as_json = run_bytes(at_hub, *tail, "-o", "json", **locale)
 

@@ -26,7 +26,7 @@ def lines(*events: object) -> str:
 
 def tail(at_hub: Command, event_type: str, *options: object) -> list[dict[str, object]]:
     """Return the lines of all events."""
-    read = at_hub("tail", event_type, "--from", "first", "--no-follow", "--headers", "-o", "json", *options)
+    read = at_hub("tail", event_type, "--from", "earliest", "--no-follow", "--headers", "-o", "json", *options)
     assert read.status == 0, read.err
     return read.lines
 
@@ -70,7 +70,7 @@ def test_feed_lines_such_as_those_of_tail_keep_key_and_headers(at_hub: Command, 
 
     at_hub("event-type", "create", f"{orders}-copy", "--partitions", 2, "--partition-key-field", "other")
     at_hub("publish", orders, stdin=lines({"order_id": "a"}, {"order_id": "b"}))
-    copied = at_hub("tail", orders, "--from", "first", "--no-follow", "--headers", "-o", "json").out
+    copied = at_hub("tail", orders, "--from", "earliest", "--no-follow", "--headers", "-o", "json").out
 
     assert at_hub("publish", f"{orders}-copy", stdin=copied).status == 0
     assert stored(at_hub, f"{orders}-copy", "--key", "a") == [{"order_id": "a"}]

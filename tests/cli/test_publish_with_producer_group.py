@@ -22,7 +22,7 @@ def write(at_hub: Command, events: list[Any], name: str = "orders.ndjson") -> st
 
 
 def stored(at_hub: Command, event_type: str) -> list[Any]:
-    read = at_hub("tail", event_type, "--from", "first", "--no-follow", "-o", "json")
+    read = at_hub("tail", event_type, "--from", "earliest", "--no-follow", "-o", "json")
     return [line["data"] for line in read.lines]
 
 

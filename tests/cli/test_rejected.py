@@ -89,7 +89,7 @@ def test_repaired_rows_are_put_back_beside_a_running_hub(penstock: Command, data
 
 
 def feed(penstock: Command, event_type: str) -> list[dict[str, Any]]:
-    lines: list[dict[str, Any]] = penstock("tail", event_type, "--from", "first", "--no-follow", "-o", "json").lines
+    lines: list[dict[str, Any]] = penstock("tail", event_type, "--from", "earliest", "--no-follow", "-o", "json").lines
     return lines
 
 

@@ -104,7 +104,7 @@ def test_feed_is_forwarded_to_kafka_and_imported_again(
     assert [again.lines[-1][each] for each in ("events", "gap", "lag_seconds")] == [500, 0, 0.0]
     [group] = at_hub("groups", "--event-type", events, "-o", "json").json
     assert (group["name"], group["gap"]) == (f"forward:{events}-there", 0)
-    came = at_hub("tail", back, "--from", "first", "--no-follow", "--headers", "-o", "json").lines
+    came = at_hub("tail", back, "--from", "earliest", "--no-follow", "--headers", "-o", "json").lines
     assert sorted(int(each["data"]["order_id"]) for each in came) == [*range(500)]
     assert {each["headers"]["penstock-feed"] for each in came} == {events}
 

@@ -19,7 +19,7 @@ from tests.cli.command import Command
 from tests.subscribing import Subscription
 
 SHORT = 8
-OFFSETS = "PARTITION=OFFSET, such as 0=1200, 0=begin, 0=end or 0=2026-11-20T10:00:00Z"
+OFFSETS = "PARTITION=OFFSET, such as 0=1200, 0=earliest, 0=latest, 0=2026-11-20T10:00:00Z or 0=1h"
 QUICK = {"batch_limit": 100, "batch_flush_timeout": 1}
 
 
@@ -27,7 +27,7 @@ QUICK = {"batch_limit": 100, "batch_flush_timeout": 1}
 def made(client: Client, hub: LiveHub, orders: str) -> Iterator[Subscription]:
     """A subscription from the beginning to 5 orders, of two keys in two partitions."""
     client.publish(orders, [{"order_id": key} for key in "aaaab"])
-    shown, _ = client.subscriptions.create("billing", [orders], read_from="begin")
+    shown, _ = client.subscriptions.create("billing", [orders], start="earliest")
     with httpx2.Client(base_url=hub.url, timeout=30) as http:
         yield Subscription(http, msgspec.to_builtins(shown))
     with suppress(SubscriptionNotFound):
@@ -43,19 +43,19 @@ def test_subscription_is_created_once_and_found_by_the_beginning_of_its_id(at_hu
     words = ("subscription", "create", orders, "--application", "billing", "--park-after", 3)
 
     first, again = at_hub(*words), at_hub(*words)
-    other = at_hub(*words[:-1], 4, "--from", "begin")
+    other = at_hub(*words[:-1], 4, "--from", "earliest")
     made = first.out.split()[1]
     shown, by_all_of_it = (at_hub("subscription", "show", each.upper()) for each in (made[:12], made))
     as_json = at_hub("subscription", "show", made, "-o", "json").json
 
-    assert first.out == f"created {made} (billing, default: {orders}), which begins at the end\n"
+    assert first.out == f"created {made} (billing, default: {orders}), which starts at latest\n"
     assert again.out.startswith(f"{made} (billing, default: {orders}) was there already, since 20")
     assert shown == by_all_of_it
     assert (again.err, other.err) == ("", "--from and --park-after had no effect: it is as it was made\n")
     assert (again.status, other.status) == (0, 0)
     assert shown.out.splitlines()[:4] == [
         f"{made}  billing, default: {orders}",
-        f"created {as_json['created_at']}, from end",
+        f"created {as_json['created_at']}, from latest",
         "penstock/park-after-attempts: 3",
         "4 partitions, no stream, not begun yet",
     ]
@@ -148,7 +148,7 @@ def test_statistics_are_watched_until_interrupted(at_hub: Command, orders: str, 
 
 def test_reset_shows_the_moves_and_asks_first(at_hub: Command, client: Client, orders: str, made: Subscription) -> None:
     made.reset()  # It has cursors now, before any stream.
-    words = ("subscription", "reset", made.id, "--to", "end")
+    words = ("subscription", "reset", made.id, "--to", "latest")
 
     dry = at_hub(*words, "--dry-run")
     refused = at_hub(*words)
@@ -196,27 +196,28 @@ def test_reset_moves_to_an_offset_an_end_or_a_time(
 
     [moved] = reset("--offset", f"{place}={count}", "--event-type", orders)
     assert (moved["came_from"], moved["offset"], moved["gap"]) == (None, count, 0)
-    assert [each["offset"] for each in reset("--offset", f"{place}=begin")] == [0]
-    assert [each["offset"] for each in reset("--offset", f"{place}=END")] == [count]
+    assert [each["offset"] for each in reset("--offset", f"{place}=earliest")] == [0]
+    assert [each["offset"] for each in reset("--offset", f"{place}=1h")] == [0]
+    assert [each["offset"] for each in reset("--offset", f"{place}=LATEST")] == [count]
     assert [each["offset"] for each in reset("--offset", f"{place}=2020-01-01T00:00:00Z")] == [0]
     assert [each["offset"] for each in reset("--offset", f"{place}={count}")] == [count]
     assert {each["offset"] for each in reset("--to", "2020-01-01T00:00:00Z")} == {0}
     assert sum(each["offset"] for each in reset("--to", "2999-01-01T00:00:00Z")) == 5
-    assert {each["came_from"] for each in reset("--to", "begin")} >= {0, count}
+    assert {each["came_from"] for each in reset("--to", "earliest")} >= {0, count}
 
 
 def test_unusable_target_of_a_reset_moves_nothing(at_hub: Command, client: Client, made: Subscription) -> None:
     cases = {
         (): (2, "say where to, by --to or by --offset"),
-        ("--to", "end", "--offset", "0=1"): (2, "say where to, by --to or by --offset"),
+        ("--to", "latest", "--offset", "0=1"): (2, "say where to, by --to or by --offset"),
         ("--offset", "0:1"): (2, f"'0:1' is not {OFFSETS}"),
         ("--offset", "0=-5"): (2, f"'0=-5' is not {OFFSETS}"),
         ("--offset", "end"): (2, f"'end' is not {OFFSETS}"),
         ("--offset", "0=99"): (1, "offset 99 is not from 0 (the first event that is there) to "),
         ("--offset", "9=0"): (1, "it has 4, numbered from 0"),
-        ("--to", "end", "--event-type", "other"): (1, "items[0], 'other': the subscription does not read this"),
-        ("--to", "end", "--reason", "x" * 1_001): (1, "reason"),
-        ("--to", "noon"): (2, "'noon' is neither begin, nor end, nor a time with a zone"),
+        ("--to", "latest", "--event-type", "other"): (1, "items[0], 'other': the subscription does not read this"),
+        ("--to", "latest", "--reason", "x" * 1_001): (1, "reason"),
+        ("--to", "noon"): (2, "'noon' is not earliest, latest, a time such as 2026-11-20T10:00:00Z, or a duration"),
     }
 
     for options, (status, told) in cases.items():
@@ -239,23 +240,41 @@ def test_offset_of_one_of_several_event_types_requires_its_name(at_hub: Command,
     client.subscriptions.delete(both.id)
 
 
+@pytest.mark.parametrize("start", ["1h", "2020-01-01T00:00:00Z"])
+def test_subscription_starts_at_a_time_or_a_duration_ago(
+    at_hub: Command, client: Client, orders: str, made: Subscription, start: str
+) -> None:
+    words = ("subscription", "create", orders, "--application", "billing", "--group", "late", "--from", start)
+
+    created = at_hub(*words)
+    later = created.out.split()[1]
+    at_hub("subscription", "reset", later, "--offset", "3=latest", "--yes")
+
+    assert ", which starts with the first event received at 20" in created.out
+    assert client.subscriptions.show(later).read_from == "cursors"
+    assert {each["offset"] for each in client.subscriptions.show(later).initial_cursors} == {"001-0001--1"}
+    client.subscriptions.delete(later)
+
+
 def test_subscription_begins_at_the_cursors_of_a_file(
     at_hub: Command, client: Client, hub: LiveHub, orders: str, made: Subscription
 ) -> None:
-    at_hub("subscription", "reset", made.id, "--to", "end", "--yes")
+    at_hub("subscription", "reset", made.id, "--to", "latest", "--yes")
     shown = httpx2.get(f"{hub.url}/subscriptions/{made.id}/cursors").text
     (at_hub.directory / "cursors.json").write_text(shown)
     (at_hub.directory / "broken.json").write_text('{"items": 7}')
     words = ("subscription", "create", orders, "--application", "billing", "--group", "copy", "--from")
 
-    wrong = [at_hub(*words, file).status for file in ("broken.json", "missing.json")]
+    wrong = [at_hub(*words, file, COLUMNS="300") for file in ("broken.json", "begin")]
     first = at_hub(*words, "cursors.json")
     again = at_hub(*words, "-", stdin=json.dumps(json.loads(shown)["items"]))
     copy = first.out.split()[1]
     at_hub("subscription", "reset", copy, "--offset", "0=0", "--yes")
 
-    assert wrong == [2, 2]
-    assert first.out.endswith(", which begins at the cursors in cursors.json\n")
+    assert [each.status for each in wrong] == [2, 2]
+    assert "'begin' is not earliest, latest, a time such as 2026-11-20T10:00:00Z, or a duration ago" in wrong[1].err
+    assert "or a file that is there" in wrong[1].err
+    assert first.out.endswith(", which starts at the cursors in cursors.json\n")
     assert (again.err, " was there already, " in again.out) == ("", True)
     assert client.subscriptions.cursors(copy)[1:] == client.subscriptions.cursors(made.id)[1:]
     client.subscriptions.delete(copy)
@@ -286,7 +305,7 @@ def test_watching_continues_after_the_hub_has_restarted(penstock: Command) -> No
             hub.kill()
             away = watching.stderr.readline().decode()
             hub.start()
-            client.subscriptions.reset(made.id, to="end")
+            client.subscriptions.reset(made.id, to="latest")
             while json.loads(watching.stdout.readline())["gap"] is None:
                 pass
             hub.kill()

@@ -28,7 +28,7 @@ def made(at_hub: Command, hub: LiveHub, placed: str) -> Iterator[Subscription]:
     """A subscription that parks keys, to 6 orders: of Ada and Eve in partition 0, of Bob and Dan in partition 1."""
     with httpx2.Client(base_url=hub.url, timeout=30) as http:
         at_hub("event-type", "create", placed, "--partitions", 2, "--partition-key-field", "customer")
-        words = (placed, "--application", "billing", "--from", "begin", "--park-after", ATTEMPTS)
+        words = (placed, "--application", "billing", "--from", "earliest", "--park-after", ATTEMPTS)
         shown = at_hub("subscription", "create", *words, "-o", "json").json["subscription"]
         orders = enumerate(["Eve", "Ada", "Bob", "Ada", "Dan", "Bob"])
         at_hub("publish", placed, stdin="\n".join(f'{{"customer":"{name}","n":{n}}}' for n, name in orders))
@@ -59,7 +59,7 @@ def test_parked_keys_are_shown_retried_and_skipped(at_hub: Command, made: Subscr
     assert consume(made) == [0, 1, 2, 3, 4, 5]
     assert ask(at_hub, "stats", short)["gap"] == 0
 
-    again = at_hub("subscription", "reset", short, "--to", "begin", "--yes", "--reason", "once more")
+    again = at_hub("subscription", "reset", short, "--to", "earliest", "--yes", "--reason", "once more")
     assert again.out.endswith(f"moved {made.id}: 2 positions, 6 events again\n")
     assert consume(made, "Ada", "Bob") == [0, 4]
 

@@ -33,15 +33,17 @@ ALL, EVEN, ODD = list(range(10)), [0, 2, 4, 6, 8], [1, 3, 5, 7, 9]
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ("--from first --no-follow", ALL),
+        ("--from earliest --no-follow", ALL),
         ("--no-follow", []),
         ("-n 2 --no-follow", [6, 7, 8, 9]),
         ("-n 100 --no-follow", ALL),
-        ("--from last -n 2 --no-follow", [6, 7, 8, 9]),
-        ("--from first --no-follow --kind even", EVEN),
-        ("--from first --no-follow --skip-kind even", ODD),
-        ("--from first --no-follow --key b", ODD),
-        ("--from first --no-follow --key b --key a --count 10", ALL),
+        ("--from latest -n 2 --no-follow", [6, 7, 8, 9]),
+        ("--from 1h --no-follow", ALL),
+        ("--from 2999-01-01T00:00:00Z --no-follow", []),
+        ("--from earliest --no-follow --kind even", EVEN),
+        ("--from earliest --no-follow --skip-kind even", ODD),
+        ("--from earliest --no-follow --key b", ODD),
+        ("--from earliest --no-follow --key b --key a --count 10", ALL),
     ],
 )
 def test_tail_prints_the_events_that_the_options_select(
@@ -51,14 +53,14 @@ def test_tail_prints_the_events_that_the_options_select(
 
 
 def test_tail_ends_after_count_and_prints_one_partition_key_and_event_for_people(at_hub: Command, events: str) -> None:
-    first = ("--from", "first", "--no-follow")
+    first = ("--from", "earliest", "--no-follow")
     by_partition = [numbers(at_hub, events, *first, "--partition", number) for number in range(4)]
-    shown = at_hub("tail", events, "--from", "first", "--key", "a", "--count", 1)
+    shown = at_hub("tail", events, "--from", "earliest", "--key", "a", "--count", 1)
 
-    assert len(numbers(at_hub, events, "--from", "first", "--count", 3)) == 3
+    assert len(numbers(at_hub, events, "--from", "earliest", "--count", 3)) == 3
     assert sorted(filter(None, by_partition)) == [EVEN, ODD]
     assert (shown.status, shown.out) == (0, '  1  a  {"n": 0}\n')
-    assert "ce_source" in at_hub("tail", events, "--from", "first", "--count", 1, "--headers").out
+    assert "ce_source" in at_hub("tail", events, "--from", "earliest", "--count", 1, "--headers").out
 
 
 def test_unknown_event_type_and_partition_are_reported(at_hub: Command, orders: str) -> None:
@@ -91,7 +93,7 @@ def test_tail_follows_through_restarts_of_the_hub_until_interrupted(penstock: Co
 
 
 def test_tail_ends_quietly_once_its_output_is_closed(at_hub: Command, events: str) -> None:
-    with at_hub.start("tail", events, "--from", "first", "--no-follow", "-o", "json") as following:
+    with at_hub.start("tail", events, "--from", "earliest", "--no-follow", "-o", "json") as following:
         following.stdout.close()
 
         assert following.wait(300) == 0
@@ -107,7 +109,7 @@ def test_colours_are_printed_on_terminals_only(at_hub: Command, events: str) -> 
 
 
 def test_tail_fails_if_its_output_cannot_be_written(at_hub: Command, events: str) -> None:
-    command = [*PENSTOCK, "tail", events, "--from", "first", "--no-follow"]
+    command = [*PENSTOCK, "tail", events, "--from", "earliest", "--no-follow"]
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(command, env=at_hub.environment, stdout=full, stderr=subprocess.PIPE, check=False)
 

@@ -1,13 +1,15 @@
 """The client publishes to a hub and reads from it, on both databases."""
 
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from penstock.client import LAST, Client, Feed, NewPosition, Page, PositionReset
+from penstock.client import Client, Feed, NewPosition, Page, PositionReset, Start
 from penstock.core.events.event import NewEvent
 from penstock.errors import (
     EventTypeExists,
@@ -16,6 +18,7 @@ from penstock.errors import (
     PositionMoved,
 )
 from penstock.testing.live_hub import LiveHub
+from penstock.wire.log.nakadi import offset_text
 from tests.unit.client.kinds import Kind, first, opened, result
 
 
@@ -58,7 +61,7 @@ async def test_client_publishes_follows_and_keeps_positions(hub: LiveHub, kind: 
             await result(client.commit_positions("a ledger/1", [NewPosition("a", 0, 3, expected=2)]))
         assert (refused.value.offset, refused.value.expected) == (1, 2)
         [moved] = await result(
-            client.reset_positions("a ledger/1", [PositionReset("a", 0, to="begin")], reason="a bug")
+            client.reset_positions("a ledger/1", [PositionReset("a", 0, to="earliest")], reason="a bug")
         )
         assert (moved.came_from, moved.offset) == (1, 0)
         assert [each.name for each in await result(client.consumer_groups("a"))] == ["a ledger/1"]
@@ -114,7 +117,7 @@ def test_event_wakes_a_waiting_reader(client: Client) -> None:
     woken = []
     for partitions in (None, [1]):
         with (
-            client.feed("a").follow(start=LAST, partitions=partitions, wait_seconds=60) as pages,
+            client.feed("a").follow(start="latest", partitions=partitions, wait_seconds=60) as pages,
             ThreadPoolExecutor() as threads,
         ):
             next(pages)  # _last has become a place.
@@ -123,6 +126,46 @@ def test_event_wakes_a_waiting_reader(client: Client) -> None:
             woken.append(waiting.result(300).events)
 
     assert all(woken)
+
+
+@pytest.mark.parametrize("partition_count", [None, 2, 8], ids=["whole", "merged", "split"])
+def test_feed_is_read_from_a_time_and_from_a_duration_ago(client: Client, partition_count: int | None) -> None:
+    client.create_event_type("a", partition_count=4)
+    client.publish("a", ({"n": number} for number in range(20)))
+    time.sleep(0.01)
+    between = datetime.now(UTC)
+    time.sleep(0.01)
+    client.publish("a", ({"n": number} for number in range(20, 40)))
+    feed = client.feed("a", partition_count=partition_count)
+    starts: dict[Start, int] = {"earliest": 0, "latest": 40, between: 20, timedelta(hours=1): 0}
+
+    found = {start: sorted(numbers([feed.read(feed.cursors(start))])) for start in starts}
+    with feed.follow(start=between) as pages:
+        followed: list[int] = []
+        while len(followed) < 20:
+            followed += numbers([next(pages)])
+
+    assert found == {start: [*range(first_number, 40)] for start, first_number in starts.items()}
+    assert sorted(followed) == [*range(20, 40)]
+
+
+def test_subscription_is_created_and_reset_at_a_time(client: Client) -> None:
+    client.create_event_type("a", partition_count=2)
+    client.publish("a", ({"n": number} for number in range(10)))
+    hour, later = timedelta(hours=1), datetime(2999, 1, 1, tzinfo=UTC)
+
+    made, _ = client.subscriptions.create("shop", ["a"], start=hour)
+    ended, _ = client.subscriptions.create("shop", ["a"], consumer_group="late", start=later)
+    moved = client.subscriptions.reset(made.id, to=later)
+    back = client.subscriptions.reset(made.id, [PositionReset("a", 0, to=hour)])
+
+    ends = client.partitions("a")
+    assert [each["offset"] for each in made.initial_cursors] == [offset_text(each.epoch, -1) for each in ends]
+    assert sum(each.offset for each in moved) == 10
+    assert [each.offset for each in back] == [0]
+    assert [each["offset"] for each in ended.initial_cursors] == [offset_text(each.epoch, each.newest) for each in ends]
+    for each in (made, ended):
+        client.subscriptions.delete(each.id)
 
 
 def test_publishing_and_following_survive_a_killed_hub(hub: LiveHub, client: Client) -> None:

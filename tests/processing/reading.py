@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.client import FIRST, Client
+from penstock.client import Client
 
 
 def read_feed(client: Client, name: str, headers: str | list[str] = ()) -> list[Any]:
@@ -10,8 +10,8 @@ def read_feed(client: Client, name: str, headers: str | list[str] = ()) -> list[
     with client.feed(name) as feed:
         found: list[Any] = []
         for partition in feed.cursors():
-            cursor = FIRST
-            while (page := feed.read({partition: cursor}, headers=headers)).events:
-                cursor = page.cursors[partition]
+            cursors = feed.cursors(partitions=[partition])
+            while (page := feed.read(cursors, headers=headers)).events:
+                cursors = page.cursors
                 found += page.events
         return found

@@ -6,14 +6,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.client import Client
+from penstock.client import Client, Start
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, Unavailable, Unreachable
 from penstock.processing import handles
@@ -137,7 +137,7 @@ def test_event_types_are_read_side_by_side_and_new_events_at_once(hub: LiveHub, 
 @pytest.fixture(params=["feed", "subscription"])
 def begin(request: pytest.FixtureRequest, hub: LiveHub, client: Client) -> Callable[..., Local]:
     """Makes processors of the orders in the feed, or in a subscription."""
-    subscription = client.subscriptions.create("shop", [ORDERS], read_from="begin")[0].id
+    subscription = client.subscriptions.create("shop", [ORDERS], start="earliest")[0].id
 
     def of_feed(handler: Any, **options: Any) -> Local:
         return Local(handler, FeedSource(hub.url, ORDERS), checkpoints=HubCheckpoints(hub.url, "mailer"), **options)
@@ -204,9 +204,15 @@ def test_new_processor_begins_at_its_start_option(hub: LiveHub, client: Client) 
     between = datetime.now(UTC)
     time.sleep(0.01)
     publish(client, range(100, 200))
-    for start, expected in (("earliest", range(200)), ("latest", range(200, 300)), (between, range(100, 300))):
+    cases: list[tuple[Start, range]] = [
+        ("earliest", range(200)),
+        (timedelta(days=1), range(200)),
+        ("latest", range(200, 300)),
+        (between, range(100, 300)),
+    ]
+    for start, expected in cases:
         seen = Seen()
-        source = FeedSource(hub.url, "order.placed", start=start)  # type: ignore[arg-type]
+        source = FeedSource(hub.url, "order.placed", start=start)
         running = Inline(seen, source)
         running.drain()
         if start == "latest":

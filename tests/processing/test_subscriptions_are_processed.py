@@ -38,7 +38,7 @@ def client(hub: LiveHub) -> Iterator[Client]:
 
 @pytest.fixture
 def subscription(client: Client) -> str:
-    return client.subscriptions.create("shop", ["order.placed"], read_from="begin")[0].id
+    return client.subscriptions.create("shop", ["order.placed"], start="earliest")[0].id
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_events_behind_a_reset_are_handled_again(client: Client, subscription: s
     publish(client, range(200))
     with local(seen, read()) as running:
         running.wait_until_caught_up(300)
-        client.subscriptions.reset(subscription, to="begin", reason="mails were lost")
+        client.subscriptions.reset(subscription, to="earliest", reason="mails were lost")
         running.wait_until_caught_up(300)
         publish(client, range(200, 250))
         running.wait_until_caught_up(300)
@@ -290,7 +290,7 @@ def test_subscription_source_refuses_bad_parameters(hub: LiveHub, read: Any) -> 
 
 def parking_subscription(client: Client) -> str:
     """Return the id of a subscription that parks a stream after two attempts."""
-    return client.subscriptions.create("parking", [ORDERS], read_from="begin", annotations=PARKING)[0].id
+    return client.subscriptions.create("parking", [ORDERS], start="earliest", annotations=PARKING)[0].id
 
 
 def test_failed_processor_gives_its_session_back_at_once(hub: LiveHub, client: Client) -> None:

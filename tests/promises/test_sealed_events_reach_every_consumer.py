@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ import pytest
 from penstock.cold.storage import DirectoryStorage
 from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
 from penstock.core.log.cursor import FeedView
+from penstock.core.log.start import Start
 from penstock.core.subscriptions.definition import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import ColdFileDamaged, CursorExpired, UnusablePosition
 from penstock.hub.hub import Hub
@@ -420,20 +422,22 @@ def test_group_is_reset_into_files_by_offset_and_time_and_refused_below_the_floo
     other = streams.hub
     other.groups.commit("mailer", "processor", [PositionCommit(NAME, 0, 10)])
 
-    def reset(*, dry_run: bool = False, **goal: Any) -> int:
-        [moved] = other.groups.reset(
-            "mailer", [GroupReset(ResetTarget(**goal), NAME, partition=0)], None, dry_run=dry_run
-        )
+    def reset(to: Start | None = None, offset: int | None = None, *, dry_run: bool = False) -> int:
+        target = GroupReset(ResetTarget(to, offset), NAME, partition=0)
+        [moved] = other.groups.reset("mailer", [target], None, dry_run=dry_run)
         return moved.place.offset
 
+    def after(microseconds: int) -> datetime:
+        return datetime.fromtimestamp((began + microseconds) / 1_000_000, UTC)
+
     assert reset(offset=3) == 3
-    assert [reset(at=began + seconds * 1_000_000) for seconds in (0, 1, 2, 9, 10, 11)] == [0, 0, 1, 8, 9, 10]
-    assert reset(at=began + 4_500_000, dry_run=True) == 4
-    assert reset(to="begin") == 0
+    assert [reset(after(seconds * 1_000_000)) for seconds in (0, 1, 2, 9, 10, 11)] == [0, 0, 1, 8, 9, 10]
+    assert reset(after(4_500_000), dry_run=True) == 4
+    assert reset(to="earliest") == 0
     with_retention(hub, 5_500)
     hub.admin.retention.run()
-    assert reset(to="begin") == 4
-    assert reset(at=began) == 4
+    assert reset(to="earliest") == 4
+    assert reset(after(0)) == 4
     with pytest.raises(UnusablePosition, match="retention has removed what is before 4, and with that 3"):
         reset(offset=3)
 

@@ -529,7 +529,7 @@ def test_consumer_group_belongs_to_its_first_user(secured: Secured, root: httpx2
     name = create(root, readers=a_list("one", "two"), admins=a_list("boss"))
     path = f"/groups/group-{name}/positions"
     commit = committing(name)
-    reset = {"items": [{"event_type": name, "to": "begin"}], "reason": "again"}
+    reset = {"items": [{"event_type": name, "to": "earliest"}], "reason": "again"}
     with secured.http("one") as one, secured.http("two", 1) as two, secured.http("boss") as boss:
         assert one.post(path, json=commit).status_code == 200
         problem_of(two.post(path, json=commit), 403, "not-owner")
@@ -560,7 +560,7 @@ def test_reset_tells_nothing_of_an_event_type_that_the_caller_may_not_read(
     hidden, mine = create(root), create(root, readers=a_list("one"))
     path = f"/groups/group-{mine}"
     commit = committing(mine)
-    reset = {"items": [{"event_type": hidden, "slice": "", "partition": 0, "to": "end"}], "reason": "to look"}
+    reset = {"items": [{"event_type": hidden, "slice": "", "partition": 0, "to": "latest"}], "reason": "to look"}
     with secured.http("one") as one:
         assert one.post(f"{path}/positions", json=commit).status_code == 200
         problem_of(one.patch(f"{path}/positions", json=reset), 403, "access-denied")
@@ -623,7 +623,7 @@ def test_consumer_group_without_an_owner_is_moved_and_deleted_by_administrators_
     with secured.direct.store.write() as tx:
         tx.groups.lock(f"old-{name}", kind="processor", at=1)
         tx.groups.put(f"old-{name}", [Position(name, "", 0, tx.registry.get(name).epoch, 1)], 1)
-    reset = {"items": [{"event_type": name, "to": "begin"}]}
+    reset = {"items": [{"event_type": name, "to": "earliest"}]}
     with secured.http("one") as one, secured.http("writer") as writer, secured.http("boss") as boss:
         problem_of(one.patch(f"{group}/positions", json=reset), 403, "not-owner")
         for each in (one, writer):

@@ -84,7 +84,7 @@ ROWS = (
         {"kind": "processor", "items": [{"event_type": "feed", "partition": 0, "offset": 0}]},
         200,
     ),
-    Row("PATCH", "/groups/known/positions", {"to": "begin", "reason": "a test"}, 200),
+    Row("PATCH", "/groups/known/positions", {"to": "earliest", "reason": "a test"}, 200),
     Row("PUT", "/settings/replicas", {"readers": None}, 200),
     Row("PUT", "/settings/retention", {"retention_time": 1, "retention_bytes": None}, 200),
     Row("POST", "/settings/admins", dict.fromkeys(("admins", "readers", "writers"), ADMINISTRATORS), 200),

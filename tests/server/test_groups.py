@@ -122,7 +122,7 @@ def test_gap_of_a_cursor_set_is_that_of_its_slowest_slices(five: Served) -> None
 @pytest.mark.parametrize("name", ["nobody", "gr%C3%BCn", "%00", "x" * 256])
 def test_unknown_group_is_not_found(either_http: httpx2.Client, name: str) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/history"), ("PATCH", "/positions")):
-        body = {"to": "end"} if method == "PATCH" else None
+        body = {"to": "latest"} if method == "PATCH" else None
         problem_of(either_http.request(method, f"/groups/{name}{path}", json=body), 404, "group-not-found")
 
 
@@ -222,9 +222,9 @@ def test_reset_moves_all_positions_of_the_group_and_is_in_its_history(five: Serv
     other.publish_ids(range(3))
     commit(http, name, at(five, 0, 2), at(other, 0, 1))
 
-    tried = reset(http, name, to="begin", dry_run=True).json()
+    tried = reset(http, name, to="earliest", dry_run=True).json()
     assert show(http, name)["gap"] == 3 + 2, "a dry run moves nothing"
-    done = reset(http, name, to="begin", reason="the table was lost").json()
+    done = reset(http, name, to="earliest", reason="the table was lost").json()
 
     assert (tried["dry_run"], done["dry_run"]) == (True, False)
     assert tried["items"] == done["items"]
@@ -240,12 +240,24 @@ def test_reset_moves_all_positions_of_the_group_and_is_in_its_history(five: Serv
     }
 
 
+@pytest.mark.parametrize(
+    ("to", "offset"), [("1h", 0), ("2020-01-01T00:00:00Z", 0), ("2999-01-01T00:00:00+01:00", 5), ("LATEST", 5)]
+)
+def test_reset_moves_to_a_time_a_duration_ago_or_an_end(five: Served, to: str, offset: int) -> None:
+    name = new_name()
+    commit(five.http, name, at(five, 0, 2))
+
+    moved = reset(five.http, name, items=[{"event_type": five.name, "partition": 0, "to": to}]).json()["items"]
+
+    assert [(each["came_from"], each["offset"]) for each in moved] == [(2, offset)]
+
+
 def test_reset_to_an_unknown_position_is_refused_whole(five: Served) -> None:
     name = new_name()
     commit(five.http, name, at(five, 0, 2))
     items = [
-        {"event_type": five.name, "partition": 0, "to": "end"},
-        {"event_type": five.name, "partition": 7, "to": "end"},
+        {"event_type": five.name, "partition": 0, "to": "latest"},
+        {"event_type": five.name, "partition": 7, "to": "latest"},
     ]
 
     refused = problem_of(reset(five.http, name, items=items), 422, "unusable-position")
@@ -259,19 +271,20 @@ def test_reset_to_an_unknown_position_is_refused_whole(five: Served) -> None:
     ("body", "parameter"),
     [
         ({}, "to"),
-        ({"to": "end", "at": "2026-11-20T10:00:00Z"}, "to"),
-        ({"to": "middle"}, "body"),
-        ({"at": "yesterday"}, "at"),
-        ({"at": "2026-11-20T10:00:00"}, "at"),
-        ({"to": "end", "offset": 7}, "body"),
-        ({"to": "end", "items": [{"event_type": "a", "to": "end"}]}, "items"),
+        ({"at": "2026-11-20T10:00:00Z"}, "body"),
+        ({"to": 7}, "body"),
+        ({"to": "begin"}, "to"),
+        ({"to": "17"}, "to"),
+        ({"to": "2026-11-20T10:00:00"}, "to"),
+        ({"to": "latest", "offset": 7}, "body"),
+        ({"to": "latest", "items": [{"event_type": "a", "to": "latest"}]}, "items"),
         ({"items": []}, "items"),
         ({"items": [{"event_type": "a"}]}, "items[0]"),
-        ({"items": [{"event_type": "a", "to": "end", "offset": 0}]}, "items[0]"),
+        ({"items": [{"event_type": "a", "to": "latest", "offset": 0}]}, "items[0]"),
         ({"items": [{"event_type": "a", "offset": 0}]}, "items[0].partition"),
-        ({"items": [{"event_type": "a", "at": "now"}]}, "items[0].at"),
-        ({"to": "end", "reason": "a\nb"}, "reason"),
-        ({"to": "end", "reason": "x" * 1_001}, "reason"),
+        ({"items": [{"event_type": "a", "to": "now"}]}, "items[0].to"),
+        ({"to": "latest", "reason": "a\nb"}, "reason"),
+        ({"to": "latest", "reason": "x" * 1_001}, "reason"),
     ],
     ids=lambda value: str(value)[:60] if isinstance(value, dict) else "",
 )
@@ -293,7 +306,7 @@ def test_history_is_read_by_page(five: Served) -> None:
 def test_forgotten_group_leaves_no_positions_and_no_history(five: Served) -> None:
     http, name = five.http, new_name()
     commit(http, name, at(five, 0, 2))
-    reset(http, name, to="end")
+    reset(http, name, to="latest")
 
     assert http.delete(f"/groups/{name}").status_code == 204
 
@@ -329,7 +342,7 @@ def test_subscription_is_listed_as_a_group_but_changed_by_its_own_routes(five: S
     assert show(http, made) == listed | {"positions": []}
     refused = [
         commit(http, made, at(five, 0, 1), kind=None),
-        reset(http, made, to="end", dry_run=True),
+        reset(http, made, to="latest", dry_run=True),
         http.delete(f"/groups/{made}"),
     ]
     reasons = [problem_of(each, 409, "group-kind-differs")["reason"] for each in refused]

@@ -93,7 +93,7 @@ def test_rows_of_the_outbox_count_to_the_gap_of_a_group(forwarding: ForwardingSt
     into_outbox(forwarding, [(NAME, '{"n":2}')])
     shown = http.get("/groups/a").json()
     into_outbox(forwarding, [(NAME, '{"n":3}')])
-    moved = http.patch("/groups/a/positions", json={"to": "end"}).json()
+    moved = http.patch("/groups/a/positions", json={"to": "latest"}).json()
 
     assert (listed["gap"], shown["gap"], [each["offset"] for each in moved["items"]]) == (1, 2, [3])
 

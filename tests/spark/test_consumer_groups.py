@@ -46,7 +46,7 @@ def test_stream_is_shown_with_its_gap_and_goes_on_once_where_it_is_reset_to(
     assert positions(client, group) == [(0, 5, 0), (1, 5, 0)]
     publish(range(10, 12))
     assert positions(client, group) == [(0, 5, 1), (1, 5, 1)]
-    client.reset_positions(group, [PositionReset(event_type, 1, to="begin")], reason="lost")
+    client.reset_positions(group, [PositionReset(event_type, 1, to="earliest")], reason="lost")
 
     query.run()
     again = [(0, 5), *[(1, offset) for offset in range(6)]]
@@ -69,7 +69,7 @@ def test_running_stream_goes_on_where_it_is_reset_to(
     try:
         running.processAllAvailable()
         assert len(query.places) == 10
-        client.reset_positions(group, to="begin", reason="again")
+        client.reset_positions(group, to="earliest", reason="again")
         wait_for(lambda: len(query.places) == 20)
         client.reset_positions(group, [PositionReset(event_type, 0, offset=2)], reason="some")
         wait_for(lambda: len(query.places) == 23)
@@ -92,7 +92,7 @@ def test_reset_to_the_end_is_no_loss_after_the_end_was_looked_up(
         reader.prepareForTriggerAvailableNow()
     end = reader.latestOffset(start, ReadMaxRows(1000))
     publish(range(10, 16))
-    client.reset_positions(group, to="end", reason="over")
+    client.reset_positions(group, to="latest", reason="over")
     time.sleep(LOOK_INTERVAL)
 
     end = reader.latestOffset(end, ReadMaxRows(1000))
@@ -111,7 +111,7 @@ def test_query_applies_resets_made_while_it_ran_without_its_group(
     del query.options["consumerGroup"]
     publish(range(10, 12))
     query.run()
-    client.reset_positions(group, to="begin", reason="again")
+    client.reset_positions(group, to="earliest", reason="again")
 
     query.options["consumerGroup"] = group
     query.run()

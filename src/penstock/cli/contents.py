@@ -104,7 +104,7 @@ CONTENTS: Final = {
         (
             "penstock publish order.placed orders.ndjson",
             "jq -c '.[]' orders.json | penstock publish order.placed --key-field customer.id",
-            "penstock tail order.placed --from first --no-follow --headers -o json | penstock publish order.copy",
+            "penstock tail order.placed --from earliest --no-follow --headers -o json | penstock publish order.copy",
         ),
     ),
     "tail": CommandEntry(
@@ -114,7 +114,7 @@ CONTENTS: Final = {
         (
             "penstock tail order.placed -n 10",
             "penstock tail order.placed --key customer-7 --headers",
-            "penstock tail order.placed --from first --count 1000 --output json > some.ndjson",
+            "penstock tail order.placed --from earliest --count 1000 --output json > some.ndjson",
         ),
     ),
     "erase": CommandEntry(

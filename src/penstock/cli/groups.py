@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 import typer
 
 from penstock.cli.helping import CommandGroup, examples, group
-from penstock.cli.options import URL, OutputOption, UrlOption, YesOption
+from penstock.cli.options import (
+    START_HELP,
+    START_METAVAR,
+    URL,
+    OutputOption,
+    UrlOption,
+    YesOption,
+    parse_start_option,
+)
 
 if TYPE_CHECKING:
     from penstock.client import Client, ConsumerGroup, GroupPosition
@@ -101,7 +109,7 @@ def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "te
 
 @app.command(
     epilog=examples(
-        "penstock groups reset mailer --to begin --dry-run",
+        "penstock groups reset mailer --to earliest --dry-run",
         "penstock groups reset mailer --to 2026-11-20T10:00:00Z --reason 'mails were lost'",
         "penstock groups reset mailer --event-type order.placed --partition 3 --offset 1200",
     )
@@ -111,9 +119,7 @@ def reset(
     *,
     to: Annotated[
         str | None,
-        typer.Option(
-            metavar="begin|end|TIME", help="The first event there is, the end, or the first received at TIME or later."
-        ),
+        typer.Option(metavar=START_METAVAR, help=START_HELP),
     ] = None,
     offset: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The offset wanted next, in one partition.")
@@ -140,7 +146,7 @@ def reset(
     Streams of Spark look here by themselves. Subscriptions have a command of their own, which tells their streams.
     """
     from penstock.cli.asking import confirm
-    from penstock.cli.moved import goal, print_moved, summary
+    from penstock.cli.moved import print_moved, summary
     from penstock.cli.output import print_json, say
     from penstock.client import PositionReset
 
@@ -150,10 +156,11 @@ def reset(
         raise typer.BadParameter("an offset is one of a partition: say which", param_hint="--partition")
     with _client(url) as client:
         name, known = _asked(client, name, client.consumer_group)
-        asked = {"reason": reason, **goal(to)}
+        start = None if to is None else parse_start_option(to, "--to")
+        asked: dict[str, Any] = {"reason": reason, "to": start}
         if event_type is not None or partition is not None or part is not None:
             source = event_type or _only_event_type(known)
-            asked = {"items": [PositionReset(source, partition, part, offset=offset, **goal(to))], "reason": reason}
+            asked = {"items": [PositionReset(source, partition, part, start, offset)], "reason": reason}
         moved = client.reset_positions(name, dry_run=True, **asked)
         if moved and not dry_run:
             if not yes:

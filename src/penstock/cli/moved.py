@@ -1,37 +1,12 @@
 """Tells where a reset moves positions, and how much is read again or passed over by that."""
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from penstock.cli.output import counted, or_dash, print_table
 
 if TYPE_CHECKING:
     from penstock.client import ResetPosition
-
-
-def goal(to: str | None) -> dict[str, Any]:
-    """Return as arguments of a reset where *to* leads: begin, end, or a time; nowhere, where it is None.
-
-    Raises:
-        BadParameter: it is none of these.
-
-    >>> goal("END"), goal("2026-11-20T10:00:00Z")
-    ({'to': 'end'}, {'at': '2026-11-20T10:00:00Z'})
-    """
-    import msgspec
-
-    if to is not None and to.lower() in ("begin", "end"):
-        return {"to": to.lower()}
-    if to is not None:
-        try:
-            msgspec.convert(to, Annotated[datetime, msgspec.Meta(tz=True)])
-        except msgspec.ValidationError:
-            detail = f"{to!r} is neither begin, nor end, nor a time with a zone, such as 2026-11-20T10:00:00Z"
-            raise typer.BadParameter(detail, param_hint="--to") from None
-    return {"at": to}
 
 
 def summary(moved: "Sequence[ResetPosition]") -> str:

@@ -2,11 +2,16 @@
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from penstock.cli.database_url import checked_database
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from penstock.core.log.start import Word
 
 Output = Literal["text", "json"]
 
@@ -51,6 +56,31 @@ def duration_parser(least: float, most: float | None = None, *, unit: str = "") 
         return seconds
 
     return parse
+
+
+START_METAVAR: Final = "earliest|latest|TIME|AGO"
+START_HELP: Final = (
+    "earliest: the first event there is. latest: the end. TIME, such as 2026-11-20T10:00:00Z: the first event received"
+    " then or later. AGO, such as 1h or 30m: the same, so long ago."
+)
+"""What each option that says where to start takes; its help adds what starts there."""
+
+
+def parse_start_option(text: str, option: str) -> "Word | datetime":
+    """Return the place that *option* names, a duration as the time that it means now.
+
+    Raises:
+        BadParameter: it is none of those that `START_METAVAR` has.
+    """
+    from datetime import UTC, datetime
+
+    from penstock.core.log.start import START_FORM, parse_start, resolve_start
+    from penstock.errors import BadParameter
+
+    try:
+        return resolve_start(parse_start(text), datetime.now(UTC))
+    except BadParameter:
+        raise typer.BadParameter(f"{text!r} is not {START_FORM}", param_hint=option) from None
 
 
 def size_parser(given: object) -> int:

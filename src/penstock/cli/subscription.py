@@ -4,13 +4,23 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from penstock.cli.helping import examples, group
-from penstock.cli.options import URL, OutputOption, UrlOption, YesOption, duration_parser
+from penstock.cli.options import (
+    START_HELP,
+    START_METAVAR,
+    URL,
+    OutputOption,
+    UrlOption,
+    YesOption,
+    duration_parser,
+    parse_start_option,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,7 +70,7 @@ app.add_typer(parked_app, name="parked")
 @app.command(
     epilog=examples(
         "penstock subscription create order.placed --application billing",
-        "penstock subscription create order.placed order.paid --application billing --from begin --park-after 3",
+        "penstock subscription create order.placed order.paid --application billing --from earliest --park-after 3",
         "penstock subscription create order.placed --application billing --group replay --from cursors.json",
     )
 )
@@ -78,9 +88,9 @@ def create(
         str | None,
         typer.Option(
             "--from",
-            metavar="begin|end|FILE",
-            help="Where it begins; at the end unless given. A file has cursors as JSON, one for each partition; - is"
-            " stdin.",
+            metavar=f"{START_METAVAR}|FILE",
+            help=f"Where to start; latest unless given. {START_HELP} FILE has cursors as JSON, one for each partition;"
+            " - is stdin.",
         ),
     ] = None,
     park_after: Annotated[
@@ -103,9 +113,7 @@ def create(
     from penstock.core.subscriptions.definition import PARK_AFTER
 
     annotations = None if park_after is None else {PARK_AFTER: str(park_after)}
-    wish: dict[str, Any] = {"read_from": start}
-    if start is not None and start not in ("begin", "end"):
-        wish = {"initial_cursors": _read_cursors(Path(start))}
+    wish = {} if start is None else _parse_start(start)
     with _open(url) as client:
         made, created = client.subscriptions.create(
             application, event_types, consumer_group=group, annotations=annotations, **wish
@@ -113,31 +121,57 @@ def create(
     if output == "json":
         print_json({"created": created, "subscription": made})
     else:
-        _say_outcome(made, start, created=created)
+        _say_outcome(made, wish, start, created=created)
     if not created and (ignored := _list_ignored(made, wish, annotations)):
         tell(f"{' and '.join(ignored)} had no effect: it is as it was made")
 
 
-def _say_outcome(made: "Subscription", start: str | None, *, created: bool) -> None:
+def _say_outcome(made: "Subscription", wish: dict[str, Any], start: str | None, *, created: bool) -> None:
     from penstock.cli.output import say
 
-    given = "from stdin" if start == "-" else f"in {start}"
-    begins = {"begin": "at the beginning", "end": "at the end", "cursors": f"at the cursors {given}"}
+    where = f"at {start or 'latest'}"
+    if "initial_cursors" in wish:
+        where = "at the cursors from stdin" if start == "-" else f"at the cursors in {start}"
+    elif isinstance(wish.get("start"), datetime):
+        where = f"with the first event received at {wish['start'].isoformat()} or later"
+
     if created:
-        say(f"created {made.id} ({_describe(made)}), which begins {begins.get(made.read_from, made.read_from)}")
+        say(f"created {made.id} ({_describe(made)}), which starts {where}")
     else:
         say(f"{made.id} ({_describe(made)}) was there already, since {made.created_at}")
 
 
 def _list_ignored(made: "Subscription", wish: dict[str, Any], annotations: dict[str, str] | None) -> list[str]:
-    """Return the options that ask for something else than the subscription, which was there already, has."""
-    differs = wish.get("read_from") not in (None, made.read_from) or (
-        "initial_cursors" in wish and _places(made.initial_cursors) != _places(wish["initial_cursors"])
+    """Return the options that ask for something else than the subscription, which was there already, has.
+
+    What a time has meant when the subscription was created is not known: it counts as something else.
+    """
+    from penstock.client.subscriptions.protocol import READ_FROM
+
+    start = wish.get("start")
+    differs = (
+        isinstance(start, datetime)
+        or (start is not None and READ_FROM[start] != made.read_from)
+        or ("initial_cursors" in wish and _places(made.initial_cursors) != _places(wish["initial_cursors"]))
     )
     found = ["--from"] if differs else []
     if annotations is not None and not annotations.items() <= made.annotations.items():
         found.append("--park-after")
     return found
+
+
+def _parse_start(text: str) -> dict[str, Any]:
+    """Return the arguments of `subscriptions.create` for the option --from.
+
+    Raises:
+        BadParameter: it is neither a place to start nor a file of cursors.
+    """
+    try:
+        return {"start": parse_start_option(text, "--from")}
+    except typer.BadParameter as error:
+        if text != "-" and not Path(text).exists():
+            raise typer.BadParameter(f"{error.message}, or a file that is there", param_hint="--from") from None
+    return {"initial_cursors": _read_cursors(Path(text))}
 
 
 def _places(cursors: Cursors) -> set[tuple[object, object, object]]:
@@ -248,6 +282,7 @@ def show(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption
 
     from penstock.cli.event_line import bare
     from penstock.cli.output import counted, print_json, print_table, say
+    from penstock.client.subscriptions.protocol import READ_FROM
 
     with _open(url) as client:
         meant = _find(client, subscription)
@@ -258,7 +293,8 @@ def show(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption
         print_json(msgspec.structs.asdict(meant) | {"partitions": rows, "parked_keys": len(keys)})
         return
     say(f"{meant.id}  {_describe(meant)}")
-    say(f"created {meant.created_at}, from {meant.read_from}")
+    starts = {word: start for start, word in READ_FROM.items()}
+    say(f"created {meant.created_at}, from {starts.get(meant.read_from, meant.read_from)}")
     for name, value in sorted({**meant.labels, **meant.annotations}.items()):
         say(bare(f"{name}: {value}"))
     say(_total(partitions))
@@ -474,7 +510,7 @@ def _draw(partitions: "Sequence[SubscribedPartition]") -> "Table":
 @app.command(
     epilog=examples(
         "penstock subscription reset 5f0c --to 2026-11-20T10:00:00Z --reason 'invoices were lost'",
-        "penstock subscription reset 5f0c --to begin --dry-run",
+        "penstock subscription reset 5f0c --to earliest --dry-run",
         "penstock subscription reset 5f0c --offset 0=1200 --offset 3=980",
     )
 )
@@ -483,15 +519,13 @@ def reset(
     *,
     to: Annotated[
         str | None,
-        typer.Option(
-            metavar="begin|end|TIME", help="The first event there is, the end, or the first received at TIME or later."
-        ),
+        typer.Option(metavar=START_METAVAR, help=START_HELP),
     ] = None,
     offset: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PARTITION=OFFSET",
-            help="The offset wanted next in a partition; or begin, end or TIME. Repeatable.",
+            help="The offset wanted next in a partition; or what --to takes. Repeatable.",
         ),
     ] = None,
     event_type: Annotated[
@@ -541,12 +575,12 @@ def _resets(
     Raises:
         BadParameter: the event type is ambiguous, or an offset is invalid.
     """
-    from penstock.cli.moved import goal
     from penstock.client import PositionReset
 
     if to is not None:
         names = meant.event_types if event_type is None else [event_type]
-        return [PositionReset(name, **goal(to)) for name in names]
+        start = parse_start_option(to, "--to")
+        return [PositionReset(name, to=start) for name in names]
     if event_type is None and len(meant.event_types) > 1:
         reads = ", ".join(meant.event_types)
         raise typer.BadParameter(f"say which event type; it reads {reads}", param_hint="--event-type")
@@ -554,16 +588,15 @@ def _resets(
 
 
 def _parse_offset(given: str) -> dict[str, Any]:
-    from penstock.cli.moved import goal
-
     partition, _, where = given.partition("=")
     try:
         if re.fullmatch(r"\d{1,9}", partition, re.ASCII):
-            is_number = re.fullmatch(r"\d{1,18}", where, re.ASCII)
-            return {"partition": int(partition), **({"offset": int(where)} if is_number else goal(where))}
+            if re.fullmatch(r"\d{1,18}", where, re.ASCII):
+                return {"partition": int(partition), "offset": int(where)}
+            return {"partition": int(partition), "to": parse_start_option(where, "--offset")}
     except typer.BadParameter:
         pass
-    allowed = "such as 0=1200, 0=begin, 0=end or 0=2026-11-20T10:00:00Z"
+    allowed = "such as 0=1200, 0=earliest, 0=latest, 0=2026-11-20T10:00:00Z or 0=1h"
     raise typer.BadParameter(f"{given!r} is not PARTITION=OFFSET, {allowed}", param_hint="--offset")
 
 

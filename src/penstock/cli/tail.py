@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.options import START_HELP, START_METAVAR, URL, OutputOption, UrlOption, parse_start_option
 from penstock.cli.streams import utf8
 
 if TYPE_CHECKING:
@@ -17,12 +17,16 @@ def tail(
     event_type: Annotated[str, typer.Argument(metavar="EVENT_TYPE", help="Whose feed.")],
     *,
     start: Annotated[
-        Literal["first", "last"], typer.Option("--from", help="first: all that there is. last: only what comes.")
-    ] = "last",
+        str, typer.Option("--from", metavar=START_METAVAR, help=f"Where to start. {START_HELP}")
+    ] = "latest",
     last: Annotated[
         int,
         typer.Option(
-            "--last", "-n", min=0, metavar="N", help="Begin with the last N events of each partition; with --from last."
+            "--last",
+            "-n",
+            min=0,
+            metavar="N",
+            help="Start with the last N events of each partition; without --from.",
         ),
     ] = 0,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N events.")] = None,
@@ -45,10 +49,10 @@ def tail(
     POST /feeds take as they are; with --headers it keeps keys and kinds. Lost connections are made again.
     """
     from penstock.cli.hub import open_client
-    from penstock.core.log.cursor import FIRST, LAST
 
-    if start == "first" and last:
-        raise typer.BadParameter("--from first shows all events, --last N the last ones: give one of them")
+    begins = parse_start_option(start, "--from")
+    if begins != "latest" and last:
+        raise typer.BadParameter("--from and --last N both say where to start: give one of them")
     if kind and skip_kind:
         raise typer.BadParameter("--kind and --skip-kind exclude each other")
     wish: dict[str, Any] = {"event_types": kind or (), "skip_event_types": skip_kind or ()}
@@ -56,12 +60,12 @@ def tail(
         wish["headers"] = "_all"
     _note_reconnects()
     with open_client(url, retry_timeout=0) as client:
-        cursors = _last(client, event_type, last) if last else None
         feed = client.feed(event_type)
         numbers = [each.id for each in feed.discover().partitions]
         if partition:
             numbers = _chosen(partition, numbers, event_type)
-        cursors = {number: cursors[number] if cursors else {"first": FIRST, "last": LAST}[start] for number in numbers}
+        known = _last(client, event_type, last) if last else feed.cursors(begins, partitions=numbers)
+        cursors = {number: known[number] for number in numbers}
         if follow:
             with feed.follow(cursors, partitions=numbers, **wish) as pages:
                 _print((page.events for page in pages), key, count, headers=headers, as_json=output == "json")

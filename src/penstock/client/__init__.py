@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
     from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
     from penstock.client.subscriptions.subscriptions import Subscriptions
-    from penstock.core.log.cursor import FIRST, LAST
+    from penstock.core.log.start import Start
     from penstock.wire.groups import (
         CommittedPosition,
         ConsumerGroup,
@@ -77,6 +77,7 @@ else:
                 "PartitionOffsets",
                 "PublishingProperties",
                 "SchemaChange",
+                "Start",
             ],
             "client.subscriptions.async_stream": ["AsyncSubscriptionStream", "AsyncUncommittedBatch"],
             "client.subscriptions.async_subscriptions": ["AsyncSubscriptions"],
@@ -93,7 +94,7 @@ else:
             "client.subscriptions.stream": ["SubscriptionStream", "UncommittedBatch"],
             "client.subscriptions.stream_protocol": ["SubscriptionBatch"],
             "client.subscriptions.subscriptions": ["Subscriptions"],
-            "core.log.cursor": ["FIRST", "LAST"],
+            "core.log.start": ["Start"],
             "wire.groups": [
                 "CommittedPosition",
                 "ConsumerGroup",
@@ -112,8 +113,6 @@ else:
 
 __all__ = [
     "ALL_HEADERS",
-    "FIRST",
-    "LAST",
     "AsyncClient",
     "AsyncConsumer",
     "AsyncCursorTable",
@@ -161,6 +160,7 @@ __all__ = [
     "Resolution",
     "RetryPolicy",
     "SchemaChange",
+    "Start",
     "SubscribedPartition",
     "Subscription",
     "SubscriptionBatch",

@@ -1,9 +1,8 @@
 """The asynchronous client of a hub: `AsyncClient`."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
-from datetime import datetime
 from types import UnionType
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from penstock.client.concurrency import AsyncClosing
 from penstock.client.http.async_transport import AsyncTransport
@@ -35,6 +34,7 @@ from penstock.client.subscriptions.consumer import AsyncConsumer
 from penstock.client.subscriptions.consumer_state import AsyncConsumerOptions, Consumed
 from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, make_stream_parameters
 from penstock.core.events.event import NewEvent
+from penstock.core.log.start import Start
 from penstock.wire.groups import (
     CommittedPosition,
     ConsumerGroup,
@@ -330,8 +330,7 @@ class AsyncClient(AsyncClosing):
         group: str,
         items: Iterable[PositionReset] | None = None,
         *,
-        to: Literal["begin", "end"] | None = None,
-        at: datetime | str | None = None,
+        to: Start | None = None,
         reason: str | None = None,
         dry_run: bool = False,
     ) -> list[ResetPosition]:
@@ -342,8 +341,8 @@ class AsyncClient(AsyncClosing):
         Args:
             group: The name of the group.
             items: The positions to move, and where to. None moves all positions of the group.
-            to: Without *items*: `begin` or `end`.
-            at: Without *items*: move to the first event received at this time or later.
+            to: Without *items*: `earliest`; `latest`; a time, a datetime with a zone: the first event received then or
+                later; or a duration, a timedelta: the same, so long ago.
             reason: A reason for the history.
             dry_run: Only return the positions that would be moved.
 
@@ -352,7 +351,7 @@ class AsyncClient(AsyncClosing):
             GroupKindDiffers: The group is a subscription. Reset it with `subscriptions.reset`.
             UnusablePosition: A position does not exist.
         """
-        exchange = self._protocol.consumer_groups.reset(group, items, to=to, at=at, reason=reason, dry_run=dry_run)
+        exchange = self._protocol.consumer_groups.reset(group, items, to=to, reason=reason, dry_run=dry_run)
         return await self._transport.carry_out(exchange)
 
     async def group_history(self, group: str, *, limit: int | None = None) -> list[GroupIntervention]:

@@ -1,12 +1,12 @@
 """Protocol of a hub's consumer groups."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
 from penstock.client.http.exchanges import Item, JsonExchange, ListPage, decode_response
+from penstock.core.log.start import Start, check_start, format_start
 from penstock.errors import GroupNotFound
 from penstock.wire.arguments import check_count, check_items
 from penstock.wire.groups import (
@@ -18,11 +18,25 @@ from penstock.wire.groups import (
     NewPosition,
     PositionReset,
     ResetPosition,
+    encode_reset,
 )
 from penstock.wire.http import Exchange, HttpRequest, is_not_applied, is_transient, join_url
 
 _JSON: Final = {"content-type": "application/json", "accept": "application/json"}
 _ACCEPTED: Final = {"accept": "application/json"}
+
+
+def check_position_resets(items: Iterable[PositionReset]) -> list[PositionReset]:
+    """Return *items* as a list.
+
+    Raises:
+        BadParameter: One of them is no PositionReset, or its *to* is no place to start.
+    """
+    found = check_items("items", items, PositionReset, "a list of PositionReset")
+    for number, each in enumerate(found):
+        if each.to is not None:
+            check_start(each.to, f"items[{number}].to")
+    return found
 
 
 def group_address(url: str, name: str, *path: str) -> str:
@@ -78,16 +92,14 @@ class ConsumerGroups:
         name: str,
         items: Iterable[PositionReset] | None,
         *,
-        to: Literal["begin", "end"] | None,
-        at: datetime | str | None,
+        to: Start | None,
         reason: str | None,
         dry_run: bool,
     ) -> Exchange[list[ResetPosition]]:
         """Move positions, all or none."""
         body = {
-            "items": None if items is None else check_items("items", items, PositionReset, "a list of PositionReset"),
-            "to": to,
-            "at": at.isoformat() if isinstance(at, datetime) else at,
+            "items": None if items is None else [encode_reset(each) for each in check_position_resets(items)],
+            "to": None if to is None else format_start(check_start(to, "to")),
             "reason": reason,
         }
         given = {member: value for member, value in body.items() if value is not None}

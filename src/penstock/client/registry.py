@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
@@ -12,7 +13,15 @@ from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition, key_text
 from penstock.core.registry.definition import is_name
-from penstock.errors import EventTypeNotFound, InvalidEvent, InvalidEventType, ProducerNotFound, ProducerStateExpired
+from penstock.errors import (
+    BadCursor,
+    EventTypeNotFound,
+    InvalidEvent,
+    InvalidEventType,
+    MalformedAnswer,
+    ProducerNotFound,
+    ProducerStateExpired,
+)
 from penstock.schema.traversal import Path, key_path
 from penstock.wire.arguments import check_type
 from penstock.wire.http import Exchange, HttpRequest, HttpResponse, check_path, is_not_applied, is_transient, join_url
@@ -163,6 +172,15 @@ class PartitionOffsets(msgspec.Struct, frozen=True):
     def head(self) -> int:
         """The offset of the next event."""
         return self.newest + 1
+
+
+class FoundOffset(NamedTuple):
+    """The place in a partition that belongs to a time."""
+
+    partition: int
+    epoch: int
+    offset: int
+    """The first offset received then or later; where the partition ends if there is none."""
 
 
 class EventTypeOptions(TypedDict, total=False):
@@ -344,6 +362,18 @@ class EventTypeProtocol:
         rows = decode_response(answer, list[_WireOffsets])
         return sorted((_offsets(row) for row in rows), key=lambda row: row.partition)
 
+    def find_offsets_since(self, name: str, time: datetime) -> Exchange[list[FoundOffset]]:
+        """Return, for each partition in order, the first offset received at *time* or later; else where it ends."""
+        url = join_url(hub_address(self._url, "event-types", name, "cursors"), query=[("at", time.isoformat())])
+        request = HttpRequest(method="GET", url=url, headers=_ACCEPTED)
+        answer = yield from self._json.send(request, is_transient, 200)
+        rows = decode_response(answer, list[_WireFoundOffset])
+        try:
+            found = sorted(FoundOffset(int(row.partition), *parse_offset(row.offset)) for row in rows)
+        except (ValueError, BadCursor) as error:
+            raise MalformedAnswer(url=answer.url, reason=f"{answer.body[:200]!r} ({error})") from error
+        return [each._replace(offset=each.offset + 1) for each in found]  # A cursor names the event before.
+
     def partition_choice(self, name: str) -> Exchange[PartitionChoice]:
         """Return the event type's partitioner, which is cached."""
         if name not in self._choices:
@@ -394,6 +424,11 @@ class _WireOffsets(msgspec.Struct):
     partition: str
     oldest_available_offset: str
     newest_available_offset: str
+
+
+class _WireFoundOffset(msgspec.Struct):
+    partition: str
+    offset: str
 
 
 def _offsets(row: _WireOffsets) -> PartitionOffsets:

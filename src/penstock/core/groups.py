@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from penstock.core.group_names import NAME_CHARS_MAX, is_group_name
 from penstock.core.log.cursor import FeedView, check_view
+from penstock.core.log.start import Start
 from penstock.errors import BadPartitionCount
 
 Kind = Literal["cursorset", "subscription", "processor", "spark"]
@@ -136,10 +137,8 @@ class PositionCommit(NamedTuple):
 class ResetTarget(NamedTuple):
     """The place to which partitions are reset; exactly one field is set."""
 
-    to: Literal["begin", "end"] | None = None
+    to: Start | None = None
     offset: int | None = None
-    at: int | None = None
-    """Reset to the first event received at or after this time, in microseconds since 1970, UTC."""
 
 
 class GroupReset(NamedTuple):

@@ -6,8 +6,10 @@ durations are plain seconds.
 """
 
 import re
-from datetime import UTC, datetime
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
 
 EXAMPLES: Final = "a duration such as 30s, 15m, 2h, 1d or '10 seconds'"
 """What an error says is allowed."""
@@ -21,6 +23,8 @@ _UNITS: Final = {
 }
 _PART: Final = r"(\d{1,9}(?:\.\d{1,6})?) ?([a-z]*)"
 _DURATION: Final = re.compile(rf"{_PART}(?: +{_PART})*", re.ASCII)
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 def parse_duration(text: str) -> float:
@@ -50,6 +54,27 @@ def format_duration(seconds: float) -> str:
     ('120 seconds', '0.25 seconds')
     """
     return f"{seconds:.6f}".rstrip("0").rstrip(".") + " seconds"
+
+
+def parse_timestamp(text: str | None) -> datetime:
+    """Return the time *text*, as RFC 3339 writes it: with a zone.
+
+    Raises:
+        ValueError: it is none.
+
+    >>> parse_timestamp("1970-01-01T01:00:01.5+01:00").isoformat()
+    '1970-01-01T01:00:01.500000+01:00'
+    """
+    return msgspec.convert(text, _Time)
+
+
+def count_microseconds(time: datetime) -> int:
+    """Return *time*, which has a zone, in microseconds since 1970, UTC.
+
+    >>> count_microseconds(datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC))
+    1500000
+    """
+    return (time - _BEGINNING) // timedelta(microseconds=1)
 
 
 def format_time(at: int) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
@@ -11,13 +12,13 @@ from penstock.core.access import Claim, Sender
 from penstock.core.group_names import is_group_name
 from penstock.core.groups import (
     CURSOR_SET,
+    MICROSECONDS,
     PATH_NAME_ALLOWED,
     SUBSCRIPTION,
     GroupProgress,
     GroupReset,
     PartitionExtent,
     PositionCommit,
-    ResetTarget,
     TotalLag,
     find_covered_partitions,
     is_path_name,
@@ -26,8 +27,10 @@ from penstock.core.groups import (
     slice_of,
 )
 from penstock.core.log.cursor import FeedCursor, FeedView, check_view, feed_mark
+from penstock.core.log.start import Word, resolve_start
 from penstock.core.registry.definition import is_name
 from penstock.core.registry.event_type import StoredFeed
+from penstock.core.times import count_microseconds
 from penstock.errors import (
     AccessDenied,
     BadParameter,
@@ -119,14 +122,17 @@ class PositionTarget(NamedTuple):
     source: str
     slice: str
     partition: int
-    goal: ResetTarget
+    start: Word | datetime | None
+    offset: int | None
+    """The offset to reset it to, where *start* is None."""
 
 
 class ResetPlan:
     """Resolves the resets of one group to positions."""
 
-    def __init__(self, tx: Tx, kind: str, standings: Sequence[GroupProgress]) -> None:
+    def __init__(self, tx: Tx, kind: str, standings: Sequence[GroupProgress], now: datetime) -> None:
         self._extents = Extents(tx)
+        self._now = now
         self._kind = kind
         self._stands = {(each.source, each.slice, each.tranche): each for each in standings}
 
@@ -143,11 +149,13 @@ class ResetPlan:
                 if place in targets:
                     raise _make_unusable_error(each, "it is named twice")
                 targets[place] = each
-        at_times: dict[int, list[tuple[str, int]]] = {}
+        at_times: dict[datetime, list[tuple[str, int]]] = {}
         for each in targets.values():
-            if each.goal.at is not None:
-                at_times.setdefault(each.goal.at, []).append((each.source, each.partition))
-        since = {at: self._extents.find_offsets_since(at, places) for at, places in at_times.items()}
+            if isinstance(each.start, datetime):
+                at_times.setdefault(each.start, []).append((each.source, each.partition))
+        since = {
+            at: self._extents.find_offsets_since(count_microseconds(at), places) for at, places in at_times.items()
+        }
         return [self._resolve(each, since) for _, each in sorted(targets.items())]
 
     def _list_targets(self, item: int, reset: GroupReset) -> list[PositionTarget]:
@@ -173,7 +181,9 @@ class ResetPlan:
             if reset.partition is not None:
                 is_said = reset.slice is not None and self._kind != CURSOR_SET
                 covers = {reset.partition} if is_said else covers & {reset.partition}
-            found += [PositionTarget(item, source, part, each, reset.goal) for each in sorted(covers)]
+            to, offset = reset.goal
+            start = None if to is None else resolve_start(to, self._now)
+            found += [PositionTarget(item, source, part, each, start, offset) for each in sorted(covers)]
         return found
 
     def _list_slices(self, reset: GroupReset, source: str) -> Sequence[str]:
@@ -183,7 +193,9 @@ class ResetPlan:
         found = sorted({part for known, part, _ in self._stands if known == source})
         return found or ([] if self._kind == CURSOR_SET else [""])
 
-    def _resolve(self, target: PositionTarget, since: Mapping[int, Mapping[tuple[str, int], int]]) -> MovedPosition:
+    def _resolve(
+        self, target: PositionTarget, since: Mapping[datetime, Mapping[tuple[str, int], int]]
+    ) -> MovedPosition:
         extent = self._extents.find(target.source, target.partition, target.item)
         offset = self._choose_offset(target, extent, since)
         if offset < 0:
@@ -200,14 +212,13 @@ class ResetPlan:
         return MovedPosition(place, came_from, extent)
 
     def _choose_offset(
-        self, target: PositionTarget, extent: PartitionExtent, since: Mapping[int, Mapping[tuple[str, int], int]]
+        self, target: PositionTarget, extent: PartitionExtent, since: Mapping[datetime, Mapping[tuple[str, int], int]]
     ) -> int:
-        goal = target.goal
-        if goal.at is not None:
-            return since[goal.at][target.source, target.partition]
-        if goal.offset is not None:
-            return goal.offset
-        return extent.floor if goal.to == "begin" else extent.next_offset
+        if target.offset is not None:
+            return target.offset
+        if isinstance(target.start, datetime):
+            return since[target.start][target.source, target.partition]
+        return extent.floor if target.start == "earliest" else extent.next_offset
 
 
 def _make_unusable_error(target: PositionTarget, reason: str) -> UnusablePosition:
@@ -501,6 +512,7 @@ class Groups:
         if not is_group_name(group):
             raise GroupNotFound(group=group)
         now = self._clock()
+        time = datetime.fromtimestamp(now / MICROSECONDS, UTC)
 
         def move() -> Sequence[MovedPosition]:
             with self._store.read() if dry_run else self._store.write() as tx:
@@ -512,7 +524,7 @@ class Groups:
                 if kind == SUBSCRIPTION:
                     why = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
                     raise GroupKindDiffers(group=group, kind=kind, reason=why)
-                moved = ResetPlan(tx, kind, tx.groups.list_standings([group])).resolve(resets)
+                moved = ResetPlan(tx, kind, tx.groups.list_standings([group]), time).resolve(resets)
                 if not dry_run:
                     changes = [_make_intervention(each, reason, now) for each in moved]
                     tx.groups.put(group, [each.place for each in moved], now, changes)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from penstock.core.log.start import Start
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
@@ -26,7 +27,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, check_handler
 from penstock.processing.parameters import check_returns, is_coroutine_function
 from penstock.processing.runners.local import Local
-from penstock.processing.sources.feed import FeedSource, Start
+from penstock.processing.sources.feed import FeedSource
 
 HUB: Final = "http://127.0.0.1:8080"
 _EITHER: Final = (

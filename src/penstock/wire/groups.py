@@ -1,6 +1,7 @@
 """The HTTP contract of consumer groups: their representation, and requests that commit and reset positions."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -8,20 +9,20 @@ from msgspec import UNSET, UnsetType
 
 from penstock.core.group_names import NAME_CHARS_MAX, is_group_name
 from penstock.core.groups import KINDS, GroupReset, Kind, PositionCommit, ResetTarget
+from penstock.core.log.start import START_FORM, Start, format_start, parse_start
 from penstock.errors import BadParameter
-from penstock.wire.log.nakadi import parse_time
 from penstock.wire.query import Query, make_printable
 
 GROUPS_MAX: Final = 1_000
 """Maximum number of groups, or resets, in one response."""
 REASON_CHARS_MAX: Final = 1_000
 _NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII"
-_GOALS: Final = "one of to (begin or end), at (a time) and offset"
+_GOALS: Final = f"one of to ({START_FORM}) and offset"
 _COMMIT_FORM: Final = (
     "items (each with event_type, partition, offset, slice, epoch, expected), kind (processor, spark or cursorset)"
 )
 _RESET_FORM: Final = (
-    "items (each with event_type, partition, slice, and to, at or offset), to (begin or end), at (a time), reason, "
+    f"items (each with event_type, partition, slice, and to or offset), to ({START_FORM}), reason, "
     "dry_run (true or false)"
 )
 Given = TypeVar("Given", bound=msgspec.Struct)
@@ -134,24 +135,31 @@ class _Commits(msgspec.Struct, forbid_unknown_fields=True):
     kind: Literal["processor", "spark", "cursorset"] | None = None
 
 
-class PositionReset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A request to reset positions to one of *to*, *offset* and *at*."""
+@dataclass(frozen=True, slots=True)
+class PositionReset:
+    """A request to reset positions to one of *to* and *offset*."""
 
     event_type: str
     partition: int | None = None
     """The partition; None resets all."""
     slice: str | None = None
     """The slice; None resets all slices in which the group has a position."""
-    to: Literal["begin", "end"] | None = None
+    to: Start | None = None
+    """`earliest`, `latest`, a time (the first event received then or later), or a duration ago."""
     offset: int | None = None
-    at: str | None = None
-    """The first event received at this time or later; as RFC 3339 writes it."""
+
+
+class _WireReset(msgspec.Struct, forbid_unknown_fields=True):
+    event_type: str
+    partition: int | None = None
+    slice: str | None = None
+    to: str | None = None
+    offset: int | None = None
 
 
 class _Resets(msgspec.Struct, forbid_unknown_fields=True):
-    items: list[PositionReset] | None = None
-    to: Literal["begin", "end"] | None = None
-    at: str | None = None
+    items: list[_WireReset] | None = None
+    to: str | None = None
     reason: str | None = None
     dry_run: bool = False
 
@@ -192,11 +200,21 @@ def parse_reset(given: Any) -> ResetRequest:
     body = _read(given, _Resets, _RESET_FORM)
     check_reason(body.reason)
     if body.items is None:
-        return ResetRequest([GroupReset(_parse_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
-    if not body.items or body.to is not None or body.at is not None:
-        allowed = "at least one item and neither to nor at beside them, or no items at all"
+        return ResetRequest([GroupReset(_parse_goal(body.to, None, ""))], body.reason, body.dry_run)
+    if not body.items or body.to is not None:
+        allowed = "at least one item and no to beside them, or no items at all"
         raise BadParameter(parameter="items", value=None, allowed=allowed)
     return ResetRequest([_reset(each, at) for at, each in enumerate(body.items)], body.reason, body.dry_run)
+
+
+def encode_reset(reset: PositionReset) -> dict[str, Any]:
+    """Return *reset* as an item of a request.
+
+    >>> encode_reset(PositionReset("order.placed", 3, to="earliest"))
+    {'event_type': 'order.placed', 'partition': 3, 'to': 'earliest'}
+    """
+    given = asdict(reset) | {"to": None if reset.to is None else format_start(reset.to)}
+    return {member: value for member, value in given.items() if value is not None}
 
 
 def check_reason(reason: str | None) -> None:
@@ -255,18 +273,17 @@ def _parse_commit(given: NewPosition) -> PositionCommit:
     )
 
 
-def _reset(given: PositionReset, at: int) -> GroupReset:
-    goal = _parse_goal(given.to, given.offset, given.at, f"items[{at}]")
+def _reset(given: _WireReset, at: int) -> GroupReset:
+    goal = _parse_goal(given.to, given.offset, f"items[{at}]")
     if goal.offset is not None and given.partition is None:
         allowed = "a partition, where an offset is given"
         raise BadParameter(parameter=f"items[{at}].partition", value=None, allowed=allowed)
     return GroupReset(goal, given.event_type, given.partition, given.slice)
 
 
-def _parse_goal(to: Literal["begin", "end"] | None, offset: int | None, at: str | None, within: str) -> ResetTarget:
-    given = [each for each in (to, offset, at) if each is not None]
-    if len(given) != 1:
-        value = ", ".join(map(str, given))[:80] or None
-        raise BadParameter(parameter=within or "to", value=value, allowed=_GOALS if within else "to or at, or items")
-    time = None if at is None else parse_time(at, f"{within}.at" if within else "at")
-    return ResetTarget(to, offset, time)
+def _parse_goal(to: str | None, offset: int | None, within: str) -> ResetTarget:
+    if (to is None) == (offset is None):
+        value = None if to is None else f"{to[:80]}, {offset}"
+        allowed = _GOALS if within else f"{START_FORM}; or items"
+        raise BadParameter(parameter=within or "to", value=value, allowed=allowed)
+    return ResetTarget(None if to is None else parse_start(to, f"{within}.to" if within else "to"), offset)

@@ -1,6 +1,6 @@
 """Consumer groups as a client lists, commits, resets and forgets them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ def group(name: str, **members: Any) -> dict[str, Any]:
 
 
 def reset(known: ConsumerGroups, items: Any = None, **options: Any) -> Exchange[list[ResetPosition]]:
-    return known.reset("g", items, **{"to": None, "at": None, "reason": None, "dry_run": False} | options)
+    return known.reset("g", items, **{"to": None, "reason": None, "dry_run": False} | options)
 
 
 def test_list_asks_for_all_pages() -> None:
@@ -64,19 +64,26 @@ def test_commit_sends_only_the_members_that_are_given() -> None:
     assert body_of(script) == {"items": [{"event_type": "a", "partition": 0, "offset": 7}], "kind": "processor"}
 
 
-@pytest.mark.parametrize("at", [datetime(2026, 11, 20, 10, tzinfo=UTC), "2026-11-20T10:00:00+00:00"], ids=type)
-def test_reset_moves_all_positions_or_the_given_ones(at: datetime | str) -> None:
+TIME = datetime(2026, 11, 20, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("to", "text"),
+    [("earliest", "earliest"), (TIME, "2026-11-20T10:00:00+00:00"), (timedelta(hours=1), "3600 seconds")],
+    ids=["word", "time", "duration"],
+)
+def test_reset_moves_all_positions_or_the_given_ones(to: Any, text: str) -> None:
     script = Script(answer({"items": [RESET], "dry_run": True}), answer({"items": []}))
     known = groups(script)
 
-    assert script.play(reset(known, at=at, dry_run=True)) == [ResetPosition("a", "", 0, 1, None, 7, 9, 2)]
+    assert script.play(reset(known, to=to, dry_run=True)) == [ResetPosition("a", "", 0, 1, None, 7, 9, 2)]
     assert script.requests[0].method == "PATCH"
-    assert body_of(script) == {"at": "2026-11-20T10:00:00+00:00", "dry_run": True}
+    assert body_of(script) == {"to": text, "dry_run": True}
 
-    script.play(reset(known, [PositionReset("a", to="begin"), PositionReset("a", 0, "", offset=0)], reason="why"))
+    script.play(reset(known, [PositionReset("a", to="earliest"), PositionReset("a", 0, "", offset=0)], reason="why"))
     assert body_of(script) == {
         "items": [
-            {"event_type": "a", "to": "begin"},
+            {"event_type": "a", "to": "earliest"},
             {"event_type": "a", "partition": 0, "slice": "", "offset": 0},
         ],
         "reason": "why",

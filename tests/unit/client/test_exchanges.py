@@ -31,7 +31,7 @@ AWAY = Unreachable(url="u", reason="refused")
 LOST = ConnectionLost(url="u", reason="reset")
 HUB = HubProtocol("http://s/", 30.0)
 TYPES, GROUPS, SUBSCRIPTIONS = HUB.event_types, HUB.consumer_groups, HUB.subscriptions
-TO_END: Any = {"to": "end", "at": None, "reason": None}
+TO_END: Any = {"to": "latest", "reason": None}
 
 
 def test_request_is_repeated_until_one_of_the_expected_statuses_answers() -> None:
@@ -78,7 +78,7 @@ REQUESTS: dict[str, tuple[Callable[[], Exchange[Any]], Any, bool]] = {
         lambda: GROUPS.commit("g", [NewPosition("a", 0, 7, expected=3)], None), STOPPED, True),
     "try a reset": (lambda: GROUPS.reset("g", None, **TO_END, dry_run=True), LOST, True),
     "reset": (lambda: GROUPS.reset("g", None, **TO_END, dry_run=False), LOST, False),
-    "create a subscription": (lambda: SUBSCRIPTIONS.create(["a"], (), {"owning_application": "shop"}), LOST, True),
+    "create a subscription": (lambda: SUBSCRIPTIONS.create(["a"], None, (), {}), LOST, True),
     "show a subscription": (lambda: SUBSCRIPTIONS.show("5"), LOST, True),
     "extend a lease": (lambda: SUBSCRIPTIONS.extend_lease("5", "s"), LOST, True),
     "delete a subscription": (lambda: SUBSCRIPTIONS.delete("5"), LOST, False),

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -10,8 +11,9 @@ import httpx2
 import pytest
 
 from penstock.client import AsyncFeed, Feed
-from penstock.core.log.cursor import LAST
+from penstock.core.log.cursor import feed_mark
 from penstock.errors import BadParameter, ServerError
+from penstock.wire.log.nakadi import offset_text
 from tests.unit.client.handler import Body, Handlers, json, lines, streamed
 from tests.unit.client.kinds import Kind, close, first, opened, rest, result
 
@@ -37,12 +39,48 @@ async def test_discovery_and_cursors_are_of_all_or_chosen_partitions(kind: Kind)
 
     assert (await result(known.discover())).exactly_once
     assert await result(known.cursors()) == {0: "_first", 1: "_first"}
-    assert await result(known.cursors(LAST)) == {0: "_last", 1: "_last"}
+    assert await result(known.cursors("latest")) == {0: "_last", 1: "_last"}
     assert await result(known.cursors(partitions=range(1, 2))) == {1: "_first"}
     assert known.url == "http://s/feed"
     assert len(handlers.requests) == 1
     assert (await result(known.discover())).ids == [7], "asked again"
     await close(known)
+
+
+async def test_cursors_at_a_time_are_found_by_the_hub_for_each_partition_of_the_view(kind: Kind) -> None:
+    found = json([{"partition": "1", "offset": offset_text(3, 8)}, {"partition": "0", "offset": offset_text(3, -1)}])
+    time = datetime(2026, 11, 20, 10, tzinfo=UTC)
+    for count, cursors in ((1, {0: "0_9"}), (2, {0: "0", 1: "9"}), (4, {0: "0", 1: "9", 2: "0", 3: "9"})):
+        handlers = Handlers(found)
+        known = kind.feed("http://s/hub/feeds/a.b", http=kind.http(handlers), version=1, partition_count=count)
+
+        begins = await result(known.cursors(time))
+
+        assert begins == {n: f"1-{feed_mark('a.b')}-3-2-{count}-{n}-{offsets}" for n, offsets in cursors.items()}
+        assert handlers.urls == ["http://s/hub/event-types/a.b/cursors?at=2026-11-20T10%3A00%3A00%2B00%3A00"]
+        with pytest.raises(BadParameter, match=r"parameter partitions is \[7\]; allowed: those of the feed"):
+            await result(known.cursors(timedelta(hours=1), partitions=[0, 7]))
+        await close(known)
+
+
+@pytest.mark.parametrize("url", ["http://s/feed", "http://s/feeds/a.b"], ids=["another path", "the path of a hub"])
+async def test_foreign_feed_cannot_start_at_a_time(kind: Kind, url: str) -> None:
+    refusing = Handlers(lambda _: httpx2.Response(404, text="not here"))
+    known = kind.feed(url, http=kind.http(refusing), retry_timeout=0, **V1)
+
+    with pytest.raises(BadParameter, match="earliest or latest: only a Penstock hub finds events by time"):
+        await result(known.cursors(timedelta(hours=1)))
+    with pytest.raises(BadParameter, match="earliest or latest: only a Penstock hub finds events by time"):
+        await first(known.follow(start=datetime(2026, 11, 20, 10, tzinfo=UTC)))
+
+
+@pytest.mark.parametrize("start", ["_first", "begin", "1h", datetime(2026, 11, 20), None], ids=str)  # noqa: DTZ001
+async def test_start_that_is_none_is_refused_before_any_request(kind: Kind, start: Any) -> None:
+    known = feed(kind, Handlers())
+
+    for begin in (lambda: result(known.cursors(start)), lambda: first(known.follow(start=start))):
+        with pytest.raises(BadParameter, match="allowed: 'earliest', 'latest', a datetime with a time zone"):
+            await begin()
 
 
 async def test_options_of_read_resume_and_store_are_sent(kind: Kind) -> None:

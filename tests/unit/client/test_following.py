@@ -1,11 +1,13 @@
 """Following a feed without I/O: pages, pauses, errors, splits of partitions, and cursor sets."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from penstock.client.log.following import FollowProtocol
-from penstock.core.log.cursor import FIRST, LAST
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
+from penstock.core.log.start import Start
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
 from penstock.wire.log.reader.protocol import ReadParameters
 from tests.unit.wire.reader.test_protocol import V1, data, discovery, page, protocol
@@ -17,7 +19,7 @@ AWAY = Unreachable(url="u", reason="refused")
 
 def follow(
     script: Script, cursors: dict[int, str] | None = None, *, pages: int | None = None, chosen: set[int] | None = None,
-    start: str = FIRST, parameters: ReadParameters | None = None, **options: Any,
+    start: Start = "earliest", parameters: ReadParameters | None = None, **options: Any,
 ) -> None:  # fmt: skip
     known, parameters = protocol(script, **options), parameters or ReadParameters(wait_seconds=10)
     following = FollowProtocol(
@@ -46,7 +48,7 @@ def test_each_page_is_read_from_the_given_cursors_or_those_of_the_last() -> None
 
     script = Script(event(2, 1))
 
-    follow(script, {2: "x", 3: "y", 0: "of another worker"}, pages=1, chosen={2, 3}, start=LAST, **V1)
+    follow(script, {2: "x", 3: "y", 0: "of another worker"}, pages=1, chosen={2, 3}, start="latest", **V1)
 
     assert script.urls == ["/feed?n=4&cursor2=x&cursor3=y&wait=10"]
 
@@ -172,15 +174,27 @@ def test_unknown_cursor_set_begins_at_the_start(unknown: Reply) -> None:
     script = Script(unknown, page({"partition": 0, "cursor": "c"}))
 
     parameters = ReadParameters(cursor_set="me", wait_seconds=10)
-    follow(script, pages=1, start=LAST, parameters=parameters, version=1, partition_count=1)
+    follow(script, pages=1, start="latest", parameters=parameters, version=1, partition_count=1)
 
     assert script.urls[-1] == "/feed?n=1&cursor0=_last&cursorset=me"
+
+
+def test_feed_of_a_hub_is_followed_from_a_time_that_is_found_once() -> None:
+    found = Reply(200, b'[{"partition": "0", "offset": "001-0002-000000000000000006"}]')
+    script = Script(found, LOST, event(0, 1))
+
+    time = datetime(2026, 11, 20, 10, tzinfo=UTC)
+    follow(script, pages=1, start=time, version=1, partition_count=1, url="http://s/feeds/a")
+
+    cursor = FeedCursor(feed_mark("a"), 2, FeedView(1, 0, 1), (7,)).encode()
+    asked = "/event-types/a/cursors?at=2026-11-20T10%3A00%3A00%2B00%3A00"
+    assert script.urls == [asked, *[f"/feeds/a?n=1&cursor0={cursor}&wait=10"] * 2]
 
 
 def test_last_becomes_a_cursor_before_the_first_wait() -> None:
     script = Script(page({"partition": 0, "cursor": "c"}), LOST, event(0, 1))
 
-    follow(script, pages=2, start=LAST, version=1, partition_count=1)
+    follow(script, pages=2, start="latest", version=1, partition_count=1)
 
     assert [each.cursors for each in script.pages] == [{0: "c"}, {0: "0-1"}]
     assert script.urls == ["/feed?n=1&cursor0=_last", *["/feed?n=1&cursor0=c&wait=10"] * 2]

@@ -1,7 +1,7 @@
 """Subscriptions as a client creates, changes, resets and shows them: the requests, repetitions and refusals."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from penstock.client.registry import EventTypeProtocol
 from penstock.client.subscriptions.model import SubscriptionCursor
 from penstock.client.subscriptions.protocol import RESET_TIMEOUT, SubscriptionProtocol
-from penstock.errors import MalformedAnswer
+from penstock.errors import BadParameter, MalformedAnswer
 from penstock.wire.groups import PositionReset, ResetPosition
 from penstock.wire.http import Exchange
 from tests.failing import has_code
@@ -41,24 +41,55 @@ def test_create_returns_a_new_or_the_existing_subscription(status: int, created:
     script = Script(answer(SHOWN, status))
     members = {"owning_application": "shop", "consumer_group": None, "annotations": {"team": "x"}}
 
-    found, is_new = script.play(subscriptions(script).create(iter(["a"]), (), members))
+    found, is_new = script.play(subscriptions(script).create(iter(["a"]), None, (), members))
 
     assert (found.id, is_new) == ("5", created)
     assert requests(script) == ["POST /subscriptions"]
     assert body_of(script) == {"owning_application": "shop", "event_types": ["a"], "annotations": {"team": "x"}}
 
 
-@pytest.mark.parametrize("read_from", [None, "begin"], ids=str)
-def test_create_with_cursors_reads_from_them_unless_told_otherwise(read_from: str | None) -> None:
+CURSOR = {"event_type": "a", "partition": "0", "offset": "001-0001-000000000000000041"}
+
+
+def test_create_with_cursors_reads_from_them() -> None:
     script = Script(answer(SHOWN, 201))
-    members = {"owning_application": "shop", "read_from": read_from}
 
-    script.play(subscriptions(script).create(["a"], iter([SubscriptionCursor("a", 0, 1, 42)]), members))
+    cursors = iter([SubscriptionCursor("a", 0, 1, 42)])
+    script.play(subscriptions(script).create(["a"], None, cursors, {"owning_application": "shop"}))
 
-    assert body_of(script)["read_from"] == (read_from or "cursors")
-    assert body_of(script)["initial_cursors"] == [
-        {"event_type": "a", "partition": "0", "offset": "001-0001-000000000000000041"}
-    ]
+    assert (body_of(script)["read_from"], body_of(script)["initial_cursors"]) == ("cursors", [CURSOR])
+
+
+@pytest.mark.parametrize(("start", "read_from"), [("earliest", "begin"), ("latest", "end")])
+def test_create_sends_the_start_in_the_words_of_nakadi(start: Any, read_from: str) -> None:
+    script = Script(answer(SHOWN, 201))
+
+    script.play(subscriptions(script).create(["a"], start, (), {"owning_application": "shop"}))
+
+    assert body_of(script) == {"owning_application": "shop", "event_types": ["a"], "read_from": read_from}
+
+
+def test_create_at_a_time_or_a_duration_ago_asks_the_feed_for_its_cursors() -> None:
+    found = answer([{"partition": "0", "offset": CURSOR["offset"]}])
+    for start in (datetime(2026, 1, 1, tzinfo=UTC), timedelta(hours=1)):
+        script = Script(found, answer(SHOWN, 201))
+
+        script.play(subscriptions(script).create(["a"], start, (), {"owning_application": "shop"}))
+
+        assert script.urls[0].startswith("/event-types/a/cursors?at=20")
+        assert (body_of(script)["read_from"], body_of(script)["initial_cursors"]) == ("cursors", [CURSOR])
+
+
+@pytest.mark.parametrize(
+    ("start", "cursors", "allowed"),
+    [("begin", (), "'earliest', 'latest', a datetime"), ("latest", [CURSOR], "nothing beside initial_cursors")],
+    ids=["another word", "beside cursors"],
+)
+def test_create_refuses_a_start_that_is_none(start: Any, cursors: Any, allowed: str) -> None:
+    script = Script()
+
+    with pytest.raises(BadParameter, match=allowed):
+        script.play(subscriptions(script).create(["a"], start, cursors, {}))
 
 
 def test_list_asks_for_all_pages_up_to_an_empty_one_and_sorts_the_newest_first() -> None:
@@ -111,9 +142,7 @@ def test_reset_reads_the_positions_and_sends_the_new_ones() -> None:
     )  # fmt: skip
     known = subscriptions(script)
 
-    found = script.play(
-        known.reset("5", [PositionReset("a", 0, offset=7)], to=None, at=None, reason="why", dry_run=False)
-    )
+    found = script.play(known.reset("5", [PositionReset("a", 0, offset=7)], to=None, reason="why", dry_run=False))
 
     assert found == [ResetPosition("a", "", 0, 1, 10, 7, 42, 35)]
     assert requests(script) == [
@@ -128,7 +157,7 @@ def test_reset_reads_the_positions_and_sends_the_new_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "position"), [("001-0001-000000000000000002", 3), ("BEGIN", 0)], ids=["an offset", "BEGIN"]
+    ("offset", "position"), [("001-0001-000000000000000002", 3), ("001-0001--1", 0)], ids=["an offset", "the first"]
 )
 def test_dry_run_of_a_reset_to_a_time_asks_the_feed_for_its_offset_and_changes_nothing(
     offset: str, position: int
@@ -139,7 +168,7 @@ def test_dry_run_of_a_reset_to_a_time_asks_the_feed_for_its_offset_and_changes_n
         answer({"items": []}),
     )  # fmt: skip
 
-    [found] = script.play(subscriptions(script).reset("5", None, to=None, at=at, reason=None, dry_run=True))
+    [found] = script.play(subscriptions(script).reset("5", None, to=at, reason=None, dry_run=True))
 
     assert found == ResetPosition("a", "", 0, 1, None, position, 5, 5 - position)
     assert {request.method for request in script.requests} == {"GET"}
@@ -160,7 +189,7 @@ def test_reset_is_retried_while_streams_are_in_the_way() -> None:
     stuck = problem(503, "streams-in-the-way", subscription="5", streams=1, retry_after=1)
     script = Script(answer(SHOWN | {"event_types": ["a"]}), ends(0, 4), answer({"items": []}), stuck, Reply(204))
 
-    script.play(subscriptions(script).reset("5", None, to="end", at=None, reason=None, dry_run=False))
+    script.play(subscriptions(script).reset("5", None, to="latest", reason=None, dry_run=False))
 
     assert [request.method for request in script.requests][-2:] == ["PATCH", "PATCH"]
     assert has_code("streams-in-the-way")(script.pauses[0].because)

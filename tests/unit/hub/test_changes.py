@@ -277,7 +277,7 @@ def test_reset_and_deletion_of_a_group_are_recorded_and_commits_are_not(audited:
     commit = PositionCommit(NAME, 0, 2, epoch=epoch)
     audited.groups.commit("mail", "processor", [commit])
     for dry_run in (True, False):
-        audited.groups.reset("mail", [GroupReset(ResetTarget("begin"), NAME)], "again", dry_run=dry_run, sender=JANE)
+        audited.groups.reset("mail", [GroupReset(ResetTarget("earliest"), NAME)], "again", dry_run=dry_run, sender=JANE)
     audited.groups.delete("mail", sender=JANE)
 
     moved, deleted = (each for each in read_log(audited) if each["resource_type"] == "group")

@@ -198,7 +198,7 @@ WRONG_IN_PROCESSING: Wrong = {
     "start": (
         lambda value: FeedSource(HUB, "order.paid", start=value),
         ["newest", datetime(2026, 11, 20)],  # noqa: DTZ001 - That is what is refused.
-        r"allowed: earliest, latest, or a datetime with a time zone, such as datetime\(.*, tzinfo=UTC\)",
+        "allowed: 'earliest', 'latest', a datetime with a time zone, or a timedelta: so long ago",
     ),
     "publisher": (lambda value: react(value, handle), [CLIENT], r"Client.*; allowed: Publisher\(client\)"),
     "effects": (

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -371,24 +372,25 @@ def test_commit_may_expect_a_position() -> None:
 
 
 def test_reset_is_of_all_or_of_the_named_positions() -> None:
-    everything = parse_reset({"at": "2026-11-20T10:00:00.000001+01:00", "dry_run": True})
+    everything = parse_reset({"to": "2026-11-20T10:00:00.000001+01:00", "dry_run": True})
     items = [
-        {"event_type": "a", "to": "begin"},
+        {"event_type": "a", "to": "earliest"},
         {"event_type": "b", "partition": 0, "slice": "", "offset": 0},
-        {"event_type": "c", "partition": 1, "at": "1970-01-01T00:00:00Z"},
+        {"event_type": "c", "partition": 1, "to": "1h"},
     ]
 
-    assert everything == ([GroupReset(ResetTarget(at=1_795_165_200_000_001))], None, True)
+    assert everything == ([GroupReset(ResetTarget(datetime(2026, 11, 20, 9, 0, 0, 1, tzinfo=UTC)))], None, True)
     resets = [
-        GroupReset(ResetTarget("begin"), "a"),
+        GroupReset(ResetTarget("earliest"), "a"),
         GroupReset(ResetTarget(offset=0), "b", 0, ""),
-        GroupReset(ResetTarget(at=0), "c", 1),
+        GroupReset(ResetTarget(timedelta(hours=1)), "c", 1),
     ]
     assert parse_reset({"items": items, "reason": "größer"}) == (resets, "größer", False)
 
 
 def test_wrong_reset_is_refused_with_the_members_allowed() -> None:
-    rows: list[Any] = [None, 7, [], {"to": "end", "offset": 7}, {"items": {}}, {"dry_run": 1, "to": "end"}]
+    rows: list[Any] = [None, 7, [], {"to": "latest", "offset": 7}, {"items": {}}, {"dry_run": 1, "to": "latest"}]
+    rows += [{"at": "2026-11-20T10:00:00Z"}]
     for body in rows:
         with pytest.raises(BadParameter) as refused:
             parse_reset(body)

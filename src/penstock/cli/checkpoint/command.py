@@ -91,7 +91,7 @@ app.command(
     help=prose(moving.rewind),
     epilog=examples(
         f"penstock checkpoint rewind greeter --to 2026-11-20T10:00:00Z {SHOP} --hub http://127.0.0.1:8080 --dry-run",
-        "penstock checkpoint rewind greeter --to begin --reason 'mails were lost'",
+        "penstock checkpoint rewind greeter --to earliest --reason 'mails were lost'",
         f"penstock checkpoint rewind greeter2 --like greeter {SHOP}",
     ),
 )(moving.rewind)

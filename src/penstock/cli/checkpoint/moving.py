@@ -1,7 +1,7 @@
 """`penstock checkpoint set` and `rewind`: move a processor, after showing where to and asking."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -15,7 +15,12 @@ from penstock.cli.checkpoint.keeper import (
     TrancheProgress,
 )
 from penstock.cli.checkpoint.opening import given_url, keeper
-from penstock.cli.options import URL, OutputOption, YesOption
+from penstock.cli.options import START_HELP, START_METAVAR, URL, OutputOption, YesOption, parse_start_option
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from penstock.core.log.start import Word
 
 SHOWN_MAX: Final = 5
 ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock checkpoint history` shows it.")]
@@ -77,9 +82,7 @@ def rewind(
     *,
     to: Annotated[
         str | None,
-        typer.Option(
-            metavar="begin|end|TIME", help="The first event there is, the end, or the first received at TIME or later."
-        ),
+        typer.Option(metavar=START_METAVAR, help=START_HELP),
     ] = None,
     like: Annotated[
         str | None,
@@ -98,21 +101,18 @@ def rewind(
 ) -> None:
     """Move a processor back, or forward, after asking; all tranches that are meant, or none.
 
-    Where times, begin and end are, is asked of the hub whose feeds it reads; of other sources nobody can tell. Stop it
-    before: one that runs is noticed with its next commit, and ends.
+    The hub whose feeds it reads is asked where --to is; of other sources nobody can tell. Stop it before: one that
+    runs is noticed with its next commit, and ends.
     """
-    from penstock.cli.moved import goal
-
     if (to is None) == (like is None):
         raise typer.BadParameter("say where to, by --to or by --like", param_hint="--to")
-    asked = goal(to)
     with keeper(database, table, url) as kept:
         if like is not None:
             before = _standings(kept, processor)
             wanted = _places_of(kept, like, tranche)
         else:
             before = {each.tranche: each.position for each in kept.standings(processor)}
-            wanted = _places(_chosen(before, tranche), url, asked)
+            wanted = _places(_chosen(before, tranche), url, parse_start_option(str(to), "--to"))
         meant = _chosen(wanted, tranche)
         steps = _steps(kept, processor, before, {each: wanted[each] for each in meant})
         is_new = not before
@@ -206,12 +206,12 @@ def _places_of(kept: Keeper, processor: str, tranches: Sequence[str] | None) -> 
     return {each: standings[each].position for each in meant}
 
 
-def _places(tranches: Sequence[str], url: str, asked: Mapping[str, Any]) -> dict[str, int | str]:
+def _places(tranches: Sequence[str], url: str, start: "Word | datetime") -> dict[str, int | str]:
     from penstock.cli.checkpoint.places import Places
     from penstock.cli.hub import open_client
 
     with open_client(url, retry_timeout=0) as client:
-        places = Places(client, url, asked)
+        places = Places(client, url, start)
         return {each: places.of(each) for each in tranches}
 
 

@@ -1,17 +1,15 @@
-"""Where in a feed `begin`, `end` and times are, and whether a position can be one."""
+"""Where in a feed its ends and times are, and whether a position can be one."""
 
 import time
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
-import msgspec
 import typer
 
 from penstock.cli.failures import MISUSED, CommandFailure
 from penstock.cli.hub import open_client
 from penstock.cli.output import tell
 from penstock.client import Client
+from penstock.core.log.start import Word
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
 from penstock.processing.sources.feed import FeedPages
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
@@ -19,18 +17,18 @@ from penstock.wire.http import is_transient
 
 
 class Places:
-    """Asks a hub where in its feeds a goal is.
+    """Asks a hub where in its feeds a start is.
 
     Args:
         client: Of the hub.
         url: Its address.
-        goal: As `penstock.cli.moved.goal` has it: `to` is begin or end, or `at` is a time.
+        start: Its first event, its end, or the first event that was received at a time or later.
     """
 
-    def __init__(self, client: Client, url: str, goal: Mapping[str, Any]) -> None:
+    def __init__(self, client: Client, url: str, start: Word | datetime) -> None:
         self._client = client
         self._url = url
-        self._goal = goal
+        self._start = start
         self._known: dict[str, dict[int, FeedPosition]] = {}
 
     def of(self, tranche: str) -> str:
@@ -56,13 +54,12 @@ class Places:
 
     def _all(self, event_type: str) -> dict[int, FeedPosition]:
         found = self._client.partitions(event_type)
-        if self._goal.get("to") == "end":
+        if self._start == "latest":
             return {each.partition: FeedPosition(each.epoch, each.head) for each in found}
-        if self._goal.get("to") == "begin":
+        if self._start == "earliest":
             return {each.partition: FeedPosition(each.epoch, each.oldest) for each in found}
-        at = msgspec.convert(self._goal["at"], datetime)
         pages = FeedPages(self._url, event_type, time.monotonic)
-        offsets = self._client.parts()[1].carry_out(pages.offsets_at(at))
+        offsets = self._client.parts()[1].carry_out(pages.offsets_at(self._start))
         return {each.partition: FeedPosition(each.epoch, offsets[each.partition]) for each in found}
 
 

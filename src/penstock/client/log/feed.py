@@ -10,8 +10,9 @@ from penstock.client.concurrency import Closing
 from penstock.client.http.reading import ExchangeReader
 from penstock.client.http.transport import Transport
 from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, FollowProtocol
-from penstock.core.log.cursor import FIRST
-from penstock.wire.arguments import check_partitions, check_type
+from penstock.client.log.starting import find_start_cursors, start_now
+from penstock.core.log.start import Start, check_start
+from penstock.wire.arguments import check_partitions
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
 from penstock.wire.log.reader.partitions import Discovery
@@ -83,14 +84,19 @@ class Feed(Closing, Generic[Data]):
         """
         return self._transport.carry_out(self._protocol.discover_with_retries(afresh=True))
 
-    def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
-        """Return initial cursors: *start* (FIRST or LAST) for each of *partitions*, or for all partitions."""
-        check_type("start", start, str, "FIRST or LAST")
+    def cursors(self, start: Start = "earliest", *, partitions: Collection[int] | None = None) -> dict[int, str]:
+        """Return the cursors to begin with, for each of *partitions*, or for all partitions.
+
+        Args:
+            start: `earliest`, `latest`, a time or a duration ago; see `follow`.
+            partitions: The partitions; None means all.
+
+        Raises:
+            BadParameter: *start* is none of these, or a time or duration, and the feed is no Penstock hub's.
+        """
         check_partitions(partitions)
-        if partitions is None:
-            discovery = self._transport.carry_out(self._protocol.discover_with_retries())
-            partitions = discovery.ids
-        return dict.fromkeys(partitions, start)
+        begins = start_now(check_start(start))
+        return self._transport.carry_out(find_start_cursors(self._protocol, begins, partitions))
 
     def read(self, cursors: Mapping[int, str], **options: Unpack[ReadOptions]) -> Page[Data]:
         """Read one page of the partitions in *cursors*.
@@ -137,7 +143,7 @@ class Feed(Closing, Generic[Data]):
         cursors: Mapping[int, str] | None = None,
         *,
         partitions: Collection[int] | None = None,
-        start: str = FIRST,
+        start: Start = "earliest",
         poll_interval: float = POLL_INTERVAL,
         **options: Unpack[ReadOptions],
     ) -> "Follow[Data]":
@@ -151,7 +157,9 @@ class Feed(Closing, Generic[Data]):
                 *start*.
             partitions: The partitions to follow, and those that replace them: see `share`. None follows all partitions,
                 including new ones.
-            start: FIRST or LAST.
+            start: `earliest`, the first event that is there; `latest`, only events that come later; a time, a datetime
+                with a zone: the first event received then or later; or a duration, a timedelta: the same, so long ago.
+                A Penstock hub alone knows times and durations.
             poll_interval: Seconds between two empty reads from a server that does not support `wait`.
             options: As for `read`; `wait` is 10 by default. With `cursor_set` and without cursors, the server's cursors
                 are used.

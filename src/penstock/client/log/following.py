@@ -2,11 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
-from penstock.core.log.cursor import LAST
+from penstock.client.log.starting import CURSORS, find_start_cursors, start_now
+from penstock.core.log.cursor import FIRST, LAST
+from penstock.core.log.start import Start, check_start
 from penstock.errors import NotFound, PenstockError, ServerError
-from penstock.wire.arguments import check_cursors, check_partitions, check_seconds, check_type
+from penstock.wire.arguments import check_cursors, check_partitions, check_seconds
 from penstock.wire.http import DELAY_SECONDS_MAX, Exchange, Pause, RetryBackoff, is_transient
 from penstock.wire.log.reader.pages import Page
 from penstock.wire.log.reader.partitions import ReadState
@@ -29,7 +32,7 @@ class FollowProtocol:
         feed: The feed.
         cursors: Cursors to continue from; empty starts at *start*.
         chosen: The partitions to read; None reads all.
-        start: The initial cursor if there are no cursors.
+        start: Where to begin if there are no cursors; a duration counts from now.
         parameters: The parameters of each read.
         poll_interval: Seconds between two empty responses of a server that does not support `wait`.
     """
@@ -40,7 +43,7 @@ class FollowProtocol:
         cursors: Mapping[int, str],
         *,
         chosen: Collection[int] | None,
-        start: str,
+        start: Start,
         parameters: ReadParameters,
         poll_interval: float,
     ) -> None:
@@ -48,12 +51,11 @@ class FollowProtocol:
         if cursors:
             check_cursors(cursors)
         check_partitions(chosen)
-        check_type("start", start, str, "FIRST or LAST")
         check_seconds("poll_interval", poll_interval, is_finite=True)
         self._feed = feed
         self._cursors = dict(cursors)
         self._chosen = chosen
-        self._start = start
+        self._start = start_now(check_start(start))
         self._wish = parameters
         self._poll_interval = poll_interval
         self._backoff = RetryBackoff(DELAY_SECONDS_MAX)
@@ -86,7 +88,11 @@ class FollowProtocol:
             else:
                 self._cursors = dict(page.cursors)
                 yield page
-        return (yield from self._feed.read_state(self._cursors, self._chosen, self._start))
+        if isinstance(self._start, datetime):
+            if not self._cursors:
+                self._cursors = yield from find_start_cursors(self._feed, self._start, None)
+            return (yield from self._feed.read_state(self._cursors, self._chosen, FIRST))
+        return (yield from self._feed.read_state(self._cursors, self._chosen, CURSORS[self._start]))
 
     def _round(self, state: ReadState) -> Exchange[None]:
         feed, started = self._feed, self._feed.clock()

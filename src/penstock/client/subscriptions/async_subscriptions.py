@@ -1,8 +1,7 @@
 """The asynchronous administration of a hub's subscriptions."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from penstock.client.http.async_transport import AsyncTransport
 from penstock.client.subscriptions.model import (
@@ -13,6 +12,7 @@ from penstock.client.subscriptions.model import (
     SubscriptionCursor,
 )
 from penstock.client.subscriptions.protocol import InitialCursors, SubscriptionProtocol
+from penstock.core.log.start import Start
 from penstock.wire.groups import PositionReset, ResetPosition
 
 
@@ -32,7 +32,7 @@ class AsyncSubscriptions:
         event_types: Iterable[str],
         *,
         consumer_group: str | None = None,
-        read_from: Literal["begin", "end", "cursors"] | None = None,
+        start: Start | None = None,
         initial_cursors: InitialCursors = (),
         annotations: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
@@ -48,26 +48,28 @@ class AsyncSubscriptions:
             event_types: Names of the event types to read.
             consumer_group: Distinguishes subscriptions of the same application to the same event types; `default` by
                 default.
-            read_from: Where to begin: `end` (the default), `begin`, or `cursors`.
-            initial_cursors: Cursors to begin at, one for each partition, from `cursors` or in Nakadi's format.
+            start: Where to begin: `latest` (the default); `earliest`; a time, a datetime with a zone: the first event
+                received then or later; or a duration, a timedelta: the same, so long ago.
+            initial_cursors: Instead of *start*, cursors to begin at, one for each partition, from `cursors` or in
+                Nakadi's format.
             annotations: Annotations, such as `penstock/park-after-attempts`.
             labels: Labels.
             authorization: Who may read and change the subscription, in Nakadi's format.
 
         Raises:
             TypeError: *event_types* is a string instead of a list of names.
+            BadParameter: *start* is none of these, or is given beside *initial_cursors*.
             InvalidSubscription: A member breaks a rule, or an event type does not exist.
             UnusablePosition: A cursor does not belong to these event types, or events after it have been removed.
         """
         members = {
             "owning_application": owning_application,
             "consumer_group": consumer_group,
-            "read_from": read_from,
             "annotations": annotations,
             "labels": labels,
             "authorization": authorization,
         }
-        return await self._transport.carry_out(self._protocol.create(event_types, initial_cursors, members))
+        return await self._transport.carry_out(self._protocol.create(event_types, start, initial_cursors, members))
 
     async def all(
         self,
@@ -127,8 +129,7 @@ class AsyncSubscriptions:
         id: str,
         items: Iterable[PositionReset] | None = None,
         *,
-        to: Literal["begin", "end"] | None = None,
-        at: datetime | str | None = None,
+        to: Start | None = None,
         reason: str | None = None,
         dry_run: bool = False,
     ) -> list[ResetPosition]:
@@ -140,8 +141,8 @@ class AsyncSubscriptions:
         Args:
             id: The subscription.
             items: The partitions to move, and where to. None moves all partitions.
-            to: Without *items*: `begin` or `end`.
-            at: Without *items*: move to the first event received at this time or later.
+            to: Without *items*: `earliest`; `latest`; a time, a datetime with a zone: the first event received then or
+                later; or a duration, a timedelta: the same, so long ago.
             reason: A reason for the history.
             dry_run: Only return the cursors that would be moved.
 
@@ -151,7 +152,7 @@ class AsyncSubscriptions:
             SubscriptionBusy: Another reset is running.
             HubUnavailable: The streams did not end in time. Nothing was moved.
         """
-        exchange = self._protocol.reset(id, items, to=to, at=at, reason=reason, dry_run=dry_run)
+        exchange = self._protocol.reset(id, items, to=to, reason=reason, dry_run=dry_run)
         return await self._transport.carry_out(exchange)
 
     async def parked(self, id: str) -> list[ParkedKey]:

@@ -45,7 +45,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     event_types: list[str]
     consumer_group: str
     read_from: str
-    """Where it began: begin, end or cursors."""
+    """Where it started, in Nakadi's words: begin, end or cursors."""
     created_at: str
     updated_at: str
     initial_cursors: list[dict[str, Any]] = msgspec.field(default_factory=list)

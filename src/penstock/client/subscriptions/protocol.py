@@ -1,13 +1,16 @@
 """Protocol of the administration of subscriptions, including the plan of a reset."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from penstock.client.groups import check_position_resets
 from penstock.client.http.exchanges import JsonExchange, ListPage, decode_response
+from penstock.client.log.starting import start_now
 from penstock.client.registry import EventTypeProtocol, PartitionOffsets
 from penstock.client.subscriptions.model import (
     ParkedKey,
@@ -15,7 +18,6 @@ from penstock.client.subscriptions.model import (
     SubscribedPartition,
     Subscription,
     SubscriptionCursor,
-    WireCursor,
     WireCursors,
     WireParked,
     WireParkedKeys,
@@ -27,7 +29,15 @@ from penstock.client.subscriptions.model import (
     partitions_of,
     subscription_of,
 )
-from penstock.errors import BadCursor, MalformedAnswer, ParkedNotFound, SubscriptionNotFound, UnusablePosition
+from penstock.core.log.start import START_VALUES, Start, check_start, resolve_start
+from penstock.errors import (
+    BadCursor,
+    BadParameter,
+    MalformedAnswer,
+    ParkedNotFound,
+    SubscriptionNotFound,
+    UnusablePosition,
+)
 from penstock.wire.arguments import check_items, check_names
 from penstock.wire.groups import PositionReset, ResetPosition, check_reason
 from penstock.wire.http import (
@@ -38,7 +48,6 @@ from penstock.wire.http import (
     is_transient,
     join_url,
 )
-from penstock.wire.log.nakadi import parse_offset
 
 
 class PartitionReset(NamedTuple):
@@ -51,28 +60,32 @@ class PartitionReset(NamedTuple):
 
 
 def check_resets(
-    event_types: Sequence[str], items: Iterable[PositionReset] | None, to: str | None, at: str | None
+    event_types: Sequence[str], items: Iterable[PositionReset] | None, to: Start | None, now: datetime
 ) -> list[PositionReset]:
     """Return the requested resets of a subscription to *event_types*; without *items* of all of them.
 
+    A duration becomes the time that it means at *now*.
+
     Raises:
+        BadParameter: The target of a reset is no place to start.
         TypeError: The target of a reset is missing or ambiguous.
         UnusablePosition: The subscription does not read an item's event type.
     """
     if items is None:
-        items = [PositionReset(each, to=to, at=at) for each in event_types]  # type: ignore[arg-type]
-    elif to is not None or at is not None:
-        raise TypeError("to and at are said by each item: leave them out beside items")
-    found = check_items("items", items, PositionReset, "a list of PositionReset")
+        goal = None if to is None else check_start(to, "to")
+        items = [PositionReset(each, to=goal) for each in event_types]
+    elif to is not None:
+        raise TypeError("each item has its own `to`: leave it out beside items")
+    found = check_position_resets(items)
     for number, each in enumerate(found):
-        if sum(goal is not None for goal in (each.to, each.at, each.offset)) != 1:
-            raise TypeError(f"items[{number}]: give one of to (begin or end), at (a time) and offset")
+        if (each.to is None) == (each.offset is None):
+            raise TypeError(f"items[{number}]: give one of to ({START_VALUES}) and offset")
         if each.event_type not in event_types:
             reason = "the subscription does not read this event type"
             raise UnusablePosition(item=number, event_type=each.event_type, partition=each.partition, reason=reason)
         if each.offset is not None and each.partition is None:
             raise TypeError(f"items[{number}]: an offset goes with a partition")
-    return found
+    return [each if each.to is None else replace(each, to=resolve_start(each.to, now)) for each in found]
 
 
 def assign_resets(
@@ -95,14 +108,14 @@ def assign_resets(
 
 def plan_resets(
     goals: Iterable[PartitionReset],
-    since: Mapping[tuple[str, str], Mapping[int, int]],
+    since: Mapping[tuple[str, datetime], Mapping[int, int]],
     cursors: Iterable[SubscriptionCursor],
 ) -> list[ResetPosition]:
     """Return the old and new position of each partition to reset.
 
     Args:
         goals: The partitions to reset.
-        since: By event type and time, the first offset at or after that time by partition; absent if there is none.
+        since: By event type and time, the first offset at or after that time by partition.
         cursors: The subscription's cursors; empty if it has not begun.
 
     Raises:
@@ -128,12 +141,12 @@ def _list_resets(item: int, reset: PositionReset, partitions: Sequence[Partition
     return (PartitionReset(item, reset, each) for each in wanted)
 
 
-def _choose_offset(goal: PartitionReset, since: Mapping[tuple[str, str], Mapping[int, int]]) -> int:
+def _choose_offset(goal: PartitionReset, since: Mapping[tuple[str, datetime], Mapping[int, int]]) -> int:
     asked, ends = goal.asked, goal.partition
-    if asked.at is not None:
-        return max(ends.oldest, since[asked.event_type, asked.at].get(ends.partition, 0))
+    if isinstance(asked.to, datetime):
+        return max(ends.oldest, since[asked.event_type, asked.to][ends.partition])
     if asked.offset is None:
-        return ends.oldest if asked.to == "begin" else ends.head
+        return ends.oldest if asked.to == "earliest" else ends.head
     if not ends.oldest <= asked.offset <= ends.head:
         reason = (
             f"offset {asked.offset} is not from {ends.oldest} (the first event that is there) to {ends.head} (the end)"
@@ -153,8 +166,8 @@ RESET_TIMEOUT: Final = 30.0
 """Seconds that a hub may take to end the streams before a reset."""
 NEW: Final = "new"
 """The token of the first page of a list."""
-BEGIN: Final = "BEGIN"
-"""The offset before the first available event."""
+READ_FROM: Final = {"earliest": "begin", "latest": "end"}
+"""Nakadi's `read_from` for our words."""
 _ACCEPTED: Final = {"accept": "application/json"}
 _JSON: Final = {"content-type": "application/json", **_ACCEPTED}
 _SHOWN_ALONE: Final = ("id", "created_at", "updated_at", "status")
@@ -185,17 +198,28 @@ class SubscriptionProtocol:
         self._json = JsonExchange(retry_timeout, clock)
 
     def create(
-        self, event_types: Iterable[str], initial_cursors: InitialCursors, members: Mapping[str, Any]
+        self,
+        event_types: Iterable[str],
+        start: Start | None,
+        initial_cursors: InitialCursors,
+        members: Mapping[str, Any],
     ) -> Exchange[tuple[Subscription, bool]]:
         """Create a subscription or find the existing one; return it and whether it was created."""
         given = {name: value for name, value in members.items() if value is not None}
-        given["event_types"] = check_names("event_types", event_types)
+        given["event_types"] = names = check_names("event_types", event_types)
         allowed = "a list of SubscriptionCursor, or of cursors in Nakadi's format"
         cursors = encode_cursors(
             check_items("initial_cursors", initial_cursors, (SubscriptionCursor, Mapping), allowed)
         )
+        if cursors and start is not None:
+            raise BadParameter(parameter="start", value=start, allowed="nothing beside initial_cursors")
+        begins = None if start is None else start_now(check_start(start))
+        if isinstance(begins, datetime):
+            cursors = encode_cursors((yield from self._find_cursors_since(names, begins)))
+        elif begins is not None:
+            given["read_from"] = READ_FROM[begins]
         if cursors:
-            given = {"read_from": "cursors"} | given | {"initial_cursors": cursors}
+            given |= {"read_from": "cursors", "initial_cursors": cursors}
         url = join_url(self._url, "subscriptions")
         request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(given))
         answer = yield from self._json.send(request, is_transient, HTTPStatus.OK, HTTPStatus.CREATED)
@@ -255,15 +279,13 @@ class SubscriptionProtocol:
         id: str,
         items: Iterable[PositionReset] | None,
         *,
-        to: Literal["begin", "end"] | None,
-        at: datetime | str | None,
+        to: Start | None,
         reason: str | None,
         dry_run: bool,
     ) -> Exchange[list[ResetPosition]]:
         """Move cursors, all or none, once their streams have ended."""
         check_reason(reason)  # Also for a dry run, in which the hub does not see it.
-        time = at.isoformat() if isinstance(at, datetime) else at
-        planned = yield from self._plan_resets(id, items, to, time)
+        planned = yield from self._plan_resets(id, items, to)
         if dry_run or not planned:
             return planned
         cursors = encode_cursors(
@@ -307,23 +329,27 @@ class SubscriptionProtocol:
         yield from self._json.send(HttpRequest(method="POST", url=url, headers=_ACCEPTED), is_transient, 204)
 
     def _plan_resets(
-        self, id: str, items: Iterable[PositionReset] | None, to: str | None, at: str | None
+        self, id: str, items: Iterable[PositionReset] | None, to: Start | None
     ) -> Exchange[list[ResetPosition]]:
         shown = yield from self.show(id)
-        resets = check_resets(shown.event_types, items, to, at)
+        resets = check_resets(shown.event_types, items, to, datetime.now(UTC))
         partitions = {}
         for name in sorted({each.event_type for each in resets}):
             partitions[name] = yield from self._event_types.partitions(name)
         wanted = assign_resets(resets, partitions)
         since = {}
-        for name, time in sorted({(each.event_type, each.at) for each in resets if each.at is not None}):
-            since[name, time] = yield from self._find_offsets_since(name, time)
+        for name, time in sorted({(each.event_type, each.to) for each in resets if isinstance(each.to, datetime)}):
+            found = yield from self._event_types.find_offsets_since(name, time)
+            since[name, time] = {each.partition: each.offset for each in found}
         return plan_resets(wanted, since, (yield from self.cursors(id)))
 
-    def _find_offsets_since(self, event_type: str, time: str) -> Exchange[Mapping[int, int]]:
-        """Return the first offset at or after *time*, by partition."""
-        answer = yield from self._get(join_url(self._url, "event-types", event_type, "cursors", query=[("at", time)]))
-        return _convert(answer, list[WireCursor], _offsets)
+    def _find_cursors_since(self, event_types: Sequence[str], time: datetime) -> Exchange[list[SubscriptionCursor]]:
+        """Return the cursor of each partition at the first event received at *time* or later."""
+        cursors = []
+        for name in event_types:
+            found = yield from self._event_types.find_offsets_since(name, time)
+            cursors += [SubscriptionCursor(name, each.partition, each.epoch, each.offset) for each in found]
+        return cursors
 
     def _parked_address(self, id: str, parked_id: Any, *path: str) -> str:
         if not (isinstance(parked_id, str) and parked_id.isascii() and parked_id.isdigit()):
@@ -349,8 +375,3 @@ def _convert(answer: HttpResponse, shape: type[Shape], make: Callable[[Shape], M
 
 class _Retried(msgspec.Struct):
     retried: int
-
-
-def _offsets(rows: Iterable[WireCursor]) -> Mapping[int, int]:
-    """Return the offset after each cursor by partition; absent if it is before the first available event."""
-    return {int(row.partition): parse_offset(row.offset)[1] + 1 for row in rows if row.offset != BEGIN}

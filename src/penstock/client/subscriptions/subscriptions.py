@@ -2,8 +2,7 @@
 """The synchronous administration of a hub's subscriptions."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from penstock.client.http.transport import Transport
 from penstock.client.subscriptions.model import (
@@ -14,6 +13,7 @@ from penstock.client.subscriptions.model import (
     SubscriptionCursor,
 )
 from penstock.client.subscriptions.protocol import InitialCursors, SubscriptionProtocol
+from penstock.core.log.start import Start
 from penstock.wire.groups import PositionReset, ResetPosition
 
 
@@ -33,7 +33,7 @@ class Subscriptions:
         event_types: Iterable[str],
         *,
         consumer_group: str | None = None,
-        read_from: Literal["begin", "end", "cursors"] | None = None,
+        start: Start | None = None,
         initial_cursors: InitialCursors = (),
         annotations: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
@@ -49,26 +49,28 @@ class Subscriptions:
             event_types: Names of the event types to read.
             consumer_group: Distinguishes subscriptions of the same application to the same event types; `default` by
                 default.
-            read_from: Where to begin: `end` (the default), `begin`, or `cursors`.
-            initial_cursors: Cursors to begin at, one for each partition, from `cursors` or in Nakadi's format.
+            start: Where to begin: `latest` (the default); `earliest`; a time, a datetime with a zone: the first event
+                received then or later; or a duration, a timedelta: the same, so long ago.
+            initial_cursors: Instead of *start*, cursors to begin at, one for each partition, from `cursors` or in
+                Nakadi's format.
             annotations: Annotations, such as `penstock/park-after-attempts`.
             labels: Labels.
             authorization: Who may read and change the subscription, in Nakadi's format.
 
         Raises:
             TypeError: *event_types* is a string instead of a list of names.
+            BadParameter: *start* is none of these, or is given beside *initial_cursors*.
             InvalidSubscription: A member breaks a rule, or an event type does not exist.
             UnusablePosition: A cursor does not belong to these event types, or events after it have been removed.
         """
         members = {
             "owning_application": owning_application,
             "consumer_group": consumer_group,
-            "read_from": read_from,
             "annotations": annotations,
             "labels": labels,
             "authorization": authorization,
         }
-        return self._transport.carry_out(self._protocol.create(event_types, initial_cursors, members))
+        return self._transport.carry_out(self._protocol.create(event_types, start, initial_cursors, members))
 
     def all(
         self,
@@ -126,8 +128,7 @@ class Subscriptions:
         id: str,
         items: Iterable[PositionReset] | None = None,
         *,
-        to: Literal["begin", "end"] | None = None,
-        at: datetime | str | None = None,
+        to: Start | None = None,
         reason: str | None = None,
         dry_run: bool = False,
     ) -> list[ResetPosition]:
@@ -139,8 +140,8 @@ class Subscriptions:
         Args:
             id: The subscription.
             items: The partitions to move, and where to. None moves all partitions.
-            to: Without *items*: `begin` or `end`.
-            at: Without *items*: move to the first event received at this time or later.
+            to: Without *items*: `earliest`; `latest`; a time, a datetime with a zone: the first event received then or
+                later; or a duration, a timedelta: the same, so long ago.
             reason: A reason for the history.
             dry_run: Only return the cursors that would be moved.
 
@@ -150,7 +151,7 @@ class Subscriptions:
             SubscriptionBusy: Another reset is running.
             HubUnavailable: The streams did not end in time. Nothing was moved.
         """
-        exchange = self._protocol.reset(id, items, to=to, at=at, reason=reason, dry_run=dry_run)
+        exchange = self._protocol.reset(id, items, to=to, reason=reason, dry_run=dry_run)
         return self._transport.carry_out(exchange)
 
     def parked(self, id: str) -> list[ParkedKey]:

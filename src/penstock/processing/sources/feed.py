@@ -8,16 +8,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from penstock.client.concurrency import Closing
 from penstock.client.credentials import make_auth
 from penstock.client.http import adapter
 from penstock.client.http.async_transport import AsyncTransport
-from penstock.client.http.exchanges import JsonExchange, decode_response
+from penstock.client.http.exchanges import JsonExchange
+from penstock.client.log.starting import start_now
 from penstock.client.registry import EventTypeProtocol, hub_address
 from penstock.core.events.event import stream_name
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
+from penstock.core.log.start import Start, Word, check_start
 from penstock.errors import (
     BadCursor,
     BadParameter,
@@ -42,7 +44,6 @@ from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.http import Exchange, HttpRequest, Pause, check_address, is_transient, join_url, retry_until
 from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER, LEFT_OUT_HEADER
-from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.query import Query
 
 if TYPE_CHECKING:
@@ -244,13 +245,8 @@ class FeedPages:
 
     def offsets_at(self, time: datetime) -> Exchange[dict[int, int]]:
         """Return, by partition, the first offset received at *time* or later; where it ends if there is none."""
-        path = hub_address(self._url, "event-types", self._event_type, "cursors")
-        request = HttpRequest(method="GET", url=join_url(path, query=[("at", time.isoformat())]))
-        answer = yield from self._json.send(request, is_transient, 200)
-        return {
-            int(each["partition"]): parse_offset(each["offset"])[1] + 1
-            for each in decode_response(answer, list[dict[str, str]])
-        }
+        found = yield from self._event_types.find_offsets_since(self._event_type, time)
+        return {each.partition: each.offset for each in found}
 
     def page(
         self, epoch: int, count: int, offsets: Mapping[int, int], events: int, wait_seconds: float
@@ -297,7 +293,6 @@ class FeedPages:
             raise MalformedAnswer(url=url, reason=f"no Arrow stream: {error}") from error
 
 
-Start: TypeAlias = Literal["earliest", "latest"] | datetime
 PAGE_EVENTS: Final = 20_000
 PART_EVENTS: Final = 250
 """After so many events of a page there is a position: less is handled again by who is started again."""
@@ -307,7 +302,6 @@ PARTIAL_WAIT_SECONDS: Final = 0.1
 """The same where some are not: soon there may be room for them."""
 LOOK_INTERVAL: Final = 5.0
 """How often it is looked for new partitions."""
-_STARTS: Final = "earliest, latest, or a datetime with a time zone, such as datetime(2026, 11, 20, 10, tzinfo=UTC)"
 _NAMES: Final = "the names of event types, one after the other, not in a list: 'order.placed', 'order.shipped'"
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -324,8 +318,8 @@ class FeedSource(Closing):
         url: The hub's address.
         event_types: Which feeds, at least one.
         start: Where a processor begins that has no position: at the `earliest` event that is there, behind the
-            `latest`, or with the first one received at a time or later, a datetime
-            with a time zone. Partitions that are added later are read whole.
+            `latest`, or with the first one received at a time or later, a datetime with a time zone, or since a
+            duration ago, a timedelta. Partitions that are added later are read whole.
         fail_on_loss: Whether it is an error that events are gone which were not read; else it goes on without them,
             and says in the log how many there were.
         http: An `httpx2.AsyncClient` of your own, with its authentication and proxies; it stays yours to close.
@@ -356,14 +350,13 @@ class FeedSource(Closing):
         if not event_types:
             raise BadParameter(parameter="event_types", value=(), allowed="the name of one event type at least")
         _check_names(event_types)
-        if start not in ("earliest", "latest") and not (isinstance(start, datetime) and start.utcoffset() is not None):
-            raise BadParameter(parameter="start", value=start, allowed=_STARTS)
+        begins = start_now(check_start(start))
         check_flag("fail_on_loss", fail_on_loss)
         pyarrow()
         address = check_address(url, relative=http is not None)
         self._exchanges = Exchanges(http, auth)
         self._feeds = {
-            name: _Feed(name, address, start, fail_on_loss=fail_on_loss) for name in dict.fromkeys(event_types)
+            name: _Feed(name, address, begins, fail_on_loss=fail_on_loss) for name in dict.fromkeys(event_types)
         }
         self._polls: dict[str, _Poll] = {}
 
@@ -472,7 +465,7 @@ class _Poll(NamedTuple):
 class _Feed:
     """One event type."""
 
-    def __init__(self, name: str, url: str, start: Start, *, fail_on_loss: bool) -> None:
+    def __init__(self, name: str, url: str, start: Word | datetime, *, fail_on_loss: bool) -> None:
         self._name = name
         self._pages = FeedPages(url, name, time.monotonic)
         self._impatient = FeedPages(url, name, time.monotonic, retry_timeout=0.0)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from penstock.core.group_names import NAME_CHARS_MAX
 from penstock.core.groups import KINDS
+from penstock.core.log.start import WORDS
 from penstock.server.openapi.operation import (
     EVENT_TYPE_NAME,
     JSON,
@@ -32,11 +33,16 @@ _SLICE: Final = {
 _PLACE: Final = {"event_type": EVENT_TYPE_NAME, "slice": _SLICE, "partition": _NUMBER, "epoch": _NUMBER}
 _STORED: Final = object_of("event_type slice partition epoch offset", **_PLACE, offset=_NUMBER)
 _LINKS: Final = {"type": "object"}
-_TO: Final = {"enum": ["begin", "end", None]}
-_AT: Final = {
-    "type": ["string", "null"],
-    "format": "date-time",
-    "description": "The first event received then or later.",
+_TO: Final = {
+    "anyOf": [
+        {"enum": [*WORDS, None]},
+        {"type": "string", "format": "date-time", "description": "The first event received then or later."},
+        {
+            "type": "string",
+            "pattern": "^[0-9]{1,9} ?(s|m|h|d|w)$",
+            "description": "The same, so long ago: 30m, 1h, 2d.",
+        },
+    ]
 }
 
 _GROUP: Final[dict[str, Any]] = {
@@ -141,13 +147,11 @@ NEW_RESET: Final[dict[str, Any]] = {
                 partition={**_MAYBE, "description": "All of them, unless this is given."},
                 slice={"type": ["string", "null"], "description": "All that there are, unless this is given."},
                 to=_TO,
-                at=_AT,
                 offset=_MAYBE,
             ),
             minItems=1,
         ),
         to={**_TO, "description": "Without items: where all positions are to go."},
-        at=_AT,
         reason={"type": ["string", "null"], "maxLength": wire.REASON_CHARS_MAX},
         dry_run={"type": "boolean", "default": False, "description": "Only tell what would be moved."},
     )

@@ -19,6 +19,7 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from penstock.core.log.start import Start
 from penstock.errors import BadParameter, PenstockError, ProcessorUnhealthy, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
@@ -31,7 +32,6 @@ from penstock.processing.runners.committing import HOPELESS, commit_the_last, no
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
-from penstock.processing.sources.feed import Start
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of

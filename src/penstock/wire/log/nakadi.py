@@ -8,7 +8,6 @@ Source: Nakadi's manual, https://nakadi.io/manual.html, and docs/decisions/nakad
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -17,6 +16,7 @@ import msgspec
 from penstock.core.events.event import DECODED_BYTES_MAX, EVENTS_MAX, PIECE_BYTES, NewEvent
 from penstock.core.log.batching import FeedBatch
 from penstock.core.subscriptions.delivery import JoinedEvents
+from penstock.core.times import count_microseconds, parse_timestamp
 from penstock.errors import BadCursor, BadParameter, MalformedRequest, RequestTooLarge, UnusablePosition
 from penstock.schema.json_text import BOM, explain_malformed
 from penstock.wire.query import UNTIL_ELSEWHERE, Query, make_printable, refuse_until
@@ -241,8 +241,6 @@ OFFSET_MAX: Final = 10**18 - 1
 _VERSIONED: Final = re.compile(r"001-([0-9a-f]{4,8})-(-1|\d{1,18})", re.ASCII)
 _PLAIN: Final = re.compile(r"-1|\d{1,18}", re.ASCII)
 _FIRST_TIMELINE: Final = 1
-_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Text = str | _Integer | None
 Given = TypeVar("Given")
@@ -419,12 +417,11 @@ def parse_time(text: str | None, parameter: str, advice: str = "") -> int:
     1500000
     """
     try:
-        at = msgspec.convert(text, _Time)
-    except (msgspec.ValidationError, UnicodeError):
+        return count_microseconds(parse_timestamp(text))
+    except ValueError:
         value = None if text is None else make_printable(text)
         allowed = f"a time as RFC 3339 has it, such as 2026-11-20T10:00:00Z{advice}"
         raise BadParameter(parameter=parameter, value=value, allowed=allowed) from None
-    return (at - _BEGINNING) // timedelta(microseconds=1)
 
 
 def cursor_object(epoch: int, place: CursorPlace) -> dict[str, str]:

@@ -1,8 +1,11 @@
 """Groups of consumer groups: committed by processors and Spark, and reset by operators."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from penstock.core.groups import CURSOR_SET, GroupReset, PositionCommit, ResetTarget
+from penstock.core.log.start import Start
 from penstock.errors import (
     BadParameter,
     GroupKindDiffers,
@@ -75,7 +78,7 @@ def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Groups
     with pytest.raises(GroupKindDiffers) as committed:
         positions.commit("s1", None, [PositionCommit(NAME, 0, 2)])
     with pytest.raises(GroupKindDiffers) as moved:
-        positions.reset("s1", [GroupReset(ResetTarget("end"))], None, dry_run=True)
+        positions.reset("s1", [GroupReset(ResetTarget("latest"))], None, dry_run=True)
 
     assert "POST /subscriptions/s1/cursors" in committed.value.reason
     assert "PATCH /subscriptions/s1/cursors" in moved.value.reason
@@ -96,7 +99,7 @@ def test_compared_commit_with_an_unknown_outcome_is_not_to_be_repeated(
 def test_reset_is_recorded_and_a_dry_run_changes_nothing(positions: Groups, store: Store, clock: VirtualClock) -> None:
     positions.commit(GROUP, "processor", [PositionCommit(NAME, 0, 2)])
     at = clock.advance(seconds=60)
-    resets = [GroupReset(ResetTarget(offset=5), NAME, 1), GroupReset(ResetTarget("end"), NAME, 0)]
+    resets = [GroupReset(ResetTarget(offset=5), NAME, 1), GroupReset(ResetTarget("latest"), NAME, 0)]
 
     tried = positions.reset(GROUP, resets, "a bug", dry_run=True)
     assert read_positions(store) == {0: Position(NAME, "", 0, 1, 2)}
@@ -119,7 +122,7 @@ def test_reset_is_recorded_and_a_dry_run_changes_nothing(positions: Groups, stor
 @pytest.mark.parametrize("name", ["nobody", "\x00"], ids=repr)
 def test_unknown_group_is_not_reset(positions: Groups, name: str) -> None:
     with pytest.raises(GroupNotFound):
-        positions.reset(name, [GroupReset(ResetTarget("end"))], None, dry_run=False)
+        positions.reset(name, [GroupReset(ResetTarget("latest"))], None, dry_run=False)
 
 
 # The positions that a reset moves
@@ -143,7 +146,7 @@ def a_place(part: str, partition: int, offset: int = 5, *, source: str = NAME, e
 def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions: Groups, store: Store) -> None:
     places = [a_place("", 0), a_place("", 1, 9, source="empty", epoch=0), a_place("", 0, source="gone")]
 
-    assert move(positions, store, "processor", places, GroupReset(ResetTarget("begin"))) == {
+    assert move(positions, store, "processor", places, GroupReset(ResetTarget("earliest"))) == {
         (NAME, "", 0): (5, 0),
         (NAME, "", 1): (None, 0),
         (NAME, "", 2): (None, 0),
@@ -156,7 +159,7 @@ def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions:
 def test_reset_moves_the_whole_views_of_a_cursor_set(positions: Groups, store: Store) -> None:
     places = [a_place("2/1", 3), a_place("8/4", 0), a_place("3/0", 2)]
 
-    assert move(positions, store, CURSOR_SET, places, GroupReset(ResetTarget("end"))) == {
+    assert move(positions, store, CURSOR_SET, places, GroupReset(ResetTarget("latest"))) == {
         (NAME, "2/1", 1): (None, 9),
         (NAME, "2/1", 3): (5, 9),
         (NAME, "8/4", 0): (5, 9),
@@ -167,7 +170,7 @@ def test_reset_moves_the_whole_views_of_a_cursor_set(positions: Groups, store: S
 def test_reset_moves_a_processors_own_parts_where_they_are(positions: Groups, store: Store) -> None:
     places = [a_place("worker 7", 1), a_place("2/0", 2)]
 
-    assert move(positions, store, "processor", places, GroupReset(ResetTarget("end"), NAME)) == {
+    assert move(positions, store, "processor", places, GroupReset(ResetTarget("latest"), NAME)) == {
         (NAME, "worker 7", 1): (5, 9),
         (NAME, "2/0", 2): (5, 9),
     }
@@ -177,14 +180,17 @@ def test_reset_moves_a_processors_own_parts_where_they_are(positions: Groups, st
 
 def test_reset_by_name_gives_a_position_to_a_partition_without_one(positions: Groups, store: Store) -> None:
     assert move(positions, store, "spark", [], GroupReset(ResetTarget(offset=4), NAME, 2)) == {(NAME, "", 2): (None, 4)}
-    assert move(positions, store, "spark", [], GroupReset(ResetTarget("end"))) == {}
+    assert move(positions, store, "spark", [], GroupReset(ResetTarget("latest"))) == {}
 
 
 def test_each_item_of_a_reset_has_its_own_goal(positions: Groups, store: Store) -> None:
-    times = [START_AT + 4 * SECOND, START_AT + 99 * SECOND, START_AT - SECOND, START_AT - SECOND]
-    resets = [GroupReset(ResetTarget(at=at), NAME, partition) for partition, at in enumerate(times)]
+    times = [START_AT + 4 * SECOND, START_AT + 99 * SECOND, START_AT - SECOND]
+    starts: list[Start] = [datetime.fromtimestamp(at / SECOND, UTC) for at in times]
+    starts.append(timedelta(days=100_000))
+    resets = [GroupReset(ResetTarget(start), NAME, partition) for partition, start in enumerate(starts)]
+    all_of_it = GroupReset(ResetTarget(timedelta(days=999_999_999)), "empty")
 
-    moved = move(positions, store, "processor", [a_place("", 0)], *resets, GroupReset(ResetTarget(at=0), "empty"))
+    moved = move(positions, store, "processor", [a_place("", 0)], *resets, all_of_it)
 
     assert [offset for _, offset in moved.values()] == [0, 0, 4, 9, 0, 3]
 
@@ -195,15 +201,15 @@ UNUSABLE: dict[str, tuple[str, GroupReset, str]] = {
     "below the floor": (
         "processor", GroupReset(ResetTarget(offset=2), NAME, 3),
         "retention has removed what is before 3, and with that 2"),
-    "partition too high": ("processor", GroupReset(ResetTarget("end"), NAME, 4), "partitions are numbered from 0 to 3"),
-    "partition too low": ("processor", GroupReset(ResetTarget("end"), NAME, -1), "partitions are numbered from 0 to 3"),
-    "no event type": ("processor", GroupReset(ResetTarget("end"), "gone"), "there is no such event type"),
-    "no name": ("processor", GroupReset(ResetTarget("end"), "\x00"), "there is no such event type"),
-    "no part": ("processor", GroupReset(ResetTarget("end"), NAME, 0, "\x00"),
+    "partition too high": ("processor", GroupReset(ResetTarget("latest"), NAME, 4), "are numbered from 0 to 3"),
+    "partition too low": ("processor", GroupReset(ResetTarget("latest"), NAME, -1), "are numbered from 0 to 3"),
+    "no event type": ("processor", GroupReset(ResetTarget("latest"), "gone"), "there is no such event type"),
+    "no name": ("processor", GroupReset(ResetTarget("latest"), "\x00"), "there is no such event type"),
+    "no part": ("processor", GroupReset(ResetTarget("latest"), NAME, 0, "\x00"),
         "the slice that is named does not hold it"),
-    "another view": (CURSOR_SET, GroupReset(ResetTarget("end"), NAME, 0, "2/1"),
+    "another view": (CURSOR_SET, GroupReset(ResetTarget("latest"), NAME, 0, "2/1"),
         "the slice that is named does not hold it"),
-    "nowhere": (CURSOR_SET, GroupReset(ResetTarget("end"), NAME),
+    "nowhere": (CURSOR_SET, GroupReset(ResetTarget("latest"), NAME),
         "the group has no position there: say in which slice it is to have one"),
 }  # fmt: skip
 
@@ -212,7 +218,7 @@ UNUSABLE: dict[str, tuple[str, GroupReset, str]] = {
 def test_unusable_reset_is_refused_by_its_item(
     positions: Groups, store: Store, kind: str, reset: GroupReset, reason: str
 ) -> None:
-    good = GroupReset(ResetTarget("end"), "empty", 0, "1/0" if kind == CURSOR_SET else None)
+    good = GroupReset(ResetTarget("latest"), "empty", 0, "1/0" if kind == CURSOR_SET else None)
 
     with pytest.raises(UnusablePosition) as refused:
         move(positions, store, kind, [], good, reset)
@@ -221,7 +227,7 @@ def test_unusable_reset_is_refused_by_its_item(
 
 
 def test_reset_that_names_a_partition_twice_is_refused(positions: Groups, store: Store) -> None:
-    resets = GroupReset(ResetTarget("end"), NAME), GroupReset(ResetTarget("begin"), NAME, 2)
+    resets = GroupReset(ResetTarget("latest"), NAME), GroupReset(ResetTarget("earliest"), NAME, 2)
 
     with pytest.raises(UnusablePosition, match="named twice"):
         move(positions, store, "processor", [a_place("", 0)], *resets)

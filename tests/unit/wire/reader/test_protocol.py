@@ -25,7 +25,7 @@ from tests.unit.wire.script import NDJSON, Reply, Script, problem
 
 def protocol(script: Script, **options: Any) -> FeedProtocol:
     known: dict[str, Any] = {"partition_count": None, "version": None, "merged": False, "retry_timeout": 30.0}
-    return FeedProtocol("http://s/feed", **(known | options), clock=script.clock)
+    return FeedProtocol(**({"url": "http://s/feed"} | known | options), clock=script.clock)
 
 
 def discovery(token: str, *partitions: dict[str, Any] | str) -> Reply:

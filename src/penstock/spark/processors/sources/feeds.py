@@ -8,10 +8,11 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from penstock.client.credentials import TokenFile
+from penstock.core.log.start import Start
 from penstock.errors import BadParameter, PenstockError, Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_members
-from penstock.processing.sources.feed import FeedSource, Start
+from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.feed_position import (
     FeedPosition,
     check_epoch,

@@ -6,13 +6,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client.concurrency import Closing
+from penstock.core.log.start import WORDS, Word
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.sources.source import Want
@@ -49,7 +50,7 @@ class AsEvents:
         return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
 
 
-Start: TypeAlias = Literal["earliest", "latest"]
+_START_ALLOWED: Final = "'earliest' or 'latest': this source does not say when an event was received"
 LOOK_INTERVAL: Final = 0.5
 """How often it is looked for events, while somebody waits for them."""
 
@@ -78,9 +79,9 @@ class FrameSource(Closing):
     is_replayable = True
     passes_over_loss = False
 
-    def __init__(self, start: Start) -> None:
-        if start not in ("earliest", "latest"):
-            raise BadParameter(parameter="start", value=start, allowed="earliest, or latest")
+    def __init__(self, start: Word) -> None:
+        if start not in WORDS:
+            raise BadParameter(parameter="start", value=start, allowed=_START_ALLOWED)
         self._start = start
         self._spark: SparkSession | None = None
         self._found: Mapping[str, Head] | None = None

@@ -5,13 +5,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.log.start import Word
 from penstock.errors import BadParameter, RequirementMissing, Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.feed_position import decode_tranche, encode_tranche
 from penstock.spark.heads import report_loss
 from penstock.spark.pipelines.kafka import HEADERS, Kafka, check_kafka
-from penstock.spark.processors.sources.frames import FrameSource, Head, Start
+from penstock.spark.processors.sources.frames import FrameSource, Head
 from penstock.spark.processors.sources.source import TrancheRange
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class KafkaSource(FrameSource):
     """
 
     def __init__(
-        self, kafka: Kafka, *, start: Start = "earliest", is_hashed: bool = True, fail_on_loss: bool = True
+        self, kafka: Kafka, *, start: Word = "earliest", is_hashed: bool = True, fail_on_loss: bool = True
     ) -> None:
         super().__init__(start)
         check_kind("kafka", kafka, Kafka, "Kafka(brokers, topic)")

@@ -7,13 +7,14 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from penstock.core.log.start import Word
 from penstock.core.times import format_duration
 from penstock.errors import Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind, check_name, check_seconds, check_texts
 from penstock.spark.foreign.messagedb import FIRST, CategoryQuery, CategoryRange, MessageDatabase
 from penstock.spark.foreign.query import parse_query
-from penstock.spark.processors.sources.frames import FrameSource, Head, Start
+from penstock.spark.processors.sources.frames import FrameSource, Head
 from penstock.spark.processors.sources.source import TrancheRange
 
 _ROWS: Final = (
@@ -53,7 +54,7 @@ class MessagedbSource(FrameSource):
         self,
         url: str,
         *categories: str,
-        start: Start = "earliest",
+        start: Word = "earliest",
         schema: str = "message_store",
         retry_timeout: float = 60.0,
     ) -> None:

@@ -21,10 +21,11 @@ from pyspark.sql.types import (
     TimestampType,
 )  # fmt: skip
 
+from penstock.core.log.start import Word
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_flag, check_function, check_kind
-from penstock.spark.processors.sources.frames import COLUMNS, LOOK_INTERVAL, FrameSource, Head, Start
+from penstock.spark.processors.sources.frames import COLUMNS, LOOK_INTERVAL, FrameSource, Head
 from penstock.spark.processors.sources.source import TrancheRange
 
 BUCKETS = 4096
@@ -260,7 +261,7 @@ class TableSource(FrameSource):
         data: Given = WHOLE,
         headers: Given | None = None,
         received: Given | None = None,
-        start: Start = "earliest",
+        start: Word = "earliest",
         has_holes: bool = True,
     ) -> None:
         super().__init__(start)
