@@ -50,7 +50,7 @@ def use(spark: SparkSession, folder: Path) -> None:
         client.publish("archive", (NewEvent(Raw(b'{"n": %d}' % number)) for number in range(100)))
         options = {"url": hub.url, "eventType": "archive"}
         spark.read.format("penstock").options(**options).load().collect()
-        stream(spark.readStream.format("penstock").options(**options).load(), folder)
+        stream(spark.readStream.format("penstock").options(startingOffsets="earliest", **options).load(), folder)
 
 
 def stream(events: DataFrame, folder: Path) -> None:

@@ -18,7 +18,10 @@ def make(url: str, feed: str, events: int, directory: str) -> Run:
     """Start Spark. A micro-batch has so many *events*."""
     spark = session("penstock-bench", config={"spark.log.level": "OFF", "spark.driver.memory": "2g", **KEPT})
     sources: dict[str, tuple[str, dict[str, Any]]] = {
-        "feed": ("penstock", {"url": url, "eventType": feed, "maxEventsPerTrigger": events}),
+        "feed": (
+            "penstock",
+            {"url": url, "eventType": feed, "startingOffsets": "earliest", "maxEventsPerTrigger": events},
+        ),
         "rate": ("rate-micro-batch", {"rowsPerBatch": events}),
     }
 

@@ -45,7 +45,7 @@ def publish(spark: "SparkSession", checkpoint: str, **hub: str) -> "StreamingQue
     """
     flights = (
         spark.readStream.format("penstock")
-        .options(**hub, eventType=DEPARTED, payload="typed")
+        .options(**hub, eventType=DEPARTED, payload="typed", startingOffsets="earliest")
         .options(consumerGroup=GROUP, maxEventsPerTrigger=MICRO_BATCH)
         .load()
     )

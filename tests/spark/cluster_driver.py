@@ -34,7 +34,7 @@ def move(spark: SparkSession, *, url: str, event_type: str, copies: list[str], l
     published, forwarded = copies
     moved: dict[str, int] = {}
     for _ in range(2):
-        rows = spark.readStream.format("penstock").options(**source).load()
+        rows = spark.readStream.format("penstock").options(startingOffsets="earliest", **source).load()
         sink = rows.select("data").writeStream.format("penstock").options(url=url, eventType=published)
         queries = {
             "lake": lambda: ingest(spark, f"{lake}/events", **source),
@@ -54,7 +54,11 @@ def republish(
     spark: SparkSession, *, url: str, sink: dict[str, str], event_type: str, checkpoint: str, shuffled: str
 ) -> None:
     """Publish a feed to another one in one micro-batch, behind a shuffle where that is wanted."""
-    rows = spark.readStream.format("penstock").options(url=url, eventType=event_type, minPartitions="4").load()
+    rows = (
+        spark.readStream.format("penstock")
+        .options(startingOffsets="earliest", url=url, eventType=event_type, minPartitions="4")
+        .load()
+    )
     data = SHUFFLED[shuffled](rows.select("data"))
     sink = sink | {"retryTimeout": "60 seconds"}
     ended(data.writeStream.format("penstock").options(**sink), checkpoint).awaitTermination()

@@ -38,7 +38,8 @@ class Query:
             self.batches.append((number, sorted(places)))
             self.columns.append(rows.schema["data"].dataType.simpleString().removeprefix("struct<").removesuffix(">"))
 
-        stream = self.spark.readStream.format(self.format).options(**(self.options | options)).load()
+        start = {"startingOffsets": "earliest"} if self.format == "penstock" else {}
+        stream = self.spark.readStream.format(self.format).options(**(start | self.options | options)).load()
         trigger: dict[str, Any] = {"availableNow": True} if availableNow else {"processingTime": "0 seconds"}
         writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**trigger).start()

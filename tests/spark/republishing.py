@@ -36,7 +36,7 @@ class Republished:
         self.change: Callable[[DataFrame], DataFrame] = lambda rows: rows
 
     def start(self, **sink: str) -> Any:
-        options = self.options | {"maxEventsPerTrigger": str(BATCH)}
+        options = self.options | {"startingOffsets": "earliest", "maxEventsPerTrigger": str(BATCH)}
         rows = self.change(self.spark.readStream.format("penstock").options(**options).load().select("data"))
         sink = {"url": self.options["url"], "eventType": self.target, "retryTimeout": "20 seconds"} | sink
         return republish(rows, str(self.checkpoint), sink)
@@ -112,7 +112,7 @@ def main(source_url: str, sink_url: str, source: str, *given: Any) -> None:
     target, checkpoint = given
     spark = penstock.spark.session("republish", master="local[2,4]")
     options = {"url": source_url, "eventType": source, "maxEventsPerTrigger": str(BATCH)}
-    rows = spark.readStream.format("penstock").options(**options).load().select("data")
+    rows = spark.readStream.format("penstock").options(startingOffsets="earliest", **options).load().select("data")
     sink = {"url": sink_url, "eventType": target, "retryTimeout": "60 seconds"}
     republish(rows, checkpoint, sink).awaitTermination()
 

@@ -57,6 +57,23 @@ def test_stream_reads_in_limited_batches_and_goes_on_after_a_restart(
     assert query.places == places_in(client, event_type)
 
 
+def test_new_stream_without_starting_offsets_reads_what_is_published_later(
+    spark: SparkSession, options: dict[str, str], publish: Publish, tmp_path: Path
+) -> None:
+    publish(range(10))
+    rows = spark.readStream.format("penstock").options(**options).load()
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(processingTime="0 seconds").start(str(tmp_path / "rows"))
+    try:
+        query.processAllAvailable()
+        publish(range(10, 14))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == 4
+
+
 @pytest.mark.exhaustive
 def test_events_published_while_available_events_are_read_are_left_for_the_next_run(
     query: Query, publish: Publish

@@ -89,7 +89,7 @@ def test_programs_of_the_spark_guide_run(orders: str, tmp_path: Path, capsys: py
     said = capsys.readouterr().out
     assert (
         "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n"
-        "60 orders since yesterday\n1 partition was read\n"
+        "60 orders of the last 24 hours\n1 partition was read\n"
         "60 orders in files and at the hub\n60 large orders\n60 orders from afar\n" in said
     )
     assert said.endswith("60 orders of a Nakadi\n1000 customers\n")

@@ -36,7 +36,8 @@ Publish = Callable[[range], None]
 FOLLOWING = """
 import sys, penstock.spark
 url, source, target, checkpoint = sys.argv[1:]
-rows = penstock.spark.session().readStream.format("penstock").options(url=url, eventType=source).load()
+stream = penstock.spark.session().readStream.format("penstock").option("startingOffsets", "earliest")
+rows = stream.options(url=url, eventType=source).load()
 sink = rows.select("data").writeStream.format("penstock").options(url=url, eventType=target)
 sink.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start().awaitTermination()
 """
@@ -94,7 +95,7 @@ def test_connect_stream_goes_on_from_its_checkpoint(
 ) -> None:
     for numbers_now in (range(10), range(10, 16)):
         publish(numbers_now)
-        rows = spark.readStream.format("penstock").options(**options).load()
+        rows = spark.readStream.format("penstock").options(startingOffsets="earliest", **options).load()
         writer = rows.writeStream.format("parquet").option("path", str(tmp_path / "rows"))
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
         report = watch(writer.start(), lambda _: None)
@@ -138,7 +139,7 @@ def test_connect_runs_foreach_batch_functions_on_the_server(
         here.append(number)
         rows.write.parquet(f"{place}/{number}-{len(here)}")
 
-    rows = spark.readStream.format("penstock").options(**options).load()
+    rows = spark.readStream.format("penstock").options(startingOffsets="earliest", **options).load()
     writer = rows.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
     await_end(start_query(writer.trigger(availableNow=True).start))
 

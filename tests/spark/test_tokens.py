@@ -119,7 +119,7 @@ def explained(rows: Any) -> str:
 
 def copy(spark: SparkSession, source: dict[str, str], sink: dict[str, str], folder: Path) -> Any:
     """Start a stream from a feed to another one, which goes on until it is stopped."""
-    rows = spark.readStream.format("penstock").options(**source).load().select("data")
+    rows = spark.readStream.format("penstock").options(startingOffsets="earliest", **source).load().select("data")
     writer = rows.writeStream.format("penstock").options(**sink)
     return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(processingTime="0 seconds").start()
 

@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli.failures import CommandFailure
 from penstock.cli.helping import examples, group
-from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.options import START_HELP, START_METAVAR, URL, OutputOption, UrlOption
 
 if TYPE_CHECKING:
     from penstock.spark.pipelines.forwarding import RecordTarget
@@ -42,9 +42,7 @@ SourceOption = Annotated[
 ]
 StartOption = Annotated[
     str,
-    typer.Option(
-        "--from", metavar="PLACE", help="Where it begins at first: earliest, latest, a time, or JSON of offsets."
-    ),
+    typer.Option("--from", metavar=f"{START_METAVAR}|JSON", help=f"Where to start. {START_HELP} JSON has offsets."),
 ]
 FollowOption = Annotated[bool, typer.Option("--follow", help="Go on as events come, until Ctrl-C.")]
 GroupOption = Annotated[
@@ -153,7 +151,9 @@ def export(
     format: Annotated[Literal["parquet", "json", "csv", "orc"], typer.Option(help="Of the files.")] = "parquet",
     payload: PayloadOption = "json",
     start: StartOption = "earliest",
-    until: Annotated[str, typer.Option(metavar="PLACE", help="latest, a time, or JSON of offsets.")] = "latest",
+    until: Annotated[
+        str, typer.Option(metavar="latest|TIME|AGO|JSON", help="Where to end, before the event that --from would name.")
+    ] = "latest",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     option: SourceOption = None,
     master: MasterOption = MASTER,

@@ -38,7 +38,7 @@ def check_checkpoint(
     Raises:
         BadParameter: typed columns would be those of another schema than the checkpoint's, and nobody has said so.
     """
-    if options.starting_offsets != "earliest" and not is_new:
+    if options.starting_offsets not in (None, "earliest") and not is_new:
         tell_beginning()
     tell_difference(kept, options.event_types, "eventType")
     for name, version in versions.items():

@@ -4,15 +4,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
+from penstock.core.log.start import START_FORM, Word, parse_start, resolve_start
 from penstock.core.times import EXAMPLES, parse_duration
 from penstock.errors import BadParameter
 from penstock.spark.authorization import ANONYMOUS, FILE_ALLOWED, Credential, is_token
 from penstock.spark.offsets import MARKS
 from penstock.wire.http import EXAMPLE, is_address, suggest_address
-from penstock.wire.log.nakadi import parse_time
 
 Choice = TypeVar("Choice")
 EARLIEST: Final = -2
@@ -44,11 +45,10 @@ NAMES: Final = (
     "tokenFile",
 )
 _OF_SPARK: Final = {"path", "paths"}
-_OFFSETS_FORM: Final = (
-    'a time such as 2026-11-20T10:00:00Z, or JSON such as {"order.placed": {"0": 17, "1": -2}}, where -2 is the '
-    "earliest and -1 the latest, and a time may stand in place of an event type's offsets"
+_ALLOWED_OFFSETS: Final = (
+    f'{START_FORM}, or JSON such as {{"order.placed": {{"0": 17, "1": -2}}}}, where -2 is the earliest and -1 the '
+    "latest, and a time or a duration may stand in place of an event type's offsets"
 )
-_TIME: Final = re.compile(r"\d{4}-", re.ASCII)
 _VERSION: Final = re.compile(r"latest|\d{1,9}\.\d{1,9}\.\d{1,9}", re.ASCII)
 _PARTITION: Final = re.compile(r"0|[1-9]\d{0,4}", re.ASCII)
 
@@ -69,7 +69,7 @@ class AskedTime(NamedTuple):
     """As RFC 3339 writes it."""
 
 
-Asked: TypeAlias = Literal["earliest", "latest"] | AskedTime | dict[str, AskedOffsets | AskedTime]
+Asked: TypeAlias = Word | AskedTime | dict[str, AskedOffsets | AskedTime]
 Payload: TypeAlias = Literal["json", "typed", "both"]
 Evolution: TypeAlias = Literal["pinned", "latest"]
 
@@ -82,8 +82,11 @@ class SourceOptions:
     """Of the hub, without a slash at the end."""
     event_types: tuple[str, ...]
     """In the order given, each once."""
-    starting_offsets: Asked = "earliest"
-    """Where a batch or a new stream begins; partitions that JSON leaves out begin at their earliest event."""
+    starting_offsets: Asked | None = None
+    """Where a batch or a new stream starts; None: a batch at the earliest event, a stream at the latest.
+
+    Partitions that JSON leaves out start at their earliest event.
+    """
     ending_offsets: Asked = "latest"
     """Where a batch ends; partitions that JSON leaves out are read to their end."""
     max_events_per_trigger: int = 1_000_000
@@ -378,14 +381,12 @@ _PARSERS: Final = (
 
 
 def _asked(name: str, text: str, event_types: tuple[str, ...]) -> Asked:
-    word = text.strip().lower()
-    if word == "earliest" and name == "startingOffsets":
-        return "earliest"
-    if word == "latest":
-        return "latest"
-    allowed = f"{'earliest, ' if name == 'startingOffsets' else ''}latest, {_OFFSETS_FORM}"
-    if _TIME.match(word):
-        return _time(name, text, allowed)
+    allowed = _ALLOWED_OFFSETS if name == "startingOffsets" else _ALLOWED_OFFSETS.removeprefix("earliest, ")
+    if not text.strip().startswith("{"):
+        place = _start(name, text, allowed)
+        if place == "earliest" and name == "endingOffsets":
+            raise bad_option(name, text, allowed)
+        return place
     given = object_of(name, text, allowed)
     if strays := sorted(set(given) - set(event_types)):
         raise bad_option(name, text[:200], f"event types that eventType names; {', '.join(strays)} is none of them")
@@ -395,12 +396,19 @@ def _asked(name: str, text: str, event_types: tuple[str, ...]) -> Asked:
     }
 
 
-def _time(name: str, text: str, allowed: str) -> AskedTime:
+def _start(name: str, text: str, allowed: str) -> Word | AskedTime:
     try:
-        parse_time(text.strip(), name)
+        start = resolve_start(parse_start(text, name), datetime.now(UTC))
     except BadParameter:
         raise bad_option(name, text[:200], allowed) from None
-    return AskedTime(text.strip())
+    return AskedTime(start.isoformat()) if isinstance(start, datetime) else start
+
+
+def _time(name: str, text: str, allowed: str) -> AskedTime:
+    start = _start(name, text, allowed)
+    if isinstance(start, AskedTime):
+        return start
+    raise bad_option(name, text, allowed)
 
 
 def _asked_of_one(name: str, places: object, allowed: str) -> AskedOffsets:

@@ -68,7 +68,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
         options, self._is_new = self._options, True
-        asked = at_offsets(options.starting_offsets, options.event_types, self._hub.since)
+        asked = at_offsets(options.starting_offsets or "latest", options.event_types, self._hub.since)
         starts = beginning(asked, self._look(), fail_on_loss=options.fail_on_data_loss)
         reset = None if self._mirror is None else self._mirror.newest()
         return encode_places(marked(opening(starts), self._versions, reset))

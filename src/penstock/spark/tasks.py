@@ -27,7 +27,7 @@ def plan_batch(options: SourceOptions) -> list[tuple[Range, ...]]:
     heads = {event_type: hub.heads(event_type) for event_type in options.event_types}
     first, last = (
         at_offsets(asked, options.event_types, hub.since)
-        for asked in (options.starting_offsets, options.ending_offsets)
+        for asked in (options.starting_offsets or "earliest", options.ending_offsets)
     )
     starts = beginning(first, heads, fail_on_loss=options.fail_on_data_loss)
     ends = ending(last, starts, heads)

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -104,6 +105,37 @@ NAMED: Final = {"includeHeaders": "true", "headers": "ce_id,ce_time"}
 TWO: Final = {"category": "account, payment,account"}
 ASKED: Final = '{"order.placed": {"epoch": 2, "0": 17, "1": -2, "3": -1, "from": {"0": 1}}}'
 KEPT: Final = '{"order.placed": {"epoch": 1, "0": 5, "schema": "1.0.0", "reset": 2, "from": {"epoch": 1, "0": 0}}}'
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"startingOffsets": "1h"}, lambda options: options.starting_offsets),
+        ({"endingOffsets": "1 hour"}, lambda options: options.ending_offsets),
+        ({"startingOffsets": '{"order.placed": "60m"}'}, lambda options: options.starting_offsets["order.placed"]),
+    ],
+    ids=["start", "end", "of one event type"],
+)
+def test_duration_in_offsets_is_the_time_so_long_ago(given: dict[str, str], read: Any) -> None:
+    began = datetime.now(UTC)
+    found = datetime.fromisoformat(read(parse_with("penstock", **given)).text)
+
+    assert began - timedelta(hours=1) <= found <= datetime.now(UTC) - timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("startingOffsets", text) for text in ("begin", "_first", "17", '{"order.placed": "latest"}', "[]")),
+        *(("endingOffsets", text) for text in ("earliest", "end", "2026-11-20")),
+    ],
+)
+def test_offsets_that_are_none_are_refused_with_those_that_are(name: str, text: str) -> None:
+    first = "earliest, latest" if name == "startingOffsets" else "latest"
+    allowed = f"allowed: {first}, a time such as 2026-11-20T10:00:00Z, or a duration ago such as 1h, or JSON"
+
+    with pytest.raises(BadParameter, match=allowed):
+        parse_with("penstock", **{name: text})
 
 
 @shared_options

@@ -47,7 +47,8 @@ def forward(
         index: Of spans and summaries: the member of the events, such as `version` or `order.version`, that is their
             index in their stream; by default that is their offset.
         trigger: When, as `DataStreamWriter.trigger` takes it; by default what there is now, and then no more.
-        source: The options of the source, such as `url` and `eventType`.
+        source: The options of the source, such as `url` and `eventType`. Unless `startingOffsets` says otherwise, a
+            new query starts at the earliest event.
 
     Raises:
         BadParameter: an option is missing, unknown or wrong.
@@ -63,7 +64,7 @@ def forward(
         if given.get(name.lower(), value).lower() != value:
             raise bad_option(name, given[name.lower()], f"{value}: forwarding depends on it")
     check_forwarding(to, source)
-    events = spark.readStream.format("penstock").options(**{**source, **_OURS}).load()
+    events = spark.readStream.format("penstock").options(**{"startingOffsets": "earliest", **source, **_OURS}).load()
     records = raw_records(events) if layout == "raw" else _grouped(events, layout, index, source)
     writer = to.write(records).option("checkpointLocation", checkpoint)
     return writer.trigger(**(trigger or {"availableNow": True})).start()

@@ -54,8 +54,9 @@ def ingest(
         checkpoint: Where the query keeps how far it is; by default in the lake, which it belongs to: without it, all is
             written again.
         trigger: When, as `DataStreamWriter.trigger` takes it; by default what there is now, and then no more.
-        source: The options of the source, such as `url` and `eventType`. Unless `minEventsPerTrigger` says otherwise,
-            a micro-batch waits for 100 000 events, up to `maxTriggerDelay`.
+        source: The options of the source, such as `url` and `eventType`. Unless `startingOffsets` says otherwise, a
+            new query starts at the earliest event. Unless `minEventsPerTrigger` says otherwise, a micro-batch waits for
+            100 000 events, up to `maxTriggerDelay`.
 
     Raises:
         BadParameter: an option is missing, unknown or wrong.
@@ -66,7 +67,7 @@ def ingest(
     if format == "delta":
         check_format(spark, format, f"PySpark 4.2, the newest that it has come to, and spark.jars.packages={DELTA}")
     kept = checkpoint or f"{path.rstrip('/')}/{CHECKPOINT}"
-    options = {"minEventsPerTrigger": EVENTS_MIN, **source}
+    options = {"startingOffsets": "earliest", "minEventsPerTrigger": EVENTS_MIN, **source}
     events = dated(spark.readStream.format("penstock").options(**options).load())
     write = _into_delta(path, kept) if format == "delta" else _into_files(path, kept, format)
     writer = events.writeStream.foreachBatch(write).option("checkpointLocation", kept)
