@@ -139,11 +139,15 @@ def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def public(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
-    """Return a module's public classes, functions and methods; the names of tests are sentences by themselves."""
+    """Return a module's public classes, functions and methods; the names of tests are sentences by themselves.
+
+    Of overloads, the function that they stand for has the docstring.
+    """
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith(
-            ("_", "test_")
-        ):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        is_overload = any(isinstance(each, ast.Name) and each.id == "overload" for each in node.decorator_list)
+        if not node.name.startswith(("_", "test_")) and not is_overload:
             yield node.name, node
             if isinstance(node, ast.ClassDef):
                 members = (each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
