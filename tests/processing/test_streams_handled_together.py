@@ -26,12 +26,11 @@ from penstock.processing import (
     MemoryCheckpoints,
     MemorySource,
     Rules,
-    group_calls,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.connecting import connector
 from penstock.processing.engine.outcome import done_to
-from penstock.processing.runners import local
+from penstock.processing.runners import groups, local
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span, Together, Transactional
 from tests.failing import has_code
@@ -322,8 +321,8 @@ def test_unanswered_commit_is_resolved_before_the_next_call(
     """The answer to a commit is lost, and the database is away for a while when it is asked."""
     file = tmp_path / "consumer.db"
     execute(f"sqlite:///{file}", "CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
-    monkeypatch.setattr(group_calls, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(group_calls, "RETRY_TIMEOUT", 0.3)
+    monkeypatch.setattr(groups, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(groups, "RETRY_TIMEOUT", 0.3)
     left = 0
 
     def connect() -> sqlite3.Connection:
