@@ -36,7 +36,7 @@ def definition(name: str, **members: Any) -> dict[str, Any]:
 
 def subscribe(client: Client, name: str, **members: Any) -> str:
     """Create such a subscription, and return its id."""
-    traits: Any = {"consumer_group": uuid.uuid4().hex, "read_from": "begin", **members}
+    traits: Any = {"consumer_group": uuid.uuid4().hex, "start": "earliest", **members}
     return client.subscriptions.create("shop", [name], **traits)[0].id
 
 

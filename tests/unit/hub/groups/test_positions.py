@@ -195,14 +195,15 @@ def test_each_item_of_a_reset_has_its_own_goal(positions: Groups, store: Store) 
     assert [offset for _, offset in moved.values()] == [0, 0, 4, 9, 0, 3]
 
 
+NUMBERED = "partitions are numbered from 0 to 3"
 UNUSABLE: dict[str, tuple[str, GroupReset, str]] = {
     "beyond": ("processor", GroupReset(ResetTarget(offset=10), NAME, 0), "10 is beyond its end, which is 9"),
     "negative": ("processor", GroupReset(ResetTarget(offset=-1), NAME, 0), "there is no offset -1"),
     "below the floor": (
         "processor", GroupReset(ResetTarget(offset=2), NAME, 3),
         "retention has removed what is before 3, and with that 2"),
-    "partition too high": ("processor", GroupReset(ResetTarget("latest"), NAME, 4), "are numbered from 0 to 3"),
-    "partition too low": ("processor", GroupReset(ResetTarget("latest"), NAME, -1), "are numbered from 0 to 3"),
+    "partition too high": ("processor", GroupReset(ResetTarget("latest"), NAME, 4), NUMBERED),
+    "partition too low": ("processor", GroupReset(ResetTarget("latest"), NAME, -1), NUMBERED),
     "no event type": ("processor", GroupReset(ResetTarget("latest"), "gone"), "there is no such event type"),
     "no name": ("processor", GroupReset(ResetTarget("latest"), "\x00"), "there is no such event type"),
     "no part": ("processor", GroupReset(ResetTarget("latest"), NAME, 0, "\x00"),
