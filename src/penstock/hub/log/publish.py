@@ -1,6 +1,6 @@
 """One publish on its way into the log: prepared for it, queued for the committer, appended.
 
-A request carries events, a numbered batch of an idempotent producer, or a piece of a staged batch. Its events are
+A request carries events, a numbered batch of an idempotent producer, or a piece of a batch of uploads. Its events are
 parsed, validated, partitioned and enriched before the transaction. `lock_heads` and `append_rows` are the bare write:
 the offsets are assigned once the heads are locked (docs/decisions/head-rows.md).
 """
