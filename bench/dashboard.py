@@ -26,9 +26,12 @@ import matplotlib as mpl
 import yaml
 from PIL import Image
 
-from penstock.processing import FeedSource, Local, MemoryCheckpoints, Rules, Stats, done
+from penstock.processing import FeedSource, LocalProcessor, Rules
+from penstock.processing.checkpoints import MemoryCheckpoints
 from penstock.processing.engine.rules import Backoff
 from penstock.processing.metrics import serve_metrics
+from penstock.processing.outcomes import done
+from penstock.processing.stats import Stats
 from penstock.server.monitoring import alert_rules, dashboard
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
@@ -55,7 +58,7 @@ def main(duration: str = "12", prometheus: str = "prometheus") -> None:
         work = Work(hub.url, folder / "shop.db")
         stack.callback(work.stop)
         processor = stack.enter_context(
-            Local(Mailer(), work.source(), checkpoints=MemoryCheckpoints("mailer"), rules=RULES)
+            LocalProcessor(Mailer(), work.source(), checkpoints=MemoryCheckpoints("mailer"), rules=RULES)
         )
         served = stack.enter_context(serve_metrics(0, processor))
         url = stack.enter_context(running(prometheus, folder, hub, served))

@@ -16,7 +16,8 @@ from contextlib import closing
 from uuid import uuid4
 
 from penstock.client import Client
-from penstock.processing import DatabaseCheckpoints, FeedSource, Local, StreamEvent, effect_id
+from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, StreamEvent
+from penstock.processing.effects import effect_id
 
 
 class Bank:
@@ -68,7 +69,9 @@ def guarantee(url: str, path: str) -> None:
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     checkpoints = DatabaseCheckpoints(f"sqlite:///{path}-checkpoints", "guarantee")
-    with Local(see_to_it, FeedSource(url, "order.placed"), checkpoints=checkpoints, commit_interval=0.5) as processor:
+    with LocalProcessor(
+        see_to_it, FeedSource(url, "order.placed"), checkpoints=checkpoints, commit_interval=0.5
+    ) as processor:
         processor.wait_until_caught_up(60)
         print("caught up", flush=True)
         processor.wait()  # SIGTERM leaves the block; so does what the processor cannot go on from, with status 1.

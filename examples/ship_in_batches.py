@@ -16,7 +16,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from penstock.client import Client
-from penstock.processing import Batcher, DatabaseCheckpoints, Duplicates, FeedSource, Local, StreamEvent, effect_id
+from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, StreamEvent
+from penstock.processing.batcher import Batcher
+from penstock.processing.duplicates import Duplicates
+from penstock.processing.effects import effect_id
 
 SIZE = 10
 LOOK_INTERVAL = 0.2
@@ -111,10 +114,10 @@ def main(url: str, path: str) -> None:
     dispatched = DatabaseCheckpoints(f"sqlite:///{path}", "dispatching")
     with (
         Client(url) as hub,
-        Local(
+        LocalProcessor(
             Collecting(hub, path), FeedSource(url, "shipment.completed"), checkpoints=collected, commit_interval=0.5
         ) as collecting,
-        Local(
+        LocalProcessor(
             Dispatching(path), FeedSource(url, "batch.closed"), checkpoints=dispatched, commit_interval=0.5
         ) as dispatching,
     ):

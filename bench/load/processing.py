@@ -12,8 +12,10 @@ import msgspec
 
 from bench.load.program import Run, serve
 from penstock.client import Client
-from penstock.processing import FeedSource, IterableSource, Local, MemorySource, Outcome, Rules, StreamEvent, retry
+from penstock.processing import FeedSource, LocalProcessor, Rules, StreamEvent
+from penstock.processing.outcomes import Outcome, retry
 from penstock.processing.projections.projection import Projection
+from penstock.processing.sources import IterableSource, MemorySource
 
 BATCH: int = 1_000
 KIB: int = 1024
@@ -77,7 +79,7 @@ def _local(events: int, streams: int) -> dict[str, Any]:
     for made in _streams(events, streams):
         source.deliver(made)
     began = time.perf_counter()
-    with Local(_nothing, source) as running:
+    with LocalProcessor(_nothing, source) as running:
         running.wait_until_caught_up(600)
         seconds = time.perf_counter() - began
     return {"seconds": seconds}
@@ -85,7 +87,7 @@ def _local(events: int, streams: int) -> dict[str, Any]:
 
 def _memory(events: int, streams: int) -> dict[str, Any]:
     batches = (made for made in _streams(events, streams))
-    with Local(_nothing, IterableSource(batches)) as running:
+    with LocalProcessor(_nothing, IterableSource(batches)) as running:
         running.wait_until_caught_up(3600)
     return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB}
 
@@ -103,7 +105,7 @@ def _memory_held(events: int, streams: int) -> dict[str, Any]:
     def handle(stream: str, handed: Sequence[Any]) -> Outcome | None:  # noqa: ARG001 - As handlers are called.
         return retry(3600) if stream == "stream-0" else None
 
-    with Local(handle, IterableSource(batches()), rules=rules) as running:
+    with LocalProcessor(handle, IterableSource(batches()), rules=rules) as running:
         while (
             min(rules.events_ahead, events) > (ahead := running.snapshot.events_ahead)
             or running.snapshot.events["ready"]
@@ -123,7 +125,7 @@ def _latency(url: str, feed: str, events: int, per_second: float) -> dict[str, A
         now = time.perf_counter()
         came.extend((now - sent.pop(event.data["id"])) * 1000 for event in handed)
 
-    with Local(handle, FeedSource(url, feed, start="latest")) as running, Client(url) as client:
+    with LocalProcessor(handle, FeedSource(url, feed, start="latest")) as running, Client(url) as client:
         running.wait_until_caught_up(60)
         began = time.perf_counter()
         for number in range(events):

@@ -20,7 +20,9 @@ import msgspec
 
 from penstock.cli.output import print_json_line
 from penstock.client import Client, TokenFile
-from penstock.processing import DatabaseCheckpoints, Effect, FeedSource, Local, Publisher, StreamEvent, Transactional
+from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, StreamEvent, Transactional
+from penstock.processing.effects import Effect
+from penstock.processing.reacting import Publisher
 from penstock.processing.sources.feed_position import FeedPosition
 from penstock_demo.dataset import DEPARTED, LATE_MINUTES
 
@@ -125,7 +127,7 @@ def flag(url: str, directory: Path, *, dies_after: int | None = None, token_file
         transactional = Transactional(
             f"sqlite:///{directory / DATABASE}", handler, _checkpoints(directory), streams_max=STREAMS_MAX
         )
-        with Local(transactional, FeedSource(url, DEPARTED, auth=auth)) as processor:
+        with LocalProcessor(transactional, FeedSource(url, DEPARTED, auth=auth)) as processor:
             processor.wait_until_caught_up(RETRY_TIMEOUT)
     return Done(handler.flights, handler.flagged, handler.repeated)
 

@@ -11,15 +11,8 @@ from typing import Any
 import pytest
 
 from penstock.client import Client, NewPosition
-from penstock.processing import (
-    Advance,
-    DatabaseCheckpoints,
-    FeedSource,
-    HubCheckpoints,
-    Inline,
-    Move,
-    Parked,
-)
+from penstock.processing import DatabaseCheckpoints, FeedSource, HubCheckpoints, InlineProcessor
+from penstock.processing.checkpoints import Advance, Parked, PositionMove
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command, Result
 from tests.exhaustive import exhaustive
@@ -36,8 +29,10 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/shop.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     mailer, ledger = DatabaseCheckpoints(url, "mailer"), DatabaseCheckpoints(url, "ledger")
     mailer.positions()
-    mailer.commit(Advance({A: Move(None, "1:30"), B: Move(None, "1:12")}, {BAD.place: BAD, WORSE.place: WORSE}))
-    ledger.commit(Advance({"files": Move(None, 7)}))
+    mailer.commit(
+        Advance({A: PositionMove(None, "1:30"), B: PositionMove(None, "1:12")}, {BAD.place: BAD, WORSE.place: WORSE})
+    )
+    ledger.commit(Advance({"files": PositionMove(None, 7)}))
     return str(url)
 
 
@@ -115,7 +110,7 @@ def test_unchanged_position_rewinds_streams_that_are_ahead_of_it(checkpoint: Che
 def test_position_before_a_parked_event_parks_its_stream_from_there(checkpoint: Checkpoint, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     far = Parked("order.placed-9", A, 25, 29, 3, 1, "ValueError", "no such customer", "1:20")
-    checkpoints.commit(Advance({A: Move("1:30", "1:31")}, {far.place: far}))
+    checkpoints.commit(Advance({A: PositionMove("1:30", "1:31")}, {far.place: far}))
     command = ("set", "mailer", "--tranche", A, "-y", "--position")
 
     def waits() -> dict[str, tuple[int, object]]:
@@ -274,7 +269,7 @@ def drain(hub: LiveHub, feed: str, checkpoints: Any) -> list[int]:
         seen.extend(event.data["n"] for event in events)
 
     with FeedSource(hub.url, feed) as source:
-        Inline(handle, source, checkpoints=checkpoints).drain()
+        InlineProcessor(handle, source, checkpoints=checkpoints).drain()
     return sorted(seen)
 
 
@@ -426,9 +421,9 @@ def test_gap_and_lag_of_positions_in_a_database_come_from_the_named_hub(
     drain(hub, feed, checkpoints)
     with Client(hub.url) as client:
         publish(client, feed, 3)
-    checkpoints.commit(Advance({f"{feed}/1": Move("1:5", "1:8")}))
+    checkpoints.commit(Advance({f"{feed}/1": PositionMove("1:5", "1:8")}))
     others = DatabaseCheckpoints(database, f"old of {feed}")  # Of an epoch, and a partition, that are not there.
-    others.commit(Advance({f"{feed}/0": Move(None, "2:1"), f"{feed}/7": Move(None, "1:1")}))
+    others.commit(Advance({f"{feed}/0": PositionMove(None, "2:1"), f"{feed}/7": PositionMove(None, "1:1")}))
     asked = ("--database", database, "--hub", hub.url)
 
     shown = penstock("checkpoint", "show", checkpoints.name, *asked, "-o", "json").json
@@ -443,7 +438,7 @@ def test_gap_and_lag_of_positions_in_a_database_come_from_the_named_hub(
     shown = penstock("checkpoint", "show", others.name, *asked).err.splitlines()
     assert (len(shown), f"'{feed}' was created again, it is in epoch 1, not 2;" in shown[0]) == (1, True)
     beyond = DatabaseCheckpoints(database, f"beyond {feed}")
-    beyond.commit(Advance({f"{feed}/0": Move(None, "1:9"), f"{feed}/1": Move(None, "1:8")}))
+    beyond.commit(Advance({f"{feed}/0": PositionMove(None, "1:9"), f"{feed}/1": PositionMove(None, "1:8")}))
     shown = penstock("checkpoint", "show", beyond.name, *asked, "-o", "json")
     assert [each["gap"] for each in shown.json] == [None, 0], "nobody can be behind what is not there"
     assert f"{feed}/0 ends at 1:8, before 1:9; `penstock checkpoint set` moves" in " ".join(shown.err.split())

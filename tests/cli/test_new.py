@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Client
-from penstock.processing import DatabaseCheckpoints, Inline, MemorySource, Rules
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, Rules
+from penstock.processing.sources import MemorySource
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.cli.command import Command, clean_environment
 from tests.docs.examples import ROOT, blocks
@@ -89,7 +90,8 @@ def test_types_of_new_projects_hold(projects: Path) -> None:
 
 PROJECTED = """
 import sys
-from penstock.processing import Inline, MemorySource
+from penstock.processing import InlineProcessor
+from penstock.processing.sources import MemorySource
 from some_projector.projector import Projector
 
 source = MemorySource()
@@ -100,7 +102,7 @@ for url in sys.argv[1:]:
     projector.create()
     projector.create()
     for _ in range(2):
-        Inline(projector, source).drain()
+        InlineProcessor(projector, source).drain()
     print({name: (found.orders, found.cents) for name, found in projector.totals().items()})
 """
 
@@ -307,7 +309,7 @@ def test_parked_keys_of_the_forwarder_are_shown_and_retried_as_its_readme_says(
     source = MemorySource()
     source.append("Ada", [1])
     rules = Rules(attempts_max=1, exhausted="park")
-    Inline(refuse, source, checkpoints=checkpoints, rules=rules).drain(advance=True)
+    InlineProcessor(refuse, source, checkpoints=checkpoints, rules=rules).drain(advance=True)
 
     assert "ValueError: refused" in penstock(*shown.split()[1:]).out
     assert penstock(*shown.replace("parked", "retry").split()[1:], "Ada").status == 0

@@ -11,16 +11,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from penstock.processing import (
-    Backoff,
-    DatabaseCheckpoints,
-    DatabaseLeases,
-    FeedSource,
-    Local,
-    Rules,
-    Span,
-    Transactional,
-)
+from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, Rules, Transactional
+from penstock.processing.checkpoints import DatabaseLeases
+from penstock.processing.engine import Backoff
+from penstock.processing.together import Span
 from tests.processing.balances import BALANCES
 
 RULES = Rules(
@@ -38,7 +32,9 @@ def table(database: str) -> str:
     )
 
 
-def processors(url: str, database: str, fails: float = 0.0, lease_seconds: float | None = None) -> tuple[Local, Local]:
+def processors(
+    url: str, database: str, fails: float = 0.0, lease_seconds: float | None = None
+) -> tuple[LocalProcessor, LocalProcessor]:
     """Return the processor that writes each number into the table `entries`, and that of the projection."""
     chance = Random()
 
@@ -57,7 +53,7 @@ def processors(url: str, database: str, fails: float = 0.0, lease_seconds: float
 
     handler = Transactional(database, write, DatabaseCheckpoints(database, "entries"), streams_max=5)
     return (
-        Local(handler, FeedSource(url, "booked"), **options("entries")),
+        LocalProcessor(handler, FeedSource(url, "booked"), **options("entries")),
         BALANCES.local(FeedSource(url, "booked"), database, **options(BALANCES.processor)),
     )
 

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import psycopg
 import pytest
 
-from penstock.processing import Changes, Duplicates, Latest
+from penstock.processing.changes import Changes
+from penstock.processing.duplicates import Duplicates
+from penstock.processing.latest import Latest
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 

@@ -15,9 +15,11 @@ from typing import Any, Final, Literal, TypeAlias
 import psycopg
 
 from penstock.errors import ParkedNotFound
-from penstock.processing import DatabaseCheckpoints, DatabaseLeases, Local, Rules, Span, Transactional
+from penstock.processing import DatabaseCheckpoints, LocalProcessor, Rules, Transactional
+from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import Held, Shared
+from penstock.processing.together import Span
 from tests.processing.duties import Duties
 from tests.processing.lives import Log
 from tests.processing.office import SOON_SECONDS, until
@@ -255,7 +257,7 @@ class Process:
         checkpoints, rules = Kept(self), crew.rules
         together = Transactional(self.connect, self.write, checkpoints, streams_max=STREAMS_MAX, ended=self.ended)
         handlers: dict[Kind, Any] = {"transactional": together, "threads": self.called, "coroutines": self.awaited}
-        self.processor = Local(
+        self.processor = LocalProcessor(
             handlers[crew.kind], crew.log.source, checkpoints=checkpoints, leases=Leases(self), rules=rules,
             commit_interval=0.01, stats_interval=None, clock=self.clock,
         ).start()  # fmt: skip

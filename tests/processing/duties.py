@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
-from penstock.processing.engine.outcome import done_to, retry
+from penstock.processing.outcomes import done_to, retry
 
 Place: TypeAlias = tuple[str, int]
 """A stream, and the index of an event of it."""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.outcome import done_to, retry, skip_to
 from penstock.processing.engine.rules import Rules
+from penstock.processing.outcomes import done_to, retry, skip_to
 from penstock.processing.sources.memory import MemorySource
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span
 
@@ -36,15 +36,15 @@ class Asked(MemorySource):
         super().__init__(*tranches)
         self.tell: Callable[[str, int], None] = lambda *_: None
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         for tranche, want in wants.items():
             self.tell(tranche, int(want.position))
         return super().read(wants, timeout)
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return several batches as one page, as feeds do; there may be some among them that nobody has read yet."""
         read = super().reread
-        found = [read(tranche, Want(int(want.position) + number, want.events_max)) for number in range(4)]
+        found = [read(tranche, ReadRequest(int(want.position) + number, want.events_max)) for number in range(4)]
         pages = [batch for batch in found if batch.items] or found[:1]
         items = [item for batch in pages for item in batch.items]
         return Batch(tranche, pages[-1].end, items, is_tail=pages[-1].is_tail)

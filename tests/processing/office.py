@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from penstock.errors import DatabaseUnavailable
-from penstock.processing import Local
+from penstock.processing import LocalProcessor
 from penstock.processing.checkpoints.leases import Held, Shared, held, left, released, renewed
 
 LEASE_SECONDS: Final = 4.0
 SOON_SECONDS: Final = 300.0
 
 
-def until(check: Callable[[], object], *woken: Local) -> None:
+def until(check: Callable[[], object], *woken: LocalProcessor) -> None:
     """Wait until something is so, and wake processors meanwhile."""
     deadline = time.monotonic() + SOON_SECONDS
     while not check():
@@ -56,7 +56,9 @@ class Office:
         """Have so much time pass that all leases are over of which no sign comes."""
         self._passed += 1000
 
-    def pass_time(self, *processors: Local, part: float = 0.25, unless: Callable[[], object] = lambda: False) -> None:
+    def pass_time(
+        self, *processors: LocalProcessor, part: float = 0.25, unless: Callable[[], object] = lambda: False
+    ) -> None:
         """Let a *part* of a lease pass, and have all give a sign."""
         before = self._signs.copy()
         self._passed += LEASE_SECONDS * part

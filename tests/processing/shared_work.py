@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.processing import DatabaseCheckpoints, FeedSource, Local, Rules
+from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, Rules
 from penstock.processing.checkpoints.leases import DatabaseLeases
 
 LEASE_SECONDS = 4.0
@@ -44,7 +44,9 @@ def main(url: str, database: str, feed: str, folder: str) -> None:
     )
     rules = Rules(concurrency=2, events_per_call=5, events_ahead=100)
     source = FeedSource(url, feed)
-    with Local(handler_in(folder), source, checkpoints=checkpoints, leases=leases, rules=rules, commit_interval=0.1):
+    with LocalProcessor(
+        handler_in(folder), source, checkpoints=checkpoints, leases=leases, rules=rules, commit_interval=0.1
+    ):
         sys.stdout.write("running\n")
         sys.stdout.flush()
         threading.Event().wait()

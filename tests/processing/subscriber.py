@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.processing import Local, SubscriptionCheckpoints, SubscriptionSource
+from penstock.processing import LocalProcessor, SubscriptionSource
+from penstock.processing.checkpoints import SubscriptionCheckpoints
 
 
 def handle(stream: str, events: Sequence[Any]) -> None:
@@ -17,7 +18,7 @@ def handle(stream: str, events: Sequence[Any]) -> None:
 
 def main(url: str, subscription: str) -> None:
     source = SubscriptionSource(url, subscription, batch_limit=20, commit_timeout=2)
-    with Local(handle, source, checkpoints=SubscriptionCheckpoints(source), commit_interval=0.05):
+    with LocalProcessor(handle, source, checkpoints=SubscriptionCheckpoints(source), commit_interval=0.05):
         sys.stdin.read()
 
 

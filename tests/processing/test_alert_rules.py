@@ -12,8 +12,8 @@ import pytest
 import yaml
 from prometheus_client.metrics_core import Metric
 
-from penstock.processing.engine.outcome import Failure, Outcome, retry
 from penstock.processing.metrics import ProcessorMetrics, alert_rules
+from penstock.processing.outcomes import Failure, Outcome, retry
 from tests.unit.processing.engine.items import Thing, batch, engine, things
 from tests.unit.processing.watched import Watched
 

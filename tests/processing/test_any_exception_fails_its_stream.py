@@ -8,21 +8,12 @@ from typing import Any
 
 import pytest
 
-from penstock.processing import (
-    DatabaseCheckpoints,
-    Inline,
-    IterableSource,
-    Local,
-    MemorySource,
-    Rules,
-    StreamEvent,
-    Together,
-    Transactional,
-)
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, StreamEvent, Transactional
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Backoff
-from penstock.processing.sources.source import Want
-from penstock.processing.together import Span
+from penstock.processing.sources import IterableSource, MemorySource
+from penstock.processing.sources.source import ReadRequest
+from penstock.processing.together import Span, Together
 
 SOON_SECONDS = 300.0
 QUICK = Rules(backoff=Backoff(first_seconds=0.01, max_seconds=0.05))
@@ -39,7 +30,7 @@ class Ending(MemorySource):
         super().__init__()
         self._error = error
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:  # noqa: ARG002
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:  # noqa: ARG002
         raise self._error
 
 
@@ -105,11 +96,11 @@ def test_exception_that_would_end_a_thread_fails_its_stream_alone(
 ) -> None:
     raising = Raising(error, url, times=2)  # Those who are called together are tried in halves.
     if runner == "inline":
-        stepped = Inline(raising.kind(kind), source, rules=QUICK)
+        stepped = InlineProcessor(raising.kind(kind), source, rules=QUICK)
         stepped.drain(advance=True)
         failures = stepped.engine.busy.failures
     else:
-        with Local(raising.kind(kind), source, rules=QUICK) as running:
+        with LocalProcessor(raising.kind(kind), source, rules=QUICK) as running:
             running.wait_until_caught_up(SOON_SECONDS)
         failures = running.engine.busy.failures
     assert {*failures} == {type(error).__name__}
@@ -122,7 +113,7 @@ def test_keyboard_interrupt_is_no_failure_and_the_processor_can_go_on(
     source: MemorySource, url: str, kind: str
 ) -> None:
     raising = Raising(KeyboardInterrupt(), url, times=1)
-    processor = Inline(raising.kind(kind), source, rules=QUICK)
+    processor = InlineProcessor(raising.kind(kind), source, rules=QUICK)
     with pytest.raises(KeyboardInterrupt):
         processor.drain()
     assert not processor.engine.busy.failures
@@ -146,7 +137,7 @@ def batches() -> Iterator[list[StreamEvent]]:
     ids=["exit of an iterable", "exit", "error"],
 )
 def test_exception_of_a_source_ends_the_processor(made: Callable[[], Any], error: type[BaseException]) -> None:
-    processor = Local(lambda _, __: None, made()).start()
+    processor = LocalProcessor(lambda _, __: None, made()).start()
     assert processor.wait(SOON_SECONDS)
     with pytest.raises(error, match="3"):
         processor.wait_until_caught_up(SOON_SECONDS)

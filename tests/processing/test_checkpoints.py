@@ -24,7 +24,7 @@ from penstock.errors import (
     ParkedNotFound,
     WrongTransaction,
 )
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move, Request
+from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, PositionMove, Request
 from penstock.processing.checkpoints.database import CHECKPOINTS, LEASES, TABLE, DatabaseCheckpoints, TablePart, kept_in
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
@@ -72,26 +72,28 @@ def checkpoints(request: pytest.FixtureRequest, database: str) -> Checkpoints:
 
 def test_positions_are_compared_and_set(checkpoints: Checkpoints) -> None:
     assert checkpoints.positions() == {}
-    checkpoints.commit(Advance({A: Move(None, "1:3"), B: Move(None, "1:0")}))
-    checkpoints.commit(Advance({A: Move("1:3", "1:7")}))
+    checkpoints.commit(Advance({A: PositionMove(None, "1:3"), B: PositionMove(None, "1:0")}))
+    checkpoints.commit(Advance({A: PositionMove("1:3", "1:7")}))
     assert checkpoints.positions() == {A: "1:7", B: "1:0"}
 
 
 @pytest.mark.parametrize("position", [0, 7, "007", "1:30", "٣", "a"])
 def test_position_is_read_with_the_type_it_was_stored_with(database: str, position: Any) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
-    checkpoints.commit(Advance({"0": Move(None, position)}))
+    checkpoints.commit(Advance({"0": PositionMove(None, position)}))
 
     assert checkpoints.positions() == {"0": position}
-    checkpoints.commit(Advance({"0": Move(position, "b")}))
+    checkpoints.commit(Advance({"0": PositionMove(position, "b")}))
 
 
-@pytest.mark.parametrize("wrong", [{A: Move("1:2", "1:9")}, {B: Move("1:2", "1:9")}, {A: Move(None, "1:9")}])
-def test_second_commit_of_a_position_fails_as_a_whole(checkpoints: Checkpoints, wrong: dict[str, Move]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{A: PositionMove("1:2", "1:9")}, {B: PositionMove("1:2", "1:9")}, {A: PositionMove(None, "1:9")}]
+)
+def test_second_commit_of_a_position_fails_as_a_whole(checkpoints: Checkpoints, wrong: dict[str, PositionMove]) -> None:
     checkpoints.positions()
-    checkpoints.commit(Advance({A: Move(None, "1:3")}))
+    checkpoints.commit(Advance({A: PositionMove(None, "1:3")}))
     with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
-        checkpoints.commit(Advance({B: Move(None, "1:1"), **wrong}))
+        checkpoints.commit(Advance({B: PositionMove(None, "1:1"), **wrong}))
     assert checkpoints.positions() == {A: "1:3"}
 
 
@@ -101,9 +103,9 @@ def test_parked_streams_are_committed_with_the_positions(checkpoints: Checkpoint
         assert (list(checkpoints.parked()), checkpoints.requests()) == ([], {})
         return
     place = PARKED.place
-    checkpoints.commit(Advance({A: Move(None, "1:9")}, {place: PARKED}))
+    checkpoints.commit(Advance({A: PositionMove(None, "1:9")}, {place: PARKED}))
     with pytest.raises(CheckpointMoved):
-        checkpoints.commit(Advance({A: Move("1:1", "1:10")}, {place: None}))
+        checkpoints.commit(Advance({A: PositionMove("1:1", "1:10")}, {place: None}))
     assert list(checkpoints.parked()) == [PARKED]
 
     assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints)
@@ -137,11 +139,11 @@ def test_positions_move_with_the_users_transaction_or_not_at_all(kept: tuple[str
         connection.execute("CREATE TABLE mails (recipient TEXT)")
         connection.commit()
         connection.execute("INSERT INTO mails VALUES ('ada')")
-        checkpoints.commit_in(connection, Advance({A: Move(None, 3)}))
+        checkpoints.commit_in(connection, Advance({A: PositionMove(None, 3)}))
         connection.rollback()
         assert checkpoints.positions() == {}
         connection.execute("INSERT INTO mails VALUES ('ada')")
-        checkpoints.commit_in(connection, Advance({A: Move(None, 3)}))
+        checkpoints.commit_in(connection, Advance({A: PositionMove(None, 3)}))
         connection.commit()
         assert connection.execute("SELECT recipient FROM mails").fetchall() == [("ada",)]
     assert checkpoints.positions() == {A: 3}
@@ -155,14 +157,14 @@ def test_commit_outside_a_transaction_is_refused(database: str) -> None:
         closing(sqlite3.connect(path, isolation_level=None)) as connection,
         pytest.raises(WrongTransaction, check=has_code("outside-transaction")),
     ):
-        checkpoints.commit_in(connection, Advance({A: Move(None, 3)}))
+        checkpoints.commit_in(connection, Advance({A: PositionMove(None, 3)}))
 
 
 def test_move_of_a_processor_is_recorded_and_fences_it(kept: tuple[str, DatabaseCheckpoints]) -> None:
     url, checkpoints = kept
     assert kept_in(url) == []
     checkpoints.positions()
-    checkpoints.commit(Advance({A: Move(None, 30)}))
+    checkpoints.commit(Advance({A: PositionMove(None, 30)}))
     with pytest.raises(BadParameter, match=rf"tranche is '{B}'; allowed: one that has a position: \['{A}'\]"):
         checkpoints.move({A: 10, B: "x"}, reason="mails were lost")
     assert (checkpoints.positions(), checkpoints.history()) == ({A: 30}, [])
@@ -172,7 +174,7 @@ def test_move_of_a_processor_is_recorded_and_fences_it(kept: tuple[str, Database
     with pytest.raises(
         CheckpointMoved, match=f"mailer: the checkpoint of '{A}' is at 10; this processor has left it at 30"
     ):
-        checkpoints.commit(Advance({A: Move(30, 31)}))
+        checkpoints.commit(Advance({A: PositionMove(30, 31)}))
     history = checkpoints.history()
     assert [(each.tranche, each.came_from, each.went_to, each.reason) for each in history] == [
         (B, None, "x", "mails were lost"),
@@ -202,7 +204,7 @@ def test_processors_that_begin_at_once_all_find_their_tables(kept: tuple[str, Da
 
     def begin(number: int) -> None:
         together.wait(300)
-        DatabaseCheckpoints(database, f"p{number}", table=f"kept_{turn}").commit(Advance({A: Move(None, 1)}))
+        DatabaseCheckpoints(database, f"p{number}", table=f"kept_{turn}").commit(Advance({A: PositionMove(None, 1)}))
         DatabaseLeases(database, f"p{number}", table=f"kept_{turn}").renew([A])
 
     with ThreadPoolExecutor(8) as threads:
@@ -217,8 +219,8 @@ ASKED: dict[str, tuple[Callable[[DatabaseCheckpoints], Any], Any]] = {
     "requests": (lambda it: it.requests(), {}),
     "history": (lambda it: list(it.history()), []),
     "take over": (lambda it: it.take_over([A], "me"), {A: {}}),
-    "holds": (lambda it: it.holds(Advance({A: Move(None, 3)})), False),
-    "commit": (lambda it: (it.commit(Advance({A: Move(None, 3)})), it.positions()), (None, {A: 3})),
+    "holds": (lambda it: it.holds(Advance({A: PositionMove(None, 3)})), False),
+    "commit": (lambda it: (it.commit(Advance({A: PositionMove(None, 3)})), it.positions()), (None, {A: 3})),
     "move": (lambda it: (it.move({A: 3}), it.positions()), (None, {A: 3})),
     "record": (lambda it: (it.record(A, "why"), it.history()[0].reason), (None, "why")),
 }
@@ -302,7 +304,7 @@ def test_dropped_tables_are_reported_and_created_by_the_next_start(kept: tuple[s
         check=has_code("table-gone"),
         match=r"the tables of checkpoints no longer exist: .*penstock_checkpoints",
     ):
-        checkpoints.commit(Advance({A: Move(None, 3)}))
+        checkpoints.commit(Advance({A: PositionMove(None, 3)}))
     with pytest.raises(
         DatabaseUnsuitable,
         check=has_code("table-gone"),
@@ -310,7 +312,7 @@ def test_dropped_tables_are_reported_and_created_by_the_next_start(kept: tuple[s
     ):
         leases.renew(["0"])
     for again in (checkpoints, DatabaseCheckpoints(url, "mailer")):
-        again.commit(Advance({A: Move(again.positions().get(A), 3)}))
+        again.commit(Advance({A: PositionMove(again.positions().get(A), 3)}))
         assert again.positions() == {A: 3}
     assert leases.renew(["0"]).tranches == {"0"}
 
@@ -345,15 +347,15 @@ def test_only_an_unanswered_commit_has_an_unknown_outcome(tmp_path: Path, monkey
         return lambda: sqlite3.connect(tmp_path / file, factory=Breaking)
 
     with pytest.raises(DatabaseUnavailable, match="the checkpoints' database: unable to open database file"):
-        DatabaseCheckpoints(connect("gone/consumer.db"), "mailer").commit(Advance({A: Move(None, 3)}))
+        DatabaseCheckpoints(connect("gone/consumer.db"), "mailer").commit(Advance({A: PositionMove(None, 3)}))
     checkpoints, leases = (kind(connect("consumer.db"), "mailer") for kind in (DatabaseCheckpoints, DatabaseLeases))
     with pytest.raises(OutcomeUnknown, match="the checkpoints' database: disk I/O error"):
-        checkpoints.commit(Advance({A: Move(None, 3)}))
+        checkpoints.commit(Advance({A: PositionMove(None, 3)}))
     with pytest.raises(OutcomeUnknown, match="the leases' database: disk I/O error"):
         leases.leave()
     monkeypatch.setattr(Breaking, "breaks", "BEGIN")
     with pytest.raises(DatabaseUnavailable, match="the checkpoints' database: disk I/O error"):
-        checkpoints.commit(Advance({A: Move(None, 3)}))
+        checkpoints.commit(Advance({A: PositionMove(None, 3)}))
     with pytest.raises(DatabaseUnavailable, match="the leases' database: disk I/O error"):
         leases.leave()
 
@@ -374,7 +376,9 @@ def test_request_applies_to_streams_parked_at_its_time(checkpoints: Checkpoints,
     assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints)
     stream, here, there = PARKED.stream, PARKED.place, (PARKED.stream, B)
     also = replace(PARKED, tranche=B)
-    checkpoints.commit(Advance({A: Move(None, "1:9"), B: Move(None, "1:9")}, {here: PARKED, there: also}))
+    checkpoints.commit(
+        Advance({A: PositionMove(None, "1:9"), B: PositionMove(None, "1:9")}, {here: PARKED, there: also})
+    )
     checkpoints.ask(stream, request_)
     assert checkpoints.requests() == {here: request_, there: request_}
 

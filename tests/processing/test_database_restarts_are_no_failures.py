@@ -11,18 +11,11 @@ import pytest
 from psycopg.errors import DeadlockDetected, SerializationFailure
 
 from penstock.errors import TransactionFailed
-from penstock.processing import (
-    Backoff,
-    DatabaseCheckpoints,
-    DatabaseLeases,
-    Inline,
-    Local,
-    MemorySource,
-    Rules,
-    Span,
-    Together,
-    Transactional,
-)
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, Transactional
+from penstock.processing.checkpoints import DatabaseLeases
+from penstock.processing.engine import Backoff
+from penstock.processing.sources import MemorySource
+from penstock.processing.together import Span, Together
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import examples
 from tests.failing import has_code
@@ -90,7 +83,7 @@ def lock(url: str, table: str) -> Iterator[None]:
 def test_commit_and_lease_are_repeated_after_their_connections_were_terminated(url: str, table: str) -> None:
     source, leases = streams("S1"), DatabaseLeases(url, "plain", lease_seconds=2.0)
     options: Any = {"checkpoints": DatabaseCheckpoints(url, "plain"), "leases": leases, "commit_interval": 0.01}
-    with Local(lambda _, __: None, source, **options) as running:
+    with LocalProcessor(lambda _, __: None, source, **options) as running:
         running.wait_until_caught_up(300)
         with lock(url, table):
             source.append("S1", [2])
@@ -101,7 +94,7 @@ def test_commit_and_lease_are_repeated_after_their_connections_were_terminated(u
 def test_commit_is_repeated_after_a_statement_timeout(url: str) -> None:
     limited = f"{url}{'&' if '?' in url else '?'}options=-cstatement_timeout%3D100"
     source, checkpoints = streams("S1"), DatabaseCheckpoints(limited, "plain")
-    with Local(lambda _, __: None, source, checkpoints=checkpoints, commit_interval=0.01) as running:
+    with LocalProcessor(lambda _, __: None, source, checkpoints=checkpoints, commit_interval=0.01) as running:
         running.wait_until_caught_up(300)
         with psycopg.connect(url) as connection:
             connection.execute("LOCK TABLE penstock_checkpoints IN EXCLUSIVE MODE")
@@ -148,7 +141,7 @@ def test_connection_terminated_in_a_handler_fails_no_stream(
         return go_on(connection, spans)
 
     handler = transactional(url, handle)
-    with Local(handler, streams("S1"), rules=ONCE) as running:
+    with LocalProcessor(handler, streams("S1"), rules=ONCE) as running:
         running.wait_until_caught_up(300)
         assert not running.engine.busy.failures
     assert read_handled(url) == {"S1": 1}
@@ -162,7 +155,7 @@ def test_stream_whose_connection_is_always_terminated_stalls_alone(url: str) -> 
         write(connection, spans)
 
     handler = transactional(url, handle)
-    with Local(handler, streams("S1", "bad", "S2", "S3"), rules=ONCE) as running:
+    with LocalProcessor(handler, streams("S1", "bad", "S2", "S3"), rules=ONCE) as running:
         until(lambda: sum(read_handled(url).values()) == 3, running)
         until(lambda: [trouble.tag for trouble in running.engine.busy.stalled.values()] == ["away"], running)
         assert not running.engine.busy.failures
@@ -174,8 +167,8 @@ def test_processors_survive_fast_restarts_with_each_effect_once(url: str, postgr
     source, plain = MemorySource(), DatabaseCheckpoints(url, "plain")
     handler = transactional(url, write)
     with (
-        Local(handler, source, rules=ONCE) as first,
-        Local(lambda _, __: None, source, checkpoints=plain, rules=ONCE, commit_interval=0.0) as second,
+        LocalProcessor(handler, source, rules=ONCE) as first,
+        LocalProcessor(lambda _, __: None, source, checkpoints=plain, rules=ONCE, commit_interval=0.0) as second,
     ):
         first.wait_until_caught_up(300)
         second.wait_until_caught_up(300)
@@ -210,7 +203,10 @@ def test_deadlock_between_handlers_parks_no_stream(url: str) -> None:
         return handle
 
     one, other = transactional(url, adding("a", "b"), "one"), transactional(url, adding("b", "a"), "other")
-    with Local(one, streams("S1"), rules=ONCE) as first, Local(other, streams("S2"), rules=ONCE) as second:
+    with (
+        LocalProcessor(one, streams("S1"), rules=ONCE) as first,
+        LocalProcessor(other, streams("S2"), rules=ONCE) as second,
+    ):
         first.wait_until_caught_up(300)
         second.wait_until_caught_up(300)
     assert execute(url, "SELECT sum(deadlocks) FROM pg_stat_database") != [(0,)]
@@ -231,7 +227,7 @@ def test_deadlock_reported_by_a_handler_of_many_streams_is_retried(error: Except
             raise error
         return [error if is_first else None for _ in spans]
 
-    Inline(Together(handle), streams("S1", "S2"), rules=Rules(attempts_max=1)).drain(advance=True)
+    InlineProcessor(Together(handle), streams("S1", "S2"), rules=Rules(attempts_max=1)).drain(advance=True)
     assert sorted(given) == ["S1", "S1", "S2"]
 
 
@@ -272,14 +268,16 @@ def test_statement_that_fails_or_a_transaction_left_idle_parks_its_stream_alone(
         write(connection, spans)
 
     handler = transactional(url, handle)
-    with Local(handler, streams("S1", "bad", "S2"), rules=ONCE) as running:
+    with LocalProcessor(handler, streams("S1", "bad", "S2"), rules=ONCE) as running:
         running.wait_until_caught_up(300)
     assert read_handled(url) == {"S1": 1, "S2": 1}
     assert [(each.stream, each.tag) for each in handler.checkpoints.parked()] == [("bad", tag)]
 
 
 def test_handler_that_closes_its_connection_ends_the_processor(url: str) -> None:
-    processor = Local(transactional(url, lambda connection, _: connection.close()), streams("S1"), rules=ONCE).start()
+    processor = LocalProcessor(
+        transactional(url, lambda connection, _: connection.close()), streams("S1"), rules=ONCE
+    ).start()
     assert processor.wait(300)
     with pytest.raises(TransactionFailed, check=has_code("transaction-ended")):
         processor.stop()

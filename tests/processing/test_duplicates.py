@@ -14,7 +14,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from penstock.errors import BadParameter, EventUnusable, WrongTransaction
-from penstock.processing import AsyncDuplicates, Duplicates
+from penstock.processing.duplicates import AsyncDuplicates, Duplicates
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
 from tests.failing import has_code

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.errors import ParkedNotFound
-from penstock.processing import Backoff, DatabaseCheckpoints, Inline, Rules, Span, Transactional
-from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, Rules, Transactional
+from penstock.processing.engine import Backoff
+from penstock.processing.engine.item import Batch, Position, SourceItem
 from penstock.processing.engine.rules import Exhausted
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.together import Span
 from tests.exhaustive import examples
 
 TRANCHES = ("a", "b")
@@ -37,7 +39,7 @@ class Lines:
 
     def __init__(self, *, is_dense: bool) -> None:
         self.is_dense = self.is_by_stream = is_dense
-        self.items: dict[str, list[Item]] = {tranche: [] for tranche in TRANCHES}
+        self.items: dict[str, list[SourceItem]] = {tranche: [] for tranche in TRANCHES}
         self.read_max = 3
         """How many are read at once: it need not be the same in another life."""
 
@@ -47,10 +49,10 @@ class Lines:
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
         return 0
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:  # noqa: ARG002 - Nobody waits.
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:  # noqa: ARG002 - Nobody waits.
         return [self._batch(tranche, int(want.position), want.events_max) for tranche, want in wants.items()]
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         return self._batch(tranche, int(want.position), want.events_max)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
@@ -135,7 +137,7 @@ class EffectsAreHadOnce(RuleBasedStateMachine):
         self.source.read_max = read_max
         self.checkpoints = DatabaseCheckpoints(self.connect, "counter")
         handler = Transactional(self.mortal, self.handle, self.checkpoints, streams_max=self.together)
-        self.processor = Inline(handler, self.source, rules=self.rules)
+        self.processor = InlineProcessor(handler, self.source, rules=self.rules)
 
     @rule(tranche=st.sampled_from(TRANCHES), numbers=st.lists(st.integers(0, 3), min_size=1, max_size=8))
     def append(self, tranche: str, numbers: list[int]) -> None:

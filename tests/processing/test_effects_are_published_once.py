@@ -9,19 +9,11 @@ import pytest
 
 from penstock.client import Client
 from penstock.errors import BadParameter, PenstockError
-from penstock.processing import (
-    Duplicates,
-    Effect,
-    Effects,
-    FeedSource,
-    Inline,
-    MemorySource,
-    Publisher,
-    Rules,
-    StreamEvent,
-    effect_id,
-    react,
-)
+from penstock.processing import FeedSource, InlineProcessor, Rules, StreamEvent, react
+from penstock.processing.duplicates import Duplicates
+from penstock.processing.effects import Effect, effect_id
+from penstock.processing.reacting import Effects, Publisher
+from penstock.processing.sources import MemorySource
 from penstock.processing.targets import hub as origins
 from penstock.testing.factories import a_business_event
 from penstock.testing.live_hub import LiveHub
@@ -51,11 +43,13 @@ def read_published(client: Client, name: str) -> list[Any]:
     return read_feed(client, name, "_all")
 
 
-def react_to(client: Client, publisher: Publisher, events: int = 20, effects: Effects = take_payment) -> Inline:
+def react_to(
+    client: Client, publisher: Publisher, events: int = 20, effects: Effects = take_payment
+) -> InlineProcessor:
     source = MemorySource()
     for number in range(events):
         source.append(f"order-{number % 5}", [{"n": number}])
-    processor = Inline(react(publisher, effects), source, rules=Rules(events_per_call=3))
+    processor = InlineProcessor(react(publisher, effects), source, rules=Rules(events_per_call=3))
     processor.drain(advance=True)
     return processor
 
@@ -108,7 +102,7 @@ def test_new_effects_of_a_mended_reaction_need_another_group(client: Client) -> 
 def test_value_that_is_no_effect_fails_its_event(client: Client, effects: Any) -> None:
     source = MemorySource()
     source.append("order-1", [{"n": 1}])
-    processor = Inline(react(Publisher(client), lambda _: effects), source)
+    processor = InlineProcessor(react(Publisher(client), lambda _: effects), source)
     processor.drain()
     [trouble] = processor.engine.busy.failing.values()
     assert (trouble.tag, trouble.index) == ("BadParameter", 0)
@@ -121,7 +115,7 @@ def test_effect_ids_derive_from_the_eid_of_the_event(client: Client, hub: LiveHu
     placed = a_business_event(7)
     client.publish("order.placed", [placed, placed])
     with FeedSource(hub.url, "order.placed") as source:
-        Inline(react(Publisher(client), lambda _: Effect("payment.taken", {"order": 1})), source).drain()
+        InlineProcessor(react(Publisher(client), lambda _: Effect("payment.taken", {"order": 1})), source).drain()
     eids = [event.metadata["eid"] for event in read_published(client, "payment.taken")]
     assert eids == [effect_id(placed["metadata"]["eid"], "payment.taken")] * 2
 
@@ -203,7 +197,7 @@ def test_effects_before_a_failing_event_are_published(client: Client) -> None:
 
     source = MemorySource()
     source.append("order-0", [{"n": n} for n in range(4)])
-    processor = Inline(react(Publisher(client), effects), source)
+    processor = InlineProcessor(react(Publisher(client), effects), source)
     processor.drain()
     assert sorted(event.data["order"] for event in read_published(client, "payment.taken")) == [0, 1]
 

@@ -7,16 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
-from penstock.processing import (
-    Backoff,
-    Checkpoints,
-    DatabaseCheckpoints,
-    FeedSource,
-    HubCheckpoints,
-    Local,
-    MemoryCheckpoints,
-    Rules,
-)
+from penstock.processing import DatabaseCheckpoints, FeedSource, HubCheckpoints, LocalProcessor, Rules
+from penstock.processing.checkpoints import Checkpoints, MemoryCheckpoints
+from penstock.processing.engine import Backoff
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.processing import (
     FaultyCheckpoints,
@@ -72,7 +65,9 @@ def test_each_stream_is_handled_in_order_among_faults_of_source_handler_and_chec
             if runner == "inline":
                 VirtualInline(handler, source, checkpoints=checkpoints, rules=RULES, seed=seed).drain(advance=True)
             else:
-                with Local(handler, source, checkpoints=checkpoints, rules=RULES, commit_interval=0.01) as running:
+                with LocalProcessor(
+                    handler, source, checkpoints=checkpoints, rules=RULES, commit_interval=0.01
+                ) as running:
                     await_caught_up(running)
 
     with FeedSource(hub.url, "order.placed") as feed:

@@ -8,7 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from penstock.client import Client, CursorTable
-from penstock.processing import Duplicates, HeldBack, by_parents, grouped
+from penstock.processing.duplicates import Duplicates
+from penstock.processing.history import HeldBack, by_parents, grouped
 from penstock.testing.factories import a_business_event
 from penstock.testing.live_hub import live_hub
 from tests.exhaustive import examples

@@ -17,17 +17,17 @@ from penstock.client import Client, Start
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, Unavailable, Unreachable
 from penstock.processing import handles
-from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
-from penstock.processing.runners.inline import Inline
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.inline import InlineProcessor
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources import feed
 from penstock.processing.sources.feed import FeedSource
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.testing.live_hub import LiveHub
 from tests.failing import has_code
@@ -45,12 +45,12 @@ def client(hub: LiveHub) -> Iterator[Client]:
 
 def drain(handler: Any, source: FeedSource, **options: Any) -> None:
     with source:
-        Inline(handler, source, **options).drain()
+        InlineProcessor(handler, source, **options).drain()
 
 
 def at(positions: dict[str, str]) -> MemoryCheckpoints:
     checkpoints = MemoryCheckpoints()
-    checkpoints.commit(Advance({tranche: Move(None, position) for tranche, position in positions.items()}))
+    checkpoints.commit(Advance({tranche: PositionMove(None, position) for tranche, position in positions.items()}))
     return checkpoints
 
 
@@ -80,7 +80,9 @@ def test_decorated_handler_runs_until_a_signal_and_goes_on_where_it_was(
 def test_each_key_is_a_stream_and_the_hub_shows_the_gap_of_the_processor(hub: LiveHub, client: Client) -> None:
     publish(client, range(500))
     seen = Seen()
-    with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
+    with LocalProcessor(
+        seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")
+    ) as running:
         running.wait_until_caught_up(300)
         publish(client, range(500, 900))
         running.wait_until_caught_up(300)
@@ -93,7 +95,9 @@ def test_each_key_is_a_stream_and_the_hub_shows_the_gap_of_the_processor(hub: Li
     assert (group.name, group.kind, group.event_types, group.gap) == ("mailer", "processor", ["order.placed"], 100)
     assert (group.lag_seconds or 0) > 0
     seen.numbers.clear()
-    with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
+    with LocalProcessor(
+        seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")
+    ) as running:
         running.wait_until_caught_up(300)
     assert seen.numbers == numbers_of(range(900, 1000)), "it goes on where it was"
 
@@ -127,7 +131,7 @@ def test_event_types_are_read_side_by_side_and_new_events_at_once(hub: LiveHub, 
             came.set()
 
     publish(client, range(100))
-    with Local(handle, FeedSource(hub.url, "order.placed", "order.paid")) as running:
+    with LocalProcessor(handle, FeedSource(hub.url, "order.placed", "order.paid")) as running:
         running.wait_until_caught_up(300)
         client.publish("order.paid", [{"n": 77}])
         assert came.wait(300)
@@ -135,21 +139,25 @@ def test_event_types_are_read_side_by_side_and_new_events_at_once(hub: LiveHub, 
 
 
 @pytest.fixture(params=["feed", "subscription"])
-def begin(request: pytest.FixtureRequest, hub: LiveHub, client: Client) -> Callable[..., Local]:
+def begin(request: pytest.FixtureRequest, hub: LiveHub, client: Client) -> Callable[..., LocalProcessor]:
     """Makes processors of the orders in the feed, or in a subscription."""
     subscription = client.subscriptions.create("shop", [ORDERS], start="earliest")[0].id
 
-    def of_feed(handler: Any, **options: Any) -> Local:
-        return Local(handler, FeedSource(hub.url, ORDERS), checkpoints=HubCheckpoints(hub.url, "mailer"), **options)
+    def of_feed(handler: Any, **options: Any) -> LocalProcessor:
+        return LocalProcessor(
+            handler, FeedSource(hub.url, ORDERS), checkpoints=HubCheckpoints(hub.url, "mailer"), **options
+        )
 
-    def of_subscription(handler: Any, **options: Any) -> Local:
+    def of_subscription(handler: Any, **options: Any) -> LocalProcessor:
         source = SubscriptionSource(hub.url, subscription, batch_limit=20)
-        return Local(handler, source, checkpoints=SubscriptionCheckpoints(source), **options)
+        return LocalProcessor(handler, source, checkpoints=SubscriptionCheckpoints(source), **options)
 
     return of_feed if request.param == "feed" else of_subscription
 
 
-def test_partitions_that_are_added_to_a_running_processor_are_read(begin: Callable[..., Local], client: Client) -> None:
+def test_partitions_that_are_added_to_a_running_processor_are_read(
+    begin: Callable[..., LocalProcessor], client: Client
+) -> None:
     seen = Seen()
     publish(client, range(200))
     with begin(seen) as running:
@@ -166,7 +174,7 @@ def test_partitions_that_are_added_to_a_running_processor_are_read(begin: Callab
 
 @pytest.mark.usefixtures("short_lease")
 def test_processor_waits_for_a_hub_that_is_killed_and_repeats_nothing(
-    begin: Callable[..., Local], hub: LiveHub, client: Client
+    begin: Callable[..., LocalProcessor], hub: LiveHub, client: Client
 ) -> None:
     seen = Seen()
     publish(client, range(300))
@@ -183,7 +191,7 @@ def test_processor_waits_for_a_hub_that_is_killed_and_repeats_nothing(
 
 @pytest.mark.usefixtures("short_lease")
 def test_wait_until_caught_up_names_the_hub_that_cannot_be_reached(
-    begin: Callable[..., Local], hub: LiveHub, client: Client
+    begin: Callable[..., LocalProcessor], hub: LiveHub, client: Client
 ) -> None:
     publish(client, range(10))
     with begin(Seen()) as running:
@@ -213,7 +221,7 @@ def test_new_processor_begins_at_its_start_option(hub: LiveHub, client: Client) 
     for start, expected in cases:
         seen = Seen()
         source = FeedSource(hub.url, "order.placed", start=start)
-        running = Inline(seen, source)
+        running = InlineProcessor(seen, source)
         running.drain()
         if start == "latest":
             assert seen.numbers == {}
@@ -267,7 +275,7 @@ def test_feed_that_is_created_again_ends_a_processor_that_waits_for_events(
     client.create_event_type("order.paid")
     client.publish("order.paid", [{"n": 1}])
     source = FeedSource(hub.url, "order.paid")
-    processor = Local(Seen(), source).start()
+    processor = LocalProcessor(Seen(), source).start()
     processor.wait_until_caught_up(300)
     until(lambda: not all(poll.answer.done() for poll in source._polls.copy().values()), processor)
     client.delete_event_type("order.paid")
@@ -310,7 +318,7 @@ def test_unreachable_hub_is_logged_once_for_each_pause(
 ) -> None:
     client.create_event_type("order.paid")
     source = FeedSource(hub.url, "order.placed", "order.paid")
-    with Local(Seen(), source) as running:
+    with LocalProcessor(Seen(), source) as running:
         running.wait_until_caught_up(300)
         hub.kill()
         asking = threading.Thread(target=lambda: error_of(running.wait_until_caught_up, 60))
@@ -342,12 +350,14 @@ def test_page_for_an_outdated_position_is_discarded(hub: LiveHub, client: Client
     client.publish("order.paid", [{"n": n} for n in range(10)])
     tranche = "order.paid/0"
     with FeedSource(hub.url, "order.paid") as source:
-        assert source.read({tranche: Want("1:10", 100)}, 0.05) == [], "a request waits at the hub from here on"
+        assert source.read({tranche: ReadRequest("1:10", 100)}, 0.05) == [], "a request waits at the hub from here on"
         client.publish("order.paid", [{"n": 10}])
         found: list[Batch] = []
         deadline = time.monotonic() + 300
         while not found and time.monotonic() < deadline:
-            found += source.read({tranche: Want("1:3", 100)}, 0.5)  # The tranche was another's, and has come back.
+            found += source.read(
+                {tranche: ReadRequest("1:3", 100)}, 0.5
+            )  # The tranche was another's, and has come back.
     assert [(item.index, batch.end) for batch in found for item in batch.items][:1] == [(3, "1:11")]
 
 
@@ -362,7 +372,7 @@ def test_parked_events_are_found_behind_pages_without_them(
     seen = Seen("order.paid-a")
     rules = Rules(attempts_max=1, exhausted="park")
     with FeedSource(hub.url, "order.paid") as source:
-        running = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+        running = InlineProcessor(seen, source, checkpoints=checkpoints, rules=rules)
         running.drain()
         seen.broken = set()
         checkpoints.ask("order.paid-a", "retry")
@@ -378,7 +388,7 @@ def test_processor_that_restarts_within_a_page_resumes_near_its_last_call(hub: L
     for begins in (0, 500, 1_000):
         seen.numbers.clear()
         with FeedSource(hub.url, "order.placed") as source:
-            running = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+            running = InlineProcessor(seen, source, checkpoints=checkpoints, rules=rules)
             while len(seen.numbers["order.placed-0"]) < 600:
                 running.step()
             assert running.snapshot.tranches[int(tranche[-1])].read == "1:2000", "it was read at once"
@@ -395,7 +405,7 @@ def test_events_that_arrive_during_a_retry_are_handled_behind_the_parked_ones(
     rules = Rules(attempts_max=1, exhausted="park", events_ahead=20, events_per_call=7)
     checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/checkpoints.db", "orders")
     with FeedSource(hub.url, "order.placed") as source:
-        first = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+        first = InlineProcessor(seen, source, checkpoints=checkpoints, rules=rules)
         while len(checkpoints.parked()) < 3:
             first.step()
     assert all(each.events < 100 for each in checkpoints.parked()), "more comes while they are tried again"
@@ -406,7 +416,7 @@ def test_events_that_arrive_during_a_retry_are_handled_behind_the_parked_ones(
     if runner == "step by step":
         drain(seen, source, checkpoints=checkpoints, rules=rules)
     else:
-        with Local(seen, source, checkpoints=checkpoints, rules=rules, commit_interval=0.01) as running:
+        with LocalProcessor(seen, source, checkpoints=checkpoints, rules=rules, commit_interval=0.01) as running:
             running.wait_until_caught_up(300)
     assert seen.numbers == numbers_of(range(300), 3)
     assert checkpoints.parked() == []

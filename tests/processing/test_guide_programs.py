@@ -14,7 +14,8 @@ import pytest
 
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
-from penstock.processing import DatabaseCheckpoints, Inline, MemorySource, StreamEvent
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, StreamEvent
+from penstock.processing.sources import MemorySource
 from penstock.testing.factories import a_business_event, a_data_event
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.docs.examples import ROOT, blocks
@@ -180,7 +181,7 @@ def test_deferred_stream_is_thanked_once_it_is_quiet(run: Callable[[str], str]) 
 
 
 def test_inline_program_advances_time_itself(run: Callable[[str], str]) -> None:
-    assert run("Inline(open_account") == "opened\n"
+    assert run("InlineProcessor(open_account") == "opened\n"
 
 
 def test_watched_processor_prints_its_figures(run: Callable[[str], str], shared_hub: LiveHub, tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ def test_shoulder_tap_drops_events_that_the_projection_has_passed(
 ) -> None:
     run(CUSTOMERS_V1)
     text = program("def summarise(", shared_hub)
-    text = text.replace("skip_to\n", "Rules, skip_to\n").replace("checkpoints=", "rules=RULES, checkpoints=")
+    text = text.replace("LocalProcessor\n", "LocalProcessor, Rules\n").replace("checkpoints=", "rules=RULES, checkpoints=")
     text = text.replace("HUB =", "RULES = Rules(events_per_call=1, attempts_max=1)\nHUB =")
     found = re.findall(r"(Ada|Bob|Cyd) has (\d+) orders", output(text, tmp_path))  # Threads may share a line.
     assert sorted(found) == [(name, "10") for name in CUSTOMERS]
@@ -308,7 +309,7 @@ def test_handler_of_the_guide_tells_its_statistics() -> None:
     exec(text, names)
     source = MemorySource()
     source.deliver([StreamEvent("S1", at, "order", b'{"total": 17.5}') for at in range(3)])
-    processor = Inline(names["settle"], source)
+    processor = InlineProcessor(names["settle"], source)
     processor.drain()
 
     found = processor.snapshot

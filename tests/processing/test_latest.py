@@ -15,7 +15,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from penstock.errors import EventUnusable, WrongTransaction
-from penstock.processing import AsyncLatest, Changes, Latest
+from penstock.processing.changes import Changes
+from penstock.processing.latest import AsyncLatest, Latest
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_data_event, a_feed_event
 from tests.failing import has_code

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from penstock.errors import CheckpointMoved
-from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules, retry
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
+from penstock.processing.outcomes import retry
 from penstock.processing.progress import CONCEDED_MAX
+from penstock.processing.sources import MemorySource
 from penstock.processing.stream_event import StreamEvent
 from tests.processing.office import SOON_SECONDS, Leases, Office, StandingOffice, until
 
@@ -114,16 +116,16 @@ class Shift:
         self.checkpoints = DatabaseCheckpoints(url, "shared")
         self.leases: dict[str, Leases] = {}
         self._url = url
-        self._begun: list[Local] = []
+        self._begun: list[LocalProcessor] = []
 
-    def start(self, name: str, handler: Any = None, **options: Any) -> Local:
+    def start(self, name: str, handler: Any = None, **options: Any) -> LocalProcessor:
         """Start a processor, and wait until the office knows it."""
         self.leases[name] = Leases(self.office, name)
         given = {
             "source": self.source, "checkpoints": self.checkpoints, "leases": self.leases[name], "name": name,
             "clock": self.office.clock, "commit_interval": 0.0, "stats_interval": None, **options,
         }  # fmt: skip
-        processor = Local(handler or self.work.handler(name), **given).start()
+        processor = LocalProcessor(handler or self.work.handler(name), **given).start()
         self._begun.append(processor)
         until(lambda: name in self.office.shared.members, processor)
         return processor
@@ -149,7 +151,7 @@ def shift(url: str) -> Shift:
     return Shift(url)
 
 
-def stopping(processor: Local) -> threading.Thread:
+def stopping(processor: LocalProcessor) -> threading.Thread:
     thread = threading.Thread(target=processor.stop)
     thread.start()
     assert processor._stopping.wait(SOON_SECONDS)
@@ -354,7 +356,7 @@ def test_tranche_is_released_after_its_parked_streams_are_committed(url: str) ->
         return retry(60) if stream == "waits" else None
 
     source, checkpoints = MemorySource(), DatabaseCheckpoints(url, "shared")
-    processor = Inline(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1, exhausted="park"))
+    processor = InlineProcessor(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1, exhausted="park"))
     processor._progress.own(frozenset("0"))
     source.append("goes", [0])
     processor.drain()
@@ -374,7 +376,7 @@ def test_tranche_is_released_after_its_parked_streams_are_committed(url: str) ->
 def test_tranche_that_comes_back_is_opened_again_and_not_released(url: str) -> None:
     source = MemorySource()
     source.append("S", [0])
-    processor = Inline(lambda *_: None, source, checkpoints=DatabaseCheckpoints(url, "shared"))
+    processor = InlineProcessor(lambda *_: None, source, checkpoints=DatabaseCheckpoints(url, "shared"))
     progress = processor._progress
     progress.own(frozenset("0"))
     processor.drain()

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from penstock.processing import DatabaseCheckpoints, DatabaseLeases, Local, MemorySource, Transactional
+from penstock.processing import DatabaseCheckpoints, LocalProcessor, Transactional
+from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.database import TABLE
 from penstock.processing.checkpoints.leases import Shared
 from penstock.processing.connecting import connector, transaction
 from penstock.processing.database import Database
+from penstock.processing.sources import MemorySource
 from penstock.processing.together import Span
 from tests.processing.office import SOON_SECONDS, until
 
@@ -36,7 +38,7 @@ class Work:
         with transaction(connector(self.url)) as connection:
             connection.execute("CREATE TABLE handled (stream TEXT, number INTEGER)")
 
-    def local(self, source: MemorySource, name: str, lease_seconds: float = LEASE_SECONDS) -> Local:
+    def local(self, source: MemorySource, name: str, lease_seconds: float = LEASE_SECONDS) -> LocalProcessor:
         """Return a processor that shares the work."""
 
         def write(connection: Any, spans: Sequence[Span]) -> None:
@@ -51,7 +53,7 @@ class Work:
 
         leases = DatabaseLeases(self.url, "shared", lease_seconds=lease_seconds)
         handler = Transactional(self._connect, write, DatabaseCheckpoints(self.url, "shared"))
-        return Local(handler, source, leases=leases, stats_interval=None)
+        return LocalProcessor(handler, source, leases=leases, stats_interval=None)
 
     def handled(self) -> list[tuple[str, int]]:
         """Return what is committed, in its order."""

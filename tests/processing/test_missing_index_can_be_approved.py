@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter, Unavailable
-from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules, Transactional
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, Transactional
 from penstock.processing.runners.observing import figures_of, sentence
+from penstock.processing.sources import MemorySource
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span
 from tests.processing.office import until
@@ -37,7 +38,7 @@ def checkpoints(tmp_path: Path) -> DatabaseCheckpoints:
 
 
 def test_snapshot_shows_the_stream_and_its_missing_index(source: MemorySource) -> None:
-    processor = Inline(lambda _, __: None, source, rules=ALL)
+    processor = InlineProcessor(lambda _, __: None, source, rules=ALL)
     processor.drain()
     [gapped] = processor.snapshot.gapped
     assert (gapped.stream, gapped.missing, gapped.found) == ("S1", 1, 3)
@@ -49,7 +50,7 @@ def test_stream_goes_on_after_approval_and_the_reason_is_recorded(
     source: MemorySource, checkpoints: DatabaseCheckpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[int] = []
-    processor = Inline(
+    processor = InlineProcessor(
         lambda _, them: seen.extend(each.index for each in them), source, checkpoints=checkpoints, rules=ALL
     )
     processor.drain()
@@ -79,7 +80,7 @@ def test_running_processor_takes_an_approval_from_another_thread(
     def handle(stream: str, them: Sequence[Any]) -> None:
         first.set()
 
-    running = Local(handle, source, checkpoints=checkpoints, rules=ALL)
+    running = LocalProcessor(handle, source, checkpoints=checkpoints, rules=ALL)
     with pytest.raises(Unavailable, match="does not run"):
         running.approve_missing("S1", reason="too early")
     with running:
@@ -115,7 +116,7 @@ def test_approval_waits_for_a_transaction_that_holds_the_database(
             assert recording.wait(SOON_SECONDS)
 
     kept = Recorded(checkpoints.database, "counter")
-    with Local(Transactional(kept.database, write, kept), source, rules=ALL) as running:
+    with LocalProcessor(Transactional(kept.database, write, kept), source, rules=ALL) as running:
         until(lambda: running.snapshot.gapped, running)
         source.deliver([StreamEvent("slow", 0, "event", b"{}")])
         assert begun.wait(SOON_SECONDS)

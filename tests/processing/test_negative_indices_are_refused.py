@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.processing import IterableSource, Local, StreamEvent
+from penstock.processing import LocalProcessor, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import connector
-from penstock.processing.engine.item import Item
+from penstock.processing.engine.item import SourceItem
 from penstock.processing.projections.fold import KeyedEvent
 from penstock.processing.projections.projection import Projection
+from penstock.processing.sources import IterableSource
 
 
 class Count(msgspec.Struct):
@@ -27,7 +28,7 @@ COUNTS = Projection("counts", Count, lambda state, _: Count(state.events + 1), k
 
 
 def source() -> IterableSource:
-    batches: list[list[Item]] = [
+    batches: list[list[SourceItem]] = [
         [StreamEvent("b", 0, "event", b"{}")],
         [StreamEvent("b", 1, "event", b"{}"), *(StreamEvent("a", at, "event", b"{}") for at in (-3, -2, -1, 0, 1))],
     ]
@@ -39,7 +40,9 @@ def test_processor_ends_at_a_negative_index_and_names_the_event() -> None:
     told = r"index is '-3 of a in 0'; allowed: indices from 0 on, below .*: its source has to number the events"
     with (
         pytest.raises(BadParameter, match=told),
-        Local(lambda stream, _: seen.append(stream), source(), checkpoints=kept, commit_interval=0.01) as running,
+        LocalProcessor(
+            lambda stream, _: seen.append(stream), source(), checkpoints=kept, commit_interval=0.01
+        ) as running,
     ):
         running.wait_until_caught_up(300)
     assert "a" not in seen

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
-from penstock.processing.runners.inline import Inline
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.inline import InlineProcessor
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.together import Span, Together
 from tests.processing.drawn import batches, checked, rules
 from tests.processing.lives import TRANCHES, Appended, Log
@@ -210,13 +210,13 @@ class History:
 def test_inline_processor_handles_parked_and_timed_out_events_in_order_in_the_end(
     kind: str, lives: list[Life], rules: Rules, broken: frozenset[Place], slow: frozenset[Place]
 ) -> None:
-    running: list[Inline] = []
+    running: list[InlineProcessor] = []
     history = History(broken, slow, lambda: running[-1].advance(LASTS_SECONDS))
     work, checkpoints = history.work, history.checkpoints
     handler: Any = work.called if kind == "one" else Together(work.together, streams_max=STREAMS_MAX)
     for life in lives:
         history.begin(life)
-        running.append(Inline(handler, history.log.source, checkpoints=checkpoints, rules=rules))
+        running.append(InlineProcessor(handler, history.log.source, checkpoints=checkpoints, rules=rules))
         for at in range(life.lasts):
             checkpoints.is_dead = life.is_killed and at >= life.lasts // 2
             running[-1].step()
@@ -224,7 +224,7 @@ def test_inline_processor_handles_parked_and_timed_out_events_in_order_in_the_en
         work.mend(life.mends)
     history.mend_all()
     while checkpoints.requests() or len(running) <= len(lives):  # What it parks itself before it asks, is asked anew.
-        running.append(Inline(handler, history.log.source, checkpoints=checkpoints, rules=rules))
+        running.append(InlineProcessor(handler, history.log.source, checkpoints=checkpoints, rules=rules))
         running[-1].drain(advance=True)
         checkpoints.ask_for_all()
     history.check()
@@ -246,13 +246,15 @@ def test_local_processor_handles_parked_and_timed_out_events_in_order_in_the_end
     handler = handlers[kind]
     for life in lives:
         history.begin(life)
-        with Local(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
+        with LocalProcessor(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
             work.await_calls(life.lasts)
             checkpoints.is_dead = life.is_killed
         work.mend(life.mends)
     history.mend_all()
     for _ in range(len(STREAMS)):  # What lasts too long for the first time, may be parked once more.
-        with Local(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as last:
+        with LocalProcessor(
+            handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001
+        ) as last:
             last.wait_until_caught_up(300)
         checkpoints.ask_for_all()
     history.check()

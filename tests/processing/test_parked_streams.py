@@ -11,23 +11,14 @@ from typing import Any
 import pytest
 
 from penstock.errors import EventsLost
-from penstock.processing import (
-    Advance,
-    Backoff,
-    DatabaseCheckpoints,
-    FileSource,
-    Inline,
-    Local,
-    MemorySource,
-    Move,
-    Rules,
-    StreamEvent,
-    Transactional,
-    retry,
-)
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, StreamEvent, Transactional
+from penstock.processing.checkpoints import Advance, PositionMove
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine import Backoff
 from penstock.processing.engine.item import Batch
-from penstock.processing.sources.source import Want
+from penstock.processing.outcomes import retry
+from penstock.processing.sources import FileSource, MemorySource
+from penstock.processing.sources.source import ReadRequest
 from tests.processing.office import until
 
 ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first_seconds=0.001))
@@ -52,7 +43,7 @@ def test_stream_of_any_name_is_parked_retried_and_dropped(database_url: str, nam
 
     def run(handler: Any) -> None:
         given = {} if isinstance(handler, Transactional) else {"checkpoints": checkpoints}
-        Inline(handler, source, rules=ONCE, **given).drain(advance=True)
+        InlineProcessor(handler, source, rules=ONCE, **given).drain(advance=True)
 
     source.append(name, [1])
     source.append("other", [1])
@@ -81,7 +72,7 @@ def test_stream_of_any_name_is_parked_retried_and_dropped(database_url: str, nam
 @named
 def test_stream_of_any_name_may_be_ahead(database_url: str, name: str) -> None:
     checkpoints = DatabaseCheckpoints(database_url, "mailer")
-    ahead = Advance({"0": Move(None, 0)}, ahead={(name, "0"): 7, ("other", "0"): 8})
+    ahead = Advance({"0": PositionMove(None, 0)}, ahead={(name, "0"): 7, ("other", "0"): 8})
     checkpoints.commit(ahead)
     assert checkpoints.holds(ahead)
     assert checkpoints.take_over(["0"], "me") == {"0": {name: 7, "other": 8}}
@@ -101,7 +92,7 @@ def test_failure_with_any_text_or_tag_is_parked(database_url: str, odd: str, whe
         return odd if where == "tag" else None
 
     source.append("S1", [1])
-    with Local(handle, source, checkpoints=checkpoints, classify=classify, rules=ONCE) as running:
+    with LocalProcessor(handle, source, checkpoints=checkpoints, classify=classify, rules=ONCE) as running:
         running.wait_until_caught_up(300)
     [parked] = checkpoints.parked()
     assert (parked.detail if where == "text" else parked.tag)[:2] == {"a": "a\\", "\ud800": "\\u", "é": "éé"}[odd[0]]
@@ -126,7 +117,7 @@ def park_one(database_url: str) -> Asked:
         if stream == "S1":
             raise ValueError("no")
 
-    Inline(handle, two_streams(), checkpoints=checkpoints, rules=ONCE).drain(advance=True)
+    InlineProcessor(handle, two_streams(), checkpoints=checkpoints, rules=ONCE).drain(advance=True)
     assert [each.stream for each in checkpoints.parked()] == ["S1"]
     checkpoints.asked = 0
     return checkpoints
@@ -142,7 +133,7 @@ def two_streams(source: MemorySource | None = None) -> MemorySource:
 def test_requests_are_polled_about_twice_a_second_while_idle(database_url: str) -> None:
     checkpoints = park_one(database_url)
 
-    with Local(lambda *_: None, two_streams(), checkpoints=checkpoints, rules=ONCE) as running:
+    with LocalProcessor(lambda *_: None, two_streams(), checkpoints=checkpoints, rules=ONCE) as running:
         running.wait_until_caught_up(300)
         asked, began = checkpoints.asked, time.monotonic()
         until(lambda: checkpoints.asked >= asked + 4)
@@ -170,7 +161,7 @@ def test_wait_until_caught_up_includes_retries_beside_a_late_source(
     checkpoints.ask("S1", "retry")
     done: list[str] = []
     source, looking = two_streams(Late()), Looking(database_url, "mailer")
-    with Local(lambda stream, _: done.append(stream), source, checkpoints=looking, rules=ONCE) as running:
+    with LocalProcessor(lambda stream, _: done.append(stream), source, checkpoints=looking, rules=ONCE) as running:
         running.wait_until_caught_up(300)
 
     assert done == ["S1"]
@@ -191,11 +182,11 @@ def test_retried_stream_is_not_repeated_while_its_position_is_held(database_url:
             done.extend((span.stream, event.index) for span in spans for event in span.events if span.stream == "S")
         return [retry(1000) if span.stream == "F" else None if is_mended else ValueError("no") for span in spans]
 
-    def begin() -> Inline:
+    def begin() -> InlineProcessor:
         source = ByTranche()
         source.deliver([StreamEvent("F", 0, "k", b"{}"), StreamEvent("S", 1, "k", b"{}")])
         source.deliver([StreamEvent("S", 2, "k", b"{}")])
-        return Inline(Transactional(database_url, handle, checkpoints), source, rules=ONCE)
+        return InlineProcessor(Transactional(database_url, handle, checkpoints), source, rules=ONCE)
 
     running = begin()
     running.drain()
@@ -220,13 +211,13 @@ def test_dropped_stream_is_never_handled_while_its_position_is_held(database_url
             raise ValueError("no")
         return retry(1000) if stream == "F" else None
 
-    def begin() -> Inline:
+    def begin() -> InlineProcessor:
         source = MemorySource() if is_dense else ByTranche()
         source.deliver([StreamEvent("F", 0, "k", b"{}"), StreamEvent("S", first, "k", b"{}")])
         source.deliver([StreamEvent("S", first + 1, "k", b"{}"), StreamEvent("G", other, "k", b"{}")])
         if is_mended:
             source.deliver([StreamEvent("S", last, "k", b"{}")])
-        return Inline(handle, source, checkpoints=checkpoints, rules=ONCE)
+        return InlineProcessor(handle, source, checkpoints=checkpoints, rules=ONCE)
 
     first, other, last = (0, 0, 2) if is_dense else (1, 3, 4)
     is_mended = False
@@ -253,7 +244,9 @@ def test_stream_parked_in_a_removed_tranche_blocks_no_wait(database_url: str) ->
     elsewhere = MemorySource("other")
     elsewhere.append("S3", [1], tranche="other")
     done: list[str] = []
-    with Local(lambda stream, _: done.append(stream), elsewhere, checkpoints=checkpoints, rules=ONCE) as running:
+    with LocalProcessor(
+        lambda stream, _: done.append(stream), elsewhere, checkpoints=checkpoints, rules=ONCE
+    ) as running:
         running.wait_until_caught_up(300)
     assert done == ["S3"]
     assert checkpoints.requests() == {}
@@ -275,7 +268,7 @@ def test_stream_parked_in_two_tranches_is_tried_once_for_each_request(database_u
         tried.append(events[0].index)
         raise ValueError("no")
 
-    running = Inline(fail, source, checkpoints=checkpoints, rules=ONCE)
+    running = InlineProcessor(fail, source, checkpoints=checkpoints, rules=ONCE)
     for tranche in ("a", "b"):
         source.deliver([StreamEvent("S", 0, "k", b"{}")], tranche=tranche)
         running.drain(advance=True)
@@ -294,7 +287,7 @@ def test_events_parked_behind_a_drop_stay_parked(database_url: str) -> None:
     def fail(*_: Any) -> None:
         raise ValueError("no")
 
-    running = Inline(fail, source, checkpoints=checkpoints, rules=ONCE)
+    running = InlineProcessor(fail, source, checkpoints=checkpoints, rules=ONCE)
     source.append("S", [0])
     running.drain(advance=True)
     checkpoints.ask("S", "drop")
@@ -312,16 +305,16 @@ class Forgetting(MemorySource):
 
     is_gone = False
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what a tranche has from an earlier position on, unless it is gone."""
         if self.is_gone:
             raise EventsLost(event_type="order", partition=0, lost=1, reason="retention has removed them")
         return super().reread(tranche, want)
 
 
-@pytest.mark.parametrize("runner", [Inline, Local])
+@pytest.mark.parametrize("runner", [InlineProcessor, LocalProcessor])
 def test_parked_stream_whose_events_are_gone_fails_alone_with_the_reason(
-    runner: type[Inline | Local], sqlite_url: str
+    runner: type[InlineProcessor | LocalProcessor], sqlite_url: str
 ) -> None:
     source, checkpoints, handled = Forgetting(), DatabaseCheckpoints(sqlite_url, "mailer"), list[str]()
 
@@ -331,10 +324,10 @@ def test_parked_stream_whose_events_are_gone_fails_alone_with_the_reason(
         handled.append(stream)
 
     def run() -> None:
-        if runner is Inline:
-            Inline(handle, source, checkpoints=checkpoints, rules=ONCE).drain()
+        if runner is InlineProcessor:
+            InlineProcessor(handle, source, checkpoints=checkpoints, rules=ONCE).drain()
             return
-        with Local(handle, source, checkpoints=checkpoints, rules=ONCE) as running:
+        with LocalProcessor(handle, source, checkpoints=checkpoints, rules=ONCE) as running:
             running.wait_until_caught_up(300)
 
     source.append("P", [1])
@@ -366,9 +359,9 @@ def test_stream_parked_in_a_removed_file_fails_alone(tmp_path: Path, when: str) 
             raise ValueError("broken")
         handled.extend((stream, Path(event.tranche).name) for event in events)
 
-    def begin() -> Local:
+    def begin() -> LocalProcessor:
         source = FileSource(f"{tmp_path}/*.ndjson", stream=["id"])
-        return Local(handle, source, checkpoints=checkpoints, rules=ONCE, commit_interval=0.01)
+        return LocalProcessor(handle, source, checkpoints=checkpoints, rules=ONCE, commit_interval=0.01)
 
     def lose() -> None:
         (tmp_path / "1.ndjson").unlink()

@@ -9,11 +9,14 @@ from typing import Any, Protocol
 import pytest
 from prometheus_client import CollectorRegistry
 
-from penstock.processing import Backoff, Inline, Local, MemorySource, Rules, StreamEvent, done_to
+from penstock.processing import InlineProcessor, LocalProcessor, Rules, StreamEvent
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine import Backoff
 from penstock.processing.engine.busy import NONE
 from penstock.processing.metrics import ProcessorMetrics
+from penstock.processing.outcomes import done_to
 from penstock.processing.snapshot import Snapshot
+from penstock.processing.sources import MemorySource
 
 STREAMS = [f"S{number}" for number in range(5)]
 BATCHES, BATCH_EVENTS = 10, 10
@@ -66,7 +69,7 @@ class Runner(Protocol):
     def catch_up(self) -> None: ...
 
 
-class Stepwise(Inline):
+class Stepwise(InlineProcessor):
     """Steps, and a second passes after each."""
 
     def until(self, check: Callable[[], bool]) -> None:
@@ -80,7 +83,7 @@ class Stepwise(Inline):
         self.drain(advance=True)
 
 
-class Beside(Local):
+class Beside(LocalProcessor):
     """Threads, which are waited for."""
 
     def until(self, check: Callable[[], bool]) -> None:

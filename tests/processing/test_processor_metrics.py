@@ -16,13 +16,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.client import Client
-from penstock.processing import FeedSource, FileSource, Local, Source, Together
+from penstock.processing import FeedSource, LocalProcessor
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.outcome import Failure, done
-from penstock.processing.engine.stats import Stats
 from penstock.processing.metrics import ProcessorMetrics
+from penstock.processing.outcomes import Failure, done
+from penstock.processing.sources import FileSource, Source
+from penstock.processing.stats import Stats
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.tally import Activity
+from penstock.processing.together import Together
 from penstock.testing.live_hub import LiveHub
 from tests.docs.examples import ROOT, blocks
 from tests.unit.processing.engine.items import engine
@@ -49,7 +51,7 @@ def ignore(stream: str, events: Sequence[Any]) -> None:
 def run(handler: Any, source: Source) -> Callable[..., float | None]:
     """Handle all events; return a function that reads a metric."""
     registry = CollectorRegistry()
-    with Local(handler, source, name="mine", stats_interval=None) as running:
+    with LocalProcessor(handler, source, name="mine", stats_interval=None) as running:
         registry.register(ProcessorMetrics(running))
         running.wait_until_caught_up(SOON_SECONDS)
 

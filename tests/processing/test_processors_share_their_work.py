@@ -9,16 +9,10 @@ import pytest
 
 from penstock.client import Client
 from penstock.errors import BadParameter
-from penstock.processing import (
-    DatabaseCheckpoints,
-    FeedSource,
-    FileSource,
-    Local,
-    MemoryCheckpoints,
-    MemorySource,
-    Rules,
-)
+from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, Rules
+from penstock.processing.checkpoints import MemoryCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases, Held, Shared
+from penstock.processing.sources import FileSource, MemorySource
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import examples
 from tests.processing.office import until
@@ -57,10 +51,10 @@ def test_tranches_are_shared_out_as_processors_join_and_stop_without_repeats(
     folder.mkdir()
     checkpoints = DatabaseCheckpoints(database_url, "mailer")
 
-    def local() -> Local:
+    def local() -> LocalProcessor:
         leases = DatabaseLeases(database_url, "mailer", lease_seconds=4.0)
         source = FeedSource(hub.url, "order.placed")
-        return Local(
+        return LocalProcessor(
             handler_in(str(folder)), source, checkpoints=checkpoints, leases=leases, commit_interval=0.1
         ).start()
 
@@ -127,7 +121,7 @@ def test_lease_of_a_removed_file_is_forgotten(database_url: str, tmp_path: Path)
 
     def read_handled() -> list[str]:
         seen: list[str] = []
-        with Local(
+        with LocalProcessor(
             lambda stream, _: seen.append(stream),
             FileSource(f"{tmp_path}/*.ndjson", stream=["k"]),
             checkpoints=DatabaseCheckpoints(database_url, "p"),
@@ -196,5 +190,7 @@ def test_leases_that_do_not_fit_the_processor_are_refused(
         MemoryCheckpoints("mailer") if checkpoints == "in memory" else DatabaseCheckpoints(url, checkpoints)
     )
     with pytest.raises(BadParameter, match=told):
-        Local(print, MemorySource(), checkpoints=kept, leases=given, rules=rules)
-    Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "mailer"), leases=DatabaseLeases(url, "mailer"))
+        LocalProcessor(print, MemorySource(), checkpoints=kept, leases=given, rules=rules)
+    LocalProcessor(
+        print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "mailer"), leases=DatabaseLeases(url, "mailer")
+    )

@@ -14,11 +14,13 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from penstock.processing import Backoff, Inline, MemorySource, Projection, Rules, StreamEvent
+from penstock.processing import InlineProcessor, Projection, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import connector, transaction
+from penstock.processing.engine import Backoff
 from penstock.processing.engine.item import Batch, in_parts
-from penstock.processing.sources.source import Want
+from penstock.processing.sources import MemorySource
+from penstock.processing.sources.source import ReadRequest
 from tests.processing.sql import rows
 
 
@@ -28,7 +30,7 @@ def by_stream(event: StreamEvent) -> str:
 
 def project(
     url: str, source: MemorySource, state: type, evolve: Any, key: Callable[..., Any] = by_stream, **options: Any
-) -> Inline:
+) -> InlineProcessor:
     """Fold all events with a projection of its own, as another process would; it reads its rows from the database."""
     processor = Projection("states", state, evolve, key=key).inline(source, url, **options)
     processor.drain()
@@ -42,7 +44,7 @@ def stream(*data: Any, name: str = "A", source: MemorySource | None = None) -> M
     return source
 
 
-def trouble(processor: Inline) -> tuple[int, str]:
+def trouble(processor: InlineProcessor) -> tuple[int, str]:
     """Return the index of the only event that fails, and why it does."""
     [failing] = processor.engine.busy.failing.values()
     return failing.index, failing.detail or ""
@@ -449,7 +451,7 @@ def test_event_whose_key_function_fails_is_parked_alone(database_url: str) -> No
 class InParts(MemorySource):
     """Reads each event as a part of its own, all at once."""
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         found = super().read(wants, timeout)
         return [part for batch in found for part in in_parts(batch, 1, lambda item: item.index + 1)]
 

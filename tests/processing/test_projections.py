@@ -18,9 +18,13 @@ import psycopg
 import pytest
 
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
-from penstock.processing import Backoff, Filtered, Inline, MemorySource, Rules, StreamEvent, current_row, retry
+from penstock.processing import InlineProcessor, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.engine import Backoff
+from penstock.processing.outcomes import retry
+from penstock.processing.projections import current_row
 from penstock.processing.projections.projection import Projection
+from penstock.processing.sources import Filtered, MemorySource
 from penstock.testing.processing import FaultySource, nth
 from tests.exhaustive import examples, seeds
 from tests.processing.sql import connect, execute, rows
@@ -508,7 +512,7 @@ def test_handler_that_waits_for_its_row_goes_on_after_a_switch(database_url: str
     second = balances(version=2).inline(source, database_url)
     with closing(connect(database_url)) as connection:
         assert current_row(connection, "balances", key="nobody") == (None, {})
-    waiting = Inline(check, source)
+    waiting = InlineProcessor(check, source)
     waiting.drain()
     source.append("A", [7])
     source.append("B", [1, None])

@@ -10,8 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.processing import DatabaseLeases, Local, MemorySource, Projection, Rules, StreamEvent
+from penstock.processing import LocalProcessor, Projection, Rules, StreamEvent
+from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.sources import MemorySource
 from tests.exhaustive import exhaustive
 from tests.processing.office import until
 
@@ -45,7 +47,7 @@ class Sharing:
         self._projection = projection
         self._database = database
         self._sources: list[MemorySource] = []
-        self._running: list[Local] = []
+        self._running: list[LocalProcessor] = []
         self._log: list[int] = []
 
     def join(self) -> None:

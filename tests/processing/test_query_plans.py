@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from penstock.outbox.dialects import to_pyformat
-from penstock.processing import Duplicates, Latest
 from penstock.processing.database import statement_of
+from penstock.processing.duplicates import Duplicates
+from penstock.processing.latest import Latest
 from penstock.testing.factories import a_business_event, a_data_event, a_feed_event
 from tests.processing.conftest import CHANGES, PLACED
 

@@ -7,19 +7,12 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
-from penstock.processing import (
-    Effect,
-    FeedSource,
-    Handler,
-    HubTarget,
-    Inline,
-    Local,
-    MemoryCheckpoints,
-    Publisher,
-    StreamEvent,
-    react,
-    sync,
-)
+from penstock.processing import FeedSource, InlineProcessor, LocalProcessor, StreamEvent, react
+from penstock.processing.checkpoints import MemoryCheckpoints
+from penstock.processing.effects import Effect
+from penstock.processing.handling import Handler
+from penstock.processing.reacting import Publisher
+from penstock.processing.targets import HubTarget, copy_streams
 from penstock.testing.live_hub import LiveHub
 
 GIVEN, MADE = "order.placed", "order.seen"
@@ -31,7 +24,7 @@ def reaction(client: Client, group: str | None = "reader") -> Handler:
 
 
 def copy(client: Client) -> Handler:
-    return sync(HubTarget(client, MADE, "copier"), dense=False)
+    return copy_streams(HubTarget(client, MADE, "copier"), dense=False)
 
 
 @pytest.fixture
@@ -64,7 +57,7 @@ def test_stream_that_moves_to_another_partition_is_continued(
     client: Client, hub: LiveHub, handler: MakeHandler
 ) -> None:
     def run(checkpoints: MemoryCheckpoints) -> None:
-        with Local(handler(client), FeedSource(hub.url, GIVEN), checkpoints=checkpoints) as processor:
+        with LocalProcessor(handler(client), FeedSource(hub.url, GIVEN), checkpoints=checkpoints) as processor:
             processor.wait_until_caught_up(300)
 
     publish(client, range(100))
@@ -81,7 +74,7 @@ def test_stream_that_moves_to_another_partition_is_continued(
 def test_recreated_feed_has_other_events(client: Client, hub: LiveHub, handler: MakeHandler) -> None:
     def run() -> None:
         with FeedSource(hub.url, GIVEN) as source:
-            Inline(handler(client), source).drain()
+            InlineProcessor(handler(client), source).drain()
 
     publish(client, range(50))
     run()
@@ -98,7 +91,7 @@ def test_streams_of_one_name_in_two_feeds_are_different(client: Client, hub: Liv
     client.publish(GIVEN, [{"key": "b-1", "n": number} for number in range(20)])
     client.publish(f"{GIVEN}-b", [{"key": "1", "n": number} for number in range(20, 30)])
     with FeedSource(hub.url, GIVEN, f"{GIVEN}-b") as source:
-        Inline(handler(client), source).drain()
+        InlineProcessor(handler(client), source).drain()
     assert read_numbers(client) == list(range(30))
     assert {event.headers["penstock-stream"] for event in read_made(client, "penstock-stream")} == {f"{GIVEN}-b-1"}
 
@@ -109,7 +102,7 @@ def test_effects_of_different_events_have_different_ids(client: Client, hub: Liv
     publish(client, range(50, 100))
     for _ in range(2):
         with FeedSource(hub.url, GIVEN) as source:
-            Inline(reaction(client, group=None), source).drain()
+            InlineProcessor(reaction(client, group=None), source).drain()
     ids = Counter(event.headers["ce_id"] for event in read_made(client, "ce_id"))
     assert (len(ids), {*ids.values()}) == (100, {2})
 
@@ -119,7 +112,7 @@ def test_origin_headers_name_the_numbering_and_replace_earlier_ones(client: Clie
     create(client, "order.further")
     for target, event_type in ((HubTarget(client, MADE, "a"), GIVEN), (HubTarget(client, "order.further", "b"), MADE)):
         with FeedSource(hub.url, event_type) as source:
-            Inline(sync(target, dense=False), source).drain()
+            InlineProcessor(copy_streams(target, dense=False), source).drain()
     target.append(
         "order-7", 0, [StreamEvent("order-7", 0, "placed", b'{"key":"7"}', _headers='{"penstock-numbering":"x"}')]
     )

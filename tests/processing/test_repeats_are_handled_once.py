@@ -10,11 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.processing import Inline, Local, MemorySource, StreamEvent
+from penstock.processing import InlineProcessor, LocalProcessor, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import connector
 from penstock.processing.projections.projection import Projection
+from penstock.processing.sources import MemorySource
 
 SEQUENCE = (0, 1, 2, 1, 3)
 AMOUNTS = {0: 1, 1: 10, 2: 100, 3: 1000}
@@ -27,9 +28,9 @@ def event(index: int) -> StreamEvent:
 
 
 @contextmanager
-def caught_up(processor: Inline | Local) -> Iterator[Callable[[], None]]:
+def caught_up(processor: InlineProcessor | LocalProcessor) -> Iterator[Callable[[], None]]:
     """Run a processor as long as the block; give what has it handle all that there is."""
-    if isinstance(processor, Inline):
+    if isinstance(processor, InlineProcessor):
         yield processor.drain
         return
     with processor:
@@ -50,10 +51,12 @@ class Seen:
         return [index for span in self.spans for index in span]
 
 
-def processor(runner: str, handler: Any, source: MemorySource, checkpoints: MemoryCheckpoints) -> Inline | Local:
+def processor(
+    runner: str, handler: Any, source: MemorySource, checkpoints: MemoryCheckpoints
+) -> InlineProcessor | LocalProcessor:
     if runner == "inline":
-        return Inline(handler, source, checkpoints=checkpoints)
-    return Local(handler, source, checkpoints=checkpoints, commit_interval=0.01)
+        return InlineProcessor(handler, source, checkpoints=checkpoints)
+    return LocalProcessor(handler, source, checkpoints=checkpoints, commit_interval=0.01)
 
 
 @RUNNERS
@@ -84,7 +87,7 @@ def test_repeat_that_arrives_during_the_call_is_dropped() -> None:
             assert read.wait(SECONDS_MAX)
         seen(stream, events)
 
-    with Local(handle, source, checkpoints=checkpoints, commit_interval=0.01) as running:
+    with LocalProcessor(handle, source, checkpoints=checkpoints, commit_interval=0.01) as running:
         source.deliver([event(0)])
         running.wait_until_caught_up(SECONDS_MAX)
         source.deliver([event(1)])
@@ -128,7 +131,7 @@ class Ledger:
         made.fold = spied  # type: ignore[assignment]
         return made
 
-    def processor(self) -> Inline | Local:
+    def processor(self) -> InlineProcessor | LocalProcessor:
         """Return a processor that begins where the checkpoint is."""
         made = self.made()
         return made.inline(self.source, self.url) if self.runner == "inline" else made.local(self.source, self.url)

@@ -7,19 +7,14 @@ from typing import Any
 import pytest
 
 from penstock.errors import CheckpointMoved, DatabaseUnsuitable, OutcomeUnknown, ProjectionNotFound
-from penstock.processing import (
-    Backoff,
-    Inline,
-    MemoryCheckpoints,
-    MemorySource,
-    Rules,
-    StreamEvent,
-    Transactional,
-    retry,
-)
+from penstock.processing import InlineProcessor, Rules, StreamEvent, Transactional
+from penstock.processing.checkpoints import MemoryCheckpoints
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.engine import Backoff
+from penstock.processing.outcomes import retry
 from penstock.processing.projections.projection import Projection
+from penstock.processing.sources import MemorySource
 from penstock.spark.projections.database import DatabaseTarget
 from tests.failing import has_code
 from tests.processing.sql import execute, rows
@@ -46,7 +41,7 @@ def read_rows(url: str) -> dict[str, str]:
     return {key: str(numbers).replace(" ", "") for key, numbers in rows(url, "SELECT key, numbers FROM seen")}
 
 
-def parking(checkpoints: Checkpoints, source: MemorySource) -> Inline:
+def parking(checkpoints: Checkpoints, source: MemorySource) -> InlineProcessor:
     """Return a processor that has parked a stream, and not committed that, while another holds its position."""
 
     def handle(stream: str, _: Any) -> Any:
@@ -54,7 +49,7 @@ def parking(checkpoints: Checkpoints, source: MemorySource) -> Inline:
             raise ValueError("no")
         return retry(60) if stream == "waits" else None
 
-    found = Inline(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1, exhausted="park"))
+    found = InlineProcessor(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1, exhausted="park"))
     source.append("goes", [0])
     found.drain()
     for stream in ("waits", "parks"):
@@ -140,7 +135,7 @@ def test_parked_stream_of_a_fenced_processor_is_not_committed(database_url: str,
         with pytest.raises(OutcomeUnknown):
             first._progress.commit()
         checkpoints.is_deaf = False
-    Inline(lambda *_: None, source, checkpoints=DatabaseCheckpoints(database_url, "mailer"))._read()
+    InlineProcessor(lambda *_: None, source, checkpoints=DatabaseCheckpoints(database_url, "mailer"))._read()
 
     with pytest.raises(CheckpointMoved, match="at 1, but another's"):
         first._progress.commit()
@@ -161,7 +156,7 @@ class Deaf(DatabaseCheckpoints):
 def test_parked_stream_of_an_overtaken_processor_in_memory_is_not_committed() -> None:
     source, checkpoints = MemorySource(), MemoryCheckpoints("mailer")
     first = parking(checkpoints, source)
-    Inline(lambda *_: None, source, checkpoints=checkpoints).drain()
+    InlineProcessor(lambda *_: None, source, checkpoints=checkpoints).drain()
 
     with pytest.raises(CheckpointMoved, match="at 3; this processor has left it at 1"):
         first._progress.commit()
@@ -181,7 +176,8 @@ def test_fenced_processor_opens_no_new_tranche(database_url: str) -> None:
     source = Growing("0", "1")
     source.append("S", [0])
     first, second = (
-        Inline(lambda *_: None, source, checkpoints=DatabaseCheckpoints(database_url, "mailer")) for _ in range(2)
+        InlineProcessor(lambda *_: None, source, checkpoints=DatabaseCheckpoints(database_url, "mailer"))
+        for _ in range(2)
     )
     first.drain()
     second.drain()
@@ -202,10 +198,10 @@ class Mailer:
         self.had: list[tuple[str, Any]] = []
         self._url = url
 
-    def processor(self) -> Inline:
+    def processor(self) -> InlineProcessor:
         """Return a new processor that has not begun yet."""
         handler = Transactional(self._url, self._handle, DatabaseCheckpoints(self._url, "mailer"))
-        return Inline(handler, self.source, rules=Rules(attempts_max=1, exhausted="park"))
+        return InlineProcessor(handler, self.source, rules=Rules(attempts_max=1, exhausted="park"))
 
     def _handle(self, _: Any, spans: Sequence[Any]) -> list[Any]:
         return [ValueError("no") if each.stream in self.failing else self._have(each) for each in spans]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.processing.engine.rules import Rules
-from penstock.processing.runners.inline import Inline
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.inline import InlineProcessor
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.together import Together
 from tests.processing.drawn import batches, checked, rules
 from tests.processing.lives import TRANCHES, Appended, HonestCheckpoints, Journal, Log
@@ -54,7 +54,7 @@ def check_that_all_is_kept(journal: Journal, checkpoints: HonestCheckpoints) -> 
     }
 
 
-def check_what_is_read_ahead(running: Inline, log: Log, rules: Rules) -> None:
+def check_what_is_read_ahead(running: InlineProcessor, log: Log, rules: Rules) -> None:
     """Check that no tranche has more than it may, but for the batch that was taken in last."""
     for tranche in running.snapshot.tranches:
         position, read = int(tranche.position), int(tranche.read)
@@ -78,7 +78,7 @@ def test_inline_processor_keeps_order_and_position_over_random_lives(
             log.append(batch)
         checkpoints.is_dead = False
         journal.begin(checkpoints.positions())
-        running = Inline(handler, log.source, checkpoints=checkpoints, rules=rules, seed=seed)
+        running = InlineProcessor(handler, log.source, checkpoints=checkpoints, rules=rules, seed=seed)
         coming = iter(life.meanwhile)
         for at in range(life.lasts):
             checkpoints.is_dead = life.is_killed and at >= life.lasts // 2
@@ -92,7 +92,7 @@ def test_inline_processor_keeps_order_and_position_over_random_lives(
                 break
     checkpoints.is_dead = False
     journal.begin(checkpoints.positions())
-    Inline(handler, log.source, checkpoints=checkpoints, rules=rules).drain(advance=True)
+    InlineProcessor(handler, log.source, checkpoints=checkpoints, rules=rules).drain(advance=True)
     check_that_all_is_kept(journal, checkpoints)
 
 
@@ -111,7 +111,7 @@ def test_local_processor_keeps_order_and_position_over_random_lives(
             log.append(batch)
         checkpoints.is_dead = False
         journal.begin(checkpoints.positions())
-        with Local(handler, log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
+        with LocalProcessor(handler, log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
             for batch in life.meanwhile:
                 log.append(batch)
             journal.await_calls(life.lasts)
@@ -121,6 +121,6 @@ def test_local_processor_keeps_order_and_position_over_random_lives(
         assert not journal.wrong
     checkpoints.is_dead = False
     journal.begin(checkpoints.positions())
-    with Local(handler, log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as last:
+    with LocalProcessor(handler, log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as last:
         last.wait_until_caught_up(300)
     check_that_all_is_kept(journal, checkpoints)

@@ -11,22 +11,10 @@ from prometheus_client import CollectorRegistry
 
 from penstock.client import Client
 from penstock.errors import ProcessorUnhealthy, Unavailable
-from penstock.processing import (
-    FeedSource,
-    FileSource,
-    Filtered,
-    Health,
-    Inline,
-    IterableSource,
-    Local,
-    MemorySource,
-    PeriodicSource,
-    Position,
-    Rules,
-    StreamEvent,
-    SubscriptionSource,
-)
+from penstock.processing import FeedSource, InlineProcessor, LocalProcessor, Rules, StreamEvent, SubscriptionSource
+from penstock.processing.engine import Health
 from penstock.processing.metrics import ProcessorMetrics
+from penstock.processing.sources import FileSource, Filtered, IterableSource, MemorySource, PeriodicSource, Position
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.failing import has_code
 from tests.processing.office import SOON_SECONDS, Office, until
@@ -115,7 +103,7 @@ def test_seconds_without_an_answer_grow_until_the_source_answers(
         assert found is not None
         return found
 
-    with Local(lambda *_: None, source, name="mine", clock=office.clock, stats_interval=None) as running:
+    with LocalProcessor(lambda *_: None, source, name="mine", clock=office.clock, stats_interval=None) as running:
         registry.register(ProcessorMetrics(running))
         until(lambda: running.snapshot.handled >= 3 or make is periodic, running)
         cut()
@@ -136,7 +124,7 @@ def test_source_without_new_events_counts_as_answering(source: str, tmp_path: Pa
     file.write_text('{"id": "S"}\n' * 3)
     office = Office()
     given = FileSource(file, stream=["id"]) if source == "files" else Severed()
-    with Local(lambda *_: None, given, clock=office.clock, stats_interval=None, rules=HEALTH) as running:
+    with LocalProcessor(lambda *_: None, given, clock=office.clock, stats_interval=None, rules=HEALTH) as running:
         for _ in range(3):
             running.wait_until_caught_up(SOON_SECONDS)
             until(lambda: running.snapshot.gap == 0, running)
@@ -147,7 +135,7 @@ def test_source_without_new_events_counts_as_answering(source: str, tmp_path: Pa
 
 def test_processor_ends_when_its_source_is_silent_for_longer_than_it_may() -> None:
     office, source = Office(), Severed()
-    running = Local(lambda *_: None, source, clock=office.clock, stats_interval=None, rules=HEALTH).start()
+    running = LocalProcessor(lambda *_: None, source, clock=office.clock, stats_interval=None, rules=HEALTH).start()
     running.wait_until_caught_up(SOON_SECONDS)
     source.is_cut = True
     office.pass_seconds(250.0)
@@ -163,7 +151,7 @@ def test_processor_ends_when_its_source_is_silent_for_longer_than_it_may() -> No
 
 def test_inline_processor_keeps_the_last_known_head_and_ends_likewise() -> None:
     source = Severed()
-    running = Inline(lambda *_: None, source, rules=HEALTH)
+    running = InlineProcessor(lambda *_: None, source, rules=HEALTH)
     assert running.snapshot.gap is None
     running.drain()
     source.append("S", [3, 4])

@@ -9,7 +9,7 @@ from penstock.client import Client, TokenFile
 from penstock.core.access import Caller
 from penstock.errors import BadParameter, Unauthenticated
 from penstock.hub.hub import Hub
-from penstock.processing import FeedSource, HubCheckpoints, Local, SubscriptionSource
+from penstock.processing import FeedSource, HubCheckpoints, LocalProcessor, SubscriptionSource
 from penstock.storage import open_store
 from penstock.testing.live_hub import live_hub
 
@@ -43,7 +43,7 @@ def test_processor_sends_the_token_of_a_file(url: str, kind: str) -> None:
     else:
         wanted = {"owning_application": "shop", "event_types": ["order.placed"], "read_from": "begin"}
         source, kept = SubscriptionSource(url, wanted, auth=auth), None
-    processor = Local(handle, source, checkpoints=kept) if kept else Local(handle, source)
+    processor = LocalProcessor(handle, source, checkpoints=kept) if kept else LocalProcessor(handle, source)
     with processor as running:
         running.wait_until_caught_up(60)
 

@@ -1,4 +1,4 @@
-"""Streams that `sync` copies to a feed or to a MessageDB are there once and in order, after failures and kills."""
+"""`copy_streams` copies streams to a feed or a MessageDB once and in order, after failures and kills."""
 
 import random
 from collections import defaultdict
@@ -12,19 +12,16 @@ import pytest
 
 from penstock.client import Client
 from penstock.errors import DatabaseUnavailable, PenstockError, ProducerFenced
-from penstock.processing import (
+from penstock.processing import FeedSource, InlineProcessor, Rules, StreamEvent
+from penstock.processing.sources import MemorySource
+from penstock.processing.targets import (
     Duplicate,
-    FeedSource,
     HubTarget,
-    Inline,
-    MemorySource,
     MessagedbTarget,
     Partial,
     PrefixMissing,
-    Rules,
-    StreamEvent,
     Written,
-    sync,
+    copy_streams,
 )
 from penstock.processing.targets import hub as origins
 from penstock.processing.targets.hub import Delivery
@@ -140,7 +137,7 @@ def test_copies_have_the_key_headers_and_origin_of_their_events(client: Client) 
     HubTarget(client, "order.copied", "copier").append("S", None, span("S", 3))
     found: list[Any] = []
     with FeedSource(client.parts()[0].url, "order.copied") as source:
-        Inline(lambda _, events: found.extend(events), source).drain()
+        InlineProcessor(lambda _, events: found.extend(events), source).drain()
     [event] = found
     assert (event.stream, event.raw) == ("order.copied-7", b'{"n":3}')
     assert event.headers == {
@@ -150,7 +147,7 @@ def test_copies_have_the_key_headers_and_origin_of_their_events(client: Client) 
 
 def test_dense_stream_waits_for_its_missing_beginning(client: Client) -> None:
     source = MemorySource()
-    processor = Inline(sync(HubTarget(client, "order.copied", "copier"), dense=True), source)
+    processor = InlineProcessor(copy_streams(HubTarget(client, "order.copied", "copier"), dense=True), source)
     source.deliver(span("S", 2, 3))
     processor.drain()
     assert read_copies(client) == {}
@@ -216,8 +213,8 @@ def test_feed_is_copied_once_by_a_copier_that_is_killed_and_by_one_that_begins_a
     wanted = {f"order.placed-{key}": [*range(key, count, CUSTOMERS)] for key in range(CUSTOMERS)}
     assert read_copies(client) == wanted
     with FeedSource(hub.url, "order.placed") as source:
-        handler = sync(HubTarget(client, "order.copied", "copier"), dense=False)
-        Inline(handler, source, rules=Rules(events_per_call=7)).drain()
+        handler = copy_streams(HubTarget(client, "order.copied", "copier"), dense=False)
+        InlineProcessor(handler, source, rules=Rules(events_per_call=7)).drain()
     assert read_copies(client) == wanted, "a copy from the beginning has no effect"
 
 

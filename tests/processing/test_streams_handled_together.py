@@ -18,19 +18,14 @@ from penstock.errors import (
     TransactionFailed,
     Unavailable,
 )
-from penstock.processing import (
-    Backoff,
-    DatabaseCheckpoints,
-    Inline,
-    Local,
-    MemoryCheckpoints,
-    MemorySource,
-    Rules,
-)
-from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules
+from penstock.processing.checkpoints import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.connecting import connector
-from penstock.processing.engine.outcome import done_to
+from penstock.processing.engine import Backoff
+from penstock.processing.outcomes import done_to
 from penstock.processing.runners import groups, local
+from penstock.processing.sources import MemorySource
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span, Together, Transactional
 from tests.failing import has_code
@@ -46,10 +41,10 @@ def run(request: pytest.FixtureRequest) -> Run:
     """Runs a processor until all is handled."""
 
     def inline(handler: Any, source: MemorySource, **options: Any) -> None:
-        Inline(handler, source, **{"rules": RULES, **options}).drain(advance=True)
+        InlineProcessor(handler, source, **{"rules": RULES, **options}).drain(advance=True)
 
     def local(handler: Any, source: MemorySource, **options: Any) -> None:
-        with Local(handler, source, **{"rules": RULES, **options}) as running:
+        with LocalProcessor(handler, source, **{"rules": RULES, **options}) as running:
             running.wait_until_caught_up(300)
 
     return inline if request.param == "inline" else local
@@ -70,7 +65,7 @@ def test_checkpoints_found_in_another_database_fail_the_stream(tmp_path: Path) -
     own, other = (lambda: sqlite3.connect(tmp_path / "own.db"), lambda: sqlite3.connect(tmp_path / "other.db"))
     source = MemorySource()
     source.append("S", [1])
-    processor = Inline(Transactional(own, lambda _, __: None, DatabaseCheckpoints(other, "x")), source)
+    processor = InlineProcessor(Transactional(own, lambda _, __: None, DatabaseCheckpoints(other, "x")), source)
     processor.drain()
     [trouble] = processor.engine.busy.failing.values()
     assert "checkpoints is 'x'; allowed: kept in the database whose transaction" in (trouble.detail or "")
@@ -111,15 +106,17 @@ def streams(*names: str) -> MemorySource:
     return source
 
 
-def call_once(processor: Inline) -> Any:
+def call_once(processor: InlineProcessor) -> Any:
     """Take all calls that can be made, and return what makes them."""
     calls = processor.engine.take(10, 0.0)
     return lambda: processor._make[0](calls)
 
 
-def counter(source: MemorySource, database: str, handle: Any = write, rules: Rules = RULES) -> Inline:
+def counter(source: MemorySource, database: str, handle: Any = write, rules: Rules = RULES) -> InlineProcessor:
     """Return a processor that counts, as another process would begin it."""
-    return Inline(Transactional(database, handle, DatabaseCheckpoints(database, "counter")), source, rules=rules)
+    return InlineProcessor(
+        Transactional(database, handle, DatabaseCheckpoints(database, "counter")), source, rules=rules
+    )
 
 
 def test_streams_of_one_call_have_their_own_outcomes(run: Run) -> None:
@@ -198,11 +195,13 @@ def test_only_one_of_two_processors_of_a_name_has_its_effects(database: str) -> 
     def handle(connection: Any, spans: Sequence[Span]) -> None:
         write(connection, spans)
         if not isinstance(connection, sqlite3.Connection):  # SQLite has one writer: nobody could come between.
-            DatabaseCheckpoints(database, "counter").commit(Advance({"0": Move(None, 1)}))
+            DatabaseCheckpoints(database, "counter").commit(Advance({"0": PositionMove(None, 1)}))
 
-    first = Inline(Transactional(database, handle, checkpoints), source, checkpoints=checkpoints, rules=RULES)
+    first = InlineProcessor(Transactional(database, handle, checkpoints), source, checkpoints=checkpoints, rules=RULES)
     if database.startswith("sqlite"):  # There it takes over, and finds that all is done.
-        Inline(Transactional(database, write, checkpoints), source, checkpoints=checkpoints, rules=RULES).drain()
+        InlineProcessor(
+            Transactional(database, write, checkpoints), source, checkpoints=checkpoints, rules=RULES
+        ).drain()
         first.drain()
         assert counts(database) == Counter({("S1", 1): 1})
         return
@@ -262,9 +261,9 @@ def test_retried_stream_is_not_repeated_after_its_commit(database: str) -> None:
 def test_newer_processor_of_a_name_fences_the_older(database: str, *, shares_handler: bool) -> None:
     source = streams("S0")
     handlers = [Transactional(database, failing("S0"), DatabaseCheckpoints(database, "counter")) for _ in range(2)]
-    first = Inline(handlers[0], source, rules=RULES)
+    first = InlineProcessor(handlers[0], source, rules=RULES)
     first.drain()
-    second = Inline(handlers[0 if shares_handler else 1], source, rules=RULES)
+    second = InlineProcessor(handlers[0 if shares_handler else 1], source, rules=RULES)
     second.step()
     source.append("S1", [1])
     with pytest.raises(CheckpointMoved, match="at 0, but another's"):
@@ -339,7 +338,7 @@ def test_unanswered_commit_is_resolved_before_the_next_call(
 
     source = streams("S0", "S1")
     handler = Transactional(connect_once, failing("S0"), DatabaseCheckpoints(connect, "counter"))
-    processor = Inline(handler, source, rules=RULES)
+    processor = InlineProcessor(handler, source, rules=RULES)
     processor._read()
     processor._read()
     make = call_once(processor)
@@ -353,7 +352,9 @@ def test_unanswered_commit_is_resolved_before_the_next_call(
     else:
         make()
     left = 0
-    Inline(Transactional(connect, failing("S0"), DatabaseCheckpoints(connect, "counter")), source, rules=RULES).drain()
+    InlineProcessor(
+        Transactional(connect, failing("S0"), DatabaseCheckpoints(connect, "counter")), source, rules=RULES
+    ).drain()
     assert counts(f"sqlite:///{file}") == {("S1", 1): 1}
 
 
@@ -367,7 +368,7 @@ def test_wait_until_caught_up_names_the_unavailable_database(tmp_path: Path) -> 
 
     source = MemorySource()
     handler = Transactional(connect, lambda _, __: None, DatabaseCheckpoints(url, "counter"))
-    with Local(handler, source, rules=RULES) as running:
+    with LocalProcessor(handler, source, rules=RULES) as running:
         running.wait_until_caught_up(300)
         is_away.set()
         source.append("S1", [1])
@@ -421,7 +422,7 @@ def test_checkpoint_of_a_removed_tranche_is_ignored(database: str) -> None:
 
 def test_unanswered_commit_of_an_empty_page_is_resolved_before_the_next_call(database: str) -> None:
     source, checkpoints = MemorySource(), Forgetful(database, "counter")
-    processor = Inline(Transactional(database, write, checkpoints), source, rules=RULES)
+    processor = InlineProcessor(Transactional(database, write, checkpoints), source, rules=RULES)
     source.deliver([])
     checkpoints.is_forgetful = True
     with pytest.raises(OutcomeUnknown):
@@ -445,7 +446,7 @@ class Forgetful(DatabaseCheckpoints):
 
 def test_fenced_local_processor_ends(database: str) -> None:
     source, checkpoints = streams("S0"), DatabaseCheckpoints(database, "counter")
-    running = Local(Transactional(database, write, checkpoints), source, rules=RULES).start()
+    running = LocalProcessor(Transactional(database, write, checkpoints), source, rules=RULES).start()
     running.wait_until_caught_up(300)
     counter(source, database).step()
     source.append("S1", [1])
@@ -465,7 +466,7 @@ def test_call_that_outlasts_its_processor_is_rolled_back(database: str, monkeypa
         write(connection, spans)
 
     handler = Transactional(database, wait, DatabaseCheckpoints(database, "counter"))
-    running = Local(handler, source, rules=RULES).start()
+    running = LocalProcessor(handler, source, rules=RULES).start()
     assert begun.wait(300)
     running.stop()
     go_on.set()

@@ -14,9 +14,9 @@ import pytest
 from penstock.client import Client
 from penstock.errors import BadParameter, HandlerFailed, SubscriptionNotFound, Unavailable
 from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
-from penstock.processing.engine.outcome import Outcome, retry
 from penstock.processing.engine.rules import Rules
-from penstock.processing.runners.local import Local
+from penstock.processing.outcomes import Outcome, retry
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.filtered import Filtered
 from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.testing.live_hub import LiveHub
@@ -56,8 +56,10 @@ def read(hub: LiveHub, subscription: str) -> Iterator[Callable[..., Subscription
         each.close()
 
 
-def local(handler: Any, source: SubscriptionSource, **options: Any) -> Local:
-    return Local(handler, source, checkpoints=SubscriptionCheckpoints(source), **{"commit_interval": 0.1, **options})
+def local(handler: Any, source: SubscriptionSource, **options: Any) -> LocalProcessor:
+    return LocalProcessor(
+        handler, source, checkpoints=SubscriptionCheckpoints(source), **{"commit_interval": 0.1, **options}
+    )
 
 
 def test_each_key_is_a_stream_and_a_restart_resumes_behind_the_commit(
@@ -252,7 +254,7 @@ def test_filtered_events_are_committed_and_a_missing_subscription_is_created(cli
     source = SubscriptionSource(hub.url, wish, stream=lambda event: f"n-{event['n'] % 2}", kind=["customer"])
     filtered = Filtered(source, streams=["n-1"], except_kinds=["3"])
     checkpoints = SubscriptionCheckpoints(source)
-    with filtered, Local(lambda _, events: found.extend(events), filtered, checkpoints=checkpoints) as running:
+    with filtered, LocalProcessor(lambda _, events: found.extend(events), filtered, checkpoints=checkpoints) as running:
         running.wait_until_caught_up(300)
     assert sorted(event.data["n"] for event in found) == [n for n in range(200) if n % 2 and n % 10 != 3]
     assert {(event.stream, event.kind) for event in found} == {("n-1", kind) for kind in "1579"}
@@ -301,11 +303,14 @@ def test_failed_processor_gives_its_session_back_at_once(hub: LiveHub, client: C
 
     publish(client, range(400))
     rules = Rules(attempts_max=2)
-    with pytest.raises(HandlerFailed), Local(fails, SubscriptionSource(hub.url, subscription), rules=rules) as first:
+    with (
+        pytest.raises(HandlerFailed),
+        LocalProcessor(fails, SubscriptionSource(hub.url, subscription), rules=rules) as first,
+    ):
         assert first.wait(300)
 
     seen: dict[str, int] = {}
-    with Local(
+    with LocalProcessor(
         lambda stream, events: seen.update({stream: len(events)}), SubscriptionSource(hub.url, subscription)
     ) as second:
         second.wait_until_caught_up(300)
@@ -325,7 +330,7 @@ def test_stopped_processor_reports_failure_only_for_its_failing_stream(hub: Live
 
     for _ in range(2):
         begun.clear()
-        with Local(handler, SubscriptionSource(hub.url, subscription, batch_limit=20)):
+        with LocalProcessor(handler, SubscriptionSource(hub.url, subscription, batch_limit=20)):
             until(lambda: len(begun) == 10)
     with client.subscription(subscription, batch_limit=20) as batches:
         found = islice(batches, len(set(begun.values())))

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import EventUnusable
-from penstock.processing import Change, Changes, Known, Latest
+from penstock.processing.changes import Change, Changes, LastChange
+from penstock.processing.latest import Latest
 from penstock.testing.factories import a_data_event, a_feed_event
 from tests.exhaustive import examples
 from tests.promises.consumer_database import connections
@@ -138,8 +139,8 @@ def test_order_of_arrival_changes_nothing_for_keys_of_any_kind(workers: list[Any
     assert (one is None) == (other is None), "refused in one order of arrival, and not in the other"
     if one and other:
         assert one.deletes == other.deletes
-        assert CHANGES.newest([one.event], {1: Known(other.order, other.deletes)}) == []
-        assert CHANGES.newest([other.event], {1: Known(one.order, one.deletes)}) == []
+        assert CHANGES.newest([one.event], {1: LastChange(other.order, other.deletes)}) == []
+        assert CHANGES.newest([other.event], {1: LastChange(one.order, one.deletes)}) == []
 
 
 def last_change(connection: Any, batches: list[list[dict[str, Any]]]) -> Change[Any] | None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.processing import Duplicates
+from penstock.processing.duplicates import Duplicates
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_feed_event, an_event_type
 from tests.exhaustive import examples

@@ -21,7 +21,7 @@ from penstock.hub.log.read import WantedPartition
 from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
-from penstock.processing import DatabaseCheckpoints, Inline, Rules
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, Rules
 from penstock.processing.sources.feed import FeedSource
 from penstock.storage import Store, open_store
 from penstock.testing.clock import VirtualClock
@@ -369,7 +369,7 @@ def test_parked_streams_of_a_processor_are_tried_again_though_their_events_are_s
         live_hub(url, options=["--cold", cold, "--cold-after", "never"]) as served,
         FeedSource(served.url, NAME) as source,
     ):
-        running = Inline(seen, source, checkpoints=checkpoints, rules=rules)
+        running = InlineProcessor(seen, source, checkpoints=checkpoints, rules=rules)
         running.drain()
         seal(hub)
         publish(hub, clock, 8, 9, keys="ab")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Client
-from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.feed import FeedSource
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub, live_hub
@@ -117,7 +117,7 @@ def test_processor_handles_the_events_that_are_left(hub: LiveHub, feed: Served) 
     seen = Seen()
 
     with FeedSource(hub.url, feed.name, start="earliest") as source:
-        Inline(seen, source).drain()
+        InlineProcessor(seen, source).drain()
 
     found: dict[str, list[int]] = {}
     for number, places in seen.places.items():

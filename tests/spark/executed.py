@@ -9,7 +9,8 @@ import msgspec
 import pyarrow as pa
 
 from penstock.errors import BadParameter
-from penstock.processing import Outcome, StreamEvent, done, done_to, retry
+from penstock.processing import StreamEvent
+from penstock.processing.outcomes import Outcome, done, done_to, retry
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.reading import EVENTS, Again, ProcessingPlan

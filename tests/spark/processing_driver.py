@@ -19,7 +19,9 @@ from pyspark.sql import SparkSession
 
 import penstock.spark
 from penstock.errors import PenstockError
-from penstock.processing import Backoff, DatabaseCheckpoints, Rules, StreamEvent, done_to, retry
+from penstock.processing import DatabaseCheckpoints, Rules, StreamEvent
+from penstock.processing.engine import Backoff
+from penstock.processing.outcomes import done_to, retry
 from penstock.processing.projections.projection import Projection
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.projections.database import DatabaseTarget

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from penstock.processing import done_to, retry, skip_to
+from penstock.processing.outcomes import done_to, retry, skip_to
 
 SKIPPED: Final = 5
 """So many events are skipped at once, whether or not they are there."""

@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
-from penstock.processing import Backoff, FeedSource, Inline, Local, Rules, by_kind
+from penstock.processing import FeedSource, InlineProcessor, LocalProcessor, Rules
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine import Backoff
 from penstock.processing.engine.parking import Parked
-from penstock.processing.handling import Handler
+from penstock.processing.handling import Handler, by_kind
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
@@ -127,16 +128,16 @@ class Run:
         more: Any = {"checkpoints": self.checkpoints, "rules": rules, "classify": classified}
         with closing(FeedSource(url, *feeds.names)) as source, ExitStack() as stack:
             if self.runner == "inline":
-                self.processor = Inline(handler, source, **more)
+                self.processor = InlineProcessor(handler, source, **more)
             elif self.runner == "local":
-                self.processor = stack.enter_context(Local(handler, source, **more))
+                self.processor = stack.enter_context(LocalProcessor(handler, source, **more))
             else:
                 self.processor = stack.enter_context(SparkProcessor(spark, handler, url, *feeds.names, **more))
             yield
 
     def catch_up(self) -> None:
         """Have it do all that there is."""
-        if isinstance(self.processor, Inline):
+        if isinstance(self.processor, InlineProcessor):
             self.processor.drain(advance=True)
         else:
             self.processor.wait_until_caught_up(300)

@@ -14,9 +14,10 @@ from rich.console import Console
 
 from penstock.client import Client
 from penstock.errors import ProcessorUnhealthy, Unavailable
-from penstock.processing import Backoff, Health, HubCheckpoints, Rules
-from penstock.processing.engine.outcome import done
+from penstock.processing import HubCheckpoints, Rules
+from penstock.processing.engine import Backoff, Health
 from penstock.processing.metrics import ProcessorMetrics
+from penstock.processing.outcomes import done
 from penstock.processing.view import View
 from penstock.spark.processors.processor import LOOK_INTERVAL, SparkProcessor
 from penstock.spark.processors.sources.table import TableSource

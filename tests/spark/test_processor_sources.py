@@ -12,15 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
 from penstock.errors import BadParameter, EventsLost
-from penstock.processing import (
-    Backoff,
-    DatabaseCheckpoints,
-    Inline,
-    IterableSource,
-    Projection,
-    Rules,
-    StreamEvent,
-)
+from penstock.processing import DatabaseCheckpoints, InlineProcessor, Projection, Rules, StreamEvent
+from penstock.processing.engine import Backoff
+from penstock.processing.sources import IterableSource
 from penstock.spark.pipelines import Kafka, ingest
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.kafka import KafkaSource
@@ -96,7 +90,7 @@ def numbers(spark: SparkSession, tmp_path: Path) -> Numbers:
 def handled_inline(events: list[StreamEvent], folder: Path) -> dict[str, list[list[Any]]]:
     """Return what a handler in this process is given of the same events."""
     handler = RecordingHandler(folder)
-    Inline(handler, IterableSource([events])).drain()
+    InlineProcessor(handler, IterableSource([events])).drain()
     return handler.events()
 
 

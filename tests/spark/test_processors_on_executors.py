@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.client import Client
 from penstock.core.events.partitioning import hash_partition
 from penstock.errors import EventsLost, HandlerFailed, ProcessorUnhealthy
-from penstock.processing import Backoff, DatabaseCheckpoints, Health, HubCheckpoints, Rules, retry
+from penstock.processing import DatabaseCheckpoints, HubCheckpoints, Rules
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.engine import Backoff, Health
 from penstock.processing.engine.busy import NONE
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.outcome import done_to
+from penstock.processing.outcomes import done_to, retry
 from penstock.processing.sources.feed_position import FeedPosition
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.feeds import SparkFeedSource
 from penstock.spark.processors.sources.filtered import SparkFiltered
@@ -514,7 +515,7 @@ class Forgetting(TableSource):
 
     is_gone = False
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what a tranche has from an earlier index on, unless it is gone."""
         if self.is_gone:
             raise EventsLost(event_type="order", partition=0, lost=1, reason="retention has removed them")

@@ -49,7 +49,7 @@ class Candidate(NamedTuple, Generic[E]):
     """Its place in the batch, counted from 0."""
 
 
-class Known(NamedTuple):
+class LastChange(NamedTuple):
     """What was last applied to an entity."""
 
     order: Any
@@ -111,7 +111,7 @@ class Changes:
         Args:
             events: Data changes, in any order: created (C), updated (U), deleted (D), or shown as they are (S).
             known: Entity to the ordering key of the change that was applied last, each as `Change` has it; or to a
-                `Known`, which says of deleted entities that they are. Entities of which nothing is known are left out.
+                `LastChange`, which also says whether the entity is deleted. Unknown entities are left out.
 
         Raises:
             EventUnusable: an event is no data change, does not name its entity, or has no ordering key that can be
@@ -147,8 +147,8 @@ class Changes:
 
     def _is_news(self, candidate: Candidate[Any], known: Mapping[Any, Any]) -> bool:
         last = known.get(candidate.change.entity)
-        if not isinstance(last, Known):
-            last = Known(last)
+        if not isinstance(last, LastChange):
+            last = LastChange(last)
         return last.order is None or self._supersedes(candidate, many(last.order), last.deleted)
 
     def _supersedes(self, this: Candidate[Any], last: Values, is_deleted: bool) -> bool:

@@ -6,7 +6,7 @@
 
     greet.run("http://localhost:8080")
 
-Beneath it are a `FeedSource`, `HubCheckpoints` and a `Local`, which can be put together by hand where more is wanted:
+It consists of a `FeedSource`, `HubCheckpoints` and a `LocalProcessor`. Put them together by hand for more:
 another source, positions in a database of your own, several processors in one program.
 """
 
@@ -22,11 +22,11 @@ from penstock.core.log.start import Start
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
-from penstock.processing.engine.outcome import Outcome, done_to
 from penstock.processing.engine.rules import Rules
 from penstock.processing.handling import Classify, Handler, check_handler
+from penstock.processing.outcomes import Outcome, done_to
 from penstock.processing.parameters import check_returns, is_coroutine_function
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.feed import FeedSource
 
 HUB: Final = "http://127.0.0.1:8080"
@@ -66,7 +66,7 @@ class EventHandler:
         """Call the function."""
         return self._function(*arguments)
 
-    def processor(self, hub: str = HUB, *, auth: Any = None, checkpoints: Checkpoints | None = None) -> Local:
+    def processor(self, hub: str = HUB, *, auth: Any = None, checkpoints: Checkpoints | None = None) -> LocalProcessor:
         """Return a processor that calls the function; it runs from `start` to `stop`, or as long as a `with` block.
 
         Args:
@@ -78,7 +78,7 @@ class EventHandler:
             BadParameter: the address or the credential is none.
             RequirementMissing: PyArrow is not installed; the extra `arrow` brings it.
         """
-        return Local(
+        return LocalProcessor(
             self.handler,
             FeedSource(hub, *self._event_types, start=self._start, auth=auth),
             checkpoints=HubCheckpoints(hub, self.group, auth=auth) if checkpoints is None else checkpoints,

@@ -13,10 +13,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from penstock.client.concurrency import is_cancelled
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.errors.root import printable
-from penstock.processing.engine.item import INDEX_END
-from penstock.processing.engine.outcome import ALL, Failure, Outcome, outcome_of
 from penstock.processing.engine.stream import Call
-from penstock.processing.parameters import check_function, check_kind, check_returns, is_coroutine_function
+from penstock.processing.outcomes import ALL, Failure, Outcome, outcome_of
+from penstock.processing.parameters import INDEX_END, check_function, check_kind, check_returns, is_coroutine_function
 
 R = TypeVar("R")
 _inherited: "Final[list[_Own]]" = []

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from penstock.processing.changes import Candidate, Change, Changes, Known
+from penstock.processing.changes import Candidate, Change, Changes, LastChange
 from penstock.processing.database import AsyncDatabase, Clock, Database, Plan, Step, system_clock
 from penstock.processing.event import many, one, unplaced
 from penstock.processing.parameters import check_function, check_kind, check_name, check_seconds
@@ -40,7 +40,7 @@ class _Memory:
         yield Step("latest_claim", asked)
         rows = yield Step("latest_find", asked, finds=True)
         known = {
-            candidates[text].change.entity: Known(one(tuple(_decode(key))), bool(deleted))
+            candidates[text].change.entity: LastChange(one(tuple(_decode(key))), bool(deleted))
             for text, key, deleted in rows
             if key is not None
         }

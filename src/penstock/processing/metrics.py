@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.stats import Histogram
 from penstock.processing.snapshot import ObservedProcessor, Snapshot, TrancheFigures, check_observed
+from penstock.processing.stats import Histogram
 
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65535

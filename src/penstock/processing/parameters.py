@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from penstock.errors import BadParameter
 
+INDEX_END: Final = 2**63 - 1
+"""Every index of an event is smaller: the index behind it is kept in columns of 64 bits."""
+
 SECONDS_MAX: Final = sys.float_info.max
 """Whole numbers may be larger; no time can be added to these."""
 

@@ -11,16 +11,16 @@ from penstock.processing.checkpoints.checkpoint import (
     Advance,
     Checkpoints,
     ExactCheckpoints,
-    Move,
+    PositionMove,
     RecordedCheckpoints,
     Request,
 )
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
-from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.parking import Parked, Parking, Place
 from penstock.processing.engine.stream import Call
-from penstock.processing.sources.source import Source, Want
+from penstock.processing.outcomes import Failure, Outcome
+from penstock.processing.sources.source import ReadRequest, Source
 
 REPLAY_EVENTS: Final = 10_000
 """How many events are read at once; those of streams that are not tried again are among them."""
@@ -31,7 +31,7 @@ class PageReplay(NamedTuple):
 
     parked: Sequence[Parked]
     """For whom: all of them are read on from there."""
-    want: Want
+    want: ReadRequest
 
     @property
     def tranche(self) -> str:
@@ -90,7 +90,7 @@ def _replay(waiting: Sequence[Parked], engine: Engine) -> PageReplay | None:
             return None
         left = most  # What is held may wait for what is in the next page.
     together = [each for each in waiting if each.since == place.since]
-    return PageReplay(together, Want(place.since, min(REPLAY_EVENTS, left)))
+    return PageReplay(together, ReadRequest(place.since, min(REPLAY_EVENTS, left)))
 
 
 _log: Final = logging.getLogger("penstock.processing")
@@ -294,11 +294,11 @@ class Progress:
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
         return Beginning(position, kept, [each for each in parked if each.tranche == tranche], ahead)
 
-    def wants(self) -> dict[str, Want]:
+    def wants(self) -> dict[str, ReadRequest]:
         """Return what is to be read now, of those tranches that there is room for."""
         engine = self._engine
         return {
-            tranche: Want(engine.tranche(tranche).read, room)
+            tranche: ReadRequest(engine.tranche(tranche).read, room)
             for tranche in sorted(self._open - self.closing)
             if (room := engine.room(tranche))
         }
@@ -399,7 +399,7 @@ class Progress:
         return self._advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)
 
     def _advance(
-        self, moves: dict[str, Move], parked: Mapping[Place, Parked | None], ahead: Mapping[Place, int | None]
+        self, moves: dict[str, PositionMove], parked: Mapping[Place, Parked | None], ahead: Mapping[Place, int | None]
     ) -> Advance:
         if self._lost:
             parked = {place: each for place, each in parked.items() if place[1] not in self._lost}
@@ -411,17 +411,17 @@ class Progress:
             beside |= self._kept.keys()
         return Advance(self._standing(beside) | moves, parked, ahead, anew, tried, self._owner)
 
-    def _moves(self, positions: Mapping[str, Position]) -> dict[str, Move]:
+    def _moves(self, positions: Mapping[str, Position]) -> dict[str, PositionMove]:
         kept = self._kept
         return {
-            name: Move(kept.get(name), position)
+            name: PositionMove(kept.get(name), position)
             for name, position in positions.items()
             if position != kept.get(name) and name not in self._lost
         }
 
-    def _standing(self, tranches: Iterable[str]) -> dict[str, Move]:
+    def _standing(self, tranches: Iterable[str]) -> dict[str, PositionMove]:
         kept = self._kept
-        return {name: Move(kept[name], kept[name]) for name in tranches if name in kept and self._is_had(name)}
+        return {name: PositionMove(kept[name], kept[name]) for name in tranches if name in kept and self._is_had(name)}
 
     def _is_had(self, tranche: str) -> bool:
         return tranche in self._open and tranche not in self._lost
@@ -479,7 +479,7 @@ class Progress:
         moves = {}
         for tranche, move in advance.moves.items():
             was_kept = found.get(tranche) in self._doubtful.get(tranche, ())
-            moves[tranche] = Move(found.get(tranche), move.after) if was_kept else move
+            moves[tranche] = PositionMove(found.get(tranche), move.after) if was_kept else move
         compared = {tranche for _, tranche in (*advance.parked, *advance.ahead)}
         moves = {name: move for name, move in moves.items() if move.before != move.after or name in compared}
         return advance._replace(moves=moves)

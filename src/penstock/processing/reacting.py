@@ -15,8 +15,8 @@ from penstock.core.events.event import NewEvent
 from penstock.core.events.metadata import fill_metadata
 from penstock.errors import BadParameter
 from penstock.processing.effects import Effect, effect_id
-from penstock.processing.engine.outcome import Outcome, done, done_to
 from penstock.processing.handling import Handler
+from penstock.processing.outcomes import Outcome, done, done_to
 from penstock.processing.parameters import check_function, check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.hub import EVENTS_MAX, Delivery, Origins, OutgoingEvent

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from penstock.processing.engine.busy import Busy, Figures
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.stats import Distribution, Histogram
 from penstock.processing.parameters import check_members
+from penstock.processing.stats import Distribution, Histogram
 from penstock.processing.tally import Tally
 
 
@@ -218,7 +218,7 @@ class ObservedProcessor(Protocol):
 
 def check_observed(parameter: str, value: Any) -> None:
     """Raise BadParameter unless *value* can be watched, as far as that can be told."""
-    check_members(parameter, value, ObservedProcessor, "a processor, such as Local(handler, source)")
+    check_members(parameter, value, ObservedProcessor, "a processor, such as LocalProcessor(handler, source)")
 
 
 def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_running: bool) -> Snapshot:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from penstock.processing.engine.item import Batch, Position
-from penstock.processing.engine.stats import Latency
 from penstock.processing.engine.tranche import Tranche
+from penstock.processing.stats import Latency
 
 Activity: TypeAlias = Literal["schedule", "read", "handle", "commit"]
 _clock_of: Final[Callable[[int], int] | None] = getattr(time, "pthread_getcpuclockid", None)

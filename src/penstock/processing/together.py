@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from penstock.errors import BadOutcome, BadParameter
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, is_nobodys, may_be_one
-from penstock.processing.engine.outcome import ALL, Failure, Outcome, retry
 from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Classify, failure_of, settled
+from penstock.processing.outcomes import ALL, Failure, Outcome, retry
 from penstock.processing.parameters import check_count, check_flag, check_function, check_kind, shown
 
 STREAMS_MAX: Final = 10_000

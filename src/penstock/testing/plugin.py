@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from penstock.processing import Handler, MemorySource, Source
+    from penstock.processing.handling import Handler
+    from penstock.processing.sources import MemorySource, Source
     from penstock.testing.clock import VirtualClock
     from penstock.testing.live_hub import LiveHub
     from penstock.testing.processing import VirtualInline
@@ -43,7 +44,7 @@ def penstock_hub(tmp_path: Path) -> Iterator[LiveHub]:
 @pytest.fixture
 def penstock_memory() -> MemorySource:
     """Streams in memory, to which the test appends."""
-    from penstock.processing import MemorySource
+    from penstock.processing.sources import MemorySource
 
     return MemorySource()
 

@@ -7,9 +7,9 @@ import pytest
 
 from penstock.errors import HandlerFailed
 from penstock.processing.engine.busy import NEWS_MAX
-from penstock.processing.engine.outcome import Failure, done, retry
-from penstock.processing.engine.stats import Stats
+from penstock.processing.outcomes import Failure, done, retry
 from penstock.processing.runners.observing import Announcing, LogQuota
+from penstock.processing.stats import Stats
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 

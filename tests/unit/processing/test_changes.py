@@ -8,7 +8,7 @@ import pytest
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, EventUnusable
-from penstock.processing.changes import Changes, Known
+from penstock.processing.changes import Changes, LastChange
 from penstock.schema.models import DataChange
 from penstock.testing.factories import a_data_event, a_feed_event, an_event_type
 from penstock.wire.log.reader.pages import FeedEvent
@@ -36,7 +36,7 @@ def test_newest_change_of_each_entity_takes_effect() -> None:
 @pytest.mark.parametrize("data_op", ["C", "U", "S"])
 def test_change_with_a_known_key_is_a_repeat(data_op: str) -> None:
     assert CHANGES.newest([change(1, 5, data_op)], {1: 5}) == []
-    assert CHANGES.newest([change(1, 5, data_op)], {1: Known(5, deleted=True)}) == []
+    assert CHANGES.newest([change(1, 5, data_op)], {1: LastChange(5, deleted=True)}) == []
     assert CHANGES.newest([change(1, 5, data_op)], {1: 4})[0].deletes is False
 
 
@@ -44,8 +44,8 @@ def test_late_update_does_not_bring_back_a_deleted_entity() -> None:
     deleted = CHANGES.newest([change(1, 6, "D")], {1: 5})
 
     assert [each.deletes for each in deleted] == [True]
-    assert CHANGES.newest([change(1, 5), change(1, 6)], {1: Known(6, deleted=True)}) == []
-    assert len(CHANGES.newest([change(1, 7, "C")], {1: Known(6, deleted=True)})) == 1
+    assert CHANGES.newest([change(1, 5), change(1, 6)], {1: LastChange(6, deleted=True)}) == []
+    assert len(CHANGES.newest([change(1, 7, "C")], {1: LastChange(6, deleted=True)})) == 1
 
 
 def test_deletion_wins_over_an_update_with_its_key_in_any_order() -> None:
@@ -54,7 +54,7 @@ def test_deletion_wins_over_an_update_with_its_key_in_any_order() -> None:
     for events in ([update, deletion], [deletion, update]):
         assert [each.deletes for each in CHANGES.newest(events, {})] == [True]
     assert [each.deletes for each in CHANGES.newest([deletion], {1: 5})] == [True]
-    assert CHANGES.newest([deletion], {1: Known(5, deleted=True)}) == []
+    assert CHANGES.newest([deletion], {1: LastChange(5, deleted=True)}) == []
 
 
 def test_keys_of_several_fields_are_tuples() -> None:
@@ -63,7 +63,7 @@ def test_keys_of_several_fields_are_tuples() -> None:
 
     assert changes.entities([event, event]) == [("de", 7)]
     assert changes.newest([event], {("de", 7): (1, 9)})[0].order == (2, 1)
-    assert changes.newest([event], {("de", 7): Known([2, 1])}) == []
+    assert changes.newest([event], {("de", 7): LastChange([2, 1])}) == []
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,10 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from penstock.errors import BadParameter, DatabaseUnavailable, RequirementMissing
-from penstock.processing import (
-    Advance,
-    DatabaseCheckpoints,
-    DatabaseLeases,
-    MemorySource,
-    Move,
-    Projection,
-    Transactional,
-)
+from penstock.processing import DatabaseCheckpoints, Projection, Transactional
+from penstock.processing.checkpoints import Advance, DatabaseLeases, PositionMove
 from penstock.processing.connecting import carried_out, connector, may_be_one, transaction
+from penstock.processing.sources import MemorySource
 
 
 @dataclass
@@ -99,7 +93,7 @@ def test_transaction_begun_by_opening_a_connection_is_committed_before(postgres_
         assert connection.info.transaction_status is TransactionStatus.INTRANS
         return connection
 
-    DatabaseCheckpoints(begun, "mailer").commit(Advance({"0": Move(None, 7)}))
+    DatabaseCheckpoints(begun, "mailer").commit(Advance({"0": PositionMove(None, 7)}))
     assert DatabaseCheckpoints(postgres_url, "mailer").positions() == {"0": 7}
 
 

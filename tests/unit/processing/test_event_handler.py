@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.processing import EventHandler, MemorySource, handles
-from penstock.processing.runners.inline import Inline
+from penstock.processing import handles
+from penstock.processing.event_handler import EventHandler
+from penstock.processing.runners.inline import InlineProcessor
+from penstock.processing.sources import MemorySource
 
 made = partial(handles, "order.placed", group="billing")
 
 
-def run(handler: EventHandler, *events: Any, attempts: int = 0) -> Inline:
+def run(handler: EventHandler, *events: Any, attempts: int = 0) -> InlineProcessor:
     source = MemorySource()
     source.append("a", [{"n": event} for event in events])
-    processor = Inline(handler.handler, source)
+    processor = InlineProcessor(handler.handler, source)
     processor.step()
     for _ in range(attempts):
         processor.advance(60)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.processing.handling import EventLoop
-from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.memory import MemorySource
 
 
@@ -74,6 +74,6 @@ def test_values_kept_by_a_handler_between_calls_stay_usable() -> None:
     source = MemorySource()
     for number in range(3):
         source.append(f"S{number}", [number])
-    running = Inline(handle, source)
+    running = InlineProcessor(handle, source)
     running.drain()
     assert running.engine.handled == 3

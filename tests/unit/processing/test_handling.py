@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
-from penstock.processing.engine.outcome import Failure, done, done_to, skip_to
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Handling, by_kind
+from penstock.processing.outcomes import Failure, done, done_to, skip_to
 from penstock.processing.parameters import is_coroutine_function
-from penstock.processing.runners.inline import Inline
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.inline import InlineProcessor
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.stream_event import StreamEvent
 from penstock.testing.processing import FaultyHandler, Witness, nth
@@ -91,7 +91,7 @@ def test_handler_with_other_parameters_is_refused_before_anything_runs() -> None
     async def classify(error: Exception) -> None: ...
 
     allowed = r"allowed: a function that takes \(stream, events\)"
-    for make in (Inline, Local):
+    for make in (InlineProcessor, LocalProcessor):
         with pytest.raises(BadParameter, match=rf"handler is 'one\(event\)'; {allowed}"):
             make(one, MemorySource())  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=rf"handler is missing; {allowed}"):
@@ -217,7 +217,7 @@ class Called:
         return done(awaited=len(events))
 
 
-@pytest.mark.parametrize("runner", [Inline, Local])
+@pytest.mark.parametrize("runner", [InlineProcessor, LocalProcessor])
 def test_coroutine_handlers_can_be_by_kind_wrapped_or_an_object(runner: Any) -> None:
     async def paid(stream: str, events: Sequence[Any]) -> Any:
         await asyncio.sleep(0)
@@ -238,11 +238,11 @@ def test_coroutine_handlers_can_be_by_kind_wrapped_or_an_object(runner: Any) -> 
         kinds = ("paid", "sent", "paid") if name == "by kind" else ("paid", "paid", "paid")
         source.deliver([StreamEvent("S1", at, kind, b"{}") for at, kind in enumerate(kinds)])
         rules = Rules(backoff=Backoff(first_seconds=0.001))
-        if runner is Inline:
-            processor = Inline(handler, source, rules=rules)
+        if runner is InlineProcessor:
+            processor = InlineProcessor(handler, source, rules=rules)
             processor.drain(advance=True)
         else:
-            with Local(handler, source, rules=rules) as processor:
+            with LocalProcessor(handler, source, rules=rules) as processor:
                 processor.wait_until_caught_up(300)
         counts[name] = dict(processor.engine.counts)
     assert counts == {

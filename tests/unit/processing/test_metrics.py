@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.errors import BadParameter
-from penstock.processing.engine.outcome import Failure, Outcome, done
-from penstock.processing.engine.stats import Stats
 from penstock.processing.metrics import ProcessorMetrics, serve_metrics
-from penstock.processing.runners.local import LOOK_INTERVAL, Local
+from penstock.processing.outcomes import Failure, Outcome, done
+from penstock.processing.runners.local import LOOK_INTERVAL, LocalProcessor
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.stats import Stats
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 
@@ -125,8 +125,8 @@ def test_hanging_handler_is_counted_while_nothing_else_ends() -> None:
         return done(mails=1)
 
     with (
-        Local(handle, source, name="mailer") as mailer,
-        Local(handle, MemorySource(), name="ledger") as ledger,
+        LocalProcessor(handle, source, name="mailer") as mailer,
+        LocalProcessor(handle, MemorySource(), name="ledger") as ledger,
         serve_metrics(0, mailer, ledger) as url,
     ):
         assert has_begun.wait(SOON_SECONDS)

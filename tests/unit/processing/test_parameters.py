@@ -15,41 +15,29 @@ import pytest
 from penstock.client import Client
 from penstock.errors import BadParameter
 from penstock.processing import (
-    AsyncBatcher,
-    AsyncKeyedBatcher,
-    Batcher,
-    Changes,
     DatabaseCheckpoints,
-    DatabaseLeases,
-    Duplicates,
-    Effect,
     FeedSource,
-    FileSource,
-    Filtered,
-    HeldBack,
     HubCheckpoints,
-    HubTarget,
-    Inline,
-    IterableSource,
-    KeyedBatcher,
-    Latest,
-    Local,
-    MemoryCheckpoints,
-    MemorySource,
-    MessagedbTarget,
-    PeriodicSource,
+    InlineProcessor,
+    LocalProcessor,
     Projection,
-    Publisher,
-    SubscriptionCheckpoints,
     SubscriptionSource,
-    Together,
     Transactional,
-    by_kind,
-    effect_id,
     react,
-    sync,
 )
+from penstock.processing.batcher import AsyncBatcher, AsyncKeyedBatcher, Batcher, KeyedBatcher
+from penstock.processing.changes import Changes
+from penstock.processing.checkpoints import DatabaseLeases, MemoryCheckpoints, SubscriptionCheckpoints
+from penstock.processing.duplicates import Duplicates
+from penstock.processing.effects import Effect, effect_id
+from penstock.processing.handling import by_kind
+from penstock.processing.history import HeldBack
+from penstock.processing.latest import Latest
 from penstock.processing.metrics import ProcessorMetrics, serve_metrics
+from penstock.processing.reacting import Publisher
+from penstock.processing.sources import FileSource, Filtered, IterableSource, MemorySource, PeriodicSource
+from penstock.processing.targets import HubTarget, MessagedbTarget, copy_streams
+from penstock.processing.together import Together
 from penstock.processing.view import live
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_data_event, a_feed_event, a_new_event, an_event
@@ -86,8 +74,8 @@ NO_SOURCES: list[Any] = ["http://me:secret@localhost:8080", None, MemorySource]
 NO_CHECKPOINTS: list[Any] = ["postgresql://me:secret@host/db", MemoryCheckpoints, 5]
 NO_URLS: list[Any] = ["consumer.db", "mysql://me:secret@host/db", Path("shop.db")]
 A_SOURCE = r"source .*; allowed: a source, such as FeedSource\(url, '"
-NO_PROCESSORS: list[Any] = [9464, None, Local, MemorySource()]
-A_PROCESSOR = "processors is .*; allowed: a processor, such as Local"
+NO_PROCESSORS: list[Any] = [9464, None, LocalProcessor, MemorySource()]
+A_PROCESSOR = "processors is .*; allowed: a processor, such as LocalProcessor"
 CHANGES = Changes("order.changed", entity=["data.order_id"], order_by=["data.version"])
 
 
@@ -158,19 +146,19 @@ WRONG_IN_PROCESSING: Wrong = {
         "allowed: sqlite:///FILE, postgresql://",
     ),
     "lease_seconds": (lambda value: DatabaseLeases(DATABASE, "mailer", lease_seconds=value), [0], "more than 0"),
-    "source of inline": (lambda value: Inline(handle, value), NO_SOURCES, A_SOURCE),
-    "source of local": (lambda value: Local(handle, value), NO_SOURCES, A_SOURCE),
+    "source of inline": (lambda value: InlineProcessor(handle, value), NO_SOURCES, A_SOURCE),
+    "source of local": (lambda value: LocalProcessor(handle, value), NO_SOURCES, A_SOURCE),
     "source of a projection": (lambda value: COUNTS.inline(value, opened), NO_SOURCES, A_SOURCE),
     "source of a local projection": (lambda value: COUNTS.local(value, opened), NO_SOURCES, A_SOURCE),
     "source of a filter": (Filtered, NO_SOURCES, A_SOURCE),
     "source of checkpoints": (SubscriptionCheckpoints, [HUB]),
     "checkpoints of inline": (
-        lambda value: Inline(handle, SOURCE, checkpoints=value),
+        lambda value: InlineProcessor(handle, SOURCE, checkpoints=value),
         NO_CHECKPOINTS,
         r"DatabaseCheckpoints\(database, '",
     ),
     "checkpoints of local": (
-        lambda value: Local(handle, SOURCE, checkpoints=value),
+        lambda value: LocalProcessor(handle, SOURCE, checkpoints=value),
         NO_CHECKPOINTS,
         r"DatabaseCheckpoints\(database, '",
     ),
@@ -185,10 +173,10 @@ WRONG_IN_PROCESSING: Wrong = {
         [awaited],
         "a function that is not async",
     ),
-    "name of inline": (lambda value: Inline(handle, SOURCE, name=value), ["", 5, b"mailer"]),
-    "name of local": (lambda value: Local(handle, SOURCE, name=value), ["", 5, b"mailer"]),
-    "commit_interval": (lambda value: Local(handle, SOURCE, commit_interval=value), [-1, math.nan, "5", True]),
-    "stats_interval": (lambda value: Local(handle, SOURCE, stats_interval=value), [-1, math.nan, "5", True]),
+    "name of inline": (lambda value: InlineProcessor(handle, SOURCE, name=value), ["", 5, b"mailer"]),
+    "name of local": (lambda value: LocalProcessor(handle, SOURCE, name=value), ["", 5, b"mailer"]),
+    "commit_interval": (lambda value: LocalProcessor(handle, SOURCE, commit_interval=value), [-1, math.nan, "5", True]),
+    "stats_interval": (lambda value: LocalProcessor(handle, SOURCE, stats_interval=value), [-1, math.nan, "5", True]),
     "event_types of a feed": (
         lambda value: FeedSource(HUB, "order.paid", value),
         [["order.placed"], ("order.placed",), 5, ""],
@@ -222,28 +210,32 @@ WRONG_IN_PROCESSING: Wrong = {
         r"processors is \(\); allowed: at least one: serve_metrics\(9464, processor\)",
     ),
     "host": (
-        lambda value: serve_metrics(0, Local(handle, SOURCE), host=value).__enter__(),
+        lambda value: serve_metrics(0, LocalProcessor(handle, SOURCE), host=value).__enter__(),
         ["192.0.2.1", "nowhere.invalid"],
         "host is '.*'; allowed: an address of this",
     ),
     "port of metrics": (
-        lambda value: serve_metrics(value, Local(handle, SOURCE)).__enter__(),
+        lambda value: serve_metrics(value, LocalProcessor(handle, SOURCE)).__enter__(),
         [70_000, "9464"],
         "port is '?[0-9]+'?; allowed: from 0, which is any that is free, to 65535",
     ),
     "port before processors": (
         lambda value: serve_metrics(value, 9464).__enter__(),
-        [Local(handle, SOURCE)],
+        [LocalProcessor(handle, SOURCE)],
         "port is .*Local.*; allowed: .* to 65535; processors follow it",
     ),
     "processor of a view": (
         lambda value: live(value).__enter__(),
-        [None, Local, "mailer"],
-        "allowed: a processor, such as Local",
+        [None, LocalProcessor, "mailer"],
+        "allowed: a processor, such as LocalProcessor",
     ),
-    "interval of a view": (lambda value: live(Local(handle, SOURCE), interval=value).__enter__(), [0], "more than 0"),
-    "clock": (lambda value: Local(handle, SOURCE, clock=value), [None, *NO_FUNCTIONS, lambda tick: tick]),
-    "seed": (lambda value: Inline(handle, SOURCE, seed=value), NO_NUMBERS),
+    "interval of a view": (
+        lambda value: live(LocalProcessor(handle, SOURCE), interval=value).__enter__(),
+        [0],
+        "more than 0",
+    ),
+    "clock": (lambda value: LocalProcessor(handle, SOURCE, clock=value), [None, *NO_FUNCTIONS, lambda tick: tick]),
+    "seed": (lambda value: InlineProcessor(handle, SOURCE, seed=value), NO_NUMBERS),
     "fail_on_loss": (lambda value: FeedSource(HUB, "order.placed", fail_on_loss=value), NO_FLAGS),
     "table": (lambda value: DatabaseCheckpoints(DATABASE, "mailer", table=value), ["", *NO_TEXTS]),
     "clock of checkpoints": (lambda value: DatabaseCheckpoints(DATABASE, "mailer", clock=value), NO_FUNCTIONS),
@@ -312,9 +304,9 @@ WRONG_IN_PROCESSING: Wrong = {
     "each of an async keyed one": (lambda value: AsyncKeyedBatcher(print, each=value), NO_FLAGS),  # type: ignore[arg-type]
     "cause": (lambda value: effect_id(value, "mail"), [5, None, b"x"]),
     "name of an effect": (lambda value: effect_id("x", value), NO_TEXTS),
-    "dense": (lambda value: sync(TARGET, dense=value), NO_FLAGS),
-    "backoff": (lambda value: sync(TARGET, dense=True, backoff=value), [None, 5]),
-    "random": (lambda value: sync(TARGET, dense=True, random=value), [5, lambda: 0.5]),
+    "dense": (lambda value: copy_streams(TARGET, dense=value), NO_FLAGS),
+    "backoff": (lambda value: copy_streams(TARGET, dense=True, backoff=value), [None, 5]),
+    "random": (lambda value: copy_streams(TARGET, dense=True, random=value), [5, lambda: 0.5]),
     "client": (lambda value: HubTarget(value, "order.copied", "copier"), [None, HUB]),
     "event_type": (lambda value: HubTarget(CLIENT, value, "copier"), ["", *NO_TEXTS]),
     "group": (lambda value: HubTarget(CLIENT, "order.copied", value), ["", *NO_TEXTS]),
@@ -362,8 +354,11 @@ WRONG_IN_TESTS: Wrong = {
     "clock of a processor": (lambda value: VirtualInline(handle, SOURCE, clock=value), [5, lambda: 5]),
     "failures_max": (lambda value: VirtualInline(handle, SOURCE, failures_max=value), [-1, *NO_INTEGERS]),
     "seconds of a processor": (lambda value: VirtualInline(handle, SOURCE).advance(value), [-1, None, "1", math.nan]),
-    "processors": (await_caught_up, [None, Inline(handle, SOURCE), Local]),
-    "timeout": (lambda value: await_caught_up(Local(handle, SOURCE), timeout=value), [None, "1", -1, math.nan]),
+    "processors": (await_caught_up, [None, InlineProcessor(handle, SOURCE), LocalProcessor]),
+    "timeout": (
+        lambda value: await_caught_up(LocalProcessor(handle, SOURCE), timeout=value),
+        [None, "1", -1, math.nan],
+    ),
     "at": (VirtualClock, NO_INTEGERS),
     "seconds of a clock": (lambda value: CLOCK.advance(seconds=value), [None, "1", math.nan, math.inf, True, 1e30]),
     "microseconds": (lambda value: CLOCK.advance(microseconds=value), NO_INTEGERS),
@@ -420,7 +415,7 @@ def test_missing_methods_of_a_custom_source_are_named() -> None:
         tranches = beginning = reread = close = print
 
     with pytest.raises(BadParameter, match=r"FeedSource.*; this one has no behind, is_by_stream, read"):
-        Local(handle, Half())  # type: ignore[arg-type]
+        LocalProcessor(handle, Half())  # type: ignore[arg-type]
 
 
 def test_leases_are_in_the_database_of_the_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +423,9 @@ def test_leases_are_in_the_database_of_the_checkpoints(tmp_path: Path, monkeypat
 
     def sharing(database: str) -> object:
         leases = DatabaseLeases(database, "mailer")
-        return Local(handle, MemorySource(), leases=leases, checkpoints=DatabaseCheckpoints("sqlite:///a.db", "mailer"))
+        return LocalProcessor(
+            handle, MemorySource(), leases=leases, checkpoints=DatabaseCheckpoints("sqlite:///a.db", "mailer")
+        )
 
     sharing("sqlite:///./a.db")
     for wrong, shown in (("sqlite:///b.db", "sqlite://…"), ("postgresql://me:secret@host/shop", "postgresql://…")):

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from penstock.processing import Batch, Inline
+from penstock.processing import InlineProcessor
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
+from penstock.processing.outcomes import Failure
 from penstock.processing.progress import UNSETTLED, Progress, replays_of
 from penstock.processing.runners.processor import approve_missing
+from penstock.processing.sources import Batch
 from penstock.processing.sources.memory import MemorySource
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
 
@@ -87,9 +88,9 @@ class Counted(MemorySource):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[Want] = []
+        self.asked: list[ReadRequest] = []
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         self.asked.append(want)
         return super().reread(tranche, want)
 
@@ -104,7 +105,7 @@ class Parked:
         self._is_mended = False
         self._ends: dict[str, int] = {}
         rules = Rules(attempts_max=1, exhausted="park", events_ahead=events_ahead, events_per_call=1)
-        self.running = Inline(self._handle, self.source, checkpoints=self.checkpoints, rules=rules)
+        self.running = InlineProcessor(self._handle, self.source, checkpoints=self.checkpoints, rules=rules)
         for streams in batches:
             self.source.deliver([self._event(stream) for stream in streams])
         self.running.drain()
@@ -174,7 +175,7 @@ def test_event_that_comes_during_the_approval_is_not_passed_over() -> None:
         source.deliver(events(1))
         processor.drain()
 
-    processor = Inline(handle, source, rules=Rules(require_all=True))
+    processor = InlineProcessor(handle, source, rules=Rules(require_all=True))
     source.deliver(events(0, 3, 4))
     processor.drain()
     approve_missing("S1", "lost", processor.engine, record, lambda do: do())

@@ -4,8 +4,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from penstock.processing.engine.outcome import Failure, done
-from penstock.processing.runners.local import Local
+from penstock.processing.outcomes import Failure, done
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.snapshot import Snapshot
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.tally import SourceAnswer
@@ -124,7 +124,7 @@ def test_without_a_terminal_lines_are_written_at_intervals_and_at_the_end() -> N
     written = Written()
     source = MemorySource()
     with (
-        Local(lambda *_: None, source, name="mailer") as running,
+        LocalProcessor(lambda *_: None, source, name="mailer") as running,
         live(running, console=Console(file=written, width=200), interval=0.01),
     ):
         for _ in range(6):
@@ -171,7 +171,7 @@ def test_last_picture_shows_the_final_state(*, is_terminal: bool) -> None:
 def test_picture_on_a_terminal_is_drawn_repeatedly() -> None:
     written = Written()
     console = Console(file=written, force_terminal=True, width=120)
-    with Local(lambda *_: None, MemorySource(), name="mailer") as running, live(running, console=console):
+    with LocalProcessor(lambda *_: None, MemorySource(), name="mailer") as running, live(running, console=console):
         for _ in range(3):
             assert written.has_come.acquire(timeout=SOON_SECONDS)
 

@@ -21,7 +21,7 @@ def test_nothing_heavy_is_there_before_it_is_asked_for():
 
 
 def test_processor_reads_memory_by_the_virtual_clock(penstock_memory, penstock_run, penstock_clock):
-    from penstock.processing import retry
+    from penstock.processing.outcomes import retry
 
     found = []
 
@@ -41,7 +41,8 @@ def test_processor_reads_memory_by_the_virtual_clock(penstock_memory, penstock_r
 
 
 def test_source_and_rules_of_a_processor_can_be_given(penstock_run):
-    from penstock.processing import MemorySource, Rules
+    from penstock.processing import Rules
+    from penstock.processing.sources import MemorySource
 
     source = MemorySource()
     source.append("S0", [1, 2, 3])

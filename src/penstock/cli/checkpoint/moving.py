@@ -27,7 +27,7 @@ ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `pe
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")]
 
 
-class PositionMove(NamedTuple):
+class MoveToPosition(NamedTuple):
     """A position that is moved."""
 
     tranche: str
@@ -119,12 +119,12 @@ def rewind(
         _carry_out(kept, processor, steps, reason, is_new=is_new, dry_run=dry_run, yes=yes, output=output)
 
 
-def summary(steps: Sequence[PositionMove]) -> str:
+def summary(steps: Sequence[MoveToPosition]) -> str:
     """Return in words how many positions are moved, and what that means where that can be told.
 
-    >>> summary([PositionMove("order.placed/0", "1:30", "1:10"), PositionMove("order.placed/1", None, "1:7")])
+    >>> summary([MoveToPosition("order.placed/0", "1:30", "1:10"), MoveToPosition("order.placed/1", None, "1:7")])
     '2 positions, 20 events again'
-    >>> summary([PositionMove("order.placed/0", "1:0", "1:0", 3)])
+    >>> summary([MoveToPosition("order.placed/0", "1:0", "1:0", 3)])
     '1 position, 3 streams again that had done more'
     """
     from penstock.cli.output import counted
@@ -139,7 +139,7 @@ def summary(steps: Sequence[PositionMove]) -> str:
     return ", ".join(told)
 
 
-def distance(step: PositionMove) -> int | None:
+def distance(step: MoveToPosition) -> int | None:
     """Return by how many events a feed's position is moved; None: it is none, or of another epoch."""
     from penstock.errors import BadParameter
     from penstock.processing.sources.feed_position import FeedPosition
@@ -164,10 +164,10 @@ def _standings(kept: Keeper, processor: str) -> dict[str, int | str]:
 
 def _steps(
     kept: Keeper, processor: str, before: Mapping[str, int | str], wanted: Mapping[str, int | str]
-) -> list[PositionMove]:
+) -> list[MoveToPosition]:
     """Return what is to be moved. Where a position stays, streams may have done more nevertheless."""
     further = kept.further(processor, wanted)
-    steps = [PositionMove(each, before.get(each), to, further.get(each, 0)) for each, to in wanted.items()]
+    steps = [MoveToPosition(each, before.get(each), to, further.get(each, 0)) for each, to in wanted.items()]
     return [each for each in steps if each.went_to != each.came_from or each.streams_again]
 
 
@@ -218,7 +218,7 @@ def _places(tranches: Sequence[str], url: str, start: "Word | datetime") -> dict
 def _carry_out(
     kept: Keeper,
     processor: str,
-    steps: Sequence[PositionMove],
+    steps: Sequence[MoveToPosition],
     reason: str | None,
     *,
     is_new: bool,

@@ -1,1 +1,44 @@
-"""Where processors keep how far they are."""
+"""Where processors keep their positions and their parked streams.
+
+HubCheckpoints           in the hub, in a consumer group
+SubscriptionCheckpoints  in the hub, in the cursors of a subscription
+DatabaseCheckpoints      in a database of yours, in your own transactions if you like
+MemoryCheckpoints        nowhere: the processor begins anew
+DatabaseLeases           who of several processors of one name has which tranche
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.lazy_exports import export_lazily
+
+if TYPE_CHECKING:
+    from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, PositionMove
+    from penstock.processing.checkpoints.database import DatabaseCheckpoints
+    from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
+    from penstock.processing.checkpoints.leases import DatabaseLeases
+    from penstock.processing.checkpoints.memory import MemoryCheckpoints
+    from penstock.processing.engine.parking import Parked
+else:
+    __getattr__, __dir__ = export_lazily(
+        __name__,
+        {
+            "processing.checkpoints.checkpoint": ["Advance", "Checkpoints", "PositionMove"],
+            "processing.checkpoints.database": ["DatabaseCheckpoints"],
+            "processing.checkpoints.hub": ["HubCheckpoints", "SubscriptionCheckpoints"],
+            "processing.checkpoints.leases": ["DatabaseLeases"],
+            "processing.checkpoints.memory": ["MemoryCheckpoints"],
+            "processing.engine.parking": ["Parked"],
+        },
+    )
+
+__all__ = [
+    "Advance",
+    "Checkpoints",
+    "DatabaseCheckpoints",
+    "DatabaseLeases",
+    "HubCheckpoints",
+    "MemoryCheckpoints",
+    "Parked",
+    "PositionMove",
+    "SubscriptionCheckpoints",
+]

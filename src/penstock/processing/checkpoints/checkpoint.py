@@ -81,7 +81,7 @@ _ALLOWED: Final = (
 )
 
 
-class Move(NamedTuple):
+class PositionMove(NamedTuple):
     """A position that takes the place of another."""
 
     before: Position | None
@@ -92,7 +92,7 @@ class Move(NamedTuple):
 class Advance(NamedTuple):
     """What is to be kept together."""
 
-    moves: Mapping[str, Move]
+    moves: Mapping[str, PositionMove]
     """By tranche."""
     parked: Mapping[Place, Parked | None] = MappingProxyType({})
     """What is parked now; None: it is so no more."""

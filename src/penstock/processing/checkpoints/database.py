@@ -12,7 +12,14 @@ import msgspec
 
 from penstock.errors import BadParameter, CheckpointMoved, DatabaseUnsuitable, GroupNotFound, ParkedNotFound
 from penstock.errors.root import printable
-from penstock.processing.checkpoints.checkpoint import Advance, Move, Request, check_moves, check_request, waits_from
+from penstock.processing.checkpoints.checkpoint import (
+    Advance,
+    PositionMove,
+    Request,
+    check_moves,
+    check_request,
+    waits_from,
+)
 from penstock.processing.connecting import Connect, carried_out, connector, lacks_table, transaction
 from penstock.processing.database import Clock, Database, Plan, Step, system_clock
 from penstock.processing.engine.item import Position
@@ -400,7 +407,7 @@ class _Plans:
             if parked is not None:
                 yield self._step("checkpoint_park", {**_told(parked), "now": self._clock()})
 
-    def _move(self, tranche: str, move: Move, owner: str | None) -> Plan[None]:
+    def _move(self, tranche: str, move: PositionMove, owner: str | None) -> Plan[None]:
         statement = "checkpoint_begin" if move.before is None else "checkpoint_move"
         given: dict[str, object] = {"tranche": tranche, "position": str(move.after), "now": self._clock()}
         given["owner"] = owner

@@ -11,9 +11,9 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.processing.engine.outcome import Failure
-from penstock.processing.engine.stats import counted_as
 from penstock.processing.engine.stream import Call
+from penstock.processing.outcomes import Failure
+from penstock.processing.stats import counted_as
 
 
 @dataclass(frozen=True, slots=True)

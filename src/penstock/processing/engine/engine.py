@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 from penstock.errors import BadParameter, HandlerFailed
 from penstock.processing.engine.busy import Busy
-from penstock.processing.engine.item import INDEX_END, Batch, Item, Position, events_of, index_unfit
-from penstock.processing.engine.outcome import Failure, Outcome, timed_out
+from penstock.processing.engine.item import Batch, Position, SourceItem, events_of, index_unfit
 from penstock.processing.engine.parking import Parked, Parking, Place, Required
 from penstock.processing.engine.rules import Rules
-from penstock.processing.engine.stats import Latency, Stats, counted_as
 from penstock.processing.engine.stream import BatchRequirement, Call, Later, Ready, Stream
 from penstock.processing.engine.tranche import Running, Tranche
-from penstock.processing.parameters import check_kind
+from penstock.processing.outcomes import Failure, Outcome, timed_out
+from penstock.processing.parameters import INDEX_END, check_kind
+from penstock.processing.stats import Latency, Stats, counted_as
 
 
 class Foreseen(NamedTuple):
@@ -309,7 +309,7 @@ class Engine:
         found, passed = self._streams.get(stream), self._tranches[tranche].unseen.get(stream, 0)
         return max(found.write, passed) if found is not None and found.tranche.name == tranche else passed
 
-    def begun(self, stream: str) -> Item | None:
+    def begun(self, stream: str) -> SourceItem | None:
         """Return what waits of a stream and is done in part, as only what stands for several events can be."""
         found = self._streams.get(stream)
         first = found.queue[0] if found is not None and found.queue else None
@@ -330,7 +330,7 @@ class Engine:
             for replay in replays:
                 self.replay(replay, page, now)
             return
-        items: defaultdict[str, list[Item]] = defaultdict(list)
+        items: defaultdict[str, list[SourceItem]] = defaultdict(list)
         for item in page.items:
             items[item.stream].append(item)
         for replay in replays:
@@ -708,6 +708,6 @@ class Engine:
         }
 
 
-def _count(items: Sequence[Item]) -> int:
+def _count(items: Sequence[SourceItem]) -> int:
     """Return how many events *items* stand for. All of a processor are events, or all are spans."""
     return sum(map(events_of, items)) if items and hasattr(items[0], "events") else len(items)

@@ -1,7 +1,7 @@
 """What the engine needs to know of an event; what else there is of it is the handler's."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.errors import BadParameter
 
@@ -9,11 +9,7 @@ Position: TypeAlias = int | str
 """Of a tranche: from where to read on. The engine hands it back, and never looks into it."""
 
 
-INDEX_END: Final = 2**63 - 1
-"""No index is as large: what is behind it is kept in columns of 64 bits."""
-
-
-class Item(Protocol):
+class SourceItem(Protocol):
     """An event of a stream."""
 
     @property
@@ -38,7 +34,7 @@ class Batch(NamedTuple):
     tranche: str
     end: Position
     """Where to read on once all of it is handled."""
-    items: Sequence[Item]
+    items: Sequence[SourceItem]
     is_tail: bool = False
     """Whether there was nothing more behind it."""
     size: int | None = None
@@ -62,7 +58,7 @@ def check_items(parameter: str, items: Iterable[Any]) -> None:
         raise BadParameter(parameter=parameter, value=told, allowed=allowed)
 
 
-def in_parts(batch: Batch, size: int, end: Callable[[Item], Position]) -> list[Batch]:
+def in_parts(batch: Batch, size: int, end: Callable[[SourceItem], Position]) -> list[Batch]:
     """Return *batch* as parts of up to *size* items, so that its position need not wait for all of it.
 
     Args:
@@ -81,13 +77,13 @@ def in_parts(batch: Batch, size: int, end: Callable[[Item], Position]) -> list[B
     return [*parts, batch._replace(items=items[last:])]
 
 
-def events_of(item: Item) -> int:
+def events_of(item: SourceItem) -> int:
     """Return how many events an item stands for: one, unless it is a span that says so (`events`)."""
     count: int = getattr(item, "events", 1)
     return count
 
 
-def index_unfit(item: Item, tranche: str) -> BadParameter:
+def index_unfit(item: SourceItem, tranche: str) -> BadParameter:
     """Return what is wrong with an item of a tranche whose index is below 0, or `INDEX_END` or more.
 
     Nothing of a stream is wanted below 0, and no database keeps how far it is behind that end.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from penstock.processing.engine.item import Batch, Item, Position, events_of
-from penstock.processing.engine.outcome import Failure
+from penstock.processing.engine.item import Batch, Position, SourceItem, events_of
+from penstock.processing.outcomes import Failure
 
 Place: TypeAlias = tuple[str, str]
 """A stream, and the tranche that it lies in."""
@@ -135,7 +135,7 @@ class Parking:
         if asked.stream in self.retried and asked.tranche in self.streams[asked.stream]:
             self.park(replace(asked, attempts=1, tag=failure.tag, detail=failure.detail))
 
-    def wait(self, item: Item, tranche: str, start: Position) -> None:
+    def wait(self, item: SourceItem, tranche: str, start: Position) -> None:
         """Have an event of a parked stream wait; its batch begins at *start*."""
         parked = self.streams[item.stream].get(tranche)
         if parked is None:
@@ -173,11 +173,11 @@ class Parking:
         """
         return stream in self._pages
 
-    def beginning(self, stream: str, items: Sequence[Item]) -> int:  # noqa: ARG002 - Indices may be missing.
+    def beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - Indices may be missing.
         """Return with which index a stream goes on of which *items* were read again."""
         return min(item.index for item in items)
 
-    def taken(self, asked: Parked, page: Batch) -> list[Item]:
+    def taken(self, asked: Parked, page: Batch) -> list[SourceItem]:
         """Return which events of a *page* are to be handled now, that was read for what was *asked* to be replayed.
 
         A page may have more of the stream than was taken in so far. That may come to wait, too, before the page is
@@ -273,7 +273,7 @@ class Required(Parking):
         super().unload(tranche)
         self._searches = {stream: search for stream, search in self._searches.items() if stream in self.streams}
 
-    def beginning(self, stream: str, items: Sequence[Item]) -> int:  # noqa: ARG002 - There may be some before these.
+    def beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - There may be some before these.
         """Return with which index a stream goes on of which *items* were read again."""
         return min(parked.index for parked in self.streams[stream].values())
 
@@ -295,7 +295,7 @@ class Required(Parking):
         super().park(parked)
         self._level(stream)
 
-    def wait(self, item: Item, tranche: str, start: Position) -> None:
+    def wait(self, item: SourceItem, tranche: str, start: Position) -> None:
         """Have an event of a parked stream wait; its batch begins at *start*."""
         stream, spans = item.stream, self.streams[item.stream]
         wanted, known = self.beginning(stream, ()), spans.get(tranche)
@@ -323,7 +323,7 @@ class Required(Parking):
                 found.append(min(unread, key=lambda parked: pages[parked.tranche]))
         return found
 
-    def taken(self, asked: Parked, page: Batch) -> list[Item]:
+    def taken(self, asked: Parked, page: Batch) -> list[SourceItem]:
         """Return what a *page* has of a stream that is not done, by index."""
         stream, tranche = asked.place
         unread = {each.tranche: each for each in (self._unread(stream) if stream in self.retried else ())}

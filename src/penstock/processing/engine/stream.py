@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from penstock.processing.engine.item import Item, events_of
-from penstock.processing.engine.outcome import Failure
+from penstock.processing.engine.item import SourceItem, events_of
 from penstock.processing.engine.parking import Parked
 from penstock.processing.engine.tranche import Running, Tranche
+from penstock.processing.outcomes import Failure
 
 
 class Call(msgspec.Struct, gc=False, eq=False):
@@ -25,7 +25,7 @@ class Call(msgspec.Struct, gc=False, eq=False):
     """
 
     stream: str
-    events: Sequence[Item]
+    events: Sequence[SourceItem]
     attempt: int
     """From 1 on: how often in a row it was tried to get its first event done."""
     began: float
@@ -58,7 +58,7 @@ class Call(msgspec.Struct, gc=False, eq=False):
         return f"Call({self.stream!r}, {self.index} to {self.next}, attempt={self.attempt})"
 
 
-_index: Final[Callable[[Item], int]] = attrgetter("index")
+_index: Final[Callable[[SourceItem], int]] = attrgetter("index")
 
 
 class BatchRequirement(msgspec.Struct, gc=False, eq=False):
@@ -78,7 +78,7 @@ _number: Final[Callable[[Running], int]] = attrgetter("number")
 class Later(NamedTuple):
     """An event that waits until those of its stream are done that lie in another tranche."""
 
-    item: Item
+    item: SourceItem
     tranche: Tranche
     running: Running
 
@@ -112,7 +112,7 @@ class Stream:
         """The index wanted next: what is below it is handled, or need not be."""
         self.end = 0
         """Behind the last event that was taken in; less than `write` where what comes next is to be skipped."""
-        self.queue: list[Item] = []
+        self.queue: list[SourceItem] = []
         """The events that wait, by index; those that are with a handler are not among them."""
         self.wants: list[BatchRequirement] = []
         """By index."""
@@ -159,7 +159,7 @@ class Stream:
                 followed.later.append(later)
         return followed
 
-    def take_in(self, item: Item, tranche: Tranche, running: Running) -> bool:
+    def take_in(self, item: SourceItem, tranche: Tranche, running: Running) -> bool:
         """Take in an event of a batch; tell whether it was new. A repeat changes nothing."""
         end = item.next
         if end <= self.write:
@@ -176,7 +176,7 @@ class Stream:
         self._want(item.index, end, tranche, running)
         return is_new
 
-    def take_again(self, items: Sequence[Item]) -> None:
+    def take_again(self, items: Sequence[SourceItem]) -> None:
         """Take in what was read again. Nothing waits for it."""
         for item in items:
             if item.next > self.write and not self._has(item):
@@ -184,7 +184,7 @@ class Stream:
                 self.end = max(self.end, item.next)
         self.is_gapped = True
 
-    def head(self, *, is_dense: bool, events_max: int) -> Sequence[Item]:
+    def head(self, *, is_dense: bool, events_max: int) -> Sequence[SourceItem]:
         """Take the events out that come next: one after the other where indices are dense, up to so many.
 
         They cannot be changed: what a handler did to them would be lost to whoever settles its call.
@@ -234,7 +234,7 @@ class Stream:
         end, events = self.queue[-1].next, sum(map(events_of, self.queue))
         return [Parked(self.name, tranche, call.index, end, events, self.attempts, failure.tag, failure.detail, since)]
 
-    def put_back(self, events: Sequence[Item]) -> None:
+    def put_back(self, events: Sequence[SourceItem]) -> None:
         """Have *events* wait again, before the others, but for those that need not be handled any more."""
         left = [item for item in events if item.next > self.write] if self.write > events[0].index else events
         self.queue = [*left, *self.queue]
@@ -273,7 +273,7 @@ class Stream:
         tag, detail, name = failure.tag, failure.detail, wants[0].tranche.name
         return Parked(self.name, name, first, end, events, self.attempts, tag, detail, oldest.start)
 
-    def _has(self, item: Item) -> bool:
+    def _has(self, item: SourceItem) -> bool:
         call = self.call
         return _holds(self.queue, item) or (call is not None and call.given_up is None and _holds(call.events, item))
 
@@ -290,7 +290,7 @@ class Stream:
             running.missing += 1
 
 
-def _holds(items: Sequence[Item], item: Item) -> bool:
+def _holds(items: Sequence[SourceItem], item: SourceItem) -> bool:
     at = bisect_left(items, item.index, key=_index)
     return at < len(items) and items[at].index == item.index
 

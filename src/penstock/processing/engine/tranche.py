@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from itertools import takewhile
 
-from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.engine.item import Batch, Position, SourceItem
 
 
 class Running:
@@ -48,7 +48,7 @@ class Ahead:
         """The batch that a stream has come to: it is ahead as long as that is not done."""
         self._streams: dict[Running, set[str]] = {}
 
-    def is_repeat(self, item: Item, running: Running) -> bool:
+    def is_repeat(self, item: SourceItem, running: Running) -> bool:
         """Tell whether an event of an `unseen` stream is handled already; where it is the last one, it is seen now."""
         stream = item.stream
         reached = self.unseen[stream]

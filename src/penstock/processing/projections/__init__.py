@@ -1,9 +1,30 @@
 """Read models that are folds of events, kept in tables beside their positions.
 
 projection  what is folded how, under which name and version
-standing    how far versions are built
 columns     a class's fields as columns
 table       the rows, in SQLite or PostgreSQL
-keyed       a source whose streams are the rows
-folding     folds what has come into rows
+fold        a source whose streams are the rows
+folding     folds events into rows
 """
+
+from typing import TYPE_CHECKING
+
+from penstock.lazy_exports import export_lazily
+
+if TYPE_CHECKING:
+    from penstock.processing.projections.projection import Projection
+    from penstock.processing.projections.table import CurrentRow, current_row
+else:
+    __getattr__, __dir__ = export_lazily(
+        __name__,
+        {
+            "processing.projections.projection": ["Projection"],
+            "processing.projections.table": ["CurrentRow", "current_row"],
+        },
+    )
+
+__all__ = [
+    "CurrentRow",
+    "Projection",
+    "current_row",
+]

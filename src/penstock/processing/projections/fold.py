@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.processing.engine.item import Batch, Item, Position, index_unfit
+from penstock.processing.engine.item import Batch, Position, SourceItem, index_unfit
 from penstock.processing.projections.table import Key, Row
-from penstock.processing.sources.source import Source, Want, check_source
+from penstock.processing.sources.source import ReadRequest, Source, check_source
 
 NO_KEY: Final[Key] = ()
 """Of events whose key cannot be had. No row has it, so they fail, and hold none."""
@@ -64,11 +64,11 @@ class KeyedSource:
         """Return where the source begins."""
         return self.inner.beginning(tranche, kept)
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what the source has, under other names."""
         return [self._keyed(batch) for batch in self.inner.read(wants, timeout)]
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what the source gives again, likewise."""
         return self._keyed(self.inner.reread(tranche, want))
 
@@ -82,7 +82,7 @@ class KeyedSource:
 
     def _keyed(self, batch: Batch) -> Batch:
         names = dict[tuple[Any, str], str]()
-        kept: list[Item] = []
+        kept: list[SourceItem] = []
         for item in batch.items:
             wrong = None
             try:

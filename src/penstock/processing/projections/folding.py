@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from penstock.errors import ProjectionNotFound
 from penstock.processing.connecting import lacks_table
-from penstock.processing.engine.outcome import done_to
+from penstock.processing.outcomes import done_to
 from penstock.processing.projections.fold import NO_KEY, Fold
 from penstock.processing.projections.table import Key, Row, Table
 from penstock.processing.together import Span

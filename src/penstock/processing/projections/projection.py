@@ -17,8 +17,8 @@ from penstock.processing.projections.table import Key, Table
 from penstock.processing.sources.source import Source
 
 if TYPE_CHECKING:
-    from penstock.processing.runners.inline import Inline
-    from penstock.processing.runners.local import Local
+    from penstock.processing.runners.inline import InlineProcessor
+    from penstock.processing.runners.local import LocalProcessor
     from penstock.processing.together import Transactional
 
 
@@ -138,8 +138,8 @@ class Projection(Generic[S]):
             return None
         return key_of_values(self._key_types, found if isinstance(found, tuple) else (found,))
 
-    def local(self, source: Source, database: str | Connect, **options: Any) -> "Local":
-        """Return a processor that keeps the rows up to date, in this process; *options* are those of `Local`.
+    def local(self, source: Source, database: str | Connect, **options: Any) -> "LocalProcessor":
+        """Return a processor that keeps the rows up to date, in this process; *options* are those of `LocalProcessor`.
 
         Where several share the work by `leases`, they fold one after the other, and read the rows each time.
 
@@ -147,19 +147,19 @@ class Projection(Generic[S]):
             ProjectionNotFound: its table is not there any more, and its checkpoint is.
         """
         from penstock.processing.projections.fold import KeyedSource
-        from penstock.processing.runners.local import Local
+        from penstock.processing.runners.local import LocalProcessor
 
         keyed = KeyedSource(source, self.key_of)
         handler = self._handler(database, is_shared=options.get("leases") is not None)
-        return Local(handler, keyed, **options)
+        return LocalProcessor(handler, keyed, **options)
 
-    def inline(self, source: Source, database: str | Connect, **options: Any) -> "Inline":
-        """Return the same step by step, for tests; *options* are those of `Inline`."""
+    def inline(self, source: Source, database: str | Connect, **options: Any) -> "InlineProcessor":
+        """Return the same step by step, for tests; *options* are those of `InlineProcessor`."""
         from penstock.processing.projections.fold import KeyedSource
-        from penstock.processing.runners.inline import Inline
+        from penstock.processing.runners.inline import InlineProcessor
 
         keyed = KeyedSource(source, self.key_of)
-        return Inline(self._handler(database), keyed, **options)
+        return InlineProcessor(self._handler(database), keyed, **options)
 
     def switch(self, database: str | Connect, *, timeout: float = SWITCH_TIMEOUT, even_if_behind: bool = False) -> None:
         """Have the view show this version, from one moment to the next.

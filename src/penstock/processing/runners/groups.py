@@ -22,9 +22,9 @@ from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import DatabaseLeases, Held
 from penstock.processing.connecting import is_broken, is_nobodys, is_overdue, is_passing, transaction
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Classify, failure_of, is_interrupt
+from penstock.processing.outcomes import Failure, Outcome
 from penstock.processing.progress import NotToBeKept, Progress
 from penstock.processing.runners.inbox import Asking, Inbox, ProcessorEnded
 from penstock.processing.runners.sharing import Sharing

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.stream import Call
+from penstock.processing.outcomes import Failure, Outcome
 
 R = TypeVar("R")
 

@@ -29,7 +29,7 @@ VAIN_MAX: Final = 1_000
 """A stream that was called so often in vain, while time stood still, will be for ever."""
 
 
-class Inline:
+class InlineProcessor:
     """A processor whose every step is somebody's call.
 
     Args:
@@ -126,7 +126,7 @@ class Inline:
         return self._progress.behind()
 
     def approve_missing(self, stream: str, *, reason: str) -> None:
-        """Have a stream go on that waits for an index which will never come; see `Local`."""
+        """Have a stream go on that waits for an index which will never come; see `LocalProcessor`."""
         approve_missing(stream, reason, self.engine, self._progress.record, lambda do: do())
 
     def advance(self, seconds: float) -> None:

@@ -48,7 +48,7 @@ TOLD_MAX: Final = 3
 _log: Final = logging.getLogger("penstock.processing")
 
 
-class Local(Processor):
+class LocalProcessor(Processor):
     """A processor in this process, from `start` to `stop`, or as long as a `with` block.
 
     Args:

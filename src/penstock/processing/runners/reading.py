@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 from penstock.errors import PenstockError
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.outcome import Failure
+from penstock.processing.outcomes import Failure
 from penstock.processing.progress import Beginning, PageReplay, Progress
 from penstock.processing.runners.inbox import Errands, Inbox
-from penstock.processing.sources.source import Source, Want
+from penstock.processing.sources.source import ReadRequest, Source
 from penstock.processing.sources.subscription import subscription_in
 from penstock.processing.tally import Tally
 from penstock.wire.http import RetryBackoff, is_transient
@@ -104,7 +104,7 @@ class SourceThread:
             timeout = READ_TIMEOUT if is_idle else BUSY_READ_TIMEOUT
             self._errands.do(lambda: self._read(wants, replays, timeout), self._taken, self._failed)
 
-    def _read(self, wants: Mapping[str, Want], replays: Sequence[PageReplay], timeout: float) -> Read:
+    def _read(self, wants: Mapping[str, ReadRequest], replays: Sequence[PageReplay], timeout: float) -> Read:
         source, found = self._source, self._progress.survey()
         if not (wants or replays or found):
             time.sleep(timeout)  # There is no tranche yet.

@@ -10,9 +10,9 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Handling
+from penstock.processing.outcomes import Failure, Outcome, timed_out
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.tally import Cpu
 

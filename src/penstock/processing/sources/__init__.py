@@ -1,1 +1,57 @@
-"""Where processors read from."""
+"""Where processors read from.
+
+    FeedSource          a hub's feeds
+    SubscriptionSource  a hub's subscription: the hub keeps the positions and shares out the partitions
+    FileSource          files of JSON lines
+    PeriodicSource      what is gone through again and again
+    IterableSource      an iterable, once
+    MemorySource        what a test appends
+    Filtered            the events of another source that are wanted
+
+A source of your own implements `Source`: it returns a `Batch` of items for each `ReadRequest`.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.lazy_exports import export_lazily
+
+if TYPE_CHECKING:
+    from penstock.processing.engine.item import Batch, Position, SourceItem
+    from penstock.processing.sources.feed import FeedSource
+    from penstock.processing.sources.file import FileSource
+    from penstock.processing.sources.filtered import Filtered
+    from penstock.processing.sources.iterable import IterableSource
+    from penstock.processing.sources.memory import MemorySource
+    from penstock.processing.sources.periodic import PeriodicSource
+    from penstock.processing.sources.source import ReadRequest, Source
+    from penstock.processing.sources.subscription import SubscriptionSource
+else:
+    __getattr__, __dir__ = export_lazily(
+        __name__,
+        {
+            "processing.engine.item": ["Batch", "Position", "SourceItem"],
+            "processing.sources.feed": ["FeedSource"],
+            "processing.sources.file": ["FileSource"],
+            "processing.sources.filtered": ["Filtered"],
+            "processing.sources.iterable": ["IterableSource"],
+            "processing.sources.memory": ["MemorySource"],
+            "processing.sources.periodic": ["PeriodicSource"],
+            "processing.sources.source": ["ReadRequest", "Source"],
+            "processing.sources.subscription": ["SubscriptionSource"],
+        },
+    )
+
+__all__ = [
+    "Batch",
+    "FeedSource",
+    "FileSource",
+    "Filtered",
+    "IterableSource",
+    "MemorySource",
+    "PeriodicSource",
+    "Position",
+    "ReadRequest",
+    "Source",
+    "SourceItem",
+    "SubscriptionSource",
+]

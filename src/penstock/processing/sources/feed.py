@@ -40,7 +40,7 @@ from penstock.processing.sources.feed_position import (
     encode_tranche,
     numbering_of,
 )
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.http import Exchange, HttpRequest, Pause, check_address, is_transient, join_url, retry_until
 from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER, LEFT_OUT_HEADER
@@ -380,13 +380,13 @@ class FeedSource(Closing):
         is_new = any(each.rpartition("/")[0] == event_type for each in kept)
         return self._exchanges.carry_out(feed.beginning(partition, is_new=is_new))
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what has come of each partition that is wanted.
 
         A request that waits at the hub goes on meanwhile, and its answer comes with a later call; to wait for nothing
         is to be told what there is now.
         """
-        asked: dict[str, dict[int, Want]] = {}
+        asked: dict[str, dict[int, ReadRequest]] = {}
         for tranche, want in wants.items():
             event_type, partition = decode_tranche(tranche)
             asked.setdefault(event_type, {})[partition] = want
@@ -403,7 +403,7 @@ class FeedSource(Closing):
         found = [(poll, batch) for poll in map(self._polls.pop, ended) for batch in result_of(poll.answer)]
         return [batch for poll, batch in found if poll.is_still_wanted(batch, wants)]
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what a partition has from an earlier offset on."""
         feed, partition = self._of(tranche)
         return self._exchanges.carry_out(feed.reread(partition, want))
@@ -450,13 +450,13 @@ def _check_names(event_types: Sequence[Any]) -> None:
 class _Poll(NamedTuple):
     """A request that is under way."""
 
-    asked: Mapping[int, Want]
+    asked: Mapping[int, ReadRequest]
     """By partition."""
     answer: "Future[list[Batch]]"
     epoch: int | None
     """Which feed it was known to be when that was begun."""
 
-    def is_still_wanted(self, batch: Batch, wants: Mapping[str, Want]) -> bool:
+    def is_still_wanted(self, batch: Batch, wants: Mapping[str, ReadRequest]) -> bool:
         """Tell whether what has come follows what is wanted now: a tranche may have been another's meanwhile."""
         want = wants.get(batch.tranche)
         return want is not None and want.position == self.asked[decode_tranche(batch.tranche)[1]].position
@@ -491,7 +491,7 @@ class _Feed:
         known = yield from self.known()
         return FeedPosition(known.epoch, known.floors[partition] if offset is None else offset).encode()
 
-    def poll(self, wants: Mapping[int, Want], wait_seconds: float) -> Exchange[list[Batch]]:
+    def poll(self, wants: Mapping[int, ReadRequest], wait_seconds: float) -> Exchange[list[Batch]]:
         """Return the next page of some partitions, in parts; empty batches where it was waited in vain."""
         # A partition with little room is left out for a while: a page is as small as the least room of its partitions.
         most = max(want.events_max for want in wants.values())
@@ -504,7 +504,7 @@ class _Feed:
         found = yield from self._read(places, events, wait_seconds)
         return [part for batch in found for part in _parts(batch)]
 
-    def reread(self, partition: int, want: Want) -> Exchange[Batch]:
+    def reread(self, partition: int, want: ReadRequest) -> Exchange[Batch]:
         place = FeedPosition.decode(str(want.position))
         found = yield from self._read({partition: place}, min(PAGE_EVENTS, want.events_max), 0.0)
         return found[0] if found else Batch(encode_tranche(self._name, partition), want.position, [], is_tail=False)

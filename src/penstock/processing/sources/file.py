@@ -20,7 +20,7 @@ from penstock.errors import BadParameter, EventsLost, EventUnusable, InvalidReco
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.event import FieldReader, Fields
 from penstock.processing.parameters import check_flag, check_kind
-from penstock.processing.sources.source import Closable, Want
+from penstock.processing.sources.source import Closable, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 from penstock.schema.json_text import BOM
 
@@ -497,7 +497,7 @@ class FileSource(Closable):
         """Return the place of a file's first line."""
         return LinePlace().behind(b"").encode()
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what has come of some of the files."""
         for turn in range(1 + ceil(timeout / LOOK_INTERVAL)):
             if turn and self._closed.wait(LOOK_INTERVAL):
@@ -507,7 +507,7 @@ class FileSource(Closable):
                     return self._batches(chosen, wants)
         return []
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what a file has from an earlier place on.
 
         Raises:
@@ -536,7 +536,7 @@ class FileSource(Closable):
             return None
         return 0
 
-    def _chosen(self, wants: Mapping[str, Want]) -> list[str]:
+    def _chosen(self, wants: Mapping[str, ReadRequest]) -> list[str]:
         """Return the files whose turn it is, of those that have more; close others."""
         ready = sorted(
             path for path, want in wants.items() if self._files[path].has_more(LinePlace.decode(str(want.position)))
@@ -550,7 +550,7 @@ class FileSource(Closable):
                     file.close()
         return chosen
 
-    def _batches(self, paths: Sequence[str], wants: Mapping[str, Want]) -> list[Batch]:
+    def _batches(self, paths: Sequence[str], wants: Mapping[str, ReadRequest]) -> list[Batch]:
         found: list[Batch] = []
         for path in paths:
             try:
@@ -562,7 +562,7 @@ class FileSource(Closable):
                 break  # What there is comes first.
         return found
 
-    def _batch(self, file: LineFile, path: str, want: Want) -> Batch:
+    def _batch(self, file: LineFile, path: str, want: ReadRequest) -> Batch:
         place = LinePlace.decode(str(want.position))
         found = file.read(place, min(BATCH_EVENTS, want.events_max))
         events: list[StreamEvent] = []

@@ -11,7 +11,7 @@ from penstock.client.concurrency import Closing
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_flag
-from penstock.processing.sources.source import Source, Want, check_source
+from penstock.processing.sources.source import ReadRequest, Source, check_source
 
 REMEMBERED: Final = 65_536
 """Of so many names it is remembered whether they are wanted."""
@@ -201,11 +201,11 @@ class Filtered(Closing):
         """Return where a processor begins that has no position in a tranche."""
         return self.inner.beginning(tranche, kept)
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what is wanted of what follows; a batch may have nothing left, and moves the position all the same."""
         return [self._sifted(batch) for batch in self.inner.read(wants, timeout)]
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what is wanted of what a tranche has from an earlier position on."""
         return self._sifted(self.inner.reread(tranche, want))
 

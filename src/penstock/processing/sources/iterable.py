@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import BadParameter, EventsLost
-from penstock.processing.engine.item import Batch, Item, Position, check_items
+from penstock.processing.engine.item import Batch, Position, SourceItem, check_items
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.pulling import Pulling
-from penstock.processing.sources.source import Closable, Want
+from penstock.processing.sources.source import Closable, ReadRequest
 
 
 class IterableSource(Closable):
@@ -32,7 +32,7 @@ class IterableSource(Closable):
 
     is_replayable = False
 
-    def __init__(self, batches: Iterable[Iterable[Item]], *, tranche: str = "0", is_dense: bool = False) -> None:
+    def __init__(self, batches: Iterable[Iterable[SourceItem]], *, tranche: str = "0", is_dense: bool = False) -> None:
         given: object = batches
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise BadParameter(
@@ -43,7 +43,7 @@ class IterableSource(Closable):
         self.is_dense = self.is_by_stream = is_dense
         self._tranche = tranche
         self._batches = iter(batches)
-        self._pulling: Pulling[list[Item]] = Pulling(lambda: _listed(next(self._batches)))
+        self._pulling: Pulling[list[SourceItem]] = Pulling(lambda: _listed(next(self._batches)))
         self._count = 0
         """How many batches were read."""
         self._failed: BaseException | None = None
@@ -58,7 +58,7 @@ class IterableSource(Closable):
         """Return the position before the first batch."""
         return 0
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return the next batch, whatever its size; an empty one at the end."""
         if self._tranche not in wants:
             return []
@@ -80,7 +80,7 @@ class IterableSource(Closable):
         self._closed.wait(timeout)
         return [Batch(self._tranche, at, [], is_tail=True)]
 
-    def reread(self, tranche: str, want: Want) -> Batch:  # noqa: ARG002 - It never can.
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - It never can.
         """Refuse.
 
         Raises:
@@ -98,7 +98,7 @@ class IterableSource(Closable):
         self._closed.set()
         self._pulling.close()
 
-    def _next(self, timeout: float) -> list[Item] | None:
+    def _next(self, timeout: float) -> list[SourceItem] | None:
         """Return the next batch; None: there is none yet, or none any more.
 
         Raises:
@@ -120,7 +120,7 @@ class IterableSource(Closable):
         return items
 
 
-def _listed(given: Any) -> list[Item]:
+def _listed(given: Any) -> list[SourceItem]:
     """Return the events of a batch.
 
     Raises:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Batch, Item, Position, check_items
+from penstock.processing.engine.item import Batch, Position, SourceItem, check_items
 from penstock.processing.parameters import check_kind, check_texts
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
 
@@ -26,7 +26,7 @@ class MemorySource:
 
     def __init__(self, *tranches: str) -> None:
         check_texts("tranches", tranches)
-        self._batches: dict[str, list[list[Item]]] = {tranche: [] for tranche in tranches or ("0",)}
+        self._batches: dict[str, list[list[SourceItem]]] = {tranche: [] for tranche in tranches or ("0",)}
         self._counts: dict[str, int] = {}
         self._changed = threading.Condition()
 
@@ -46,7 +46,7 @@ class MemorySource:
             self._counts[stream] = first + len(made)
             self.deliver(made, tranche=tranche)
 
-    def deliver(self, items: Sequence[Item], *, tranche: str | None = None) -> None:
+    def deliver(self, items: Sequence[SourceItem], *, tranche: str | None = None) -> None:
         """Append a batch of events as they are, in any order and as often as they may come.
 
         Raises:
@@ -65,7 +65,7 @@ class MemorySource:
         """Return the position before the first batch."""
         return 0
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return the next batch of each tranche that has one and is wanted, whatever its size."""
         with self._changed:
             found = self._next(wants)
@@ -73,7 +73,7 @@ class MemorySource:
                 found = self._next(wants)
             return found
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return the batch behind an earlier position."""
         with self._changed:
             found = self._next({tranche: want})
@@ -92,7 +92,7 @@ class MemorySource:
         with self._changed:
             self._changed.notify_all()
 
-    def _next(self, wants: Mapping[str, Want]) -> list[Batch]:
+    def _next(self, wants: Mapping[str, ReadRequest]) -> list[Batch]:
         found = []
         for tranche, want in wants.items():
             batches, at = self._batches[tranche], int(want.position)

@@ -10,7 +10,7 @@ from penstock.errors import BadParameter, EventsLost
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_function, check_kind, check_number
 from penstock.processing.sources.pulling import Pulling
-from penstock.processing.sources.source import Closable, Want
+from penstock.processing.sources.source import Closable, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
 TRAVERSED_MAX: Final = 1_000_000_000
@@ -245,7 +245,7 @@ class PeriodicSource(Closable):
         """Return the position before the first traversal."""
         return 0
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what comes next of the traversal that is under way or due; its last batch moves the position.
 
         Whoever wants what was handed on already, from the position that is kept, is given another traversal.
@@ -267,7 +267,7 @@ class PeriodicSource(Closable):
             self._end(traversal)
         return [] if batch is None else [batch]
 
-    def reread(self, tranche: str, want: Want) -> Batch:  # noqa: ARG002 - It never can.
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - It never can.
         """Refuse.
 
         Raises:

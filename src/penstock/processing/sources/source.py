@@ -12,7 +12,7 @@ from penstock.processing.parameters import check_members
 _ALLOWED: Final = "a source, such as FeedSource(url, 'order.placed')"
 
 
-class Want(NamedTuple):
+class ReadRequest(NamedTuple):
     """What is wanted of a tranche."""
 
     position: Position
@@ -60,14 +60,14 @@ class Source(Protocol):
         """
         ...
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what follows, at most one batch of each tranche, or its parts; wait *timeout* where there is nothing.
 
         A batch without events tells that there are none up to its end.
         """
         ...
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what a tranche has from an earlier position on.
 
         Raises:

@@ -28,10 +28,10 @@ from penstock.errors import (
     StreamNotFound,
     Unavailable,
 )
-from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.engine.item import Batch, Position, SourceItem
 from penstock.processing.event import FieldReader, Fields
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche, numbering_of
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import APART, StreamEvent
 from penstock.schema.traversal import Path, key_path
 from penstock.wire.log.nakadi import parse_offset
@@ -70,7 +70,7 @@ class BatchPosition(NamedTuple):
 
 
 Sent: TypeAlias = SubscriptionBatch[Any]
-MakeEvents: TypeAlias = Callable[[Sent, int], Sequence[Item]]
+MakeEvents: TypeAlias = Callable[[Sent, int], Sequence[SourceItem]]
 """Makes the events of a batch from the one of that number on."""
 
 
@@ -429,7 +429,7 @@ class SubscriptionSource(Closing):
         with self._changed:
             return BatchPosition(self._subscribed[tranche].committed).encode()
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what the hub has sent of each partition that is wanted."""
         with self._changed:
             self._begin()
@@ -439,7 +439,7 @@ class SubscriptionSource(Closing):
                 self._check()
             return found
 
-    def reread(self, tranche: str, want: Want) -> Batch:  # noqa: ARG002 - It never can.
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - It never can.
         """Refuse.
 
         Raises:
@@ -518,7 +518,7 @@ class SubscriptionSource(Closing):
     def let_go(self, failed: Collection[str]) -> None:
         """Give all back for good, once it is closed: others are sent at once what is not committed.
 
-        That counts as failed in the *failed* tranches alone. A `Local` that ends does it.
+        That counts as failed in the *failed* tranches alone. A `LocalProcessor` that ends does it.
         """
         self._give_back(keep=(), failed=_places(failed))
         self._end()
@@ -566,7 +566,7 @@ class SubscriptionSource(Closing):
         self._inflow = Inflow(self._stream, self, lambda: bool(self._uncommitted()))
         self._inflow.start()
 
-    def _ready(self, wants: Mapping[str, Want]) -> list[DeliveredPartition]:
+    def _ready(self, wants: Mapping[str, ReadRequest]) -> list[DeliveredPartition]:
         return [found for name in wants if (found := self._subscribed.get(name)) is not None and found.is_ready]
 
     def _commit(self, stream_id: str, batches: list[Sent]) -> None:

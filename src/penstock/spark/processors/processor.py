@@ -141,9 +141,9 @@ ALONE_SECONDS: Final = 86_400.0
 class SparkProcessor(Processor):
     """A processor whose handler runs on Spark's executors, from `start` to `stop`, or as long as a `with` block.
 
-    Everything else is as with `Local`: the same handlers, outcomes, rules and checkpoints, and the same promises. A
-    stream is handled by one task at a time, in order; tasks run beside each other, and the next round begins when all
-    are done. A task that Spark runs again, since its executor has died, calls its handlers again. Executors need
+    Handlers, outcomes, rules, checkpoints and promises are those of `LocalProcessor`. A stream is
+    handled by one task at a time, in order; tasks run beside each other, and the next round begins when all are done. A
+    task that Spark runs again, since its executor has died, calls its handlers again. Executors need
     Penstock with its dependencies, and whatever the handler imports.
 
     Where `rules.health` is to end it during a round, the round has 30 s to end by itself. Then it is cancelled, with

@@ -7,8 +7,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from penstock.processing.engine.outcome import Failure, Outcome
-from penstock.processing.engine.stats import Stats
+from penstock.processing.outcomes import Failure, Outcome
+from penstock.processing.stats import Stats
 
 State: TypeAlias = Literal["waiting", "done", "failed"]
 RESULTS: Final = pa.schema(

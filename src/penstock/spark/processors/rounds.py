@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, Self
 
 from penstock.errors import HandlerFailed
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch, Item, events_of
-from penstock.processing.engine.outcome import Failure, done_to
+from penstock.processing.engine.item import Batch, SourceItem, events_of
 from penstock.processing.engine.stream import Call
-from penstock.processing.sources.source import Want
+from penstock.processing.outcomes import Failure, done_to
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.tally import Tally
 from penstock.spark.processors.reading import Again, ProcessingPlan
 from penstock.spark.processors.results import Result
@@ -33,7 +33,7 @@ class Planned(NamedTuple):
         cls,
         engine: Engine,
         look: Look,
-        wants: Mapping[str, Want],
+        wants: Mapping[str, ReadRequest],
         again: Sequence[Call],
         *,
         timeout: float | None = None,
@@ -88,7 +88,9 @@ class SpanItem:
 
 def batch_of(stretch: TrancheRange, found: Sequence[Result], size: int) -> Batch:
     """Return spans that executors have found in a stretch as what was read of its tranche."""
-    items: list[Item] = [SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found]
+    items: list[SourceItem] = [
+        SpanItem(each.stream, each.first, each.next, each.events, each.received) for each in found
+    ]
     return Batch(stretch.tranche, stretch.position, items, is_tail=stretch.is_tail, size=size)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import BadParameter
-from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, transaction
 from penstock.processing.engine.item import Position
@@ -87,9 +87,9 @@ class DatabaseTarget:
                 state = None if told["state"] is None else msgspec.json.decode(told["state"], type=table.state)
                 changed[key_of_text(table.key, told["key"])] = Row(state, msgspec.json.decode(told["positions"]))
         # What stays is compared, too: rows of another that has it now are not to be overwritten.
-        stays = {tranche: Move(position, position) for tranche, position in self._kept.items()}
+        stays = {tranche: PositionMove(position, position) for tranche, position in self._kept.items()}
         moves = {
-            tranche: Move(self._kept.get(tranche), position)
+            tranche: PositionMove(self._kept.get(tranche), position)
             for tranche, position in found.positions.items()
             if tranche not in failures
         }

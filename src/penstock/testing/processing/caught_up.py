@@ -8,7 +8,8 @@ from penstock.processing.parameters import check_kind, check_seconds
 from penstock.processing.runners.processor import Processor
 
 _ALLOWED: Final = (
-    "processors that run, one after the other: a Local, a SparkProcessor; an Inline takes its steps in drain()"
+    "processors that run, one after the other: a LocalProcessor or a SparkProcessor; "
+    "an InlineProcessor takes its steps in drain()"
 )
 
 
@@ -23,7 +24,9 @@ def await_caught_up(*processors: Processor, timeout: float = 30.0) -> None:
         PenstockError: what has ended one of them.
     """
     if not processors:
-        raise BadParameter(parameter="processors", value=None, allowed="one processor at least, such as a Local")
+        raise BadParameter(
+            parameter="processors", value=None, allowed="one processor at least, such as a LocalProcessor"
+        )
     for processor in processors:
         check_kind("processors", processor, Processor, _ALLOWED)
     check_seconds("timeout", timeout, zero=True)

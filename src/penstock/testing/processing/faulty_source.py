@@ -5,9 +5,9 @@ from itertools import chain
 from random import Random
 
 from penstock.errors import Unavailable
-from penstock.processing.engine.item import Batch, Item, Position
+from penstock.processing.engine.item import Batch, Position, SourceItem
 from penstock.processing.parameters import check_whole
-from penstock.processing.sources.source import Source, Want, check_source
+from penstock.processing.sources.source import ReadRequest, Source, check_source
 from penstock.testing.processing.times import Times, check_times, never
 
 
@@ -45,7 +45,7 @@ class FaultySource:
         self._mixes = mixes
         self._chance = Random(seed)  # noqa: S311 - It is to be the same again.
         self._reads = 0
-        self._before: dict[str, Sequence[Item]] = {}
+        self._before: dict[str, Sequence[SourceItem]] = {}
 
     @property
     def is_dense(self) -> bool:
@@ -70,7 +70,7 @@ class FaultySource:
         """Return where a processor begins that has no position in a tranche."""
         return self.inner.beginning(tranche, kept)
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what follows, or raise."""
         self._reads += 1
         number = self._reads
@@ -85,7 +85,7 @@ class FaultySource:
         self._before |= {batch.tranche: batch.items for batch in found}
         return given
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what a tranche has from an earlier position on."""
         return self.inner.reread(tranche, want)
 
@@ -97,12 +97,12 @@ class FaultySource:
         """End; who is reading is woken."""
         self.inner.close()
 
-    def _mixed(self, batch: Batch, want: Want) -> Batch:
+    def _mixed(self, batch: Batch, want: ReadRequest) -> Batch:
         room = want.events_max - len(batch.items)
         if self.is_replayable and not batch.is_tail and room > 0:
-            following = self.inner.reread(batch.tranche, Want(batch.end, room))
+            following = self.inner.reread(batch.tranche, ReadRequest(batch.end, room))
             batch = following._replace(items=[*batch.items, *following.items])
-        streams: dict[str, list[Item]] = {}
+        streams: dict[str, list[SourceItem]] = {}
         for item in batch.items:
             streams.setdefault(item.stream, []).append(item)
         turns = [name for name, items in streams.items() for _ in items]

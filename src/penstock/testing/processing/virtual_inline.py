@@ -6,7 +6,7 @@ from typing import Any, Final
 from penstock.errors import OutcomeUnknown, PenstockError
 from penstock.processing.handling import Handler
 from penstock.processing.parameters import check_count, check_seconds
-from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.source import Source
 from penstock.testing.clock import VirtualClock, check_clock
 from penstock.wire.http import is_transient
@@ -15,18 +15,18 @@ PAUSE_SECONDS: Final = 0.1
 """How much time passes after a failure that can pass."""
 
 
-class VirtualInline(Inline):
-    """An `Inline` whose time is that of a `VirtualClock`: who advances one of them has advanced the other.
+class VirtualInline(InlineProcessor):
+    """An `InlineProcessor` whose time is that of a `VirtualClock`: who advances one of them has advanced the other.
 
-    Reads and commits that fail in a way that passes are made again by the next step, as `Local` does; time moves on by
-    a tenth of a second.
+    Reads and commits that fail for a time are made again by the next step, as by `LocalProcessor`; time moves on by a
+    tenth of a second.
 
     Args:
         handler: See `Handler`.
         source: Where it reads.
         clock: Whose time it is; None: one of its own.
         failures_max: How many steps in a row may fail so.
-        options: What else `Inline` takes.
+        options: What else `InlineProcessor` takes.
 
     Raises:
         BadParameter: one of them is none of these, or (`advance`) time is to go back.

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Coroutine, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from penstock.processing.engine.item import Item
-from penstock.processing.engine.outcome import Outcome, outcome_of
+from penstock.processing.engine.item import SourceItem
 from penstock.processing.handling import Handler, check_handler
+from penstock.processing.outcomes import Outcome, outcome_of
 from penstock.processing.parameters import check_texts, is_coroutine_function
-from penstock.processing.sources.source import Source, Want, check_source
+from penstock.processing.sources.source import ReadRequest, Source, check_source
 
 PAGE_EVENTS: Final = 10_000
 Place: TypeAlias = tuple[str, str]
@@ -150,22 +150,22 @@ def _to(events: Sequence[Any], outcome: Outcome) -> int:
     return end if outcome.next is None else outcome.next
 
 
-def _place(item: Item, *, is_dense: bool) -> Place:
+def _place(item: SourceItem, *, is_dense: bool) -> Place:
     return item.stream, "" if is_dense else getattr(item, "tranche", "")
 
 
-def _all_of(source: Source) -> dict[Place, dict[int, Item]]:
+def _all_of(source: Source) -> dict[Place, dict[int, SourceItem]]:
     """Return what there is at each place, by index."""
-    found: dict[Place, dict[int, Item]] = {}
+    found: dict[Place, dict[int, SourceItem]] = {}
     for item in (item for tranche in source.tranches() for item in _items(source, tranche)):
         found.setdefault(_place(item, is_dense=source.is_dense), {})[item.index] = item
     return found
 
 
-def _items(source: Source, tranche: str) -> Iterator[Item]:
+def _items(source: Source, tranche: str) -> Iterator[SourceItem]:
     position, is_over = source.beginning(tranche), False
     while not is_over:
-        batch = source.reread(tranche, Want(position, PAGE_EVENTS))
+        batch = source.reread(tranche, ReadRequest(position, PAGE_EVENTS))
         yield from batch.items
         is_over = batch.is_tail or batch.end == position
         position = batch.end

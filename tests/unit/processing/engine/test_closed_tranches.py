@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure, done, skip_to
+from penstock.processing.outcomes import Failure, done, skip_to
 from tests.unit.processing.engine.items import batch, begin, engine, indices, things
 
 BROKEN = Failure("ValueError", "it cannot be")

@@ -5,9 +5,9 @@ import pytest
 
 from penstock.errors import BadParameter, HandlerFailed, ProcessorUnhealthy
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure, Outcome, done, done_to, retry, skip_to
 from penstock.processing.engine.rules import Health, Rules
 from penstock.processing.engine.stream import Call
+from penstock.processing.outcomes import Failure, Outcome, done, done_to, retry, skip_to
 from tests.unit.processing.engine.items import Thing, batch, begin, engine, indices, settle_next, things
 
 BROKEN = Failure("ValueError", "it cannot be")

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.outcome import Failure, done
-from penstock.processing.engine.stats import OTHER, TAGS_MAX, Histogram, Latency
+from penstock.processing.outcomes import Failure, done
+from penstock.processing.stats import OTHER, TAGS_MAX, Histogram, Latency
 from tests.unit.processing.engine.items import batch, begin, engine, settle_next, things
 
 

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
 from penstock.processing.engine.parking import Parked
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
+from penstock.processing.outcomes import Failure, Outcome, done, retry, skip_to
 from tests.unit.processing.engine.items import Thing, batch, begin, engine, indices, settle_next, things
 
 BROKEN = Failure("ValueError", "it cannot be")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadOutcome, BadParameter
-from penstock.processing.engine.outcome import Outcome, done, done_to, outcome_of, retry, skip_to
 from penstock.processing.engine.rules import Backoff, Health, Rules
+from penstock.processing.outcomes import Outcome, done, done_to, outcome_of, retry, skip_to
 
 NAN = float("nan")
 REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [

@@ -12,10 +12,10 @@ from penstock.errors import (
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.outcome import retry
 from penstock.processing.engine.parking import Place
 from penstock.processing.engine.rules import Backoff, Rules
-from penstock.processing.runners.inline import Inline
+from penstock.processing.outcomes import retry
+from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.memory import MemorySource
 
 
@@ -56,7 +56,7 @@ def test_events_appended_by_handlers_are_handled_too(source: MemorySource) -> No
             if event.data["n"]:
                 source.append(stream, [{"n": event.data["n"] - 1}])
 
-    running = Inline(react, source)
+    running = InlineProcessor(react, source)
     source.append("S1", [{"n": 3}])
     running.drain()
 
@@ -69,22 +69,22 @@ def test_restarted_processor_handles_exactly_the_unhandled_events(source: Memory
         source.append("S1", [number])
         source.append("S2", [number])
     seen.broken = {"S1"}
-    Inline(seen, source, checkpoints=checkpoints).drain()
+    InlineProcessor(seen, source, checkpoints=checkpoints).drain()
     assert checkpoints.positions() == {"0": 0}
 
     seen.broken, seen.spans = set(), []
     source.append("S3", [1])
-    Inline(seen, source, checkpoints=checkpoints).drain()
+    InlineProcessor(seen, source, checkpoints=checkpoints).drain()
     assert seen.handled == {"S1": [0, 1, 2], "S2": [0, 1, 2], "S3": [0]}
 
     seen.spans = []
-    Inline(seen, source, checkpoints=checkpoints).drain()
+    InlineProcessor(seen, source, checkpoints=checkpoints).drain()
     assert seen.spans == []
 
 
 def test_time_passes_on_demand(source: MemorySource, seen: Seen) -> None:
     seen.broken = {"S1"}
-    running = Inline(seen, source, rules=Rules(backoff=Backoff(first_seconds=10.0, jitter=0.0)))
+    running = InlineProcessor(seen, source, rules=Rules(backoff=Backoff(first_seconds=10.0, jitter=0.0)))
     source.append("S1", [1])
     running.drain()
     running.advance(9.9)
@@ -106,7 +106,7 @@ def test_deferred_stream_is_handled_when_its_handler_said(source: MemorySource) 
         times.append(running.now)
         return retry(7.0) if len(times) < 3 else None
 
-    running = Inline(defer, source)
+    running = InlineProcessor(defer, source)
     source.append("S1", [1])
     running.drain(advance=True)
 
@@ -114,7 +114,7 @@ def test_deferred_stream_is_handled_when_its_handler_said(source: MemorySource) 
 
 
 def test_tranche_that_comes_during_a_run_is_read(source: MemorySource, seen: Seen) -> None:
-    running = Inline(seen, source)
+    running = InlineProcessor(seen, source)
     running.drain()
     source.append("S1", [1], tranche="new")
     running.drain()
@@ -133,17 +133,17 @@ def test_exhausted_stream_ends_the_processor_with_the_error_of_its_handler(sourc
 
     told = "S1: the event at 0 has failed 3 times, the last time with ValueError"
     with pytest.raises(HandlerFailed, match=told) as caught:
-        Inline(seen, source, rules=Rules(attempts_max=3)).drain(advance=True)
+        InlineProcessor(seen, source, rules=Rules(attempts_max=3)).drain(advance=True)
     assert repr(caught.value.__cause__) == "ValueError('broken')"
 
 
 def test_parking_without_checkpoints_is_refused(source: MemorySource, seen: Seen) -> None:
     rules = Rules(attempts_max=3, exhausted="park")
     with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: 'stop', since these checkpoints keep no "):
-        Inline(seen, source, rules=rules, checkpoints=Forgetful())
+        InlineProcessor(seen, source, rules=rules, checkpoints=Forgetful())
     source.is_replayable = False  # type: ignore[misc]
     with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: 'stop', since the source gives its ev"):
-        Inline(seen, source, rules=rules)
+        InlineProcessor(seen, source, rules=rules)
 
 
 class Flaky(MemoryCheckpoints):
@@ -170,7 +170,7 @@ class Flaky(MemoryCheckpoints):
 @pytest.mark.parametrize("also", ["0", "1"])
 def test_failed_commits_are_made_up_for(seen: Seen, also: str) -> None:
     source, checkpoints, failures = MemorySource("0", "1"), Flaky(), 0
-    running = Inline(seen, source, checkpoints=checkpoints)
+    running = InlineProcessor(seen, source, checkpoints=checkpoints)
     for tranche in ("0", also, "0", "0", "0"):
         source.append(f"S{tranche}", range(2), tranche=tranche)
         try:
@@ -186,7 +186,7 @@ def test_failed_commits_are_made_up_for(seen: Seen, also: str) -> None:
 
 def test_snapshot_shows_the_current_state(source: MemorySource, seen: Seen) -> None:
     seen.broken = {"S1"}
-    running = Inline(seen, source, checkpoints=MemoryCheckpoints("orders"))
+    running = InlineProcessor(seen, source, checkpoints=MemoryCheckpoints("orders"))
     source.append("S1", [1, 2])
     source.append("S2", [1])
     running.drain()
@@ -217,8 +217,8 @@ def test_events_that_come_again_at_once_without_end_stop_the_processor_with_thei
         calls += stream == "S1"
         return retry(0) if stream == "S1" and calls < most else None
 
-    Inline(handle, source).drain(advance=advance)
+    InlineProcessor(handle, source).drain(advance=advance)
     assert calls == 900, "so often it is no circle"
     calls, most = 0, 10**9
     with pytest.raises(ProcessorUnhealthy, match="S1 at 0, called 1000 times in vain without any time between"):
-        Inline(handle, source).drain(advance=advance)
+        InlineProcessor(handle, source).drain(advance=advance)

@@ -21,10 +21,10 @@ from penstock.errors import (
 from penstock.processing.batcher import AsyncBatcher
 from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.outcome import retry
 from penstock.processing.engine.parking import Place
 from penstock.processing.engine.rules import Backoff, Health, Rules
-from penstock.processing.runners.local import Local
+from penstock.processing.outcomes import retry
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.memory import MemorySource
 from tests.processing.office import SOON_SECONDS, until
 
@@ -49,7 +49,7 @@ def test_arriving_events_are_handled_and_committed(source: MemorySource) -> None
     seen: list[int] = []
     checkpoints = MemoryCheckpoints()
     append_events(source, 3, 30)
-    with Local(keep_in(seen), source, checkpoints=checkpoints) as running:
+    with LocalProcessor(keep_in(seen), source, checkpoints=checkpoints) as running:
         running.wait_until_caught_up(SOON_SECONDS)
         assert sorted(seen) == [*range(30)]
         assert checkpoints.positions() == {"0": 30}
@@ -78,7 +78,7 @@ def test_repeated_commit_failures_are_logged_less_and_less_often(
 ) -> None:
     append_events(source, 3, 30)
     checkpoints = Unanswering(failures=9)
-    with Local(keep_in([]), source, checkpoints=checkpoints, stats_interval=None) as running:
+    with LocalProcessor(keep_in([]), source, checkpoints=checkpoints, stats_interval=None) as running:
         running.wait_until_caught_up(SOON_SECONDS)
 
     told = [each.getMessage() for each in caplog.records if "no answer" in each.getMessage()]
@@ -97,7 +97,7 @@ def test_hanging_handler_holds_back_its_own_stream_alone(source: MemorySource) -
         seen.extend(event.data for event in events)
 
     append_events(source, 4, 40)
-    with Local(handle, source, rules=Rules(concurrency=1, timeout=0.05, backoff=QUICK)) as running:
+    with LocalProcessor(handle, source, rules=Rules(concurrency=1, timeout=0.05, backoff=QUICK)) as running:
         until(lambda: len(seen) == 30)
         assert running.engine.busy.failing["S0"].tag == "timeout"
         let_go.set()
@@ -118,7 +118,7 @@ def test_stop_waits_for_running_calls_alone(source: MemorySource) -> None:
     for stream in ("S0", "S1", "S2"):
         source.append(stream, [1])
     checkpoints = MemoryCheckpoints()
-    running = Local(handle, source, checkpoints=checkpoints, rules=Rules(concurrency=1)).start()
+    running = LocalProcessor(handle, source, checkpoints=checkpoints, rules=Rules(concurrency=1)).start()
     assert has_begun.wait(SOON_SECONDS)
     threading.Timer(0.1, let_go.set).start()
     running.stop()
@@ -132,7 +132,7 @@ def test_error_that_ends_a_processor_is_raised_to_waiters_and_by_stop(source: Me
         raise ValueError("broken")
 
     source.append("S0", [1])
-    running = Local(handle, source, rules=Rules(attempts_max=2, backoff=QUICK)).start()
+    running = LocalProcessor(handle, source, rules=Rules(attempts_max=2, backoff=QUICK)).start()
     with pytest.raises(HandlerFailed, match="has failed 2 times") as caught:
         running.wait_until_caught_up(SOON_SECONDS)
     assert repr(caught.value.__cause__) == "ValueError('broken')"
@@ -152,7 +152,7 @@ def test_stream_without_progress_for_too_long_ends_the_processor(source: MemoryS
         backoff=Backoff(first_seconds=0.01, max_seconds=0.01),
         health=Health(failing_seconds_max=0.3, stalled_seconds_max=0.3),
     )
-    running = Local(handle, source, rules=rules)
+    running = LocalProcessor(handle, source, rules=rules)
     running.start()
     with pytest.raises(ProcessorUnhealthy, match=rf"S1 {state} at 0 for "):
         running.wait_until_caught_up(300)
@@ -163,13 +163,15 @@ def test_stream_without_progress_for_too_long_ends_the_processor(source: MemoryS
 def test_signal_during_a_wait_ends_the_processor_with_a_commit() -> None:
     program = """
 import signal, sys, threading
-from penstock.processing import Local, MemoryCheckpoints, MemorySource
+from penstock.processing import LocalProcessor
+from penstock.processing.checkpoints import MemoryCheckpoints
+from penstock.processing.sources import MemorySource
 signal.signal(signal.SIGALRM, lambda *_: sys.exit())
 source, checkpoints = MemorySource(), MemoryCheckpoints()
 source.append("S0", [1])
 def handle(*_): signal.setitimer(signal.ITIMER_REAL, 0.2)
 try:
-    with Local(handle, source, checkpoints=checkpoints) as running:
+    with LocalProcessor(handle, source, checkpoints=checkpoints) as running:
         running.wait()
 finally:
     print(checkpoints.positions())
@@ -186,7 +188,7 @@ def test_failed_last_commit_is_logged_as_the_last(
 ) -> None:
     monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_SECONDS", 0.01)
     append_events(source, 1, 1)
-    with Local(keep_in(seen := []), source, checkpoints=Unanswering(failures=99), commit_interval=60.0):
+    with LocalProcessor(keep_in(seen := []), source, checkpoints=Unanswering(failures=99), commit_interval=60.0):
         until(lambda: seen)
     [last] = [each for each in caplog.messages if "the last commit has failed" in each]
     assert "what is done since comes again: it is unknown whether the request was carried out: no answer" in last
@@ -196,13 +198,13 @@ def test_slow_last_commit_is_not_repeated_for_long(source: MemorySource, monkeyp
     monkeypatch.setattr("penstock.processing.runners.committing.LAST_SECONDS_MAX", 0.0)
     append_events(source, 1, 1)
     checkpoints = Unanswering(failures=99)
-    with Local(keep_in(seen := []), source, checkpoints=checkpoints, commit_interval=60.0):
+    with LocalProcessor(keep_in(seen := []), source, checkpoints=checkpoints, commit_interval=60.0):
         until(lambda: bool(seen) and checkpoints.left == 98)  # It commits where it begins.
     assert checkpoints.left == 97
 
 
 def test_snapshot_is_renewed_while_events_come_and_while_none_come(source: MemorySource) -> None:
-    with Local(keep_in([]), source) as running:
+    with LocalProcessor(keep_in([]), source) as running:
         for number in range(10):  # An event wakes the loop at any time between its looks.
             source.append("S", [number])
         until(lambda: running.snapshot.handled == 10)
@@ -225,7 +227,7 @@ def test_handler_that_changes_its_span_fails_and_holds_back_its_own_stream_alone
         keep_in(seen)(stream, events)
 
     append_events(source, 3, 30)
-    with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
+    with LocalProcessor(handle, source, rules=Rules(backoff=QUICK)) as running:
         running.wait_until_caught_up(SOON_SECONDS)
     assert sorted(seen) == [*range(30)]
     assert running.engine.busy.failures == {"AttributeError": 1}
@@ -237,7 +239,7 @@ def test_permanently_refused_commit_ends_the_processor(source: MemorySource) -> 
             raise BadParameter(parameter="group", value="?", allowed="another")
 
     append_events(source, 1, 1)
-    running = Local(keep_in([]), source, checkpoints=Refusing(), commit_interval=0.01).start()
+    running = LocalProcessor(keep_in([]), source, checkpoints=Refusing(), commit_interval=0.01).start()
     assert running.wait(SOON_SECONDS)
     with pytest.raises(BadParameter, match="group is"):
         running.stop()
@@ -256,7 +258,7 @@ def test_coroutine_beyond_its_time_is_cancelled_and_its_stream_retried(source: M
         keep_in(seen)(stream, events)
 
     append_events(source, 3, 30)
-    with Local(handle, source, rules=Rules(backoff=QUICK, timeout=0.05)) as running:
+    with LocalProcessor(handle, source, rules=Rules(backoff=QUICK, timeout=0.05)) as running:
         running.wait_until_caught_up(SOON_SECONDS)
     assert cancelled.is_set()
     assert sorted(seen) == [*range(30)]
@@ -279,7 +281,7 @@ def test_coroutine_cancelled_by_others_has_failed_and_its_stream_is_retried(sour
         keep_in(seen)(stream, events)
 
     append_events(source, 3, 30)
-    with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
+    with LocalProcessor(handle, source, rules=Rules(backoff=QUICK)) as running:
         running.wait_until_caught_up(SOON_SECONDS)
     assert sorted(seen) == [*range(30)]
     assert running.engine.busy.failures == Counter({"CancelledError": len(cancelled)} if cancelled else {})
@@ -301,7 +303,7 @@ def test_late_success_of_a_call_counts_and_is_not_repeated(source: MemorySource,
 
     append_events(source, 1, 3)
     rules = Rules(backoff=QUICK, timeout=0.05)
-    with Local(awaited if is_awaited else handle, source, rules=rules) as running:
+    with LocalProcessor(awaited if is_awaited else handle, source, rules=rules) as running:
         until(lambda: bool(running.engine.busy.failures))
         is_noted.set()
         running.wait_until_caught_up(SOON_SECONDS)
@@ -325,7 +327,7 @@ def test_coroutines_that_run_too_long_at_the_end_are_cancelled(
 
     checkpoints = MemoryCheckpoints()
     append_events(source, 1, 3)
-    with Local(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1)):
+    with LocalProcessor(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1)):
         assert began.wait(SOON_SECONDS)
     assert cleaned.is_set()
     assert checkpoints.positions() == {"0": 0}
@@ -347,7 +349,7 @@ def test_batcher_whose_call_was_running_at_the_end_can_be_used_by_the_next_proce
     for number in range(2):
         source = MemorySource()
         source.append("S0", [number])
-        running = Local(handle, source, rules=Rules(timeout=0.05, attempts_max=1)).start()
+        running = LocalProcessor(handle, source, rules=Rules(timeout=0.05, attempts_max=1)).start()
         with suppress(HandlerFailed):
             running.wait_until_caught_up(SOON_SECONDS)
         with suppress(HandlerFailed):
@@ -377,7 +379,7 @@ def test_calls_without_end_delay_the_stop_for_a_limited_time_and_are_named(
 
     source.append("S0", [0])
     checkpoints = MemoryCheckpoints()
-    running = Local(handle if kind == "thread" else awaited, source, checkpoints=checkpoints).start()
+    running = LocalProcessor(handle if kind == "thread" else awaited, source, checkpoints=checkpoints).start()
     assert began.wait(SOON_SECONDS)
     running.stop()
     is_over.set()
@@ -390,9 +392,9 @@ def test_calls_without_end_delay_the_stop_for_a_limited_time_and_are_named(
 def test_all_events_can_be_required_only_from_the_beginning_on(source: MemorySource) -> None:
     checkpoints = MemoryCheckpoints()
     append_events(source, 2, 6)
-    with Local(keep_in([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)) as running:
+    with LocalProcessor(keep_in([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)) as running:
         running.wait_until_caught_up(SOON_SECONDS)
-    again = Local(keep_in([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)).start()
+    again = LocalProcessor(keep_in([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)).start()
     assert again.wait(SOON_SECONDS)
     with pytest.raises(BadParameter, match=r"require_all is True; allowed: False where it goes on at 6 of 0: "):
         again.stop()
@@ -416,7 +418,7 @@ def test_coroutines_run_beside_each_other_up_to_their_limit(source: MemorySource
         keep_in(seen)(stream, events)
 
     append_events(source, 20, 60)
-    with Local(handle, source, rules=Rules(concurrency=8, events_per_call=1)) as running:
+    with LocalProcessor(handle, source, rules=Rules(concurrency=8, events_per_call=1)) as running:
         running.wait_until_caught_up(SOON_SECONDS)
     assert sorted(seen) == [*range(60)]
     assert most == 8
@@ -449,7 +451,7 @@ def test_event_of_a_parked_stream_that_comes_during_its_commit_waits_with_it(sou
 
     rules = Rules(attempts_max=1, exhausted="park")
     source.append("S1", [0])
-    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running:
+    with LocalProcessor(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running:
         assert checkpoints.is_held.wait(SOON_SECONDS)
         source.append("S1", [1, 2])
         source.append("S2", [3])
@@ -461,7 +463,7 @@ def test_event_of_a_parked_stream_that_comes_during_its_commit_waits_with_it(sou
 
     is_broken = False
     checkpoints.ask("S1", "retry")
-    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
+    with LocalProcessor(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
         until(lambda: not checkpoints.parked())
     assert sorted(seen) == [0, 1, 2, 3]
 
@@ -476,7 +478,7 @@ class Away(MemorySource):
 
 def test_wait_has_a_timeout_where_the_source_does_not_answer() -> None:
     with (
-        Local(keep_in([]), Away()) as running,
+        LocalProcessor(keep_in([]), Away()) as running,
         pytest.raises(Unavailable, match=r"within 0\.05 s: behind is what its source would say, which does not answer"),
     ):
         running.wait_until_caught_up(0.05)
@@ -491,7 +493,7 @@ def test_first_position_is_kept_before_anything_is_handled(source: MemorySource)
             is_kept.set()
 
     checkpoints = Told()
-    with Local(keep_in([]), source, checkpoints=checkpoints, commit_interval=1e6):
+    with LocalProcessor(keep_in([]), source, checkpoints=checkpoints, commit_interval=1e6):
         assert is_kept.wait(SOON_SECONDS)
         assert checkpoints.positions() == {"0": 0}
 
@@ -503,7 +505,7 @@ def test_wait_in_vain_names_the_streams_without_progress_and_why(source: MemoryS
         raise ValueError(f"no such\ncustomer: {stream}")
 
     append_events(source, 6, 6)
-    with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
+    with LocalProcessor(handle, source, rules=Rules(backoff=QUICK)) as running:
         until(lambda: running.snapshot.busy["failing"].streams == 5 and running.snapshot.busy["stalled"].streams == 1)
         with pytest.raises(Unavailable) as told:
             running.wait_until_caught_up(0.05)
@@ -526,7 +528,7 @@ def test_wait_in_vain_names_the_parked_streams_that_are_retried(source: MemorySo
 
     append_events(source, 5, 5)
     rules = Rules(attempts_max=1, exhausted="park", concurrency=1)
-    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.01) as running:
+    with LocalProcessor(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.01) as running:
         running.wait_until_caught_up(SOON_SECONDS)
         is_mended.set()
         for number in range(5):
@@ -578,7 +580,7 @@ def test_wait_until_caught_up_returns_once_the_results_of_retries_are_committed(
     left = "behind is what has come of parked streams, which is not committed yet"
     with (
         ThreadPoolExecutor(1) as threads,
-        Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running,
+        LocalProcessor(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running,
     ):
         try:
             running.wait_until_caught_up(SOON_SECONDS)
@@ -603,7 +605,7 @@ def test_wait_until_caught_up_returns_once_the_results_of_retries_are_committed(
 def test_wait_in_vain_names_failed_commits_and_why(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_SECONDS", 0.0)
     append_events(source, 1, 3)
-    with Local(keep_in([]), source, checkpoints=Unanswering(failures=10**9), commit_interval=0.01) as running:
+    with LocalProcessor(keep_in([]), source, checkpoints=Unanswering(failures=10**9), commit_interval=0.01) as running:
         until(lambda: running.snapshot.commits_failing >= 2)
         with pytest.raises(Unavailable) as told:
             running.wait_until_caught_up(0.05)
@@ -623,7 +625,7 @@ def test_wait_in_vain_names_a_running_commit(source: MemorySource, monkeypatch: 
             super().commit(advance)
 
     append_events(source, 1, 3)
-    with Local(keep_in([]), source, checkpoints=Locked()) as running:
+    with LocalProcessor(keep_in([]), source, checkpoints=Locked()) as running:
         try:
             until(lambda: running.snapshot.commit_seconds is not None)
             with pytest.raises(Unavailable, match=r"behind is 0: 3; a commit has not been answered for \d+ s\. Repeat"):

@@ -7,9 +7,9 @@ import pytest
 
 from penstock.errors import HandlerFailed
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.engine.rules import Backoff, Rules
-from penstock.processing.runners.local import Local
+from penstock.processing.outcomes import Failure, done
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.runners.observing import Observing
 from penstock.processing.sources.memory import MemorySource
 from tests.unit.processing.engine.items import batch, engine, things
@@ -81,7 +81,7 @@ def test_cause_of_the_end_is_logged_and_shown(caplog: pytest.LogCaptureFixture) 
         raise ValueError("no such customer")
 
     rules = Rules(attempts_max=2, backoff=Backoff(first_seconds=0.001))
-    running = Local(handle, source, checkpoints=checkpoints, rules=rules).start()
+    running = LocalProcessor(handle, source, checkpoints=checkpoints, rules=rules).start()
     with pytest.raises(HandlerFailed):
         running.wait_until_caught_up(SOON_SECONDS)
     with pytest.raises(HandlerFailed):
@@ -105,7 +105,7 @@ def test_snapshot_may_be_read_by_any_thread_while_streams_come_and_go(
     wrong: list[object] = []
     is_over = threading.Event()
 
-    def read(running: Local) -> None:
+    def read(running: LocalProcessor) -> None:
         last = 0
         while not is_over.wait(0.0005):
             seen = running.snapshot
@@ -113,7 +113,7 @@ def test_snapshot_may_be_read_by_any_thread_while_streams_come_and_go(
                 wrong.append(seen)
             last = seen.handled
 
-    with Local(lambda *_: None, source, stats_interval=None) as running:
+    with LocalProcessor(lambda *_: None, source, stats_interval=None) as running:
         readers = [threading.Thread(target=read, args=(running,)) for _ in range(2)]
         for reader in readers:
             reader.start()

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import AlreadyUsed, BadParameter, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.together import Together
 from tests.failing import has_code
@@ -32,7 +32,7 @@ class Closing(MemorySource):
 
 @pytest.mark.parametrize("timeout", [None, "5", True, float("nan")], ids=repr)
 def test_timeout_of_a_wait_is_in_seconds(timeout: Any) -> None:
-    with Local(handle, MemorySource()) as running:
+    with LocalProcessor(handle, MemorySource()) as running:
         with pytest.raises(BadParameter, match=r"timeout is .*; allowed: a number of seconds"):
             running.wait_until_caught_up(timeout)
         if timeout is not None:
@@ -42,7 +42,7 @@ def test_timeout_of_a_wait_is_in_seconds(timeout: Any) -> None:
 
 
 def test_wait_for_a_processor_that_is_not_started_fails() -> None:
-    processor = Local(handle, MemorySource())
+    processor = LocalProcessor(handle, MemorySource())
     with pytest.raises(Unavailable, match=r"the processor is not started: start\(\) does that"):
         processor.wait_until_caught_up(SOON_SECONDS)
     with pytest.raises(Unavailable, match=r"the processor is not started: start\(\) does that"):
@@ -55,7 +55,7 @@ def test_wait_for_a_processor_that_is_not_started_fails() -> None:
 
 def test_processor_is_started_once() -> None:
     checkpoints = MemoryCheckpoints("mailer")
-    with Local(handle, MemorySource(), checkpoints=checkpoints) as running:
+    with LocalProcessor(handle, MemorySource(), checkpoints=checkpoints) as running:
         with pytest.raises(
             AlreadyUsed,
             check=has_code("already-started"),
@@ -79,7 +79,7 @@ def test_handler_may_stop_its_processor_and_its_outcome_counts(way: str) -> None
         stop(stream, events)
 
     handlers = {"a function": stop, "a coroutine": stop_in_a_loop, "several streams": Together(stop)}
-    processor = Local(handlers[way], source, checkpoints=checkpoints).start()
+    processor = LocalProcessor(handlers[way], source, checkpoints=checkpoints).start()
 
     assert processor.wait(SOON_SECONDS / 2), "it waits for no call that waits for it"
     processor.stop()
@@ -93,7 +93,7 @@ def test_stopped_processor_that_was_never_started_closes_its_source(
     loops, make = list[asyncio.AbstractEventLoop](), asyncio.new_event_loop
     monkeypatch.setattr(asyncio, "new_event_loop", lambda: loops.append(make()) or loops[-1])
     source = Closing()
-    processor = Local(handler, source)
+    processor = LocalProcessor(handler, source)
     processor.stop()
     processor.stop()
 

@@ -3,12 +3,12 @@ from random import Random
 
 import pytest
 
-from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
-from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.engine.rules import Rules
+from penstock.processing.outcomes import Failure, done
 from penstock.processing.progress import Progress
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.runners.reading import SourceThread
@@ -37,7 +37,7 @@ class Sharing:
         """Begin with all tranches, as they are kept."""
         self.progress.open(self.progress.survey())
 
-    def let_go(self, *moves: tuple[str, Move]) -> None:
+    def let_go(self, *moves: tuple[str, PositionMove]) -> None:
         """Have a tranche be another's for a while, who makes *moves*."""
         self.progress.own(ALL - {"0"}, frozenset())
         self.progress.give_up()
@@ -64,7 +64,7 @@ def test_request_from_before_a_tranche_began_again_is_left_out(sharing: Sharing)
     sharing.source.append("S", [0, 1])
     sharing.begin()
     sharing.reading.ask(0.0)
-    sharing.let_go(("0", Move(None, 1)))
+    sharing.let_go(("0", PositionMove(None, 1)))
 
     sharing.take_in()
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases, Held
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.runners.sharing import PAUSE_SECONDS
 from penstock.processing.sources.memory import MemorySource
 from tests.failing import has_code
@@ -43,7 +43,9 @@ def test_unavailable_database_is_asked_at_intervals(url: str) -> None:
     source, leases, seen = MemorySource(), Away(url, times=2), list[str]()
     source.append("S", ["it came"])
     checkpoints = DatabaseCheckpoints(url, "mailer")
-    with Local(lambda _, events: seen.extend(e.data for e in events), source, checkpoints=checkpoints, leases=leases):
+    with LocalProcessor(
+        lambda _, events: seen.extend(e.data for e in events), source, checkpoints=checkpoints, leases=leases
+    ):
         deadline = time.monotonic() + SOON_SECONDS
         while not seen and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -56,7 +58,7 @@ def test_unavailable_database_is_asked_at_intervals(url: str) -> None:
 @pytest.mark.parametrize("table", ["penstock_checkpoints", "penstock_checkpoints_leases"])
 def test_processor_without_its_tables_ends_and_says_so(url: str, table: str) -> None:
     source, leases = MemorySource(), DatabaseLeases(url, "mailer", lease_seconds=1.0)
-    processor = Local(
+    processor = LocalProcessor(
         print, source, checkpoints=DatabaseCheckpoints(url, "mailer"), leases=leases, commit_interval=0.01
     )
     processor.start()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.processing.engine.outcome import done
 from penstock.processing.engine.stream import Call
 from penstock.processing.handling import Handling
+from penstock.processing.outcomes import done
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.workers import Tasks, Threads
 from penstock.processing.stream_event import StreamEvent

@@ -11,8 +11,8 @@ import zstandard
 from penstock.errors import BadParameter, EventsLost, InvalidRecord, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Backoff, Rules
-from penstock.processing.runners.inline import Inline
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.inline import InlineProcessor
+from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources import file as file_module
 from penstock.processing.sources.file import FILES_AT_ONCE, FileSource, LinePlace
 from tests.failing import has_code
@@ -69,18 +69,18 @@ def test_each_line_is_an_event_and_a_restart_continues_behind_it(
     path.write_bytes(COMPRESS[name](b"\xef\xbb\xbf# a comment\n\n" + lines(range(50)) + b"  # another\r\n\n"))
     seen, checkpoints = Seen(), MemoryCheckpoints()
     seen.broken = {"2"}
-    Inline(seen, source(path), checkpoints=checkpoints).drain()
+    InlineProcessor(seen, source(path), checkpoints=checkpoints).drain()
     first = seen.numbers
     assert {**first, "2": []} == {**wanted(range(50)), "2": []}
 
     seen.numbers, seen.broken = {}, set()
     last = source(path)
-    Inline(seen, last, checkpoints=checkpoints).drain()
+    InlineProcessor(seen, last, checkpoints=checkpoints).drain()
     assert seen.numbers["2"] == wanted(range(50))["2"]
     assert last.behind(checkpoints.positions()) == {str(path): 0}  # type: ignore[arg-type]
 
     seen.numbers = {}
-    Inline(seen, source(path), checkpoints=checkpoints).drain()
+    InlineProcessor(seen, source(path), checkpoints=checkpoints).drain()
     assert seen.numbers == {}
 
 
@@ -88,13 +88,15 @@ def test_stream_and_kind_are_fields_or_functions(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"a": {"id": 7}, "b": "x", "type": "placed"}\n{"a": {"id": 8}, "b": "y", "type": "paid"}')
     found: list[Any] = []
-    Inline(lambda _, events: found.extend(events), FileSource(path, stream=["a.id", "b"], kind=["type"])).drain()
+    InlineProcessor(
+        lambda _, events: found.extend(events), FileSource(path, stream=["a.id", "b"], kind=["type"])
+    ).drain()
     assert [(each.stream, each.kind, each.index, each.tranche) for each in found] == [
         ("7-x", "placed", 0, str(path)), ("8-y", "paid", 45, str(path)),
     ]  # fmt: skip
     assert found[0].raw == b'{"a": {"id": 7}, "b": "x", "type": "placed"}'
     found.clear()
-    Inline(
+    InlineProcessor(
         lambda _, events: found.extend(events), FileSource(path, stream=lambda line: f"order-{line['a']['id']}")
     ).drain()
     assert [(each.stream, each.kind) for each in found] == [("order-7", "event"), ("order-8", "event")]
@@ -118,7 +120,7 @@ def test_malformed_line_is_named_after_the_lines_before_it_are_handled(
     path, good = tmp_path / "events.ndjson", '{"id": "1", "type": "x", "n": 5}\n'
     path.write_text(f"# first\n{good}{line}\n{good}")
     seen, checkpoints = Seen(), MemoryCheckpoints()
-    running = Inline(seen, source(path, **options), checkpoints=checkpoints)
+    running = InlineProcessor(seen, source(path, **options), checkpoints=checkpoints)
     with pytest.raises(InvalidRecord, check=has_code("invalid-line"), match=f"events.ndjson, line 3: .*{reason}"):
         running.drain()
     while running.engine.take(0, 0.0):
@@ -135,13 +137,13 @@ def test_truncated_compressed_file_is_noticed(tmp_path: Path) -> None:
         whole = compress(lines(range(5_000)))
         path.write_bytes(whole[: len(whole) - 20])
         with pytest.raises(InvalidRecord, check=has_code("invalid-line"), match="cannot be read on"):
-            Inline(Seen(), source(path)).drain()
+            InlineProcessor(Seen(), source(path)).drain()
 
 
 def test_files_that_appear_later_are_read(tmp_path: Path) -> None:
     seen, checkpoints = Seen(), MemoryCheckpoints()
     (tmp_path / "a.ndjson").write_bytes(lines(range(10)))
-    with Local(seen, source(tmp_path / "*.ndjson"), checkpoints=checkpoints) as running:
+    with LocalProcessor(seen, source(tmp_path / "*.ndjson"), checkpoints=checkpoints) as running:
         running.wait_until_caught_up(300)
         for number in range(1, 4):
             part = tmp_path / "part"
@@ -157,14 +159,14 @@ def test_file_with_several_names_is_read_once(tmp_path: Path) -> None:
     path.write_bytes(lines(range(10)))
     link.symlink_to(path)
     read = source(tmp_path / "*.ndjson", f"{tmp_path}/./b.ndjson", path)
-    Inline(seen, read, checkpoints=checkpoints).drain()
+    InlineProcessor(seen, read, checkpoints=checkpoints).drain()
     assert seen.numbers == wanted(range(10))
     assert list(read.behind(checkpoints.positions())) == list(read.tranches()) == [str(path)]  # type: ignore[arg-type]
 
 
 def test_wait_on_a_pattern_without_files_says_so(tmp_path: Path) -> None:
     with (
-        Local(Seen(), source(tmp_path / "*.ndjson")) as running,
+        LocalProcessor(Seen(), source(tmp_path / "*.ndjson")) as running,
         pytest.raises(Unavailable, match="behind is what may come: it has begun with no tranche of its source"),
     ):
         running.wait_until_caught_up(0.05)
@@ -175,13 +177,13 @@ def test_many_files_take_turns(tmp_path: Path) -> None:
     for number in range(count):
         (tmp_path / f"{number:03}.ndjson").write_bytes(lines([number]))
     seen, read = Seen(), source(tmp_path / "*.ndjson")
-    Inline(seen, read).drain()
+    InlineProcessor(seen, read).drain()
     assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(count))
 
 
 def test_growing_file_is_followed_by_whole_lines(tmp_path: Path) -> None:
     path, seen = tmp_path / "events.ndjson", Seen()
-    with Local(seen, source(path, follow=True)) as running:
+    with LocalProcessor(seen, source(path, follow=True)) as running:
         with path.open("ab", buffering=0) as file:
             file.write(lines(range(5)) + b'{"id": "0", ')
             running.wait_until_caught_up(300)
@@ -195,7 +197,7 @@ def test_growing_file_is_followed_by_whole_lines(tmp_path: Path) -> None:
 def test_file_that_is_not_followed_is_read_once(tmp_path: Path) -> None:
     path, seen = tmp_path / "events.ndjson", Seen()
     path.write_bytes(lines(range(3)))
-    running = Inline(seen, source(path))
+    running = InlineProcessor(seen, source(path))
     running.drain()
     with path.open("ab") as file:
         file.write(lines(range(3, 5)))
@@ -210,10 +212,10 @@ def test_replaced_file_is_noticed(tmp_path: Path, name: str) -> None:
     for instead in map(compress, others):
         path.write_bytes(compress(lines(range(10, 30))))
         checkpoints = MemoryCheckpoints()
-        Inline(Seen(), source(path), checkpoints=checkpoints).drain()
+        InlineProcessor(Seen(), source(path), checkpoints=checkpoints).drain()
         path.write_bytes(instead)
         with pytest.raises(EventsLost, check=has_code("file-changed"), match=name):
-            Inline(Seen(), source(path), checkpoints=checkpoints).drain()
+            InlineProcessor(Seen(), source(path), checkpoints=checkpoints).drain()
 
 
 def test_file_that_was_read_to_its_end_may_disappear(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ def test_file_that_was_read_to_its_end_may_disappear(tmp_path: Path) -> None:
     path.write_bytes(lines(range(20)))
     for follow in (False, True):
         path.write_bytes(lines(range(20)))
-        running = Inline(seen, source(path, follow=follow))
+        running = InlineProcessor(seen, source(path, follow=follow))
         running.drain()
         path.unlink()
         running.drain()
@@ -233,13 +235,13 @@ def test_parked_lines_are_read_again(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(lines(range(30))))
     seen.broken = {"1"}
     rules = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first_seconds=0.001))
-    Inline(seen, source(path), checkpoints=checkpoints, rules=rules).drain(advance=True)
+    InlineProcessor(seen, source(path), checkpoints=checkpoints, rules=rules).drain(advance=True)
     assert "1" not in seen.numbers
     assert len(checkpoints.parked()) == 1
 
     seen.broken = set()
     checkpoints.ask("1", "retry")
-    Inline(seen, source(path), checkpoints=checkpoints, rules=rules).drain(advance=True)
+    InlineProcessor(seen, source(path), checkpoints=checkpoints, rules=rules).drain(advance=True)
     assert seen.numbers == wanted(range(30))
     assert checkpoints.parked() == []
 
@@ -252,5 +254,5 @@ def test_impossible_file_source_is_refused(tmp_path: Path) -> None:
     odd = tmp_path / "a[1].ndjson"
     odd.write_bytes(lines([1]))
     seen = Seen()
-    Inline(seen, source(odd)).drain()
+    InlineProcessor(seen, source(odd)).drain()
     assert seen.numbers == {"1": [1]}

@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
-from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.filtered import Filtered, Names, Selection
 from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
@@ -71,7 +71,7 @@ def source() -> MemorySource:
 
 def handled(source: MemorySource, **rules: Any) -> list[tuple[str, str, int]]:
     seen, checkpoints = Seen(), MemoryCheckpoints()
-    Inline(seen, Filtered(source, **rules), checkpoints=checkpoints).drain()
+    InlineProcessor(seen, Filtered(source, **rules), checkpoints=checkpoints).drain()
     assert checkpoints.positions() == {"0": 8}, "the position passes what is left out"
     return sorted(seen.events)
 
@@ -106,7 +106,7 @@ def test_index_within_a_stream_is_unchanged_by_left_out_events(source: MemorySou
 def test_missing_events_are_unknown_where_kinds_are_left_out(source: MemorySource) -> None:
     assert Filtered(source, streams=["order-1"]).is_dense
     with pytest.raises(BadParameter, match="require_all"):
-        Inline(Seen(), Filtered(source, kinds=["paid"]), rules=Rules(require_all=True))
+        InlineProcessor(Seen(), Filtered(source, kinds=["paid"]), rules=Rules(require_all=True))
 
 
 def test_other_members_are_those_of_the_source(source: MemorySource, caplog: pytest.LogCaptureFixture) -> None:
@@ -115,8 +115,8 @@ def test_other_members_are_those_of_the_source(source: MemorySource, caplog: pyt
     assert r"event_types: ^order\Z; streams: all, not ^order\-2\Z; streams: not $…" in caplog.text
     assert (filtered.is_replayable, filtered.tranches(), filtered.beginning("0")) == (True, ["0"], 0)
     assert filtered.behind({"0": 6}) == {"0": 2}
-    from penstock.processing.sources.source import Want
+    from penstock.processing.sources.source import ReadRequest
 
-    assert [item.stream for item in filtered.reread("0", Want(0, 1)).items] == ["order-1"]
-    assert filtered.reread("0", Want(4, 1)).items == []
+    assert [item.stream for item in filtered.reread("0", ReadRequest(0, 1)).items] == ["order-1"]
+    assert filtered.reread("0", ReadRequest(4, 1)).items == []
     filtered.close()

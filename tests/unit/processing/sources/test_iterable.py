@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter, EventsLost, Unavailable
-from penstock.processing import FeedSource, FileSource, Filtered, PeriodicSource
+from penstock.processing import FeedSource
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
-from penstock.processing.runners.inline import Inline
-from penstock.processing.runners.local import Local
+from penstock.processing.runners.inline import InlineProcessor
+from penstock.processing.runners.local import LocalProcessor
+from penstock.processing.sources import FileSource, Filtered, PeriodicSource
 from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.pulling import Pulling
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
 from tests.failing import has_code
 
@@ -26,14 +27,14 @@ def test_each_append_is_a_batch_and_events_of_a_stream_are_numbered_on() -> None
     source.append("S1", [{"n": 1}, {"n": 2}])
     source.append("S1", [{"n": 3}], kind="other")
 
-    [first] = source.read({"0": Want(0, 1)}, 0.0)
-    [second] = source.read({"0": Want(first.end, 1)}, 0.0)
+    [first] = source.read({"0": ReadRequest(0, 1)}, 0.0)
+    [second] = source.read({"0": ReadRequest(first.end, 1)}, 0.0)
 
     assert [(event.index, event.data, event.kind) for event in (*first.items, *second.items)] == [  # type: ignore[attr-defined]
         (0, {"n": 1}, "event"), (1, {"n": 2}, "event"), (2, {"n": 3}, "other"),
     ]  # fmt: skip
     assert (first.is_tail, second.is_tail) == (False, True)
-    assert source.read({"0": Want(second.end, 1)}, 0.0) == []
+    assert source.read({"0": ReadRequest(second.end, 1)}, 0.0) == []
 
 
 def test_slow_value_is_awaited_for_a_limited_time_and_comes_with_a_later_call() -> None:
@@ -94,30 +95,30 @@ def test_all_batches_are_handled_and_the_end_is_reported() -> None:
     seen, checkpoints, source = Seen(), MemoryCheckpoints(), IterableSource(batches(20))
     assert source.behind({}) == {"0": None}
 
-    Inline(seen, source, checkpoints=checkpoints).drain()
+    InlineProcessor(seen, source, checkpoints=checkpoints).drain()
 
     assert sorted(seen.indices) == list(range(20))
     assert checkpoints.positions() == {"0": 10}
     assert source.behind({"0": 10}) == {"0": 0}
     assert source.behind({"0": 9}) == {"0": None}, "it is read, but not handled"
-    [tail] = source.read({"0": Want(10, 1)}, 0.0)
+    [tail] = source.read({"0": ReadRequest(10, 1)}, 0.0)
     assert (tail.items, tail.end, tail.is_tail) == ([], 10, True)
 
 
 def test_restarted_processor_passes_over_handled_events() -> None:
     checkpoints = MemoryCheckpoints()
     first, again = Seen(), Seen()
-    Inline(first, IterableSource(batches(6)), checkpoints=checkpoints).drain()
-    Inline(again, IterableSource(batches(10)), checkpoints=checkpoints).drain()
+    InlineProcessor(first, IterableSource(batches(6)), checkpoints=checkpoints).drain()
+    InlineProcessor(again, IterableSource(batches(10)), checkpoints=checkpoints).drain()
 
     assert sorted(again.indices) == [6, 7, 8, 9]
 
 
 def test_iterable_that_ends_before_its_position_is_refused() -> None:
     checkpoints = MemoryCheckpoints()
-    Inline(Seen(), IterableSource(batches(6)), checkpoints=checkpoints).drain()
+    InlineProcessor(Seen(), IterableSource(batches(6)), checkpoints=checkpoints).drain()
     with pytest.raises(BadParameter, match="batches is '2 batches'; allowed: as many as were handled, 3 at least"):
-        Inline(Seen(), IterableSource(batches(4)), checkpoints=checkpoints).drain()
+        InlineProcessor(Seen(), IterableSource(batches(4)), checkpoints=checkpoints).drain()
 
 
 def test_repeated_index_is_passed_over_whatever_its_event_has() -> None:
@@ -125,7 +126,7 @@ def test_repeated_index_is_passed_over_whatever_its_event_has() -> None:
     given = [
         [StreamEvent("S", 1, "event", b"1"), StreamEvent("S", 1, "event", b"2"), StreamEvent("S", 2, "event", b"3")]
     ]
-    Inline(lambda _, events: found.extend(event.data for event in events), IterableSource(given)).drain()
+    InlineProcessor(lambda _, events: found.extend(event.data for event in events), IterableSource(given)).drain()
     assert found == [1, 3]
 
 
@@ -141,20 +142,20 @@ def test_iterable_is_read_no_further_than_there_is_room() -> None:
         raise ValueError("broken")
 
     source = IterableSource(given())
-    Inline(broken, source, rules=Rules(batches_ahead=5)).drain()
+    InlineProcessor(broken, source, rules=Rules(batches_ahead=5)).drain()
     assert len(read) == 5
     source.close()
 
 
 def test_iterable_is_read_once() -> None:
     source = IterableSource(batches(4))
-    source.read({"0": Want(0, 1)}, 0.0)
+    source.read({"0": ReadRequest(0, 1)}, 0.0)
     with pytest.raises(EventsLost, check=has_code("not-replayable"), match="IterableSource delivers its events once"):
-        source.read({"0": Want(0, 1)}, 0.0)
+        source.read({"0": ReadRequest(0, 1)}, 0.0)
     with pytest.raises(EventsLost, check=has_code("not-replayable")):
-        source.reread("0", Want(0, 1))
+        source.reread("0", ReadRequest(0, 1))
     with pytest.raises(BadParameter, match="the source gives its events once"):
-        Inline(Seen(), IterableSource([]), rules=Rules(exhausted="park", attempts_max=1))
+        InlineProcessor(Seen(), IterableSource([]), rules=Rules(exhausted="park", attempts_max=1))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_iterable_is_read_once() -> None:
 )
 def test_malformed_batches_are_named(batches: Any, told: str) -> None:
     with pytest.raises(BadParameter, match=f"batches is .{told}.*; allowed: .*lists? of events"):
-        Inline(lambda *_: None, IterableSource(batches)).drain()
+        InlineProcessor(lambda *_: None, IterableSource(batches)).drain()
 
 
 def test_failed_iterable_has_not_come_to_its_end() -> None:
@@ -181,10 +182,10 @@ def test_failed_iterable_has_not_come_to_its_end() -> None:
         raise Unavailable(reason="the database is away")
 
     source = IterableSource(given())
-    assert len(source.read({"0": Want(0, 1)}, 0.0)) == 1
+    assert len(source.read({"0": ReadRequest(0, 1)}, 0.0)) == 1
     for _ in range(3):
         with pytest.raises(Unavailable, match="the database is away"):
-            source.read({"0": Want(1, 1)}, 0.0)
+            source.read({"0": ReadRequest(1, 1)}, 0.0)
     assert source.behind({"0": 1}) == {"0": None}
 
 
@@ -195,14 +196,14 @@ def test_blocking_iterable_does_not_delay_the_stop() -> None:
         yield [event(0)]
         over.wait(300)
 
-    with Local(lambda *_: came.set(), IterableSource(given())):
+    with LocalProcessor(lambda *_: came.set(), IterableSource(given())):
         assert came.wait(300)
     over.set()
 
 
 def test_processor_catches_up_with_the_end() -> None:
     seen = Seen()
-    with Local(seen, IterableSource(batches(1_000))) as running:
+    with LocalProcessor(seen, IterableSource(batches(1_000))) as running:
         running.wait_until_caught_up(300)
     assert sorted(seen.indices) == list(range(1_000))
 
@@ -222,10 +223,10 @@ def test_closed_source_is_refused_by_every_runner(source: Callable[[str], Any], 
     path = tmp_path / "a.ndjson"
     path.write_text("")
     made = source(f"{path}")
-    for runner in (Inline, Local):
+    for runner in (InlineProcessor, LocalProcessor):
         runner(lambda *_: None, made)
     made.close()
 
-    for runner in (Inline, Local):
+    for runner in (InlineProcessor, LocalProcessor):
         with pytest.raises(BadParameter, match=r"source is 'a (\w+Source|Filtered)'; allowed: one that is not closed"):
             runner(lambda *_: None, made)

@@ -9,9 +9,9 @@ import pytest
 from penstock.errors import BadParameter, EventsLost, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Backoff, Rules
-from penstock.processing.runners.inline import Inline
+from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.periodic import CHUNK, TRAVERSED_MAX, PeriodicSource
-from penstock.processing.sources.source import Want
+from penstock.processing.sources.source import ReadRequest
 from tests.failing import has_code
 
 
@@ -53,7 +53,7 @@ def world() -> World:
 
 def test_traversal_is_numbered_from_its_start_and_its_end_moves_the_position(world: World) -> None:
     seen, checkpoints, source = Seen(), MemoryCheckpoints(), world.source()
-    running = Inline(seen, source, checkpoints=checkpoints)
+    running = InlineProcessor(seen, source, checkpoints=checkpoints)
     running.drain()
 
     first = 1_000 * TRAVERSED_MAX
@@ -73,10 +73,10 @@ def test_traversal_is_numbered_from_its_start_and_its_end_moves_the_position(wor
 
 def test_restarted_source_waits_until_the_next_traversal_is_due(world: World) -> None:
     checkpoints = MemoryCheckpoints()
-    Inline(Seen(), world.source(), checkpoints=checkpoints).drain()
+    InlineProcessor(Seen(), world.source(), checkpoints=checkpoints).drain()
     world.now += 30
     again, source = Seen(), world.source(60.0)
-    running = Inline(again, source, checkpoints=checkpoints)
+    running = InlineProcessor(again, source, checkpoints=checkpoints)
     running.drain()
     assert (world.crawls, source.behind(checkpoints.positions())) == (1, {"0": 0})  # type: ignore[arg-type]
     world.now += 30
@@ -89,7 +89,7 @@ def test_only_the_end_of_a_traversal_moves_the_position(world: World) -> None:
     source = world.source()
     ends, position = [], source.beginning("0")
     for _ in range(3):
-        [batch] = source.read({"0": Want(position, 1)}, 0.0)
+        [batch] = source.read({"0": ReadRequest(position, 1)}, 0.0)
         position = batch.end
         ends.append((len(batch.items), batch.end, batch.is_tail))
 
@@ -99,10 +99,10 @@ def test_only_the_end_of_a_traversal_moves_the_position(world: World) -> None:
 def test_closed_source_hands_on_no_more_of_a_traversal(world: World) -> None:
     world.items = [(f"S{number}", {}) for number in range(2 * CHUNK)]
     source = world.source()
-    [batch] = source.read({"0": Want(0, 1)}, 0.0)
+    [batch] = source.read({"0": ReadRequest(0, 1)}, 0.0)
     source.close()
 
-    assert source.read({"0": Want(batch.end, 1)}, 0.0) == []
+    assert source.read({"0": ReadRequest(batch.end, 1)}, 0.0) == []
 
 
 @pytest.mark.parametrize("handed_on", [1, 2])
@@ -111,11 +111,11 @@ def test_restart_within_a_traversal_yields_a_whole_traversal(world: World, hande
     source, checkpoints = world.source(), MemoryCheckpoints()
     position, before = source.beginning("0"), list[int]()
     for _ in range(handed_on):
-        [batch] = source.read({"0": Want(position, 1)}, 0.0)
+        [batch] = source.read({"0": ReadRequest(position, 1)}, 0.0)
         position, before = batch.end, [*before, *(item.index for item in batch.items)]
 
     seen = Seen()
-    Inline(seen, source, checkpoints=checkpoints).drain()
+    InlineProcessor(seen, source, checkpoints=checkpoints).drain()
     assert [event.stream for event in seen.events] == [f"S{number}" for number in range(2 * CHUNK + 5)]
     assert seen.events[0].index > before[-1], "what comes later has larger indices"
     assert checkpoints.positions() == {"0": seen.events[-1].index + 1}
@@ -132,20 +132,20 @@ def test_items_under_way_at_a_restart_are_not_handed_on(world: World) -> None:
             yield "late", {}
 
     source = PeriodicSource(crawl, 60, clock=lambda: world.now, elapsed=lambda: world.now)
-    [first] = source.read({"0": Want(0, 1)}, 0.0)
-    assert source.read({"0": Want(first.end, 1)}, 0.01) == [], "the crawl is busy"
-    [again] = source.read({"0": Want(0, 1)}, 0.0)
+    [first] = source.read({"0": ReadRequest(0, 1)}, 0.0)
+    assert source.read({"0": ReadRequest(first.end, 1)}, 0.01) == [], "the crawl is busy"
+    [again] = source.read({"0": ReadRequest(0, 1)}, 0.0)
     goes_on.set()
     assert [item.stream for item in again.items] == ["new"]
-    assert source.read({"0": Want(again.end, 1)}, 0.01) == []
+    assert source.read({"0": ReadRequest(again.end, 1)}, 0.01) == []
 
 
 def test_processes_started_within_a_second_have_their_own_indices(world: World) -> None:
     one = world.source()
-    [first] = one.read({"0": Want(0, 1)}, 0.0)
+    [first] = one.read({"0": ReadRequest(0, 1)}, 0.0)
     world.now += 0.001
     another = world.source()
-    [second] = another.read({"0": Want(0, 1)}, 0.0)
+    [second] = another.read({"0": ReadRequest(0, 1)}, 0.0)
     assert second.items[0].index > first.items[-1].index
 
 
@@ -153,7 +153,7 @@ def test_failed_traversal_begins_again_with_larger_indices(world: World) -> None
     world.items = [("S1", number) for number in range(CHUNK + 10)]
     world.fails_after = CHUNK + 5
     seen, checkpoints = Seen(), MemoryCheckpoints()
-    running = Inline(seen, world.source(), checkpoints=checkpoints)
+    running = InlineProcessor(seen, world.source(), checkpoints=checkpoints)
     with pytest.raises(Unavailable):
         running.drain()
     assert checkpoints.positions() == {"0": 0}
@@ -171,19 +171,21 @@ def test_failed_traversal_begins_again_with_larger_indices(world: World) -> None
 def test_unhandled_traversal_comes_again_after_a_restart(world: World) -> None:
     seen, checkpoints = Seen(), MemoryCheckpoints()
     seen.is_broken = True
-    Inline(seen, world.source(), checkpoints=checkpoints).drain()
+    InlineProcessor(seen, world.source(), checkpoints=checkpoints).drain()
     assert checkpoints.positions() == {"0": 0}
 
     seen.is_broken = False
     world.now += 1
-    Inline(seen, world.source(), checkpoints=checkpoints, rules=Rules(backoff=Backoff(first_seconds=1))).drain()
+    InlineProcessor(
+        seen, world.source(), checkpoints=checkpoints, rules=Rules(backoff=Backoff(first_seconds=1))
+    ).drain()
     assert [event.stream for event in seen.events] == ["S1", "S2"]
     assert checkpoints.positions() == {"0": 1_001 * TRAVERSED_MAX + 2}
 
 
 def test_traversal_may_be_empty(world: World) -> None:
     world.items, checkpoints = [], MemoryCheckpoints()
-    running = Inline(Seen(), world.source(), checkpoints=checkpoints)
+    running = InlineProcessor(Seen(), world.source(), checkpoints=checkpoints)
     running.drain()
     assert (world.crawls, checkpoints.positions()) == (1, {"0": 1_000 * TRAVERSED_MAX})
     running.drain()
@@ -195,8 +197,8 @@ def test_impossible_periodic_source_is_refused(world: World) -> None:
         world.source(0.5)
     world.items = ["S1"]
     with pytest.raises(BadParameter, match="allowed: tuples"):
-        Inline(Seen(), world.source()).drain()
+        InlineProcessor(Seen(), world.source()).drain()
     with pytest.raises(BadParameter, match="crawl is 'NoneType, returned'; allowed: a function that returns an iter"):
-        Inline(Seen(), PeriodicSource(lambda: None, 60)).drain()  # type: ignore[arg-type, return-value]
+        InlineProcessor(Seen(), PeriodicSource(lambda: None, 60)).drain()  # type: ignore[arg-type, return-value]
     with pytest.raises(EventsLost, check=has_code("not-replayable")):
-        world.source().reread("0", Want(0, 1))
+        world.source().reread("0", ReadRequest(0, 1))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.processing import MemorySource
+from penstock.processing.sources import MemorySource
 from penstock.spark.pipelines.kafka import Kafka
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.session import check_sendable

@@ -4,8 +4,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
-from penstock.processing.engine.stats import Stats
+from penstock.processing.outcomes import Failure, Outcome, done, retry, skip_to
+from penstock.processing.stats import Stats
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.reading import EVENTS, ProcessingPlan
 from penstock.spark.processors.results import RESULTS, results_of

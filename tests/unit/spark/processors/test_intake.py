@@ -8,9 +8,9 @@ import pytest
 
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
-from penstock.processing.engine.outcome import Outcome, done_to, retry
 from penstock.processing.engine.rules import Rules
-from penstock.processing.sources.source import Want
+from penstock.processing.outcomes import Outcome, done_to, retry
+from penstock.processing.sources.source import ReadRequest
 from penstock.processing.tally import Tally
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.reading import EVENTS
@@ -99,7 +99,7 @@ class Rounds:
             engine.replay(replay, Batch(replay.tranche, end, items, is_tail=end == len(streams)), self.now)
         again = engine.take(ALL, self.now)
         names = [*order] or self.chance.sample([*self.log.tranches], len(self.log.tranches))
-        wants = {name: Want(engine.tranche(name).read, room) for name in names if (room := engine.room(name))}
+        wants = {name: ReadRequest(engine.tranche(name).read, room) for name in names if (room := engine.room(name))}
         planned = Planned.of(engine, self.look, wants, again)
         told = CallAll(planned.plan, self, None)(self.log.table(planned).to_batches())
         self.intake.take_in(planned, results_of(pa.Table.from_batches(told, RESULTS)), again)

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import HandlerFailed
-from penstock.processing import Local, MemorySource, Rules
+from penstock.processing import LocalProcessor, Rules
+from penstock.processing.sources import MemorySource
 from penstock.testing.processing import FaultyHandler, Witness, await_caught_up
 
 
@@ -21,7 +22,7 @@ def test_processors_that_feed_each_other_are_awaited() -> None:
 
     witnesses = [Witness(hand_on(to)) for to in reversed(sources)]
     sources[0].append("S0", [40])
-    with Local(witnesses[0], sources[0]) as first, Local(witnesses[1], sources[1]) as second:
+    with LocalProcessor(witnesses[0], sources[0]) as first, LocalProcessor(witnesses[1], sources[1]) as second:
         await_caught_up(second, first)
         assert first.engine.handled + second.engine.handled == 41
     for witness, source in zip(witnesses, sources, strict=True):
@@ -33,7 +34,7 @@ def test_timeout_names_the_streams_that_are_behind_and_why() -> None:
     source.append("S0", range(3))
     source.append("S1", range(3))
     faulty = FaultyHandler(Witness(), streams=["S1"])
-    with Local(faulty, source) as running:
+    with LocalProcessor(faulty, source) as running:
         with pytest.raises(AssertionError) as raised:
             await_caught_up(running, timeout=0.3)
         told = str(raised.value).splitlines()
@@ -48,7 +49,7 @@ def test_timeout_names_the_streams_that_are_behind_and_why() -> None:
 def test_failure_of_an_awaited_processor_is_raised() -> None:
     source = MemorySource()
     source.append("S0", range(3))
-    running = Local(FaultyHandler(Witness()), source, rules=Rules(attempts_max=1)).start()
+    running = LocalProcessor(FaultyHandler(Witness()), source, rules=Rules(attempts_max=1)).start()
     with pytest.raises(HandlerFailed):
         await_caught_up(running)
     with pytest.raises(HandlerFailed):

@@ -1,7 +1,9 @@
 import pytest
 
 from penstock.errors import OutcomeUnknown, Unavailable
-from penstock.processing import Advance, Inline, Local, MemoryCheckpoints, MemorySource, Move
+from penstock.processing import InlineProcessor, LocalProcessor
+from penstock.processing.checkpoints import Advance, MemoryCheckpoints, PositionMove
+from penstock.processing.sources import MemorySource
 from penstock.testing.processing import FaultyCheckpoints, VirtualInline, Witness, await_caught_up, every, nth
 
 
@@ -17,12 +19,12 @@ def test_failed_commit_keeps_nothing_and_commit_with_a_lost_answer_keeps_all() -
     kept = MemoryCheckpoints()
     faulty = FaultyCheckpoints(kept, fails=nth(1), loses=nth(2))
     with pytest.raises(Unavailable, match="a fault was injected into a commit"):
-        faulty.commit(Advance({"0": Move(None, 1)}))
+        faulty.commit(Advance({"0": PositionMove(None, 1)}))
     assert kept.positions() == {}
     with pytest.raises(OutcomeUnknown, match="the answer to a commit was lost"):
-        faulty.commit(Advance({"0": Move(None, 1)}))
+        faulty.commit(Advance({"0": PositionMove(None, 1)}))
     assert kept.positions() == faulty.positions() == {"0": 1}
-    faulty.commit(Advance({"0": Move(1, 2)}))
+    faulty.commit(Advance({"0": PositionMove(1, 2)}))
     assert kept.positions() == {"0": 2}
     assert faulty.failures == 2
 
@@ -37,7 +39,7 @@ def test_processor_survives_failing_commits(source: MemorySource) -> None:
 
     kept, witness = MemoryCheckpoints(), Witness()
     faulty = FaultyCheckpoints(kept, fails=nth(1, 3), loses=nth(2, 4))
-    with Local(witness, source, checkpoints=faulty, commit_interval=0.0) as running:
+    with LocalProcessor(witness, source, checkpoints=faulty, commit_interval=0.0) as running:
         await_caught_up(running)
         for number in range(20):
             source.append("S1", [number])
@@ -49,12 +51,12 @@ def test_processor_survives_failing_commits(source: MemorySource) -> None:
 
 def test_events_are_redelivered_after_a_death_before_the_commit(source: MemorySource) -> None:
     kept, witness = MemoryCheckpoints(), Witness()
-    dying = Inline(witness, source, checkpoints=FaultyCheckpoints(kept, fails=nth(1)))
+    dying = InlineProcessor(witness, source, checkpoints=FaultyCheckpoints(kept, fails=nth(1)))
     with pytest.raises(Unavailable):
         dying.drain()
     calls = witness.calls
     assert calls > 0
-    Inline(witness, source, checkpoints=kept).drain()
+    InlineProcessor(witness, source, checkpoints=kept).drain()
 
     witness.assert_handled_all(source)
     assert witness.calls > calls

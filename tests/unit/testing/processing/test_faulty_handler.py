@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.processing import Inline, MemorySource
+from penstock.processing import InlineProcessor
+from penstock.processing.sources import MemorySource
 from penstock.testing.processing import FaultyHandler, InjectedFault, always, nth
 
 
@@ -31,7 +32,7 @@ def source() -> MemorySource:
 def test_failed_calls_have_no_effect_and_are_retried(source: MemorySource) -> None:
     seen = Seen()
     faulty = FaultyHandler(seen, nth(1, 2))
-    Inline(faulty, source).drain(advance=True)
+    InlineProcessor(faulty, source).drain(advance=True)
 
     assert sorted(seen.events) == [("S0", 0), ("S0", 1), ("S1", 0), ("S1", 1)]
     assert faulty.failures == 2
@@ -40,7 +41,7 @@ def test_failed_calls_have_no_effect_and_are_retried(source: MemorySource) -> No
 def test_only_named_streams_fail_until_they_are_mended(source: MemorySource) -> None:
     seen = Seen()
     faulty = FaultyHandler(seen, streams=["S1"], error=lambda: ConnectionError("down"))
-    running = Inline(faulty, source)
+    running = InlineProcessor(faulty, source)
     running.drain()
     assert {stream for stream, _ in seen.events} == {"S0"}
     assert running.engine.busy.failing["S1"].tag == "ConnectionError"
@@ -55,7 +56,7 @@ def test_only_named_streams_fail_until_they_are_mended(source: MemorySource) -> 
 def test_call_can_fail_after_its_effect(source: MemorySource, is_async: bool) -> None:
     seen = Seen()
     faulty = FaultyHandler(seen.awaited if is_async else seen, nth(1), has_effect=True)
-    Inline(faulty, source).drain(advance=True)
+    InlineProcessor(faulty, source).drain(advance=True)
 
     assert seen.events.count(("S0", 0)) == 2
     assert seen.events.count(("S1", 0)) == 1

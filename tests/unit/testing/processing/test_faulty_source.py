@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from penstock.errors import Unavailable
-from penstock.processing import Local, MemorySource, StreamEvent, Want
+from penstock.processing import LocalProcessor, StreamEvent
 from penstock.processing.engine.item import Batch, in_parts
+from penstock.processing.sources import MemorySource, ReadRequest
 from penstock.testing.processing import (
     FaultySource,
     VirtualInline,
@@ -28,7 +29,7 @@ def source() -> MemorySource:
 
 def test_failed_read_reads_nothing(source: MemorySource) -> None:
     faulty = FaultySource(source, fails=nth(1))
-    wants = {"0": Want(0, 100)}
+    wants = {"0": ReadRequest(0, 100)}
     with pytest.raises(Unavailable, match="a fault was injected into a read"):
         faulty.read(wants, 0.0)
     [batch] = faulty.read(wants, 0.0)
@@ -41,7 +42,7 @@ def test_repeated_events_follow_the_original_ones_from_their_batch_alone_if_indi
     source: MemorySource,
 ) -> None:
     faulty = FaultySource(source, repeats=always, seed=3)
-    first, second = (faulty.read({"0": Want(position, 100)}, 0.0)[0] for position in (0, 1))
+    first, second = (faulty.read({"0": ReadRequest(position, 100)}, 0.0)[0] for position in (0, 1))
 
     assert [item.index for item in first.items[:2]] == [0, 1]
     assert len(first.items) > 2
@@ -49,13 +50,13 @@ def test_repeated_events_follow_the_original_ones_from_their_batch_alone_if_indi
 
     source.is_dense = False
     faulty = FaultySource(source, repeats=always, seed=3)
-    _, second = (faulty.read({"0": Want(position, 100)}, 0.0)[0] for position in (0, 1))
+    _, second = (faulty.read({"0": ReadRequest(position, 100)}, 0.0)[0] for position in (0, 1))
 
     assert {item.stream for item in second.items} == {"S2"}
 
 
 def test_mixed_streams_keep_their_own_order_within_the_limit(source: MemorySource) -> None:
-    [batch] = FaultySource(source, mixes=always).read({"0": Want(0, 2)}, 0.0)
+    [batch] = FaultySource(source, mixes=always).read({"0": ReadRequest(0, 2)}, 0.0)
     assert len(batch.items) == 2
 
     events = [StreamEvent(f"T{number % 5}", number // 5, "event", b"{}") for number in range(50)]
@@ -63,7 +64,7 @@ def test_mixed_streams_keep_their_own_order_within_the_limit(source: MemorySourc
     source.deliver(events[:30])
     source.deliver(events[30:])
     faulty = FaultySource(source, mixes=always, seed=1)
-    [batch] = faulty.read({"0": Want(0, 1000)}, 0.0)
+    [batch] = faulty.read({"0": ReadRequest(0, 1000)}, 0.0)
 
     assert batch.end == 2, "it is two batches"
     assert batch.items != events
@@ -86,7 +87,7 @@ def test_all_events_are_handled_in_order_despite_all_faults(
     if runner == "inline":
         VirtualInline(witness, faulty).drain(advance=True)
     else:
-        with Local(witness, faulty) as running:
+        with LocalProcessor(witness, faulty) as running:
             await_caught_up(running)
 
     witness.assert_handled_all(source)
@@ -95,7 +96,7 @@ def test_all_events_are_handled_in_order_despite_all_faults(
 
 def test_partial_batches_are_joined_before_mixing() -> None:
     class InParts(MemorySource):
-        def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+        def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
             return [
                 part for batch in super().read(wants, timeout) for part in in_parts(batch, 2, lambda item: item.next)
             ]
@@ -103,6 +104,6 @@ def test_partial_batches_are_joined_before_mixing() -> None:
     source = InParts()
     source.append("S", range(5))
     for mixes in (never, always):
-        [batch] = FaultySource(source, mixes=mixes).read({"0": Want(0, 10)}, 0.0)
+        [batch] = FaultySource(source, mixes=mixes).read({"0": ReadRequest(0, 10)}, 0.0)
         assert [item.index for item in batch.items] == [0, 1, 2, 3, 4]
         assert (batch.end, batch.is_part) == (1, False)

@@ -1,7 +1,9 @@
 import pytest
 
 from penstock.errors import HandlerFailed
-from penstock.processing import MemoryCheckpoints, MemorySource, Rules
+from penstock.processing import Rules
+from penstock.processing.checkpoints import MemoryCheckpoints
+from penstock.processing.sources import MemorySource
 from penstock.testing.clock import VirtualClock
 from penstock.testing.processing import SlowHandler, VirtualInline, Witness, nth
 

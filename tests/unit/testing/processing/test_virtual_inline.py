@@ -4,7 +4,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import HandlerFailed, Unavailable
-from penstock.processing import Backoff, MemorySource, Rules, retry
+from penstock.processing import Rules
+from penstock.processing.engine import Backoff
+from penstock.processing.outcomes import retry
+from penstock.processing.sources import MemorySource
 from penstock.testing.clock import VirtualClock
 from penstock.testing.processing import FaultyHandler, FaultySource, VirtualInline, Witness, always, nth
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.processing import Inline, MemorySource, StreamEvent, done_to, skip_to
+from penstock.processing import InlineProcessor, StreamEvent
+from penstock.processing.outcomes import done_to, skip_to
+from penstock.processing.sources import MemorySource
 from penstock.testing.processing import FaultyHandler, Witness, always
 
 
@@ -22,27 +24,27 @@ def event(index: int, stream: str = "S0") -> StreamEvent:
 
 def test_handled_repeated_partial_and_skipped_events_count_once(source: MemorySource) -> None:
     witness = Witness()
-    Inline(witness, source).drain()
+    InlineProcessor(witness, source).drain()
 
     witness.assert_handled_all(source)
     found = {stream: [each.data for each in events] for stream, events in witness.handled.items()}
     assert found == {"S0": [0, 2, 4], "S1": [1, 3, 5]}
 
     witness = Witness(lambda _, events: done_to(events[0].next))
-    Inline(FaultyHandler(witness, lambda number: number < 3, has_effect=True), source).drain(advance=True)
+    InlineProcessor(FaultyHandler(witness, lambda number: number < 3, has_effect=True), source).drain(advance=True)
 
     witness.assert_handled_all(source)
     assert witness.calls > 6
 
     witness = Witness(lambda *_: skip_to(3))
-    Inline(witness, source).drain()
+    InlineProcessor(witness, source).drain()
 
     witness.assert_handled_all(source)
 
 
 def test_missing_unordered_and_unknown_events_are_named(source: MemorySource) -> None:
     witness = Witness()
-    Inline(FaultyHandler(witness, always, streams=["S1"]), source).drain()
+    InlineProcessor(FaultyHandler(witness, always, streams=["S1"]), source).drain()
 
     with pytest.raises(AssertionError, match=r"^S1: not handled in their turn are 0, 1, 2$"):
         witness.assert_handled_all(source)
@@ -56,7 +58,7 @@ def test_missing_unordered_and_unknown_events_are_named(source: MemorySource) ->
         witness.assert_handled_all(source)
 
     witness = Witness()
-    Inline(witness, source).drain()
+    InlineProcessor(witness, source).drain()
     witness("S0", [event(77)])
     witness("S9", [event(0, "S9")])
 

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.client.concurrency import Closing
 from penstock.core.log.start import WORDS, Word
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Batch, Item, Position
-from penstock.processing.sources.source import Want
+from penstock.processing.engine.item import Batch, Position, SourceItem
+from penstock.processing.sources.source import ReadRequest
 from penstock.spark.batches import WORTH_A_TASK
 from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, ProcessingPlan, looked_at, numbers
 from penstock.spark.processors.sources.source import Look, PlannedRead, Then, TrancheRange
@@ -150,7 +150,7 @@ class FrameSource(Closing):
         head = self._known()[tranche]
         return self._begun[tranche].next if tranche in self._begun and not kept else head.first
 
-    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what follows, read onto the driver."""
         while True:
             look = self.look()
@@ -162,7 +162,7 @@ class FrameSource(Closing):
                 return []
             timeout -= LOOK_INTERVAL
 
-    def reread(self, tranche: str, want: Want) -> Batch:
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what a tranche has from an earlier index on."""
         found = self.look().stretch(tranche, want.position, want.events_max)
         return Batch(tranche, want.position, [], is_tail=True) if found is None else self._batches([found])[0]
@@ -186,7 +186,7 @@ class FrameSource(Closing):
         found = []
         for number, each in enumerate(stretches):
             start, stop = bisect_left(places, number), bisect_right(places, number)
-            items: list[Item] = [*Events(ordered, start, stop, plan, number)]
+            items: list[SourceItem] = [*Events(ordered, start, stop, plan, number)]
             found.append(Batch(each.tranche, each.position, items, is_tail=each.is_tail))
         return found
 

@@ -3,10 +3,10 @@ from random import Random
 
 import pytest
 
-from penstock.processing.engine.outcome import Outcome, done_to, retry, skip_to
 from penstock.processing.engine.rules import Backoff
+from penstock.processing.outcomes import Outcome, done_to, retry, skip_to
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.syncing import sync
+from penstock.processing.targets.copying import copy_streams
 from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, Written
 
 
@@ -38,14 +38,14 @@ SPAN = [StreamEvent("S", at, "k", b"{}") for at in (3, 4, 5)]
 )
 def test_events_attained_by_the_target_are_done(attained: Attained, outcome: Outcome) -> None:
     target = Target(attained, attained)
-    assert sync(target, dense=True)("S", SPAN) == outcome
-    assert sync(target, dense=False)("S", SPAN) == outcome
+    assert copy_streams(target, dense=True)("S", SPAN) == outcome
+    assert copy_streams(target, dense=False)("S", SPAN) == outcome
     assert target.expected == [3, None]
 
 
 def test_stream_without_its_beginning_waits_longer_and_longer_until_it_comes() -> None:
     missing = PrefixMissing(1)
-    handler = sync(
+    handler = copy_streams(
         Target(missing, missing, missing, Written(6), missing),
         dense=True,
         backoff=Backoff(first_seconds=1.0, max_seconds=3.0, jitter=0.0),
@@ -57,6 +57,6 @@ def test_stream_without_its_beginning_waits_longer_and_longer_until_it_comes() -
 
 
 def test_target_without_progress_is_not_asked_again_at_once() -> None:
-    outcome = sync(Target(Written(3)), dense=False)("S", SPAN)
+    outcome = copy_streams(Target(Written(3)), dense=False)("S", SPAN)
     assert outcome.after_seconds is not None
     assert outcome.after_seconds > 0

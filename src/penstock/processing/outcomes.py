@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from penstock.errors import BadOutcome, BadParameter
-from penstock.processing.engine.item import INDEX_END
-from penstock.processing.engine.stats import Stats
-from penstock.processing.parameters import check_kind, check_name, check_seconds
+from penstock.processing.parameters import INDEX_END, check_kind, check_name, check_seconds
+from penstock.processing.stats import Stats
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.processing import Stats, by_kind, done, done_to, retry, skip_to
-from penstock.processing.engine.outcome import Failure
-from penstock.processing.engine.stats import NAMES_MAX, OTHERS, Observations
-from penstock.processing.runners.inline import Inline
+from penstock.processing.handling import by_kind
+from penstock.processing.outcomes import Failure, done, done_to, retry, skip_to
+from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.stats import NAMES_MAX, OTHERS, Observations, Stats
 from penstock.processing.stream_event import StreamEvent
 from tests.unit.processing.engine.items import Thing, batch, engine, settle_next
 
@@ -79,7 +79,7 @@ def test_handler_by_kind_keeps_the_statistics_of_each_run() -> None:
 
     source = MemorySource()
     source.deliver([StreamEvent("S1", at, kind, b"{}") for at, kind in enumerate(("paid", "sent", "paid", "paid"))])
-    processor = Inline(by_kind({"paid": paid}, otherwise=lambda _stream, _events: done(tag="left")), source)
+    processor = InlineProcessor(by_kind({"paid": paid}, otherwise=lambda _stream, _events: done(tag="left")), source)
     processor.drain(advance=True)
 
     assert processor.engine.counts == {"paid": 3}

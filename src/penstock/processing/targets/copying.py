@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from penstock.processing.engine.outcome import Outcome, done_to, retry, skip_to
 from penstock.processing.engine.rules import Backoff
 from penstock.processing.handling import Handler
+from penstock.processing.outcomes import Outcome, done_to, retry, skip_to
 from penstock.processing.parameters import check_flag, check_kind, check_members
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.target import Duplicate, Partial, PrefixMissing, SyncTarget, Written
@@ -15,7 +15,9 @@ from penstock.processing.targets.target import Duplicate, Partial, PrefixMissing
 BACKOFF: Final = Backoff(first_seconds=0.5)
 
 
-def sync(target: SyncTarget, *, dense: bool, backoff: Backoff = BACKOFF, random: Random | None = None) -> Handler:
+def copy_streams(
+    target: SyncTarget, *, dense: bool, backoff: Backoff = BACKOFF, random: Random | None = None
+) -> Handler:
     """Return a handler that appends each span to *target*.
 
     What the target has attained is where the stream goes on: what is below it is done, whoever has brought it there.
