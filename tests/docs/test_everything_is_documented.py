@@ -24,8 +24,8 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-def test_http_page_lists_the_routes() -> None:
-    table = page("http.md").partition("## In general")[0]
+def test_http_index_lists_the_routes() -> None:
+    table = page("reference/http/README.md")
     listed = {
         (method, path)
         for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
@@ -36,14 +36,15 @@ def test_http_page_lists_the_routes() -> None:
     assert listed == {(operation.method, operation.path) for operation in ROUTES}
 
 
-def test_http_page_explains_every_parameter() -> None:
-    explained = set(re.findall(r"`([\w-]+)(?:=\d+)?`", page("http.md")))
+def test_http_pages_explain_every_parameter() -> None:
+    text = "".join(each.read_text(encoding="utf-8") for each in (DOCS / "reference" / "http").glob("*.md"))
+    explained = set(re.findall(r"`([\w-]+)(?:=\d+)?`", text))
     parameters = {parameter.name for operation in ROUTES for parameter in operation.parameters}
 
     assert not parameters - explained
 
 
-@pytest.mark.parametrize("name", ["http.md", "guides/subscriptions.md"])
+@pytest.mark.parametrize("name", ["reference/http/subscriptions.md", "guides/subscriptions.md"])
 def test_page_names_every_reason_for_the_end_of_a_stream(name: str) -> None:
     missing = [reason for reason in reasons() if f"`{reason}" not in page(name)]
 

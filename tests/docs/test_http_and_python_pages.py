@@ -1,5 +1,6 @@
-"""Every example of docs/http.md and docs/python.md is run against a real hub, in its order, and answers as shown."""
+"""Every example of docs/reference/http and docs/python.md is run against a real hub and answers as shown."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,27 @@ from penstock.testing.live_hub import live_hub
 from tests.docs.examples import ROOT, Answer, Block, Ids, blocks, parse_answer, run, steady
 from tests.exhaustive import exhaustive
 
-PAGE = ROOT / "docs" / "http.md"
+HTTP = ROOT / "docs" / "reference" / "http"
+_LINKED = re.findall(r"\]\(([\w-]+\.md)", (HTTP / "README.md").read_text(encoding="utf-8"))
+PAGES = [HTTP / "README.md", *(HTTP / name for name in dict.fromkeys(_LINKED))]
+"""The index, then the other pages in the order in which it links to them."""
 
 
 @pytest.mark.parametrize("database", ["sqlite", exhaustive("postgres")])
-def test_examples_of_the_http_page_answer_as_shown(
+def test_examples_of_the_http_pages_answer_as_shown(
     request: pytest.FixtureRequest, database: str, tmp_path: Path
 ) -> None:
     wrong, ids = [], Ids()
 
     with live_hub(request.getfixturevalue(f"{database}_url")) as hub:
-        for command, shown in examples():
+        for page, command, shown in ((each, *pair) for each in PAGES for pair in examples(each)):
             printed = ids.as_shown(run(ids.asked(command), port=hub.port, directory=tmp_path), shown)
             if shown.language == "text":
                 says, does = shown.text, steady(printed)
             else:
                 says, does = parse_answer(shown.text), as_far_as_shown(parse_answer(printed), parse_answer(shown.text))
             if says != does:
-                wrong.append(f"{PAGE.name}:{shown.line}\n  says {says}\n  does {does}")
+                wrong.append(f"{page.name}:{shown.line}\n  says {says}\n  does {does}")
 
     assert not wrong, "\n".join(wrong)
 
@@ -65,17 +69,27 @@ def test_tests_of_a_service_on_the_python_page_pass(pytester: pytest.Pytester) -
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=example.text.count("def test_"))
 
 
-def test_commands_of_the_http_page_have_answers() -> None:
-    commands = [block for block in blocks(PAGE) if block.language in ("sh", "python")]
-
-    assert [command for command, _ in examples()] == commands
+def test_every_http_page_is_linked_from_the_index() -> None:
+    assert sorted(PAGES) == sorted(HTTP.glob("*.md"))
 
 
-def examples() -> list[tuple[Block, Block]]:
-    """Return each command with the answer that follows it."""
-    return [(block, after) for block, after in pairwise(blocks(PAGE)) if after.language in ("http", "text")]
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_of_an_http_page_have_answers(page: Path) -> None:
+    commands = [block for block in blocks(page) if block.language in ("sh", "python")]
+
+    assert [command for command, _ in examples(page)] == commands
+
+
+def examples(page: Path) -> list[tuple[Block, Block]]:
+    """Return each command of *page* with the answer that follows it."""
+    return [(block, after) for block, after in pairwise(blocks(page)) if after.language in ("http", "text")]
 
 
 def as_far_as_shown(answer: Answer, shown: Answer) -> Answer:
-    """Return *answer* with the headers alone that the page shows."""
-    return answer._replace(headers={name: value for name, value in answer.headers.items() if name in shown.headers})
+    """Return *answer* with only the headers, and of a problem only the members, that the page shows."""
+    body = answer.body
+    if answer.headers.get("content-type") == "application/problem+json":
+        body = {name: value for name, value in body.items() if name in shown.body}
+    return answer._replace(
+        headers={name: value for name, value in answer.headers.items() if name in shown.headers}, body=body
+    )

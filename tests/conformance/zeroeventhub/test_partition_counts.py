@@ -61,7 +61,7 @@ def test_events_with_the_same_key_fields_or_the_same_given_key_are_in_one_partit
             by_given.setdefault(line["data"]["id"] % 60, set()).add(line["partition"])
     assert (len(by_fields), len(by_given)) == (60, 60)
     assert all(len(partitions) == 1 for partitions in (*by_fields.values(), *by_given.values()))
-    # What docs/http.md warns of: the text of a key alone does not say where events placed by several fields are.
+    # docs/reference/http/publishing.md warns of it: the text of a key does not tell where several fields place it.
     assert any(by_fields[KEYS[i % 20], i % 3] != by_given[i] for i in range(60))
 
 
