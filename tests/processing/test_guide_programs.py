@@ -196,7 +196,9 @@ def test_shoulder_tap_drops_events_that_the_projection_has_passed(
 ) -> None:
     run(CUSTOMERS_V1)
     text = program("def summarise(", shared_hub)
-    text = text.replace("LocalProcessor\n", "LocalProcessor, Rules\n").replace("checkpoints=", "rules=RULES, checkpoints=")
+    text = text.replace("LocalProcessor\n", "LocalProcessor, Rules\n").replace(
+        "checkpoints=", "rules=RULES, checkpoints="
+    )
     text = text.replace("HUB =", "RULES = Rules(events_per_call=1, attempts_max=1)\nHUB =")
     found = re.findall(r"(Ada|Bob|Cyd) has (\d+) orders", output(text, tmp_path))  # Threads may share a line.
     assert sorted(found) == [(name, "10") for name in CUSTOMERS]
