@@ -1,4 +1,4 @@
-"""Writes docs/errors.md from the errors themselves: `.venv/bin/python scripts/document_errors.py`.
+"""Writes docs/reference/errors from the errors themselves: `.venv/bin/python scripts/document_errors.py`.
 
 Codes, statuses, fields and hints are read from the code. A class or code without a hint needs an entry in `ADVICE`.
 """
@@ -13,42 +13,50 @@ from penstock import errors
 from penstock.errors import PenstockError
 from penstock.server.http.problems import status_of
 
-PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
-
-HEAD = """\
+FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "errors"
+WRITTEN = "<!-- Written by scripts/document_errors.py from src/penstock/errors: change it there, and run it again. -->"
+HEAD = f"""\
 # Errors
 
-<!-- Written by scripts/document_errors.py from src/penstock/errors: change it there, and run the script again. -->
+{WRITTEN}
 
-A hub answers with a problem of RFC 9457, `application/problem+json`. Its `type` is `urn:penstock:problem:` + code.
+Every error has a code that stays. A hub sends it in a problem of RFC 9457, `application/problem+json`; its `type` is
+`urn:penstock:problem:` and the code:
 
 ```json
-{
+{{
   "type": "urn:penstock:problem:event-type-not-found",
   "title": "Not Found",
   "status": 404,
   "detail": "there is no event type 'order.shipped'",
   "hint": "Create it with `penstock event-type create NAME` or POST /event-types.",
   "event_type": "order.shipped"
-}
+}}
 ```
 
-In Python it is an exception of the class below. Its fields are typed attributes, such as `error.event_type`, beside
-`error.code`, `error.hint`, and `error.retryable`, which says whether the same request can succeed later, unchanged.
-`error.fields` has all fields by name. An attribute whose type allows None is None if the field is missing. Some classes
-have several codes, for causes that callers handle alike: catch the class, and compare `error.code` to tell them apart.
+Search this page for the code. Codes and fields are part of the interface; `title`, `detail` and `hint` are for people
+and may change.
 
-The client raises the error that the hub raised. A hub served with `--nakadi-strict` sends no codes: the client then
-raises the class of the status, such as `NotFound`. All classes are in `penstock.errors`.
+In Python it is an exception of a class in `penstock.errors`. The client raises the error that the hub raised:
 
-Codes and fields are part of the interface and stay. `title`, `detail` and `hint` are for people and may change.
+```python
+try:
+    client.publish("order.shipped", events)
+except PenstockError as error:
+    print(error.code, error.hint, error.retryable, error.fields)
+```
 
-Answers of type `about:blank` are no errors of this list: there is no such route (404), the route has no such method
-(405), or the hub has a defect (500), which it logs.
+- Fields are typed attributes, such as `error.event_type`; `error.fields` has all by name. If a field is missing, an
+  attribute whose type allows None is None.
+- `error.retryable` says whether the same request can succeed later, unchanged. All errors of class `Unavailable` have
+  `retry_after`, in seconds; with 503 it is the header `Retry-After`, too.
+- A class can have several codes, for causes that callers handle alike: catch the class, and compare `error.code`.
+- A hub with `--nakadi-strict` sends no codes: the client raises the class of the status, such as `NotFound`.
+- A problem of type `about:blank` is none of these: no such route (404), no such method (405), or a defect of the hub
+  (500), which it logs.
 
-## The tree
+## By area
 
-```text
 """
 
 ADVICE = {
@@ -116,46 +124,96 @@ LOCAL = {
 """Codes that are raised in the process of the caller only; no hub sends them."""
 
 
-def render() -> str:
-    """Return the page."""
-    tree = "\n".join(line.removeprefix("    ") for line in (errors.__doc__ or "").splitlines() if _is_drawn(line))
+LEAD = "Each code with its status, its cause and what to do; each class with its fields. [All codes](README.md)."
+TITLES = {
+    "access": "authentication and authorization",
+    "admin": "settings, permissions, the hub's state",
+    "batches": "batches and uploads",
+    "general": "parameters and unknown outcomes",
+    "groups": "consumer groups",
+    "http": "HTTP and connections",
+    "log": "publishing and reading",
+    "processing": "processors and projections",
+    "producers": "idempotent producers",
+    "registry": "event types and schemas",
+    "storage": "databases and the cold tier",
+    "subscriptions": "subscriptions",
+}
+"""What the errors of each module are about."""
+
+
+def render() -> dict[str, str]:
+    """Return the pages, by name of file."""
+    return {"README.md": _index(), **{f"{name}.md": _page(name) for name in _areas()}}
+
+
+def _index() -> str:
+    areas = "".join(f"- [{_title(name)}]({name}.md)\n" for name in _areas())
     statuses = sorted({_status(*each) for each in _raised()})
-    rows = [f"| {status} | {_links(status)} |\n" for status in statuses]
-    sections = "\n".join(_section(*each) for each in _raised())
-    return f"{HEAD}{tree}\n```\n\n## By status\n\n| status | |\n|---|---|\n{''.join(rows)}\n## One by one\n\n{sections}"
+    rows = "".join(f"| {status} | {_links(status)} |\n" for status in statuses)
+    tree = "\n".join(line.removeprefix("    ") for line in (errors.__doc__ or "").splitlines() if _is_drawn(line))
+    return f"{HEAD}{areas}\n## By status\n\n| status | codes |\n|---|---|\n{rows}\n## Classes\n\n```text\n{tree}\n```\n"
+
+
+def _areas() -> list[str]:
+    return sorted({_area_of(kind) for kind, _ in _raised()})
+
+
+def _area_of(kind: type[PenstockError]) -> str:
+    return kind.__module__.rpartition(".")[2].replace("root", "general")
+
+
+def _title(area: str) -> str:
+    return TITLES[area]
+
+
+def _page(area: str) -> str:
+    kinds = [
+        kind
+        for kind in errors.ALL
+        if kind is not PenstockError and _area_of(kind) == area and (_codes(kind) or _own_fields(kind))
+    ]
+    sections = "\n".join(map(_section, kinds))
+    return f"# Errors: {_title(area)}\n\n{WRITTEN}\n\n{LEAD}\n\n{sections}"
 
 
 def _links(status: str) -> str:
-    return ", ".join(f"[`{code}`](#{code})" for kind, code in _raised() if _status(kind, code) == status)
+    return ", ".join(
+        f"[`{code}`]({_area_of(kind)}.md#{code})" for kind, code in _raised() if _status(kind, code) == status
+    )
 
 
 def _is_drawn(line: str) -> bool:
     return line.strip() == "PenstockError" or "├──" in line or "└──" in line
 
 
+def _codes(kind: type[PenstockError]) -> list[str]:
+    """Return the codes that errors of *kind* itself are raised with."""
+    return ([kind.code] if "message" in vars(kind) else []) + list(kind.cases)
+
+
 def _raised() -> list[tuple[type[PenstockError], str]]:
     """Return the classes that are raised themselves, with each of their codes, sorted by code."""
-    raised = [
-        (kind, code)
-        for kind in errors.ALL
-        if kind is not PenstockError
-        for code in ([kind.code] if "message" in vars(kind) else []) + list(kind.cases)
-    ]
+    raised = [(kind, code) for kind in errors.ALL if kind is not PenstockError for code in _codes(kind)]
     return sorted(raised, key=lambda each: each[1])
 
 
-def _section(kind: type[PenstockError], code: str) -> str:
-    status = _status(kind, code)
-    rows = [
-        f"- Class: `{kind.__name__}`",
-        f"- Status: {status}{', with `Retry-After`' if status == '503' else ''}",
-        f"- Fields: {', '.join(_described(name, *each) for name, each in _fields(kind, code).items())}",
-        f"- What to do: {_advice(kind, code)}",
-    ]
+def _section(kind: type[PenstockError]) -> str:
+    """Return the section of a class: its only code, or what its codes share and each of them."""
+    codes = _codes(kind)
     says = " ".join((kind.__doc__ or "").split())
-    if code in kind.cases:
-        says += f" In this case: {_example(kind.cases[code].message)}."
-    return f"### `{code}`\n\n{says}\n\n" + "".join(f"{row}\n" for row in rows if not row.endswith(": "))
+    if len(codes) == 1 and codes[0] not in kind.cases:
+        [code] = codes
+        first = f"## `{code}`\n\n`{kind.__name__}`, {_status(kind, code)}. {says}"
+        return f"{first} {_advice(kind, code)}\n{_fields(kind)}"
+    cases = "".join(
+        f"\n### `{code}`\n\n{_status(kind, code)}: {_message(kind, code)}. {_advice(kind, code)}\n" for code in codes
+    )
+    return f"## {kind.__name__}\n\n{says}\n{_fields(kind)}{cases}"
+
+
+def _message(kind: type[PenstockError], code: str) -> str:
+    return _example(kind.cases[code].message if code in kind.cases else kind.message)
 
 
 def _example(message: str) -> str:
@@ -163,20 +221,27 @@ def _example(message: str) -> str:
     return re.sub(r"\{(?:at_)?(\w+)(![rs])?\}", r"`\1`", message)
 
 
-def _fields(kind: type[PenstockError], code: str) -> dict[str, tuple[str, str | None]]:
-    """Return the fields that *kind* and its ancestors declare: of each its type and its docstring."""
+def _fields(kind: type[PenstockError]) -> str:
+    """Return the paragraph of the fields that *kind* and its ancestors declare; empty if they declare none."""
+    described = [_described(name, *each) for name, each in _own_fields(kind).items()]
+    ancestors = kind.__mro__[1 : kind.__mro__.index(PenstockError)]
+    described += [
+        f"those of `{each.__name__}`" for each in ancestors if each is not errors.Unavailable and _own_fields(each)
+    ]
+    return f"\nFields: {', '.join(described)}.\n" if described else ""
+
+
+def _own_fields(kind: type[PenstockError]) -> dict[str, tuple[str, str | None]]:
+    """Return the fields that *kind* declares: of each its type and its docstring."""
     found: dict[str, tuple[str, str | None]] = {}
-    for each in reversed(kind.__mro__[: kind.__mro__.index(PenstockError)]):
-        [declared] = ast.parse(inspect.getsource(each)).body
-        assert isinstance(declared, ast.ClassDef)
-        for member, after in pairwise([*declared.body, ast.Pass()]):
-            if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name) and member.value is None:
-                says = None
-                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                    says = " ".join(str(after.value.value).split())
-                found[member.target.id] = (ast.unparse(member.annotation), says)
-    if issubclass(kind, errors.Unavailable) and code not in LOCAL:
-        found["retry_after"] = ("float", None)
+    [declared] = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(declared, ast.ClassDef)
+    for member, after in pairwise([*declared.body, ast.Pass()]):
+        if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name) and member.value is None:
+            says = None
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                says = " ".join(str(after.value.value).split())
+            found[member.target.id] = (ast.unparse(member.annotation), says)
     return found
 
 
@@ -189,7 +254,7 @@ def _described(name: str, kind: str, says: str | None) -> str:
 
 def _status(kind: type[PenstockError], code: str) -> str:
     if code in LOCAL:
-        return "none, raised in Python only"
+        return "Python only"
     return str(status_of(kind.of(code)))
 
 
@@ -200,4 +265,6 @@ def _advice(kind: type[PenstockError], code: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(), encoding="utf-8")
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in render().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")

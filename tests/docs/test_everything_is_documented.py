@@ -24,6 +24,11 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
+def pages_of(folder: str) -> dict[str, str]:
+    """Return the pages of a folder, by name of file."""
+    return {path.name: path.read_text(encoding="utf-8") for path in (DOCS / folder).glob("*.md")}
+
+
 def test_http_index_lists_the_routes() -> None:
     table = page("reference/http/README.md")
     listed = {
@@ -37,7 +42,7 @@ def test_http_index_lists_the_routes() -> None:
 
 
 def test_http_pages_explain_every_parameter() -> None:
-    text = "".join(each.read_text(encoding="utf-8") for each in (DOCS / "reference" / "http").glob("*.md"))
+    text = "".join(pages_of("reference/http").values())
     explained = set(re.findall(r"`([\w-]+)(?:=\d+)?`", text))
     parameters = {parameter.name for operation in ROUTES for parameter in operation.parameters}
 
@@ -74,10 +79,10 @@ def test_page_about_watching_a_hub_lists_the_metrics() -> None:
     assert listed == collect_every_metric().keys()
 
 
-def test_errors_page_is_up_to_date_and_advises_on_existing_errors() -> None:
-    stale = "docs/errors.md is out of date: .venv/bin/python scripts/document_errors.py"
+def test_errors_pages_are_up_to_date_and_advise_on_existing_errors() -> None:
+    stale = "docs/reference/errors is out of date: .venv/bin/python scripts/document_errors.py"
 
-    assert page("errors.md") == document_errors.render(), stale
+    assert pages_of("reference/errors") == document_errors.render(), stale
 
     codes = {code for kind in penstock.errors.ALL for code in (kind.code, *kind.cases)}
     assert not set(document_errors.ADVICE) - codes
@@ -110,7 +115,9 @@ def test_command_line_page_has_every_command_and_option() -> None:
     ],
 )
 def test_python_page_has_every_public_name(package: str) -> None:
-    named = set(re.findall(r"`(\w+)`", page("python.md"))) | set(re.findall(r"`(\w+)`", page("errors.md")))
+    named = set(re.findall(r"`(\w+)`", page("python.md"))) | set(
+        re.findall(r"(?:`|## )(\w+)", "".join(pages_of("reference/errors").values()))
+    )
 
     missing = sorted(set(import_module(package).__all__) - named)
 
