@@ -21,9 +21,9 @@ break are checked; the others are listed for whoever reviews it.
 penstock event-type check event-types/*.yaml
 ```
 
-needs no hub, and ends with 1 where a MUST is not kept ([command line](cli.md#penstock-event-type-check)). A hub
+needs no hub, and ends with 1 where a MUST is not kept ([command line](reference/cli/event-types.md#penstock-event-type-check)). A hub
 warns of what it is given, with `Warning: 299` headers, or refuses it ([`serve --guidelines
-refuse`](cli.md#penstock-serve)).
+refuse`](reference/cli/serve.md)).
 
 ## A definition that keeps them all
 

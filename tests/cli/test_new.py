@@ -118,7 +118,11 @@ def test_new_projector_keeps_its_table_in_either_database(projects: Path, sqlite
 
 
 def test_command_line_page_shows_the_output_of_new(penstock: Command) -> None:
-    [shown] = [block.text for block in blocks(ROOT / "docs" / "cli.md") if block.text.startswith("$ penstock new")]
+    [shown] = [
+        block.text
+        for block in blocks(ROOT / "docs" / "reference" / "cli" / "spark.md")
+        if block.text.startswith("$ penstock new")
+    ]
     command, _, says = shown.partition("\n")
 
     assert penstock(*command.split()[2:]).out == says
