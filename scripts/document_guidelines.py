@@ -11,19 +11,18 @@ PAGE = Path(__file__).parents[1] / "docs" / "guidelines.md"
 HEAD = """\
 # Event guidelines
 
-<!-- Written by scripts/document_guidelines.py from src/penstock/core/guidelines: change it there, and run it again. -->
+<!-- Written by scripts/document_guidelines.py from src/penstock/schema/guidelines: change it there, run it again. -->
 
-Events that others read are part of a service's interface. These are the rules for event types that are made for
-others: Zalando's event guidelines for Nakadi, and what ZeroEventHub says of partitions. Those that a definition can
-break are checked; the others are listed for whoever reviews it.
+Rules for event types that others read: Zalando's event guidelines for Nakadi, and ZeroEventHub's advice on partitions.
+Check files without a hub:
 
 ```sh
 penstock event-type check event-types/*.yaml
 ```
 
-needs no hub, and ends with 1 where a MUST is not kept ([command line](reference/cli/event-types.md#penstock-event-type-check)). A hub
-warns of what it is given, with `Warning: 299` headers, or refuses it ([`serve --guidelines
-refuse`](reference/cli/serve.md)).
+The command exits with 1 if a MUST is broken ([options](reference/cli/event-types.md#penstock-event-type-check)). A
+hub warns by `Warning: 299` headers, or refuses with [`serve --guidelines refuse`](reference/cli/serve.md). Guidelines
+that no definition can break are listed for people to judge.
 
 ## A definition that keeps them all
 
@@ -50,33 +49,29 @@ schema:
 
 ## How fields are found
 
-- The **id of the business process** is a required field with one of the usual names, such as `bp_id`,
-  `business_process_id` or `process_id`. The annotation `penstock/process-id-field` names another: a path, as in
-  `order.number`.
-- The **entity of a data change** is a required field such as `id`, or of the event type's name, as `order_id` is
-  for `sales.orders`; or the partition key. The annotation `penstock/entity-key-fields` names others, with commas
-  between them.
-- **Moments** are known by their `format`, else by their name (`…_at`, `…_date`, `timestamp`).
-- **Personal data** is known by the words of a field's name, as [below](#personal-data-by-its-name).
+- **Id of the business process:** a required field with a usual name, such as `bp_id`, `business_process_id` or
+  `process_id`, or the path in the annotation `penstock/process-id-field`, such as `order.number`.
+- **Entity of a data change:** a required field such as `id`, or named after the event type, as `order_id` for
+  `sales.orders`; or the partition key; or the fields in the annotation `penstock/entity-key-fields`, separated by
+  commas.
+- **Moments:** by their `format`, else by their name (`…_at`, `…_date`, `timestamp`).
+- **Personal data:** by words of a field's name, see [below](#personal-data-by-its-name).
 
-Of a data change, `ordering_key_fields` are paths into the whole event, as in `data.version`, and
-`partition_key_fields` begin inside of `data`, as Nakadi has them; the annotations may be written either way.
+Of a data change, `ordering_key_fields` are paths into the whole event, such as `data.version`; `partition_key_fields`
+begin inside `data`, as with Nakadi. Annotations may be written either way.
 
 ## Waivers
 
-A guideline that is broken on purpose is waived by an annotation that gives the reason:
+An annotation with a reason waives a guideline:
 
 ```yaml
 annotations:
   penstock.waiver/personal-data: The courier needs the phone number; agreed with data protection on 2026-11-02.
 ```
 
-The key is `penstock.waiver/` and the id of the guideline. What is waived is listed with its reason, and does not
-fail the check. Such a waiver holds for all places of that event type; without a reason it waives nothing. One for a
-guideline that is for people to judge is listed too.
-
-Behind the id there may be a period and the path of a field. Such a waiver holds for that field, and for what is in it,
-alone: a field that is added later is still found. This is also how to say that a finding is false:
+The key is `penstock.waiver/` and the id. A waived finding is listed with its reason, and does not fail the check. A
+waiver without a reason has no effect. It holds for the whole event type, or, with a period and a path after the id,
+for that field and its parts only. So fields that are added later are still checked. Use it for false findings, too:
 
 ```yaml
 annotations:
@@ -84,46 +79,43 @@ annotations:
   penstock.waiver/personal-data.device_id: Counts the sensors of our own machines; no person carries one.
 ```
 
-The path has the names of the fields from the outside inwards; arrays add nothing to it. The path of a field in a
-definition begins with the definition's name. A key has at most 63 characters behind the slash, of `a`-`z`, `A`-`Z`,
-`0`-`9`, `-`, `_` and `.`; a field that cannot be named so is waived by the object that it lies in.
+The path has the names of the fields from the outside inwards, without arrays. The path of a field in a definition
+begins with the definition's name. After the slash a key has at most 63 characters of `a`-`z`, `A`-`Z`, `0`-`9`, `-`,
+`_` and `.`; waive other fields by the object around them.
 
 ## Personal data by its name
 
-A field is found by whole words of its name, in English, German, French, Spanish, Italian, Portuguese, Dutch,
-Norwegian, Danish and Swedish, in snake case, camel case or with accents: `date_of_birth`, `dateOfBirth`,
-`geburtsdatum`, `fødselsdato`. `ip_address` is found, `ship` and `ip_version` are not. What a field belongs to counts:
+The check looks for whole words in English, German, French, Spanish, Italian, Portuguese, Dutch, Norwegian, Danish and
+Swedish, in snake case, camel case or with accents: `date_of_birth`, `dateOfBirth`, `geburtsdatum`, `fødselsdato`. It
+finds `ip_address`, not `ship` or `ip_version`.
 
-- A **name** is personal where it belongs to a person: `customer_name`, `customer.name`, or `name` in an event type such
-  as `crm.customers`; `product.name` and `airport_name` are not. `first_name` needs no such sign.
-- An **address**, a phone number, an account or a device is personal unless it belongs to an organisation or a thing:
+- A **name** is personal if it belongs to a person: `customer_name`, `customer.name`, or `name` in `crm.customers`; not
+  `product.name` or `airport_name`. `first_name` always is.
+- An **address**, phone number, account or device is personal unless it belongs to an organisation or a thing:
   `airport.address`, `store_phone`, `server_ip`.
-- A field that holds `true` or `false`, fixed values (`enum`), or a number of such things is not personal.
-- Of an object that is found as a whole, such as `address`, its parts are not listed again.
+- Fields with `true` or `false`, fixed values (`enum`), or a number of such things are not personal.
+- Parts of a found object, such as `address`, are not listed again.
 
 | kind | what it holds | such as | after |
 |---|---|---|---|
 {kinds}
-The words are in
-[`personal_data_terms.py`](../src/penstock/schema/guidelines/personal_data_terms.py). A name says much, but
-not all: a field called `note` may hold anything, so this check does not replace the review of
-[`personal-data-access`](#personal-data-access).
+The words are in [`personal_data_terms.py`](../src/penstock/schema/guidelines/personal_data_terms.py). A field called
+`note` may hold anything, so the check does not replace the review of [`personal-data-access`](#personal-data-access).
 
 ## In CI
 
-In the pipeline of the service that owns the event types, before anything is registered:
+Check before anything is registered:
 
 ```sh
 penstock event-type check event-types/*.yaml --against https://hub.example
 ```
 
-fails where a definition is wrong, where a MUST is not kept, and where the hub would refuse the change; it shows
-what the change means for the schema's version, for producers and for consumers, and which consumer groups read the
-event type. After the merge, `penstock event-type apply event-types/*.yaml --url https://hub.example` does what the
-check has shown.
+This also fails if the hub would refuse the change, and shows its effect on the schema's version, on producers and
+consumers, and the groups that read the event type. After the merge, `penstock event-type apply event-types/*.yaml
+--url https://hub.example` applies it.
 
-`--output sarif` writes the findings in the format that code review tools show beside the lines that they are about.
-File names are as they were given, so call it in the root of the repository. On GitHub:
+`--output sarif` writes findings for code review tools. File names are as given, so run it in the root of the
+repository. On GitHub:
 
 ```text
 - run: penstock event-type check event-types/*.yaml --output sarif > event-types.sarif
@@ -133,23 +125,31 @@ File names are as they were given, so call it in the root of the repository. On 
     sarif_file: event-types.sarif
 ```
 
-A MUST is an `error` there, a SHOULD a `warning`; waived findings are suppressed, with the reason.
+A MUST is an `error`, a SHOULD a `warning`; waived findings are suppressed, with the reason.
 
 """
 
 
 def render() -> str:
     """Return the page."""
-    rows = [f"| [`{rule.id}`](#{rule.id}) | {rule.level} | {_judge(rule)} | {rule.asks} |\n" for rule in _rules()]
-    head = "## All of them\n\n| guideline | level | judged by | what it asks |\n|---|---|---|---|\n"
     sections = (
         f"## {_heading(source)}\n\n{''.join(map(_section, rules))}"
         for source, rules in groupby(_rules(), lambda rule: rule.source)
     )
-    return (
-        f"{HEAD.replace('{kinds}', ''.join(map(_kind, KINDS)))}{head}{''.join(rows)}\n{''.join(sections)}".rstrip("\n")
-        + "\n"
-    )
+    kinds = "".join(map(_kind, KINDS))
+    return f"{HEAD.replace('{kinds}', kinds)}{_overview()}{''.join(sections)}".rstrip("\n") + "\n"
+
+
+def _overview() -> str:
+    """Return links to all guidelines, by level and by who judges."""
+    rows = ""
+    for level, is_checked in [(level, each) for level in ("MUST", "SHOULD", "MAY") for each in (True, False)]:
+        links = [
+            f"[`{rule.id}`](#{rule.id})" for rule in _rules() if (rule.level, rule.is_checked) == (level, is_checked)
+        ]
+        if links:
+            rows += f"- **{level}, {'checked' if is_checked else 'for people'}:** {', '.join(links)}\n"
+    return f"## All of them\n\n{rows}\n"
 
 
 def _rules() -> list[Guideline]:
@@ -166,10 +166,6 @@ def _kind(kind: PersonalDataKind) -> str:
 
 def _heading(source: str) -> str:
     return source.replace("; ", ", and: ")
-
-
-def _judge(rule: Guideline) -> str:
-    return "check" if rule.is_checked else "people"
 
 
 def _section(rule: Guideline) -> str:
