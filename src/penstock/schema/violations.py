@@ -1,7 +1,7 @@
 """Describes the violations of a schema by an event, in the texts of Nakadi.
 
 The texts are those of Nakadi's JSON Schema library (https://github.com/everit-org/json-schema), keyword by keyword.
-docs/guarantees.md lists the differences.
+docs/reference/http/nakadi.md lists the differences.
 """
 
 import re
