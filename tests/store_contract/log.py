@@ -90,6 +90,20 @@ class LogContract(Contract):
         with store.read() as tx:
             assert tx.log.find_heads([partition_id])[partition_id].next_offset == 1
 
+    @pytest.mark.parametrize("count", [1, 100])
+    def test_transaction_that_appends_twice_continues_after_its_own_events(self, store: Store, count: int) -> None:
+        feed = created(store, partitions=2)
+        partition_id, other_id = feed.partition_ids
+
+        with store.write() as tx:
+            for _ in range(3):
+                head = tx.log.find_heads([partition_id], lock=True)[partition_id]
+                tx.log.append([row(partition_id, head.next_offset + at) for at in range(count)])
+            assert tx.log.find_heads([other_id])[other_id].next_offset == 0
+
+        with store.read() as tx:
+            assert tx.log.find_heads([partition_id])[partition_id].next_offset == 3 * count
+
     def test_concurrent_writers_of_a_partition_append_in_turn(self, store: Store, other: Store) -> None:
         partition_id = created(store).partition_ids[0]
         stores, each = [store, other] * 2, 25

@@ -45,6 +45,8 @@ class PostgresLog(LogRepository):
         self._connection = connection
         self._last = last
         self._history = history
+        self._appended: set[int] = set()
+        """Partitions of events in *last*: their heads are not read before these are in the log."""
 
     def find_heads(self, partition_ids: Sequence[int], *, lock: bool = False) -> dict[int, PartitionHead]:
         """Return heads, and lock their rows on request.
@@ -53,6 +55,10 @@ class PostgresLog(LogRepository):
         (docs/decisions/head-rows.md).
         """
         given = {"ids": list(partition_ids)}
+        if not self._appended.isdisjoint(partition_ids):
+            psycopg.ClientCursor(self._connection).execute(";\n".join(self._last))
+            self._last.clear()
+            self._appended.clear()
         if lock:
             with psycopg.ClientCursor(self._connection) as cursor:  # One exchange; each statement has its own snapshot.
                 cursor.execute(f"{_sql['lock_heads']};\n{_sql['heads']}", given)
@@ -69,6 +75,7 @@ class PostgresLog(LogRepository):
             return
         if sum(len(block.rows) for block in blocks) <= _FEW_ROWS:
             self._last.append(self._insert(blocks))
+            self._appended.update(block.partition_id for block in blocks)
             return
         columns = [tuple(zip(*block.rows, strict=True)) for block in blocks]
         used = [any(values.count(None) < len(values) for values in own) for own in zip(*columns, strict=True)]
