@@ -319,6 +319,11 @@ def test_handler_of_the_guide_tells_its_statistics() -> None:
     assert (found.observed["order_value_eur"].count, found.observed["order_value_eur"].sum) == (3, 52.5)
 
 
+def test_periodic_program_goes_through_both_tranches(run: Callable[[str], str]) -> None:
+    orders = [f"order-{number}: {{'number': {number}}}" for number in range(3)]
+    assert sorted(run("def crawl_customers(").splitlines()) == ["customer-7: {'name': 'Ada'}", *orders]
+
+
 def test_programs_of_the_guides_are_as_many_as_are_tested_here() -> None:
     counts = {guide: len(programs) for guide, programs in PROGRAMS.items()}
-    assert counts == {"processors": 15, "watching-processors": 2, "reactions": 4, "duplicates-and-order": 5}
+    assert counts == {"processors": 16, "watching-processors": 2, "reactions": 4, "duplicates-and-order": 5}

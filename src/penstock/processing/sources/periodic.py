@@ -102,6 +102,7 @@ class Traversal:
         before: The position at which it is begun with; its last batch alone moves that.
         first: The index of its first item.
         elapsed: Seconds that never go back.
+        notify: Is called by that thread when there is something to take.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Traversal:
         before: int,
         first: int,
         elapsed: Callable[[], float],
+        notify: Callable[[], object],
     ) -> None:
         self._crawl = crawl
         self._tranche = tranche
@@ -121,7 +123,7 @@ class Traversal:
         self._items: Iterator[Crawled] | None = None
         self._count = 0
         """How many items were handed on."""
-        self._pulling = Pulling(self._pull)
+        self._pulling = Pulling(self._pull, notify)
 
     @property
     def next_index(self) -> int:
@@ -133,6 +135,10 @@ class Traversal:
         if isinstance(position, Within):
             return (position.first, position.count) == (self._first, self._count)
         return self._count == 0 and position == self._before
+
+    def ask(self) -> bool:
+        """Have the next items crawled, unless that goes on already; tell whether there is something to take."""
+        return self._pulling.ask()
 
     def take(self, timeout: float) -> Batch | None:
         """Return what comes next; None: it has not come within so many seconds, or all is closed.
@@ -180,10 +186,102 @@ class Traversal:
 
 INTERVAL_MAX: Final = 100 * 366 * 86_400.0
 """A hundred years."""
+Crawl: TypeAlias = Callable[[], Iterable[Crawled]]
+_CRAWLS: Final = "a function, or functions by tranche: {'customers': crawl_customers, 'orders': crawl_orders}"
+_INTERVALS: Final = "1 second or more, for all tranches or for each by its name: {'customers': 60, 'orders': 3600}"
+
+
+class PeriodicTranche:
+    """A tranche that is traversed again and again: the traversal that is under way, and when the next one is due.
+
+    Args:
+        name: What it is called.
+        crawl: Gives the items of a traversal.
+        interval: Seconds from the start of one traversal to that of the next.
+        clock: The time of day, in seconds since 1970.
+        elapsed: Seconds that never go back.
+        notify: Is called by a thread of a traversal's when there is something to take.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        crawl: Crawl,
+        interval: float,
+        *,
+        clock: Callable[[], float],
+        elapsed: Callable[[], float],
+        notify: Callable[[], object],
+    ) -> None:
+        self._name = name
+        self._crawl = crawl
+        self._clock = clock
+        self._elapsed = elapsed
+        self._notify = notify
+        self._timetable = Timetable(interval, clock=clock, elapsed=elapsed)
+        self._traversal: Traversal | None = None
+        """What is under way."""
+        self._least = 0
+        """No item may have an index below: those were given already."""
+        self._resting_at: Position | None = None
+        """Where nothing is due."""
+        self._is_over = False
+        self._turn = threading.Lock()
+        """Whoever has it begins with a traversal, or closes."""
+
+    def under_way(self, position: Position) -> Traversal | None:
+        """Return the traversal that goes on at *position*, or one that is due; None: none is."""
+        traversal = self._traversal
+        if traversal is not None and not traversal.goes_on_at(position):
+            self._end(traversal)
+        if self._traversal is None:
+            at = int(position)
+            due = self._timetable.next_start(at // TRAVERSED_MAX if at else None)
+            if due is None:
+                self._resting_at = position
+            else:
+                now = int(self._clock() * TRAVERSED_MAX)
+                self._begin(at, max(due * TRAVERSED_MAX, now, at, self._least))
+        return self._traversal
+
+    def take(self, traversal: Traversal, timeout: float) -> Batch | None:
+        """Return what comes next of the traversal that is under way; see `Traversal.take`."""
+        try:
+            batch = traversal.take(timeout)
+        except Exception:
+            self._end(traversal)
+            raise
+        if batch is not None and batch.is_tail:
+            self._end(traversal)
+        return batch
+
+    def behind(self, position: Position | None) -> int | None:
+        """Return 0 from the end of a traversal until the next is due; else nobody can tell."""
+        return 0 if position is not None and position == self._resting_at else None
+
+    def close(self) -> None:
+        """End; who waits is woken."""
+        with self._turn:
+            self._is_over = True
+            if self._traversal is not None:
+                self._traversal.close()
+
+    def _begin(self, at: int, first: int) -> None:
+        with self._turn:
+            if not self._is_over:
+                self._resting_at = None
+                self._traversal = Traversal(
+                    self._crawl, self._name, before=at, first=first, elapsed=self._elapsed, notify=self._notify
+                )
+
+    def _end(self, traversal: Traversal) -> None:
+        with self._turn:
+            self._least, self._traversal = traversal.next_index, None
+            traversal.close()
 
 
 class PeriodicSource(Closable):
-    """What *crawl* comes upon, as one tranche: a traversal after the other.
+    """What *crawl* comes upon: a traversal after the other, of each tranche by its own interval.
 
     An item's index is the time at which its traversal has started, in nanoseconds since 1970, and its number in the
     traversal: it is larger than all those of traversals before, also of those that another process has begun, as far as
@@ -191,11 +289,15 @@ class PeriodicSource(Closable):
     position is the index behind a traversal; it moves when all of that is handled. A traversal that was interrupted, in
     which *crawl* has failed, or that is read from its beginning once more, begins anew with larger indices.
 
+    Several tranches are traversed beside each other, and can be shared out among processors by leases. A stream belongs
+    to one of them.
+
     Args:
         crawl: Gives the items, each a tuple: the stream, its data (JSON, or what becomes JSON), and its kind if that is
             to be another than `event`. It is called for each traversal, and iterated over in a thread of the source's.
-        interval: Seconds from the start of one traversal to that of the next.
-        tranche: What the tranche is called.
+            Or several such functions by the names of their tranches.
+        interval: Seconds from the start of one traversal to that of the next; or these by the names of the tranches.
+        tranche: What the tranche is called, where there is one.
         clock: The time of day, in seconds since 1970.
         elapsed: Seconds that never go back.
 
@@ -210,62 +312,66 @@ class PeriodicSource(Closable):
 
     def __init__(
         self,
-        crawl: Callable[[], Iterable[Crawled]],
-        interval: float,
+        crawl: Crawl | Mapping[str, Crawl],
+        interval: float | Mapping[str, float],
         *,
         tranche: str = "0",
         clock: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
-        check_function("crawl", crawl)
-        check_number("interval", interval, least=1, most=INTERVAL_MAX, allowed="1 second or more")
         check_kind("tranche", tranche, str, "a text")
         check_function("clock", clock)
         check_function("elapsed", elapsed)
-        self._crawl = crawl
-        self._tranche = tranche
-        self._clock = clock
-        self._elapsed = elapsed
-        self._timetable = Timetable(interval, clock=clock, elapsed=elapsed)
-        self._traversal: Traversal | None = None
-        """What is under way."""
-        self._least = 0
-        """No item may have an index below: those were given already."""
-        self._resting_at: Position | None = None
-        """Where nothing is due."""
+        self._come = threading.Event()
+        """Set when there may be something to take."""
+        self._error: Exception | None = None
+        """What the next call of `read` raises."""
+        self._tranches = {
+            name: PeriodicTranche(name, each, seconds, clock=clock, elapsed=elapsed, notify=self._come.set)
+            for name, (each, seconds) in _by_tranche(crawl, interval, tranche).items()
+        }
         self._closed = threading.Event()
-        self._turn = threading.Lock()
-        """Whoever has it begins with a traversal, or closes."""
 
     def tranches(self) -> Collection[str]:
-        """Return the one that there is."""
-        return [self._tranche]
+        """Return those that there are."""
+        return [*self._tranches]
 
-    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - There is one.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
         """Return the position before the first traversal."""
         return 0
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what comes next of the traversal that is under way or due; its last batch moves the position.
+        """Return what comes next of the traversals that are under way or due.
 
-        Whoever wants what was handed on already, from the position that is kept, is given another traversal.
+        The last batch of each moves its tranche's position. Whoever wants what was handed on already, from the position
+        that is kept, is given another traversal.
         """
-        if self._tranche not in wants:
-            return []
-        position = wants[self._tranche].position
-        traversal = self._under_way(position)
-        if traversal is None:
-            self._resting_at = position
+        self._check()
+        self._come.clear()
+        waiting = {
+            name: traversal
+            for name, tranche in self._tranches.items()
+            if name in wants and (traversal := tranche.under_way(wants[name].position)) is not None
+        }
+        if not waiting:
             self._closed.wait(timeout)
             return []
-        try:
-            batch = traversal.take(timeout)
-        except Exception:
-            self._end(traversal)
-            raise
-        if batch is not None and batch.is_tail:
-            self._end(traversal)
-        return [] if batch is None else [batch]
+        has_come = [traversal.ask() for traversal in waiting.values()]
+        if timeout and not any(has_come):
+            self._come.wait(timeout)
+        found: list[Batch] = []
+        for name, traversal in waiting.items():
+            if timeout and not traversal.ask():
+                continue
+            try:
+                batch = self._tranches[name].take(traversal, timeout)
+            except Exception as error:  # noqa: BLE001 - It is raised, now or by the next call.
+                self._error = error
+                break
+            found += [] if batch is None else [batch]
+        if not found:
+            self._check()
+        return found
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - It never can.
         """Refuse.
@@ -276,37 +382,38 @@ class PeriodicSource(Closable):
         raise EventsLost.of("not-replayable", source=type(self).__name__)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return 0 from the end of a traversal until the next is due; else nobody can tell."""
-        at = positions.get(self._tranche)
-        return {self._tranche: 0 if at is not None and at == self._resting_at else None}
+        """Return 0 of a tranche from the end of a traversal until the next is due; else nobody can tell."""
+        return {name: tranche.behind(positions.get(name)) for name, tranche in self._tranches.items()}
 
     def close(self) -> None:
         """End; who is reading is woken. What *crawl* is busy with is not waited for."""
         self._closed.set()
-        with self._turn:
-            if self._traversal is not None:
-                self._traversal.close()
+        for tranche in self._tranches.values():
+            tranche.close()
+        self._come.set()
 
-    def _under_way(self, position: Position) -> Traversal | None:
-        """Return the traversal that goes on at *position*, or one that is due; None: none is."""
-        traversal = self._traversal
-        if traversal is not None and not traversal.goes_on_at(position):
-            self._end(traversal)
-        if self._traversal is None:
-            at = int(position)
-            due = self._timetable.next_start(at // TRAVERSED_MAX if at else None)
-            if due is not None:
-                now = int(self._clock() * TRAVERSED_MAX)
-                self._begin(at, max(due * TRAVERSED_MAX, now, at, self._least))
-        return self._traversal
+    def _check(self) -> None:
+        """Raise what a traversal has failed with: what others had come upon comes first."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
 
-    def _begin(self, at: int, first: int) -> None:
-        with self._turn:
-            if not self._closed.is_set():
-                self._resting_at = None
-                self._traversal = Traversal(self._crawl, self._tranche, before=at, first=first, elapsed=self._elapsed)
 
-    def _end(self, traversal: Traversal) -> None:
-        with self._turn:
-            self._least, self._traversal = traversal.next_index, None
-            traversal.close()
+def _by_tranche(crawl: Any, interval: Any, tranche: str) -> dict[str, tuple[Crawl, float]]:
+    """Return, by tranche, what is crawled at which intervals."""
+    if not isinstance(crawl, Mapping):
+        check_function("crawl", crawl)
+        if isinstance(interval, Mapping):
+            raise BadParameter(parameter="interval", value=dict(interval), allowed="seconds: there is one tranche")
+        crawl = {tranche: crawl}
+    elif not crawl:
+        raise BadParameter(parameter="crawl", value=crawl, allowed=_CRAWLS)
+    for name, each in crawl.items():
+        check_kind("crawl", name, str, _CRAWLS)
+        check_function("crawl", each)
+    intervals = dict(interval) if isinstance(interval, Mapping) else dict.fromkeys(crawl, interval)
+    if intervals.keys() != crawl.keys():
+        raise BadParameter(parameter="interval", value=intervals, allowed=f"one for each of {', '.join(crawl)}")
+    for seconds in intervals.values():
+        check_number("interval", seconds, least=1, most=INTERVAL_MAX, allowed=_INTERVALS)
+    return {name: (each, intervals[name]) for name, each in crawl.items()}

@@ -9,15 +9,28 @@ T = TypeVar("T")
 
 
 class Pulling(Generic[T]):
-    """Calls *pull* in one thread, when it is asked for what that gives, until `close`."""
+    """Calls *pull* in one thread, when it is asked for what that gives, until `close`.
 
-    def __init__(self, pull: Callable[[], T]) -> None:
+    Args:
+        pull: Gives what is taken next.
+        notify: Is called by that thread when there is an answer to take.
+    """
+
+    def __init__(self, pull: Callable[[], T], notify: Callable[[], object] = lambda: None) -> None:
         self._pull = pull
+        self._notify = notify
         self._asked: SimpleQueue[bool] = SimpleQueue()
         self._answers: SimpleQueue[Callable[[], T | None]] = SimpleQueue()
         self._is_waiting = False
         self._thread: threading.Thread | None = None
         self._is_over = False
+
+    def ask(self) -> bool:
+        """Have *pull* called, unless it goes on already; tell whether there is an answer to take."""
+        if not (self._is_over or self._is_waiting):
+            self._is_waiting = True
+            self._ask()
+        return not self._answers.empty()
 
     def take(self, timeout: float) -> T | None:
         """Return what it gives next; None: it has not come within so many seconds, or all is closed.
@@ -29,9 +42,7 @@ class Pulling(Generic[T]):
         """
         if self._is_over:
             return None
-        if not self._is_waiting:
-            self._is_waiting = True
-            self._ask()
+        self.ask()
         try:
             answer = self._answers.get(timeout=timeout or None)
         except Empty:
@@ -54,6 +65,7 @@ class Pulling(Generic[T]):
     def _run(self) -> None:
         while self._asked.get():
             self._answers.put(self._answer())
+            self._notify()
 
     def _answer(self) -> Callable[[], T | None]:
         try:

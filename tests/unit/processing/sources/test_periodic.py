@@ -202,3 +202,91 @@ def test_impossible_periodic_source_is_refused(world: World) -> None:
         InlineProcessor(Seen(), PeriodicSource(lambda: None, 60)).drain()  # type: ignore[arg-type, return-value]
     with pytest.raises(EventsLost, check=has_code("not-replayable")):
         world.source().reread("0", ReadRequest(0, 1))
+
+
+class Shop:
+    """Two things to crawl by intervals of their own, with a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.orders: Any = lambda: [("O1", {}), ("O2", {})]
+
+    def source(self) -> PeriodicSource:
+        crawls = {"customers": lambda: [("C1", {})], "orders": self.orders}
+        intervals = {"customers": 60, "orders": 3600}
+        return PeriodicSource(crawls, intervals, clock=lambda: self.now, elapsed=lambda: self.now)
+
+
+def test_each_tranche_is_traversed_by_its_own_interval_and_resumed_there() -> None:
+    shop, checkpoints, seen = Shop(), MemoryCheckpoints(), Seen()
+
+    def streams_at(now: float) -> list[tuple[str, str]]:
+        shop.now, seen.events = now, []
+        InlineProcessor(seen, shop.source(), checkpoints=checkpoints).drain()
+        return sorted((event.tranche, event.stream) for event in seen.events)
+
+    orders, customers = [("orders", "O1"), ("orders", "O2")], [("customers", "C1")]
+    assert streams_at(1_000) == customers + orders
+    assert streams_at(1_059) == []
+    assert streams_at(1_060) == customers
+    assert streams_at(4_599) == customers
+    assert streams_at(4_600) == orders
+    source = shop.source()
+    source.read({name: ReadRequest(at, 1) for name, at in checkpoints.positions().items()}, 0.01)
+    assert source.behind(checkpoints.positions()) == {"customers": 0, "orders": 0}
+
+
+def test_busy_traversal_does_not_hold_another_tranche() -> None:
+    shop, goes_on = Shop(), threading.Event()
+
+    def crawl_slowly() -> Iterator[Any]:
+        goes_on.wait(300)
+        yield "O1", {}
+
+    shop.orders = crawl_slowly
+    source = shop.source()
+    wants = {name: ReadRequest(0, 10) for name in source.tranches()}
+    [first] = source.read(wants, 300.0)
+    wants[first.tranche] = ReadRequest(first.end, 10)
+    assert (first.tranche, source.read(wants, 0.01)) == ("customers", [])
+    goes_on.set()
+    [second] = source.read(wants, 300.0)
+    assert [item.stream for item in second.items] == ["O1"]
+
+
+def test_failing_traversal_is_reported_after_the_batches_of_others() -> None:
+    shop = Shop()
+
+    is_open = threading.Event()
+
+    def crawl_when_open() -> Iterator[Any]:
+        if not is_open.is_set():
+            raise Unavailable(reason="the shop is closed")
+        yield "O1", {}
+
+    shop.orders = crawl_when_open
+    source = shop.source()
+    wants = {name: ReadRequest(0, 10) for name in source.tranches()}
+    [first] = source.read(wants, 0.0)
+    wants["customers"] = ReadRequest(first.end, 10)
+    with pytest.raises(Unavailable, match="the shop is closed"):
+        source.read(wants, 0.0)
+    is_open.set()
+    [second] = source.read(wants, 0.0)
+    assert [item.stream for item in second.items] == ["O1"]
+
+
+@pytest.mark.parametrize(
+    ("crawl", "interval", "said"),
+    [
+        ({}, 60, "crawl is {}; allowed: a function, or functions by tranche"),
+        ({"a": list, "b": list}, {"a": 60}, "interval is {'a': 60}; allowed: one for each of a, b"),
+        ({"a": list}, {"a": 0}, "interval is 0; allowed: 1 second or more, for all tranches or for each"),
+        ({"a": 7}, 60, "crawl is 7"),
+        (list, {"0": 60}, "interval is {'0': 60}; allowed: seconds: there is one tranche"),
+    ],
+)
+def test_wrong_tranche_of_a_periodic_source_is_refused(crawl: Any, interval: Any, said: str) -> None:
+    with pytest.raises(BadParameter) as caught:
+        PeriodicSource(crawl, interval)
+    assert said in str(caught.value)
