@@ -1,8 +1,11 @@
 """`penstock tail`: from where, which events, for how long."""
 
 import json
+import re
 import signal
 import subprocess
+from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -52,15 +55,29 @@ def test_tail_prints_the_events_that_the_options_select(
     assert numbers(at_hub, events, *options.split()) == expected
 
 
-def test_tail_ends_after_count_and_prints_one_partition_key_and_event_for_people(at_hub: Command, events: str) -> None:
+def test_tail_ends_after_count_and_prints_place_time_key_and_event_for_people(at_hub: Command, events: str) -> None:
     first = ("--from", "earliest", "--no-follow")
     by_partition = [numbers(at_hub, events, *first, "--partition", number) for number in range(4)]
     shown = at_hub("tail", events, "--from", "earliest", "--key", "a", "--count", 1)
 
     assert len(numbers(at_hub, events, "--from", "earliest", "--count", 3)) == 3
     assert sorted(filter(None, by_partition)) == [EVEN, ODD]
-    assert (shown.status, shown.out) == (0, '  1  a  {"n": 0}\n')
+    assert shown.status == 0
+    assert re.fullmatch(r' {2}1 {7}0 {2}20\S+T\S+\.\d{3}Z {2}a {2}\{"n": 0\}\n', shown.out)
     assert "ce_source" in at_hub("tail", events, "--from", "earliest", "--count", 1, "--headers").out
+
+
+def test_lines_for_programs_have_offset_time_and_key_and_can_be_published_again(at_hub: Command, events: str) -> None:
+    read = at_hub("tail", events, "--from", "earliest", "--no-follow", "-o", "json")
+    first = [line for line in read.lines if line["partition"] == 1]
+
+    assert [line["offset"] for line in first] == list(range(5))
+    assert {line["key"] for line in first} == {"a"}
+    assert {datetime.fromisoformat(line["received_at"]).utcoffset() for line in first} == {timedelta()}
+    assert at_hub("publish", events, stdin=read.out).status == 0
+    again = at_hub("tail", events, "--from", "earliest", "--no-follow", "-o", "json").lines
+    keys = Counter((line["key"], line["data"]["n"]) for line in again)
+    assert keys == {("ab"[n % 2], n): 2 for n in ALL}
 
 
 def test_unknown_event_type_and_partition_are_reported(at_hub: Command, orders: str) -> None:

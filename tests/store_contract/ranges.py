@@ -38,8 +38,11 @@ class RangeContract(Contract):
         with store.read() as tx:
             found = tx.log.read_lines(partition_id, 0, len(data), JOINED, None)
             columns = tx.log.read_columns(partition_id, 0, len(data))
+            separated = tx.log.read_columns(partition_id, 0, len(data), '}\n{"é":')
 
         assert found.body.split(b"\n") == data_of(columns) == data
+        assert separated.data == '}\n{"é":'.encode().join(data)
+        assert separated._replace(data=columns.data) == columns
         assert _split(columns.keys) == _split(columns.kinds) == texts
         assert _split(columns.headers) == headers
 

@@ -4,28 +4,38 @@ import os
 import sys
 from functools import cache
 from json import dumps as ascii_json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from penstock.core.times import count_microseconds, format_time
 
 if TYPE_CHECKING:
     from penstock.client import FeedEvent
 
 
 def feed_line(event: "FeedEvent", *, headers: bool) -> str:
-    """Return the feed line of *event*, with its *headers* if wanted; the event's own bytes are kept."""
-    carried = f'"headers":{msgspec.json.encode(dict(event.headers)).decode()},' if headers and event.headers else ""
-    return f'{{"partition":{event.partition},{carried}"data":{event.raw.decode()}}}\n'
+    """Return the feed line of *event*, with its offset, key and time, and its *headers* if wanted.
+
+    The event's own bytes are kept.
+    """
+    time = None if event.received_at is None else f"{event.received_at:%Y-%m-%dT%H:%M:%S.%fZ}"
+    known = {"partition": event.partition, "offset": event.offset, "received_at": time, "key": event.key}
+    members: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+    if headers and event.headers:
+        members["headers"] = dict(event.headers)
+    return f'{msgspec.json.encode(members).decode()[:-1]},"data":{event.raw.decode()}}}\n'
 
 
 def people_line(event: "FeedEvent", *, headers: bool) -> str:
-    """Return partition, time, key and kind where they are known, and the event."""
+    """Return partition, offset, time and key where they are known, and the event."""
     given = event.headers
-    place = f"{event.partition:>3}"
-    time = given.get("ce_time", "")
-    words = [_dim(place), _dim(time) if time else "", _strong(bare(given.get("ce_partitionkey", "-")))]
+    words = [_dim(f"{event.partition:>3}")]
+    if event.offset is not None and event.received_at is not None:
+        words += [_dim(f"{event.offset:>6}"), _dim(format_time(count_microseconds(event.received_at)))]
+    words.append(_strong("-" if event.key is None else bare(event.key)))
     own = " " + _dim(_escaped(msgspec.json.encode(dict(given)).decode())) if headers and given else ""
-    return f"{'  '.join(word for word in words if word)}  {_escaped(event.raw.decode())}{own}\n"
+    return f"{'  '.join(words)}  {_escaped(event.raw.decode())}{own}\n"
 
 
 def bare(text: str) -> str:

@@ -15,6 +15,8 @@ from penstock.wire.log.zeroeventhub import parse_line
 Form = Literal["auto", "events", "feed"]
 
 _MEMBERS: Final = {"data", "key", "headers", "partition", "cursor"}
+_READ_MEMBERS: Final = {"partition", "offset", "received_at"}
+"""Each line of `tail` has them; the hub gives the events that are published new ones."""
 _split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -93,6 +95,8 @@ class EventLines:
 def is_feed_line(line: bytes) -> bool:
     """Tell whether *line* is a feed line: nothing but `data` (an object), key, headers, partition and cursor.
 
+    One that `tail` has written has offset and received_at, too.
+
     >>> is_feed_line(b'{"data": {"a": 1}, "key": "k"}'), is_feed_line(b'{"data": {"a": 1}, "data_op": "C"}')
     (True, False)
     """
@@ -100,7 +104,8 @@ def is_feed_line(line: bytes) -> bool:
         members = _split(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    if not members.keys() <= _MEMBERS:
+    more = members.keys() - _MEMBERS
+    if more and not (more <= _READ_MEMBERS <= members.keys()):
         return False
     return bytes(members["data"]).startswith(b"{") if "data" in members else "cursor" in members
 

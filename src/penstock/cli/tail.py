@@ -45,8 +45,8 @@ def tail(
 ) -> None:
     """Show the events of a feed, and go on as they come, until Ctrl-C.
 
-    For people a line holds partition, time, key and event. For programs it is a feed line, which `publish` and
-    POST /feeds take as they are; with --headers it keeps keys and kinds. Lost connections are made again.
+    For people a line holds partition, offset, time, key and event. For programs it is a feed line, which `publish` and
+    POST /feeds take as they are: it keeps keys, and with --headers kinds. Lost connections are made again.
     """
     from penstock.cli.hub import open_client
 
@@ -56,7 +56,7 @@ def tail(
     if kind and skip_kind:
         raise typer.BadParameter("--kind and --skip-kind exclude each other")
     wish: dict[str, Any] = {"event_types": kind or (), "skip_event_types": skip_kind or ()}
-    if headers or key or output == "text":
+    if headers:
         wish["headers"] = "_all"
     _note_reconnects()
     with open_client(url, retry_timeout=0) as client:
@@ -83,7 +83,7 @@ def _print(
     try:
         for events in pages:
             for event in events:
-                if keys and event.headers.get("ce_partitionkey") not in keys:
+                if keys and event.key not in keys:
                     continue
                 output.write(feed_line(event, headers=headers) if as_json else people_line(event, headers=headers))
                 shown += 1

@@ -40,10 +40,11 @@ class HubProtocol:
 
     def feed_options(self, event_type: str, partition_count: int | None) -> dict[str, Any]:
         """Return the arguments of the feed of *event_type*: merged, or split into *partition_count* partitions."""
-        known: dict[str, Any] = {"merged": True} if partition_count is None else {"version": 1}
+        known: dict[str, Any] = {} if partition_count is None else {"version": 1}
         return {
             "url": hub_address(self.url, "feeds", event_type),
             "partition_count": partition_count,
             "retry_timeout": self.retry_timeout,
+            "merged": True,
             **known,
         }

@@ -20,10 +20,11 @@ from penstock.client.registry import fill_definition
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import encode_event
 from penstock.core.events.event import NewEvent
+from penstock.core.log.details import EventDetails
 from penstock.core.times import format_time
 from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.clock import START_AT
-from penstock.wire.log.reader.pages import Data
+from penstock.wire.log.reader.pages import Data, PageDetails
 
 
 def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:
@@ -104,10 +105,14 @@ def a_feed_event(
     partition: int = 0,
     headers: Mapping[str, str] | None = None,
     type: type[Data] | UnionType | None = None,
+    offset: int = 0,
+    key: str | None = None,
+    kind: str = "order.placed",
+    received_at: int = START_AT,
 ) -> FeedEvent[Data]:
     """Return *event*, by default `an_event()`, as a page of a feed holds it: for tests of what consumes one.
 
-    With *type* it is one of a feed that is read with that type.
+    With *type* it is one of a feed that is read with that type. *received_at* are microseconds since 1970, UTC.
 
     >>> a_feed_event({"n": 1.5}, partition=3).data
     {'n': 1.5}
@@ -115,9 +120,11 @@ def a_feed_event(
     raw = msgspec.Raw(encode_event(an_event() if event is None else event))
     if headers is not None:
         check_kind("headers", headers, Mapping, "texts by name, or None")
+    found = EventDetails(kind, [1], [received_at], offset, keys=[key])
+    details = PageDetails("", msgspec.Raw(msgspec.json.encode(found)))
     if type is None:
-        return FeedEvent(partition, raw, headers)
-    return FeedEvent(partition, raw, headers, EventDecoder(type), "_first", 1)
+        return FeedEvent(partition, raw, headers, details)
+    return FeedEvent(partition, raw, headers, details, 0, EventDecoder(type), "_first", 1)
 
 
 def _metadata(number: int, members: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -207,8 +207,8 @@ async def test_feed_of_a_client_is_read_with_its_own_or_a_given_partition_count(
 
     assert handlers.urls == [
         "http://s/feeds/order.placed",
-        "http://s/feeds/order.placed?n=2&cursor0=x&cursor1=y",
-        "http://s/feeds/order.placed?n=4&cursor3=z",
+        "http://s/feeds/order.placed?n=2&cursor0=x&cursor1=y&details=1",
+        "http://s/feeds/order.placed?n=4&cursor3=z&details=1",
     ]
 
 

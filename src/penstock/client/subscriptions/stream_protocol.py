@@ -220,7 +220,7 @@ class SubscriptionBatch(ReaderItem, Generic[Data]):
     def _event(self, number: int, raw: msgspec.Raw) -> FeedEvent[Data]:
         if self._decoder is None:
             return FeedEvent(self.partition, raw)
-        return FeedEvent(self.partition, raw, None, self._decoder, None, number)
+        return FeedEvent(self.partition, raw, None, None, 0, self._decoder, None, number)
 
 
 MakeBatch = Callable[[str, BatchLine, EventDecoder | None], SubscriptionBatch[Any]]

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from itertools import accumulate, chain, compress, pairwise, repeat
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 from penstock.core.log.cursor import (
@@ -29,6 +29,7 @@ from penstock.core.log.cursor import (
     parse_cursor,
     resolve_cursor,
 )
+from penstock.core.log.details import EventDetails
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import EventChunk, JoinedEvents
 from penstock.errors import (
@@ -59,7 +60,8 @@ SHARED_ROWS: Final = 64
 SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256
 SHARED_SECONDS: Final = 2.0
-"""The limits of shared chunks: readers that wait at one place wake together and read the same. 8 MiB in all."""
+"""The limits of shared chunks: readers that wait at one place wake together and read the same. 8 MiB of lines in all,
+and 8 MiB of columns."""
 REPEATS: Final = 5
 """A range is read so often if events of it are removed one by one meanwhile."""
 EVENTS: Final = Frame("", "\n", "")
@@ -109,9 +111,17 @@ class ColumnChunk:
         batch: The same events as a record batch, if they come from a file of the cold tier.
     """
 
-    def __init__(self, range: ReadRange, columns: "StoredColumns | pa.RecordBatch", offsets: Sequence[int]) -> None:
+    def __init__(
+        self,
+        range: ReadRange,
+        columns: "StoredColumns | pa.RecordBatch",
+        offsets: Sequence[int],
+        separator: str = "",
+    ) -> None:
+        """*separator* stands between the data of the events in `columns`."""
         self.range = range
         self.offsets = offsets
+        self.separator = separator
         self.batch: pa.RecordBatch | None = None
         if isinstance(columns, StoredColumns):
             self.columns = columns
@@ -123,7 +133,7 @@ class ColumnChunk:
         """The events as joined text."""
         from penstock.storage.cold.rows import to_columns
 
-        return to_columns(self.batch, self.range.stop)
+        return to_columns(self.batch, self.range.stop, self.separator)
 
     @property
     def rows(self) -> int:
@@ -338,7 +348,8 @@ class Reader:
     def __init__(self, store: Store, event_types: EventTypeCatalogue) -> None:
         self._store = store
         self._event_types = event_types
-        self._shared = _SharedChunks()
+        self._shared = _SharedChunks[LineChunk]()
+        self._shared_columns = _SharedChunks[ColumnChunk]()
 
     def open(
         self,
@@ -460,7 +471,7 @@ class Reader:
         chunk = self._shared.find((wanted, *form))
         if chunk is None:
             wanted, chunk = self._read_lines(reading, wanted, frame)
-            self._shared.keep((wanted, *form), chunk)
+            self._shared.keep((wanted, *form), chunk, chunk.scanned, len(chunk.body))
         track.measure(chunk.kept, len(chunk.body))
         track.advance(wanted, chunk.kept, is_filtered=reading.is_filtered)
         return chunk
@@ -471,26 +482,46 @@ class Reader:
         Raises:
             CursorExpired: retention has removed the range.
         """
-        wanted = reading.find_next_range(track)
+        return self._read_next_columns(track, reading.find_next_range(track), partial(self._read_columns, reading))
+
+    def read_next_joined_columns(self, reading: PageReading, track: Track, separator: str) -> ColumnChunk | None:
+        """Read as `read_next_columns` does, with *separator* between the data of the events.
+
+        Like lines, the chunk may be one that another reader has just read.
+        """
+
+        def read(wanted: ReadRange) -> ColumnChunk:
+            form = (reading.feed.epoch, separator, track.removals[wanted.physical])
+            chunk = self._shared_columns.find((wanted, *form))
+            if chunk is None:
+                chunk = self._read_columns(reading, wanted, separator)
+                self._shared_columns.keep((chunk.range, *form), chunk, chunk.rows, chunk.data_bytes)
+            return chunk
+
+        return self._read_next_columns(track, reading.find_next_range(track), read)
+
+    def _read_next_columns(
+        self, track: Track, wanted: ReadRange | None, read: Callable[[ReadRange], ColumnChunk]
+    ) -> ColumnChunk | None:
         if wanted is None:
             return None
-        chunk = self._read_columns(reading, wanted)
+        chunk = read(wanted)
         track.measure(chunk.rows, chunk.data_bytes)
         return chunk
 
-    def _read_columns(self, reading: PageReading, wanted: ReadRange) -> ColumnChunk:
+    def _read_columns(self, reading: PageReading, wanted: ReadRange, separator: str = "") -> ColumnChunk:
         tier = None if reading.has_holes else self._store.cold  # Else only the database knows which events are gone.
         if tier is not None and (file := tier.recall(wanted.partition_id, wanted.start, wanted.stop)) is not None:
             with suppress(ColdFileDamaged):  # It may have been replaced.
                 batch, stop = tier.read(file, wanted.start, wanted.stop)
                 if batch.num_rows == stop - wanted.start:
-                    return ColumnChunk(wanted._replace(stop=stop), batch, range(wanted.start, stop))
+                    return ColumnChunk(wanted._replace(stop=stop), batch, range(wanted.start, stop), separator)
 
         def read(tx: EventTx) -> ColumnChunk | None:
-            columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
+            columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop, separator)
             found = wanted._replace(stop=columns.stop)
             offsets = find_offsets(tx, reading.feed, found, columns.rows)
-            return None if offsets is None else ColumnChunk(found, columns, offsets)
+            return None if offsets is None else ColumnChunk(found, columns, offsets, separator)
 
         return self._read(reading, wanted, read)
 
@@ -565,21 +596,21 @@ def _choose_filter(feed: StoredFeed, kinds: KindFilter | None) -> KindFilter | N
     return KindFilter(skipped | {DELETION}, skip=True, default=feed.name)
 
 
-class _SharedChunks:
+class _SharedChunks(Generic[Chunk]):
     """Chunks that were just read; none is given out that is older than `SHARED_SECONDS`, since events can be erased."""
 
     def __init__(self) -> None:
         self._guard = Lock()
-        self._kept: OrderedDict[object, tuple[float, LineChunk]] = OrderedDict()
+        self._kept: OrderedDict[object, tuple[float, Chunk]] = OrderedDict()
 
-    def find(self, key: object) -> LineChunk | None:
+    def find(self, key: object) -> Chunk | None:
         with self._guard:
             self._forget()
             found = self._kept.get(key)
             return found[1] if found is not None else None
 
-    def keep(self, key: object, chunk: LineChunk) -> None:
-        if chunk.scanned > SHARED_ROWS or len(chunk.body) > SHARED_BYTES:
+    def keep(self, key: object, chunk: Chunk, rows: int, size: int) -> None:
+        if rows > SHARED_ROWS or size > SHARED_BYTES:
             return
         with self._guard:
             self._forget()
@@ -708,25 +739,38 @@ class ChunkRows:
     """The rows of a chunk one by one, for reads that filter or decode them."""
 
     def __init__(self, chunk: ColumnChunk) -> None:
-        count, columns = chunk.columns.rows, chunk.columns
         self.offsets = chunk.offsets
-        self._keys, self._kinds, self._headers = (
-            _split(column, count) for column in (columns.keys, columns.kinds, columns.headers)
-        )
-        ends = accumulate(array("i", columns.sizes), initial=0)
-        self._data = [columns.data[start:end] for start, end in pairwise(ends)]
-        self._runs = columns.received
+        self._columns = chunk.columns
+        self._gap = len(chunk.separator.encode())
+
+    @cached_property
+    def keys(self) -> Sequence[bytes | None]:
+        """The key of each."""
+        return _split(self._columns.keys, self._columns.rows)
+
+    @cached_property
+    def data(self) -> Sequence[bytes]:
+        """The data of each."""
+        data, gap = self._columns.data, self._gap
+        sizes = array("i", self._columns.sizes)
+        starts = accumulate(sizes, lambda at, size: at + size + gap, initial=0) if gap else accumulate(sizes, initial=0)
+        return [data[start : start + size] for start, size in zip(starts, sizes, strict=False)]
+
+    @cached_property
+    def _kinds(self) -> Sequence[bytes | None]:
+        return _split(self._columns.kinds, self._columns.rows)
 
     def tuples(self) -> Iterator[tuple[bytes | None, bytes | None, bytes | None, bytes]]:
         """Yield key, kind, own headers and data of each row."""
-        return zip(self._keys, self._kinds, self._headers, self._data, strict=True)
+        headers = _split(self._columns.headers, self._columns.rows)
+        return zip(self.keys, self._kinds, headers, self.data, strict=True)
 
     def match(self, reading: PageReading, track: Track) -> list[bool]:
         """Return for each row whether it belongs to the track's slice and passes the filter."""
         slices, own = track.view.slices, track.view.slice
-        kept = [True] * len(self._data)
+        kept = [True] * len(self.offsets)
         if slices > 1:
-            places = zip(self.offsets, self._keys, strict=True)
+            places = zip(self.offsets, self.keys, strict=True)
             kept = [(offset if key is None else crc32(key)) % slices == own for offset, key in places]
         if (kinds := reading.kinds) is not None:
             default = kinds.default.lower()
@@ -735,24 +779,36 @@ class ChunkRows:
         return kept
 
     @property
-    def keys(self) -> Sequence[bytes | None]:
-        """The key of each."""
-        return self._keys
-
-    @property
-    def data(self) -> Sequence[bytes]:
-        """The data of each."""
-        return self._data
-
-    @property
     def received(self) -> Sequence[float]:
         """The time at which each row was received, in seconds since 1970."""
-        if not self._data:
+        if not self.offsets:
             return ()
-        ends = [0, *map(int, self._runs.ends.split(b"\n"))]
-        times = [int(each) / 1e6 for each in self._runs.times.split(b"\n")]
-        runs = zip(times, pairwise(ends), strict=True)
+        ends, times = self._columns.received
+        spans = pairwise([0, *map(int, ends.split(b"\n"))])
+        runs = zip([int(each) / 1e6 for each in times.split(b"\n")], spans, strict=True)
         return list(chain.from_iterable(repeat(at, end - start) for at, (start, end) in runs))
+
+
+def find_details(chunk: ColumnChunk, kind: str, kept: Sequence[bool] | None = None) -> EventDetails:
+    """Return the details of the events of a chunk, of which there are some; *kind* is the name of the event type.
+
+    *kept* marks the events to include, which are some; None includes all.
+    """
+    columns = chunk.columns
+    ends, times = ([*map(int, each.split(b"\n"))] for each in columns.received)
+    keys, kinds = _texts(columns.keys), _texts(columns.kinds)
+    found = EventDetails(kind, ends, times, offsets=chunk.offsets, keys=keys, kinds=kinds)
+    return found if kept is None else found.keep(kept)
+
+
+def _texts(column: bytes | None) -> Sequence[str | None] | None:
+    if column is None:
+        return None
+    texts = column.decode().split("\n")
+    return [None if text == _NO_TEXT else text for text in texts] if NONE in column else texts
+
+
+_NO_TEXT: Final = NONE.decode()
 
 
 def read_next_events(reads: Reads, reading: PageReading, track: Track) -> EventChunk | None:

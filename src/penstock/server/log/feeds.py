@@ -9,7 +9,7 @@ Invariants:
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.core.access import UNAUTHENTICATED, Claim
 from penstock.core.events.event import derive_headers
 from penstock.core.log.cursor import add_partition_count, partition_count_error
+from penstock.core.log.details import EventDetails
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     AccessDenied,
@@ -48,6 +49,7 @@ from penstock.hub.log.read import (
     Reader,
     Track,
     WantedPartition,
+    find_details,
     make_changing_error,
 )
 from penstock.schema.json_text import decode
@@ -116,7 +118,7 @@ async def read_feed(request: Request) -> "PageResponse":
         assert asked.cursorset is not None
         cursorset, resume = asked.cursorset, asked.resume
         cursors = await state.run(lambda: state.hub.groups.resume(name, cursorset, asked.n, resume, claim))
-    form = _choose_form(request, asked.headers, version=1)
+    form = _choose_form(request, asked, version=1)
     return PageResponse(request, ZeroEventHubPage(state.hub, name, form, asked, cursors, claim=claim))
 
 
@@ -219,7 +221,7 @@ async def read_partition(request: Request) -> "PageResponse":
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
     access_of(request).partitions = str(asked.partition)
-    form = _choose_form(request, asked.headers, version=2)
+    form = _choose_form(request, asked, version=2)
     return PageResponse(request, FeedApiPage(request, form, asked))
 
 
@@ -275,7 +277,9 @@ class FeedApiPage:
         return found | {feedapi.LEFT_OUT_HEADER: str(track.scanned - track.kept)} if reading.is_filtered else found
 
 
-def _choose_form(request: Request, headers: HeaderChoice | None, *, version: int) -> "PageForm":
+def _choose_form(
+    request: Request, asked: zeroeventhub.ZeroEventHubRead | feedapi.FeedApiRead, *, version: int
+) -> "PageForm":
     offered = [zeroeventhub.NDJSON, feedapi.ARROW]
     try:
         chosen = choose_form(request, *(offered if HAS_ARROW else offered[:1]))
@@ -283,7 +287,9 @@ def _choose_form(request: Request, headers: HeaderChoice | None, *, version: int
         if not HAS_ARROW and _takes(request, feedapi.ARROW):
             raise UnsupportedFormat.of("arrow-not-installed", **error.fields) from None
         raise
-    return ArrowForm(headers) if chosen == feedapi.ARROW else LineForm(version=version, headers=headers)
+    if chosen == feedapi.ARROW:
+        return ArrowForm(asked.headers)
+    return LineForm(version=version, headers=asked.headers, has_details=asked.has_details)
 
 
 def _takes(request: Request, media_type: str) -> bool:
@@ -539,14 +545,15 @@ class LineForm:
 
     media_type = zeroeventhub.NDJSON
 
-    def __init__(self, *, version: int, headers: HeaderChoice | None) -> None:
+    def __init__(self, *, version: int, headers: HeaderChoice | None, has_details: bool = False) -> None:
         self._v1 = version == 1
         self._headers = headers
+        self._has_details = has_details
 
     def pieces(self, reader: Reader, reading: PageReading) -> Iterator[bytes]:
         """See `PageForm.pieces`. A filtered page has a cursor after each chunk."""
         for track in reading.tracks:
-            if self._headers is not None or track.view.slices > 1:
+            if self._headers is not None or self._has_details or track.view.slices > 1:
                 yield from self._read_by_column(reader, reading, track)
             else:
                 yield from self._read_by_line(reader, reading, track)
@@ -557,31 +564,53 @@ class LineForm:
         return False
 
     def _read_by_line(self, reader: Reader, reading: PageReading, track: Track) -> Iterator[bytes]:
-        frame = Frame(*(zeroeventhub.line_frame(track.view.partition) if self._v1 else feedapi.LINE_FRAME))
-        while chunk := reader.read_next_lines(reading, track, frame):
+        while chunk := reader.read_next_lines(reading, track, self._frame(track)):
             if chunk.body:
                 yield chunk.body
             if reading.is_filtered:
                 yield self._checkpoint(track)
 
     def _read_by_column(self, reader: Reader, reading: PageReading, track: Track) -> Iterator[bytes]:
-        while chunk := reader.read_next_columns(reading, track):
-            lines = list(self._lines(reading, track, chunk))
-            track.advance(chunk.range, len(lines), is_filtered=reading.is_filtered)
-            yield b"".join(lines)
+        prefix, separator, suffix = (text.encode() for text in self._frame(track))
+        while chunk := reader.read_next_joined_columns(reading, track, separator.decode()):
+            rows = ChunkRows(chunk)
+            kept = rows.match(reading, track) if reading.is_sifted else None
+            count = chunk.rows if kept is None else sum(kept)
+            track.advance(chunk.range, count, is_filtered=reading.is_filtered)
+            if count:
+                if self._has_details:
+                    yield self._details(track, find_details(chunk, reading.feed.name, kept))
+                if self._headers is not None:
+                    tuples = rows.tuples() if kept is None else compress(rows.tuples(), kept)
+                    yield b"".join(self._lines(self._headers, reading.feed.name, track, tuples))
+                else:
+                    yield prefix
+                    yield chunk.columns.data if kept is None else separator.join(compress(rows.data, kept))
+                    yield suffix
             if reading.is_filtered:
                 yield self._checkpoint(track)
 
-    def _lines(self, reading: PageReading, track: Track, chunk: ColumnChunk) -> Iterator[bytes]:
-        rows = ChunkRows(chunk)
-        for key, kind, own, data in compress(rows.tuples(), rows.match(reading, track)):
-            headers = (
-                self._headers.of(combine_headers(reading.feed.name, key, kind, own, data)) if self._headers else {}
-            )
+    def _lines(
+        self,
+        choice: HeaderChoice,
+        event_type: str,
+        track: Track,
+        rows: Iterable[tuple[bytes | None, bytes | None, bytes | None, bytes]],
+    ) -> Iterator[bytes]:
+        for key, kind, own, data in rows:
+            headers = choice.of(combine_headers(event_type, key, kind, own, data))
             if self._v1:
                 yield zeroeventhub.event_line(track.view.partition, headers, data)
             else:
                 yield feedapi.event_line(headers, data)
+
+    def _frame(self, track: Track) -> Frame:
+        return Frame(*(zeroeventhub.line_frame(track.view.partition) if self._v1 else feedapi.LINE_FRAME))
+
+    def _details(self, track: Track, details: EventDetails) -> bytes:
+        if self._v1:
+            return zeroeventhub.details_line(track.view.partition, details)
+        return feedapi.details_line(details)
 
     def _checkpoint(self, track: Track) -> bytes:
         if self._v1:

@@ -46,6 +46,8 @@ _NAME: Final[dict[str, Any]] = {
 }
 _CURSOR: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "pattern": "^[ -~]*$"}
 
+_FLAG: Final[dict[str, Any]] = {"enum": [0, 1]}
+
 _SHARED: Final = (
     Parameter(
         "pagesizehint",
@@ -56,6 +58,7 @@ _SHARED: Final = (
     Parameter(
         "wait", f"Seconds to wait when there is nothing, cut at {WAIT_SECONDS_MAX:g}.", {"type": "number", "minimum": 0}
     ),
+    Parameter("details", "1: lines with the offsets, keys, kinds and times of the events after them.", _FLAG),
     Parameter("event-types", "Only these kinds, separated by `;`.", _TEXT),
     Parameter("skip-event-types", "All but these kinds, separated by `;`.", _TEXT),
 )
@@ -65,7 +68,7 @@ V1: Final = (
     Parameter("until0", "Stop at this cursor of partition 0; likewise until1 and so on.", _CURSOR),
     Parameter("cursorset", "Your name, under which the cursors of this request are kept.", _NAME),
     Parameter("resume", "Partitions to go on with where the cursor set stands, separated by commas.", _TEXT),
-    Parameter("store_cursor", "1 together with `pagesizehint=0`: only keep the cursors.", {"enum": [0, 1]}),
+    Parameter("store_cursor", "1 together with `pagesizehint=0`: only keep the cursors.", _FLAG),
     *_SHARED,
 )
 V2: Final = (
@@ -92,12 +95,25 @@ _DISCOVERY: Final = object_of(
     exactlyOnce={"type": "boolean"},
 )
 _LINE: Final = object_of("data", data=_EVENT, headers=_HEADERS)
+_DETAILS: Final = object_of(
+    "kind ends received_at",
+    kind=_TEXT,
+    ends=list_of(_COUNT),
+    received_at=list_of({"type": "integer"}),
+    offset=_COUNT,
+    offsets=list_of(_COUNT),
+    keys=list_of({"type": ["string", "null"]}),
+    kinds=list_of({"type": ["string", "null"]}),
+)
 _V1_PLACE: Final = {"partition": _COUNT}
 _V1_PAGE: Final = list_of(
     {"oneOf": [object_of("partition data", **_V1_PLACE, data=_EVENT, headers=_HEADERS),
+               object_of("partition details", **_V1_PLACE, details=_DETAILS),
                object_of("partition cursor", **_V1_PLACE, cursor=_KEPT_CURSOR)]}
 )  # fmt: skip
-_V2_PAGE: Final = list_of({"oneOf": [_LINE, object_of("cursor", cursor=_KEPT_CURSOR)]})
+_V2_PAGE: Final = list_of(
+    {"oneOf": [_LINE, object_of("details", details=_DETAILS), object_of("cursor", cursor=_KEPT_CURSOR)]}
+)
 _NEW_LINE: Final = {
     "type": "object",
     "description": "An event; or, without data, a cursor line as a feed gives it, which is passed over.",

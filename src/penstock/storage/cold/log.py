@@ -86,7 +86,7 @@ class TieredLog(LogRepository):
             lines = _join_lines(lines, read(lines.stop), frame)
         return lines
 
-    def read_columns(self, partition_id: int, start: int, stop: int) -> StoredColumns:
+    def read_columns(self, partition_id: int, start: int, stop: int, separator: str = "") -> StoredColumns:
         """See `LogRepository.read_columns`.
 
         Raises:
@@ -95,11 +95,14 @@ class TieredLog(LogRepository):
         """
 
         def read(start: int) -> StoredColumns:
-            columns = self._hot.read_columns(partition_id, start, stop)
+            columns = self._hot.read_columns(partition_id, start, stop, separator)
             if columns.rows == columns.stop - start:
                 return columns
             found = self._read_file(
-                partition_id, start, stop, lambda tier, file, erased: tier.recall_columns(file, start, stop, erased)
+                partition_id,
+                start,
+                stop,
+                lambda tier, file, erased: tier.recall_columns(file, start, stop, separator, erased=erased),
             )
             return found or columns
 
@@ -107,7 +110,7 @@ class TieredLog(LogRepository):
         while (
             columns.stop < stop and len(columns.data) < CHUNK_BYTES and self._is_sealed(partition_id, columns.stop - 1)
         ):
-            columns = _join_columns(columns, read(columns.stop))
+            columns = _join_columns(columns, read(columns.stop), separator)
         return columns
 
     def find_first_offsets(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
@@ -207,7 +210,7 @@ def _join_lines(first: StoredLines, second: StoredLines, frame: Frame) -> Stored
     return StoredLines(second.stop, scanned, kept, body)
 
 
-def _join_columns(first: StoredColumns, second: StoredColumns) -> StoredColumns:
+def _join_columns(first: StoredColumns, second: StoredColumns, separator: str) -> StoredColumns:
     if not first.rows or not second.rows:
         return (first if first.rows else second)._replace(stop=second.stop)
 
@@ -225,7 +228,7 @@ def _join_columns(first: StoredColumns, second: StoredColumns) -> StoredColumns:
     return StoredColumns(
         second.stop,
         first.rows + second.rows,
-        first.data + second.data,
+        b"".join([first.data, separator.encode(), second.data]),
         first.sizes + second.sizes,
         join("keys"),
         join("kinds"),

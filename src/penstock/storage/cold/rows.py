@@ -7,12 +7,13 @@ from penstock.cold.parquet import buffer_of, data_of
 from penstock.storage.log.events import NONE, Frame, KindFilter, ReceiveTimes, StoredColumns, StoredLines
 
 
-def to_columns(batch: pa.RecordBatch, stop: int) -> StoredColumns:
-    """Return rows as `StoredColumns` of a range that ends at *stop*."""
+def to_columns(batch: pa.RecordBatch, stop: int, separator: str) -> StoredColumns:
+    """Return rows as `StoredColumns` of a range that ends at *stop*, with *separator* between their data."""
     data = batch.column("data")
     keys, kinds, headers = (_join(batch.column(name)) for name in ("key", "kind", "headers"))
     received = _runs_of(batch.column("received_at"))
-    return StoredColumns(stop, batch.num_rows, data_of(data), _sizes_of(data), keys, kinds, headers, received)
+    joined = bytes(_join_buffer(data, separator)) if separator and len(data) else data_of(data)
+    return StoredColumns(stop, batch.num_rows, joined, _sizes_of(data), keys, kinds, headers, received)
 
 
 def to_lines(batch: pa.RecordBatch, stop: int, frame: Frame, kinds: KindFilter | None) -> StoredLines:
@@ -24,8 +25,7 @@ def to_lines(batch: pa.RecordBatch, stop: int, frame: Frame, kinds: KindFilter |
         data = data.filter(pc.invert(found) if kinds.skip else found)
     if not len(data):
         return StoredLines(stop, batch.num_rows, 0, b"")
-    joined = pc.binary_join(_as_one_list(data), frame.separator)[0].as_buffer()
-    body = b"".join([frame.prefix.encode(), joined, frame.suffix.encode()])
+    body = b"".join([frame.prefix.encode(), _join_buffer(data, frame.separator), frame.suffix.encode()])
     return StoredLines(stop, batch.num_rows, len(data), body)
 
 
@@ -37,12 +37,12 @@ def _join(texts: pa.Array) -> bytes | None:
     """Return texts joined by LF, with `NONE` for null; None if all are null."""
     if texts.null_count == len(texts):
         return None
-    joined = pc.binary_join(_as_one_list(texts.fill_null(NONE.decode())), "\n")
-    return bytes(joined[0].as_buffer())
+    return bytes(_join_buffer(texts.fill_null(NONE.decode()), "\n"))
 
 
-def _as_one_list(texts: pa.Array) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+def _join_buffer(texts: pa.Array, separator: str) -> pa.Buffer:
+    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    return pc.binary_join(whole, separator)[0].as_buffer()
 
 
 def _runs_of(times: pa.Array) -> ReceiveTimes:

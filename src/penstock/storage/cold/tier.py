@@ -221,14 +221,16 @@ class ColdTier:
         """
         return to_lines(*self.read(file, start, stop), frame, kinds)
 
-    def recall_columns(self, file: ManifestFile, start: int, stop: int, erased: Sequence[int] = ()) -> StoredColumns:
+    def recall_columns(
+        self, file: ManifestFile, start: int, stop: int, separator: str, *, erased: Sequence[int] = ()
+    ) -> StoredColumns:
         """Return what `LogRepository.read_columns` does without the offsets that are *erased*, if it is in memory.
 
         Raises:
             NotLoadedError: it is not.
         """
         batch, end = self._recall(file, start, stop)
-        return to_columns(leave_out(batch, erased) if erased else batch, end)
+        return to_columns(leave_out(batch, erased) if erased else batch, end, separator)
 
     def recall_lines(
         self,

@@ -70,7 +70,7 @@ class StoredColumns(NamedTuple):
     rows: int
     """Number of events; smaller than the range, maybe 0, where some of it has been removed."""
     data: bytes
-    """The events one after the other, without separators."""
+    """The events one after the other, with the separator of the read between them."""
     sizes: bytes
     """Size of each event's data in bytes, as 32-bit integers in the machine's byte order."""
     keys: bytes | None
@@ -132,8 +132,8 @@ class LogRepository(Protocol):
         The range is shortened to about `CHUNK_BYTES`, but never to nothing.
         """
 
-    def read_columns(self, partition_id: int, start: int, stop: int) -> StoredColumns:
-        """Return a range by column, shortened like that of `read_lines`."""
+    def read_columns(self, partition_id: int, start: int, stop: int, separator: str = "") -> StoredColumns:
+        """Return a range by column, shortened like that of `read_lines`; *separator* stands between the events."""
 
     def find_first_offsets(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
         """Return, by partition, the offset of the first event in its range (start, stop) received at *at* or later.

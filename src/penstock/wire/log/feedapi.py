@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from penstock.core.log.details import EventDetails
 from penstock.errors import BadParameter, StaleToken
 from penstock.wire.log.zeroeventhub import WAIT_SECONDS_MAX, page_size
 from penstock.wire.query import HeaderChoice, Query, make_printable, parse_headers, parse_kinds, refuse_until
@@ -32,6 +33,7 @@ class FeedApiRead(NamedTuple):
     headers: HeaderChoice | None
     kinds: tuple[frozenset[str], bool] | None
     wait_seconds: float
+    has_details: bool
 
 
 def parse_read(query: Query) -> FeedApiRead:
@@ -58,6 +60,7 @@ def parse_read(query: Query) -> FeedApiRead:
         headers=parse_headers(query),
         kinds=parse_kinds(query),
         wait_seconds=query.read_seconds("wait", cut_at=WAIT_SECONDS_MAX),
+        has_details=query.read_flag("details"),
     )
 
 
@@ -94,6 +97,11 @@ def event_line(headers: dict[str, str], data: bytes) -> bytes:
     if not headers:
         return b'{"data":%b}\n' % data
     return b'{"headers":%b,"data":%b}\n' % (_encode(headers), data)
+
+
+def details_line(details: EventDetails) -> bytes:
+    """Return the line with the details of the events in the next lines."""
+    return b'{"details":%b}\n' % _encode(details)
 
 
 def checkpoint_line(cursor: str) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 
 from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, PIECE_BYTES, NewEvent
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
+from penstock.core.log.details import EventDetails
 from penstock.errors import BadParameter, BadPartitionCount, EventTooLarge, InvalidEvent, RequestTooLarge
 from penstock.schema.json_text import explain_malformed, refuse_duplicate_keys
 from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, make_printable, parse_headers, parse_kinds
@@ -45,6 +46,8 @@ class ZeroEventHubRead(NamedTuple):
     kinds: tuple[frozenset[str], bool] | None
     cursorset: str | None
     wait_seconds: float
+    has_details: bool
+    """Whether a line with details is wanted before the events: see docs/reference/http/feeds.md."""
 
 
 def parse_read(query: Query) -> ZeroEventHubRead:
@@ -77,6 +80,7 @@ def parse_read(query: Query) -> ZeroEventHubRead:
         kinds=parse_kinds(query),
         cursorset=cursorset,
         wait_seconds=query.read_seconds("wait", cut_at=WAIT_SECONDS_MAX),
+        has_details=query.read_flag("details"),
     )
 
 
@@ -96,6 +100,15 @@ def event_line(partition: int, headers: dict[str, str], data: bytes) -> bytes:
     if not headers:
         return b'{"partition":%d,"data":%b}\n' % (partition, data)
     return b'{"partition":%d,"headers":%b,"data":%b}\n' % (partition, _encode(headers), data)
+
+
+def details_line(partition: int, details: EventDetails) -> bytes:
+    r"""Return the line with the details of the events in the next lines.
+
+    >>> details_line(0, EventDetails("a", [2], [1500], 7))
+    b'{"partition":0,"details":{"kind":"a","ends":[2],"received_at":[1500],"offset":7}}\n'
+    """
+    return b'{"partition":%d,"details":%b}\n' % (partition, _encode(details))
 
 
 def checkpoint_line(partition: int, cursor: str) -> bytes:

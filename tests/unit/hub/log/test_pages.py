@@ -479,6 +479,23 @@ def test_small_chunk_is_shared_by_readers_at_one_place(store: Store, forwarding:
     assert all(reading.tracks[0].offsets == {0: 3} for reading in readings)
 
 
+def test_small_chunk_of_joined_columns_is_shared_by_readers_at_one_place(
+    store: Store, forwarding: ForwardingStore
+) -> None:
+    reader = make_reader(forwarding)
+    fill(store, 3)
+    readings = [reader.open(NAME, None, wanted(0), 10) for _ in range(5)]
+    reads = forwarding.reads
+
+    chunks = [reader.read_next_joined_columns(each, each.tracks[0], "|") for each in readings]
+    again = reader.read_next_columns(readings[0], readings[0].tracks[0])
+
+    assert {each.columns.data for each in chunks if each} == {b'{"p":0,"n":0}|{"p":0,"n":1}|{"p":0,"n":2}'}
+    assert again is not None
+    assert ChunkRows(again).data == [b'{"p":0,"n":0}', b'{"p":0,"n":1}', b'{"p":0,"n":2}']
+    assert forwarding.reads == reads + 2
+
+
 def test_chunk_is_not_shared_across_frames_and_filters(store: Store, reader: Reader) -> None:
     fill(store, 3)
     kinds = KindFilter(frozenset({NAME}), skip=True, default=NAME)

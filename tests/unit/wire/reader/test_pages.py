@@ -181,6 +181,18 @@ def test_page_and_its_events_can_be_sent_to_another_process(kind: Any, data: Any
         assert (copy.partition, copy.data, copy.raw) == (0, data, b'{"n":7}')
 
 
+def test_event_keeps_its_details_in_another_process() -> None:
+    lines = b'{"partition":0,"details":{"kind":"a","ends":[1],"received_at":[0],"offset":7}}\n'
+    reader = PageReader("http://s/feed", FIRST, has_details=True)
+    reader.feed(lines + (event(0, 7) + cursor(0, "a")).encode())
+    [before] = reader.finish().events
+
+    after = pickle.loads(pickle.dumps(before))
+
+    assert (after.offset, after.kind, after.key) == (7, "a", None)
+    assert after.received_at == before.received_at
+
+
 def test_unfit_event_is_refused_with_its_place_and_the_member_at_fault() -> None:
     unfit = '{"partition":0,"data":{"n":"x","metadata":{"eid":"e-7"}}}\n'
     body = event(0, 1) + cursor(0, "a") + event(1, 2) + event(0, 3) + unfit + event(0, 4) + cursor(0, "b")

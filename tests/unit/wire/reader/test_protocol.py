@@ -1,6 +1,7 @@
 """Reading of feeds over either protocol: discovery, queries, pages that break off, and cursors that a server keeps."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -220,7 +221,40 @@ def test_hub_is_read_by_feedapi_for_one_partition_and_merged_for_several() -> No
     script.play(feed.read({0: "x", 1: "y"}, ReadParameters()))
     script.play(feed.read({1: "y"}, ReadParameters()))
 
-    assert script.urls[1:] == ["/feed?n=4&cursor0=x&cursor1=y", "/feed/events?token=1-4&partition=1&cursor=y"]
+    assert script.urls[1:] == [
+        "/feed?n=4&cursor0=x&cursor1=y&details=1",
+        "/feed/events?token=1-4&partition=1&cursor=y&details=1",
+    ]
+
+
+DETAILS = {"kind": "a", "ends": [2], "received_at": [1_500_000], "offset": 7, "keys": ["k", None]}
+
+
+@pytest.mark.parametrize("is_hub", [True, False])
+def test_details_are_asked_of_a_hub_and_ignored_at_another_server(is_hub: bool) -> None:
+    event = {"partition": 0, "data": {"n": 1}, "offset": 9, "key": "x", "received_at": 1, "details": DETAILS}
+    lines = [{"partition": 0, "details": DETAILS}, event, event, {"partition": 0, "cursor": "b"}, event]
+    script = Script(page(*lines, {"partition": 0, "cursor": "c"}))
+
+    feed = protocol(script, **V1, merged=is_hub)
+    found: Page = script.play(feed.read({0: "a"}, ReadParameters()))
+
+    told = [(each.offset, each.key, each.kind, each.received_at) for each in found.events]
+    at = datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+    nothing = (None, None, None, None)
+    assert told == ([(7, "k", "a", at), (8, None, "a", at), nothing] if is_hub else [nothing] * 3)
+    assert script.urls == ["/feed?n=4&cursor0=a" + ("&details=1" if is_hub else "")]
+
+
+def test_malformed_details_are_an_error_when_they_are_used() -> None:
+    lines = [{"details": [1]}, {"data": {"n": 1}}, {"cursor": "b"}]
+    script = Script(discovery("1-1", "0"), page(*lines))
+
+    [only] = script.play(protocol(script, merged=True).read({0: "a"}, ReadParameters())).events
+
+    assert only.data == {"n": 1}
+    with pytest.raises(MalformedAnswer, match="details"):
+        only.offset  # noqa: B018 - it is decoded now
 
 
 def sizes_asked(options: dict[str, Any], line: dict[str, Any], **parameters: Any) -> list[str]:
@@ -230,7 +264,7 @@ def sizes_asked(options: dict[str, Any], line: dict[str, Any], **parameters: Any
     feed = protocol(script, **options)
     for _ in range(3):
         script.play(feed.read({0: "a"}, ReadParameters(**parameters)))
-    return [url.partition("pagesizehint=")[2] for url in script.urls[1:]]
+    return [url.removesuffix("&details=1").partition("pagesizehint=")[2] for url in script.urls[1:]]
 
 
 def test_pages_of_a_hub_are_as_large_as_the_size_of_its_events_allows() -> None:
@@ -313,7 +347,7 @@ def test_merged_read_after_a_change_of_the_partition_count_discovers_again() -> 
 
     script.play(protocol(script, merged=True).read({0: "x", 1: "y"}, ReadParameters()))
 
-    assert script.urls[-1] == "/feed?n=3&cursor0=x&cursor1=y"
+    assert script.urls[-1] == "/feed?n=3&cursor0=x&cursor1=y&details=1"
 
 
 A, B, C = ({"partition": 0, "data": {"n": number}} for number in range(3))
@@ -424,7 +458,7 @@ def test_cursors_of_a_set_are_kept_by_zeroeventhub_and_by_hubs_alone() -> None:
 
     script.play(protocol(script, merged=True).read({1: "a"}, ReadParameters(cursor_set="me")))
 
-    assert script.urls[-1] == "/feed?n=2&cursor1=a&cursorset=me"
+    assert script.urls[-1] == "/feed?n=2&cursor1=a&cursorset=me&details=1"
 
 
 def test_version_without_a_partition_count_and_read_without_cursors_are_refused() -> None:

@@ -98,12 +98,12 @@ class PostgresLog(LogRepository):
         scanned, kept, body = self._one(name, **given)
         return StoredLines(stop, scanned, kept, body or b"")
 
-    def read_columns(self, partition_id: int, start: int, stop: int) -> StoredColumns:
+    def read_columns(self, partition_id: int, start: int, stop: int, separator: str = "") -> StoredColumns:
         """Return a range by column."""
         stop = self._find_stop(partition_id, start, stop)
         ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
 
-        data, sizes, keyed, sparse, first, last = ask("columns")
+        data, sizes, keyed, sparse, first, last = ask("columns", separator=separator)
         sizes = _to_native_order(sizes or b"")
         received = _read_times(ask, len(sizes) // SIZE_BYTES, first, last)
         return read_stored_columns(ask, stop, data or b"", sizes, received, keyed=bool(keyed), sparse=bool(sparse))

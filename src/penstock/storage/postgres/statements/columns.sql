@@ -1,6 +1,6 @@
--- A range of events, joined, the size of each (32 bits, the highest first), how many have a key, how many a kind or headers,
--- and when the first and the last came.
-SELECT convert_to(string_agg(data, ''), 'UTF8'), string_agg(int4send(octet_length(data)), ''),
+-- A range of events, joined by :separator, the size of each (32 bits, the highest first), how many have a key, how many a
+-- kind or headers, and when the first and the last came.
+SELECT convert_to(string_agg(data, :separator::text), 'UTF8'), string_agg(int4send(octet_length(data)), ''),
        count(key), count(coalesce(kind, headers)),
        (SELECT received_at FROM penstock_event WHERE partition_id = :partition_id AND "offset" = :start),
        (SELECT received_at FROM penstock_event WHERE partition_id = :partition_id AND "offset" = :stop - 1)

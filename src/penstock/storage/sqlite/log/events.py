@@ -179,12 +179,12 @@ class SqliteLog(LogRepository):
 
         return self._fitting(partition_id, start, stop, read)
 
-    def read_columns(self, partition_id: int, start: int, stop: int) -> StoredColumns:
+    def read_columns(self, partition_id: int, start: int, stop: int, separator: str = "") -> StoredColumns:
         """Return a range by column."""
 
         def read(stop: int) -> StoredColumns:
             ask = self._ask(partition_id, start, stop)
-            data, joined = ask("columns")
+            data, joined = ask("columns", separator=separator)
             shapes = decode_shapes(joined or b"")
             is_dense = len(shapes.sizes) == SIZE_BYTES * (stop - start)
             received = _read_times(ask, place_of(partition_id, start), shapes.blocks, is_dense=is_dense)

@@ -10,11 +10,14 @@ Invariants:
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
 from penstock.core.events.decoding import EventDecoder
+from penstock.core.log.details import EventDetails
 from penstock.errors import ConnectionLost, EventUnusable, MalformedAnswer
 from penstock.wire.http import ReaderItem
 
@@ -33,13 +36,17 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class FeedLine(msgspec.Struct, gc=False):
-    """One line of a feed. Only `data` and `cursor` determine its kind; a line without both is of an unknown kind."""
+    """One line of a feed: an event has `data`, a checkpoint a `cursor`.
+
+    A line without both is of an unknown kind, unless details were requested, and it has `details`.
+    """
 
     # Any: a line of an unknown kind may contain any values, which must not stop the feed.
     partition: Any = None
     headers: Any = None
     data: msgspec.Raw = _MISSING
     cursor: Any = None
+    details: msgspec.Raw = _MISSING
 
 
 AnyLine = TypeVar("AnyLine")
@@ -125,10 +132,34 @@ class _JsonDecoder:
 
 
 _JSON: Final = _JsonDecoder()
+_decode_details: Final = msgspec.json.Decoder(EventDetails).decode
+
+
+class PageDetails:
+    """Details of consecutive events of a page, decoded on first access."""
+
+    def __init__(self, url: str, raw: msgspec.Raw) -> None:
+        """*raw* is the JSON of the details, which the server at *url* has sent."""
+        self._url = url
+        self._raw = raw
+
+    @cached_property
+    def decoded(self) -> EventDetails:
+        """The details.
+
+        Raises:
+            MalformedAnswer: The server has sent something else.
+        """
+        try:
+            return _decode_details(self._raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise MalformedAnswer(url=self._url, reason=f"the details of events cannot be read: {error}") from error
 
 
 class FeedEvent(msgspec.Struct, Generic[Data], gc=False, eq=False):
     """An event of a feed.
+
+    Only a Penstock hub sends the offset, key, kind and time of its events; those of other servers have None.
 
     The garbage collector does not track events, of which a page has thousands: do not let an event's data refer to the
     event.
@@ -138,6 +169,10 @@ class FeedEvent(msgspec.Struct, Generic[Data], gc=False, eq=False):
     """The partition that it was read from, as the reader divides the feed."""
     _raw: msgspec.Raw
     _headers: Mapping[str, str] | None = None
+    _details: PageDetails | None = None
+    """The details of the events around it, if the server has sent any."""
+    _index: int = 0
+    """Its place in these details."""
     _decoder: EventDecoder | _JsonDecoder = _JSON
     """Decodes the event. It has no form in JSON, so that nobody publishes a FeedEvent for the event by mistake."""
     _after: str | None = None
@@ -150,6 +185,26 @@ class FeedEvent(msgspec.Struct, Generic[Data], gc=False, eq=False):
     def headers(self) -> Mapping[str, str]:
         """The requested headers."""
         return self._headers or {}
+
+    @property
+    def offset(self) -> int | None:
+        """Its offset in the feed's own partition, also if the reader divides the feed into fewer or more partitions."""
+        return None if self._details is None else self._details.decoded.offset_of(self._index)
+
+    @property
+    def key(self) -> str | None:
+        """Its key; None if it has none."""
+        return None if self._details is None else self._details.decoded.key_of(self._index)
+
+    @property
+    def kind(self) -> str | None:
+        """Its kind: the name of the event type, unless its producer has given it another one."""
+        return None if self._details is None else self._details.decoded.kind_of(self._index)
+
+    @property
+    def received_at(self) -> datetime | None:
+        """When the hub received it, in UTC; it never goes back within a partition."""
+        return None if self._details is None else self._details.decoded.received_at_of(self._index)
 
     @property
     def raw(self) -> bytes:
@@ -209,7 +264,8 @@ class FeedEvent(msgspec.Struct, Generic[Data], gc=False, eq=False):
         )
 
     def __repr__(self) -> str:
-        return f"FeedEvent(partition={self.partition}, raw={self.raw[:60]!r})"
+        offset = "" if self._details is None else f"offset={self.offset}, "
+        return f"FeedEvent(partition={self.partition}, {offset}raw={self.raw[:60]!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +292,7 @@ class PageReader:
         asked: The requested partitions; by default those of *cursors*.
         partition: The partition of lines that name none (FeedAPI v2).
         decoder: Decodes events into a type on access; None decodes JSON into dicts and lists.
+        has_details: Details were requested: a line with them precedes the events that they belong to.
     """
 
     def __init__(
@@ -246,11 +303,17 @@ class PageReader:
         asked: Collection[int] | None = None,
         partition: int | None = None,
         decoder: EventDecoder | None = None,
+        has_details: bool = False,
     ) -> None:
         self._url = url
         self._asked = frozenset(cursors if asked is None else asked)
         self._partition = partition
         self._decoder = decoder
+        self._has_details = has_details
+        self._details: PageDetails | None = None
+        """The details of the next events."""
+        self._index = 0
+        """The place of the next event in these details."""
         self._lines = LineReader(url, OF_FEED)
         self._events: list[FeedEvent] = []
         self._open: dict[int, int] = {}
@@ -311,6 +374,7 @@ class PageReader:
 
     def _take(self, lines: list[FeedLine]) -> None:
         decoder, opened, keep = self._decoder, self._open, self._events.append
+        details, index = self._details, self._index
         for line in lines:
             if line.data is not _MISSING:
                 partition, headers = self._partition_of(line), line.headers
@@ -318,15 +382,21 @@ class PageReader:
                     raise MalformedAnswer(url=self._url, reason=f"an event's headers are an object, not {headers!r}")
                 count = opened[partition] = opened.get(partition, 0) + 1
                 if decoder is None:
-                    keep(FeedEvent(partition, line.data, headers))
+                    keep(FeedEvent(partition, line.data, headers, details, index))
                 else:
-                    keep(FeedEvent(partition, line.data, headers, decoder, self.cursors.get(partition), count))
+                    after = self.cursors.get(partition)
+                    keep(FeedEvent(partition, line.data, headers, details, index, decoder, after, count))
+                index += 1
+            elif self._has_details and line.details is not _MISSING:
+                details, index = PageDetails(self._url, line.details), 0
             if line.cursor is not None:
                 partition = self._partition_of(line)
                 if not isinstance(line.cursor, str):
                     raise MalformedAnswer(url=self._url, reason=f"a cursor is text, not {line.cursor!r}")
                 self.cursors[partition] = line.cursor
                 self._open.pop(partition, None)
+                details = None
+        self._details, self._index = details, index
 
     def _partition_of(self, line: FeedLine) -> int:
         if self._partition is not None:

@@ -298,20 +298,16 @@ class FeedProtocol:
             parameters = replace(parameters, page_size_hint=self._choose_page_size(parameters))
         if self._merges(discovery, parameters, len(asked)):
             n = discovery.partition_count
-            url = join_url(self.url, query=make_version_one_query(parameters, n, asked, wait_seconds))
-            return (
-                yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), parameters, wait_seconds)
-            )
+            url = self._page_url(make_version_one_query(parameters, n, asked, wait_seconds))
+            return (yield from self._answer(url, self._page_reader(url, asked), parameters, wait_seconds))
         if parameters.cursor_set is not None:
             raise BadParameter(
                 parameter="cursor_set", value=parameters.cursor_set, allowed="servers of ZeroEventHub only"
             )
         [(partition, cursor)] = asked.items()
         token = discovery.token or ""
-        url = join_url(
-            self.url, "events", query=make_version_two_query(parameters, token, partition, cursor, wait_seconds)
-        )
-        reader = PageReader(url, asked, partition=partition, decoder=self._decoder)
+        url = self._page_url(make_version_two_query(parameters, token, partition, cursor, wait_seconds), "events")
+        reader = self._page_reader(url, asked, partition=partition)
         return (yield from self._answer(url, reader, parameters, wait_seconds, token))
 
     def read(self, cursors: Mapping[int, str], parameters: ReadParameters) -> Exchange[Page]:
@@ -337,10 +333,9 @@ class FeedProtocol:
         """Read as `resume` does, without retries."""
         n = yield from self._version_one_count()
         numbers = sorted(range(n) if partitions is None else partitions)
-        url = join_url(self.url, query=resume_query(parameters, n, numbers))
-        page = yield from self._answer(
-            url, PageReader(url, {}, asked=numbers, decoder=self._decoder), parameters, parameters.wait_seconds
-        )
+        url = self._page_url(resume_query(parameters, n, numbers))
+        reader = self._page_reader(url, {}, asked=numbers)
+        page = yield from self._answer(url, reader, parameters, parameters.wait_seconds)
         if missing := [number for number in numbers if number not in page.cursors]:
             raise MalformedAnswer(url=url, reason=f"no cursor for partitions {missing}")
         return page
@@ -355,6 +350,13 @@ class FeedProtocol:
             yield from self._answer(url, PageReader(url, cursors), ReadParameters(), 0)
 
         yield from self._retry(attempt)
+
+    def _page_url(self, query: QueryPairs, *path: str) -> str:
+        """Return the address of a page; only a hub is asked for details, which other servers do not have."""
+        return join_url(self.url, *path, query=[*query, ("details", 1)] if self.merged else query)
+
+    def _page_reader(self, url: str, cursors: Mapping[int, str], **options: Any) -> PageReader:
+        return PageReader(url, cursors, decoder=self._decoder, has_details=self.merged, **options)
 
     def _retry(self, attempt: Callable[[], Exchange[T]]) -> Exchange[T]:
         return (yield from retry_until(attempt, is_transient, self.retry_timeout, self.clock))

@@ -1,0 +1,82 @@
+"""Details of events: the offset, key, kind and time of each, as a reader gets them beside the events themselves."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate, compress, pairwise
+from typing import Final
+
+import msgspec
+
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class EventDetails(msgspec.Struct, omit_defaults=True):
+    """Details of events of one partition that follow each other in a page.
+
+    docs/reference/http/feeds.md describes their JSON.
+    """
+
+    kind: str
+    """Kind of the events that have none of their own: the name of their event type."""
+    ends: Sequence[int]
+    """For each run of events that were received at one time, the number of events up to the run's end."""
+    received_at: Sequence[int]
+    """When the hub received the events of each run, in microseconds since 1970, UTC."""
+    offset: int | None = None
+    """The first event's offset, if the offsets follow each other; otherwise there are `offsets`."""
+    offsets: Sequence[int] | None = None
+    keys: Sequence[str | None] | None = None
+    """The key of each event; None if no event has one."""
+    kinds: Sequence[str | None] | None = None
+    """The kind of each event; None if all have `kind`."""
+
+    def __post_init__(self) -> None:
+        if (given := self.offsets) and given[-1] - given[0] == len(given) - 1:
+            self.offset, self.offsets = given[0], None
+
+    def keep(self, kept: Sequence[bool]) -> "EventDetails":
+        """Return the details of the events that are *kept*, which are some.
+
+        >>> found = EventDetails("a", [2, 3], [7, 9], 4, None, ["x", "y", "z"]).keep([True, False, True])
+        >>> found.ends, found.received_at, found.offsets, found.keys
+        ([1, 2], [7, 9], [4, 6], ['x', 'z'])
+        """
+        counts = [*accumulate(kept, initial=0)]
+        runs = [(counts[end], at) for end, at in zip(self.ends, self.received_at, strict=True)]
+        runs = [run for before, run in pairwise([(0, 0), *runs]) if run[0] > before[0]]
+        first = self.offset
+        offsets = self.offsets if first is None else range(first, first + len(kept))
+        assert offsets is not None, "details have an offset or offsets"
+        return EventDetails(
+            self.kind,
+            [end for end, _ in runs],
+            [at for _, at in runs],
+            offsets=[*compress(offsets, kept)],
+            keys=None if self.keys is None else [*compress(self.keys, kept)],
+            kinds=None if self.kinds is None else [*compress(self.kinds, kept)],
+        )
+
+    def offset_of(self, index: int) -> int:
+        """Return the offset of the event at *index*."""
+        if self.offset is not None:
+            return self.offset + index
+        assert self.offsets is not None, "details have an offset or offsets"
+        return self.offsets[index]
+
+    def key_of(self, index: int) -> str | None:
+        """Return the key of the event at *index*; None if it has none."""
+        return None if self.keys is None else self.keys[index]
+
+    def kind_of(self, index: int) -> str:
+        """Return the kind of the event at *index*."""
+        own = None if self.kinds is None else self.kinds[index]
+        return self.kind if own is None else own
+
+    def received_at_of(self, index: int) -> datetime:
+        """Return when the hub received the event at *index*.
+
+        >>> EventDetails("a", [1, 3], [0, 1_500_000], 0).received_at_of(2).isoformat()
+        '1970-01-01T00:00:01.500000+00:00'
+        """
+        return _BEGINNING + timedelta(microseconds=self.received_at[bisect_right(self.ends, index)])
