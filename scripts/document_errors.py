@@ -124,7 +124,7 @@ LOCAL = {
 """Codes that are raised in the process of the caller only; no hub sends them."""
 
 
-LEAD = "Each code with its status, its cause and what to do; each class with its fields. [All codes](README.md)."
+LEAD = "Each code with its status, its cause and a remedy; each class with its fields. [All codes](README.md)."
 TITLES = {
     "access": "authentication and authorization",
     "admin": "settings, permissions, the hub's state",
