@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from penstock.client import Client
+from penstock.core.group_parking import Request
 from penstock.errors import (
     BadParameter,
     CheckpointMoved,
@@ -24,7 +25,7 @@ from penstock.errors import (
     ParkedNotFound,
     WrongTransaction,
 )
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, PositionMove, Request
+from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, PositionMove
 from penstock.processing.checkpoints.database import CHECKPOINTS, LEASES, TABLE, DatabaseCheckpoints, TablePart, kept_in
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
@@ -108,7 +109,7 @@ def test_parked_streams_are_committed_with_the_positions(checkpoints: Checkpoint
         checkpoints.commit(Advance({A: PositionMove("1:1", "1:10")}, {place: None}))
     assert list(checkpoints.parked()) == [PARKED]
 
-    assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints)
+    assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints | HubCheckpoints)
     checkpoints.ask("order.placed-7", "retry")
     assert checkpoints.requests() == {place: "retry"}
     later = Parked(*PARKED.place, 4, 12, 5, 5, "ValueError", "no such customer", "1:4")
@@ -196,7 +197,7 @@ def test_move_of_a_processor_is_recorded_and_fences_it(kept: tuple[str, Database
         check=has_code("parked-stream-not-found"),
         match=r"processor 'mailer' has no parked stream 'order\.placed-8'",
     ):
-        checkpoints.ask("order.placed-8", "drop")
+        checkpoints.ask("order.placed-8", "skip")
 
 
 def test_processors_that_begin_at_once_all_find_their_tables(kept: tuple[str, DatabaseCheckpoints]) -> None:
@@ -242,7 +243,7 @@ def test_requests_for_unknown_streams_are_refused_before_the_tables_exist(
             match=r"processor 'mailer' has no parked stream 'order\.placed-7'",
         ):
             checkpoints.ask("order.placed-7", "retry")
-        with pytest.raises(BadParameter, match="request is 'retyr'; allowed: 'retry' or 'drop'"):
+        with pytest.raises(BadParameter, match="request is 'retyr'; allowed: 'retry' or 'skip'"):
             checkpoints.ask("order.placed-7", "retyr")
         with pytest.raises(BadParameter, match=r"stream is '?7'?; allowed: the name of a parked stream"):
             checkpoints.ask(7, "retry")
@@ -368,12 +369,12 @@ def test_hub_group_of_another_kind_is_refused(hub: LiveHub) -> None:
         HubCheckpoints(hub.url, "carts").positions()
 
 
-@pytest.mark.parametrize("request_", ["retry", "drop"])
+@pytest.mark.parametrize("request_", ["retry", "skip"])
 def test_request_applies_to_streams_parked_at_its_time(checkpoints: Checkpoints, request_: Request) -> None:
     checkpoints.positions()
     if not checkpoints.keeps_parked:
         return
-    assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints)
+    assert isinstance(checkpoints, MemoryCheckpoints | DatabaseCheckpoints | HubCheckpoints)
     stream, here, there = PARKED.stream, PARKED.place, (PARKED.stream, B)
     also = replace(PARKED, tranche=B)
     checkpoints.commit(

@@ -177,11 +177,11 @@ class EffectsAreHadOnce(RuleBasedStateMachine):
             self.dies = None
 
     @precondition(lambda self: self.rules.exhausted == "park")
-    @rule(stream=st.sampled_from([ROAMING, "a1", "a2", "b1"]), request=st.sampled_from(["retry", "retry", "drop"]))
-    def ask(self, stream: str, request: Literal["retry", "drop"]) -> None:
+    @rule(stream=st.sampled_from([ROAMING, "a1", "a2", "b1"]), request=st.sampled_from(["retry", "retry", "skip"]))
+    def ask(self, stream: str, request: Literal["retry", "skip"]) -> None:
         with suppress(ParkedNotFound):
             self.checkpoints.ask(stream, request)
-            if request == "drop":
+            if request == "skip":
                 self.dropped.add(stream)
 
     def found(self) -> dict[tuple[str, str], list[int]]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock.core.group_parking import Request
 from penstock.errors import CheckpointMoved
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules
-from penstock.processing.checkpoints.checkpoint import Advance, Request
+from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.outcomes import retry

@@ -62,9 +62,9 @@ def test_stream_of_any_name_is_parked_retried_and_dropped(database_url: str, nam
     assert [each.stream for each in checkpoints.parked()] == [name]
     assert checkpoints.positions() == {"0": 3}
     checkpoints.move({"0": 2})
-    checkpoints.ask(name, "drop", reason="nobody wants it")
+    checkpoints.ask(name, "skip", reason="nobody wants it")
     [dropped, _] = checkpoints.history()
-    assert (dropped.reason or "").endswith(" is dropped from 0 up to 3: nobody wants it")
+    assert (dropped.reason or "").endswith(" is skipped from 0 up to 3: nobody wants it")
     run(handle)
     assert (done, checkpoints.requests()) == (["other", name], {})
 
@@ -224,7 +224,7 @@ def test_dropped_stream_is_never_handled_while_its_position_is_held(database_url
     running = begin()
     running.drain()
     assert [(each.stream, each.index, each.next) for each in checkpoints.parked()] == [("S", first, first + 2)]
-    checkpoints.ask("S", "drop")
+    checkpoints.ask("S", "skip")
     if by == "one that runs":
         running.advance(1)
         running.drain()
@@ -290,7 +290,7 @@ def test_events_parked_behind_a_drop_stay_parked(database_url: str) -> None:
     running = InlineProcessor(fail, source, checkpoints=checkpoints, rules=ONCE)
     source.append("S", [0])
     running.drain(advance=True)
-    checkpoints.ask("S", "drop")
+    checkpoints.ask("S", "skip")
     running.step()
     for number in (1, 2):  # The first comes before it is kept that those before it are dropped.
         source.append("S", [number])
@@ -342,7 +342,7 @@ def test_parked_stream_whose_events_are_gone_fails_alone_with_the_reason(
     assert "retention has removed them" in kept.parked.detail
     assert kept.request is None, "it was tried: whoever wants it again asks again"
     assert handled == ["R"]
-    checkpoints.ask("P", "drop")
+    checkpoints.ask("P", "skip")
     run()
     assert not checkpoints.parked()
 
@@ -380,7 +380,7 @@ def test_stream_parked_in_a_removed_file_fails_alone(tmp_path: Path, when: str) 
     assert ("x", "0.ndjson") in handled
     [parked] = checkpoints.parked()
     assert (parked.stream, Path(parked.tranche).name, parked.tag) == ("x", "1.ndjson", "gone")
-    checkpoints.ask("x", "drop")
+    checkpoints.ask("x", "skip")
     with begin() as running:
         running.wait_until_caught_up(300)
         (tmp_path / "2.ndjson").write_text('{"id": "x"}\n')

@@ -231,7 +231,7 @@ def test_events_committed_before_a_takeover_are_not_repeated(mailer: Mailer) -> 
         first.drain()
 
 
-@pytest.mark.parametrize("end", ["retry", "drop"])
+@pytest.mark.parametrize("end", ["retry", "skip"])
 def test_stream_retried_or_dropped_before_a_takeover_is_not_parked(mailer: Mailer, end: Any) -> None:
     first = mailer.processor()
     mailer.failing.add("S")

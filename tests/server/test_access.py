@@ -644,6 +644,39 @@ def test_list_of_parked_keys_shows_no_key_to_those_who_may_not_read_it(secured: 
         assert [each["key"] for each in stranger.get(path).json()["items"]] == [None]
 
 
+SPAN = {"index": 0, "next": 1, "events": 1, "attempts": 2, "tag": "ValueError", "detail": "of jane", "since": "1:0"}
+
+
+def test_parked_streams_are_handled_by_the_owner_of_the_group_and_shown_to_those_who_see_its_event_types(
+    secured: Secured, root: httpx2.Client
+) -> None:
+    name, hidden = create(root, readers=a_list("one"), admins=a_list("boss")), create(root, readers=a_list("one"))
+    group = f"/groups/group-{name}"
+    streams = [{"event_type": each, "partition": 0, "stream": f"{each}-jane", **SPAN} for each in (name, hidden)]
+    with secured.http("one") as one, secured.http("boss", 1) as boss, secured.http("stranger", 1) as stranger:
+        assert one.post(f"{group}/positions", json=committing(name, hidden) | {"parked": streams}).status_code == 200
+        own = create(stranger, readers=a_list("stranger"), admins=a_list("stranger"), writers=a_list("stranger"))
+        mine = {"event_type": own, "partition": 0, "stream": "spoofed", **SPAN}
+        for given in ({"parked": [mine]}, {"unparked": [{"event_type": own, "partition": 0, "stream": "x"}]}):
+            problem_of(stranger.post(f"{group}/positions", json={"items": [], **given}), 403, "not-owner")
+        place = {each: streams[0][each] for each in ("event_type", "partition", "stream")}
+        theirs = {"items": [], "kind": "processor", "unparked": [place]}
+        problem_of(stranger.post(f"/groups/own-{own}/positions", json=theirs), 403, "access-denied")
+
+        found = one.get(f"{group}/parked").json()["items"]
+        assert {each["event_type"]: (each["stream"], each["detail"]) for each in found} == {
+            each: (f"{each}-jane", "of jane") for each in (name, hidden)
+        }
+        [seen] = boss.get(f"{group}/parked").json()["items"]
+        assert (seen["event_type"], seen["stream"], seen["detail"]) == (name, None, None)
+        problem_of(stranger.get(f"{group}/parked"), 403, "access-denied")
+        for path in (f"{group}/parked/retry", *(f"{group}/parked/{found[0]['id']}/{act}" for act in ("retry", "skip"))):
+            problem_of(stranger.post(path, json={"reason": "no"}), 403, "access-denied")
+            problem_of(boss.post(path, json={"reason": "no"}), 403, "not-owner")
+        assert one.get(f"{group}/parked?requested=true").json()["items"] == []
+        assert one.post(f"{group}/parked/{found[0]['id']}/skip", json={"reason": "no"}).status_code == 204
+
+
 def test_cursor_sets_of_two_callers_are_apart(secured: Secured, root: httpx2.Client) -> None:
     """As the specification of ZeroEventHub has it: a cursor set is that of a caller and a name."""
     name = create(root, readers=a_list("one", "two"), writers=a_list("root"))

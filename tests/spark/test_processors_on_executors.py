@@ -95,7 +95,7 @@ def test_dropped_events_are_not_handled_while_another_stream_holds_the_position(
     feed.publish(range(9))
     with begin():
         wait_for(lambda: bool(checkpoints.parked()))
-        checkpoints.ask(dropped, "drop")
+        checkpoints.ask(dropped, "skip")
         wait_for(lambda: not checkpoints.parked())
     file.unlink()
     feed.publish(range(9, 12))

@@ -40,7 +40,10 @@ from penstock.wire.groups import (
     ConsumerGroup,
     ConsumerGroupDetails,
     GroupIntervention,
+    GroupParkedStream,
+    NewParkedStream,
     NewPosition,
+    ParkedStreamPlace,
     PositionReset,
     ResetPosition,
 )
@@ -306,7 +309,14 @@ class AsyncClient(AsyncClosing):
         return await self._transport.carry_out(self._protocol.consumer_groups.show(name))
 
     async def commit_positions(
-        self, group: str, positions: Iterable[NewPosition], *, kind: str | None = None
+        self,
+        group: str,
+        positions: Iterable[NewPosition],
+        *,
+        kind: str | None = None,
+        parked: Iterable[NewParkedStream] = (),
+        unparked: Iterable[ParkedStreamPlace] = (),
+        tried: Iterable[ParkedStreamPlace] = (),
     ) -> list[CommittedPosition]:
         """Store positions of a consumer group, all or none. Return them as stored.
 
@@ -315,15 +325,21 @@ class AsyncClient(AsyncClosing):
             positions: The next offset wanted in each partition. A position with `expected` is stored only if the stored
                 one equals it.
             kind: The kind of a new group: `processor`, `spark` or `cursorset`.
+            parked: The streams that a processor has parked since it last said so, or of which more has come.
+            unparked: Those that are parked no longer. What is parked anew is among both.
+            tried: Those that were tried again in vain: nothing is wanted of them any longer.
 
         Raises:
+            LimitReached: The group would have more parked streams than it may have.
             PositionMoved: A stored position differs from `expected`; the error has both.
             UnusablePosition: A position does not exist.
             GroupKindDiffers: The group is of another kind, or is a subscription.
             OutcomeUnknown, ConnectionLost: With `expected`, the positions may or may not be stored: read them before
                 committing again. Without it, the commit is retried.
         """
-        return await self._transport.carry_out(self._protocol.consumer_groups.commit(group, positions, kind))
+        return await self._transport.carry_out(
+            self._protocol.consumer_groups.commit(group, positions, kind, parked=parked, unparked=unparked, tried=tried)
+        )
 
     async def reset_positions(
         self,
@@ -361,6 +377,36 @@ class AsyncClient(AsyncClosing):
             GroupNotFound: The group does not exist.
         """
         return await self._transport.carry_out(self._protocol.consumer_groups.history(group, limit))
+
+    async def parked_streams(self, group: str, *, requested: bool = False) -> list[GroupParkedStream]:
+        """Return the streams that a group's processor has parked, oldest first.
+
+        With *requested*, only those that somebody wants retried or skipped.
+
+        Raises:
+            GroupNotFound: The group does not exist.
+        """
+        return await self._transport.carry_out(self._protocol.consumer_groups.parked(group, requested=requested))
+
+    async def retry_parked_stream(self, group: str, parked: str | None = None) -> int:
+        """Have a parked stream tried again, or all of them; return how many. The processor takes it up when it runs.
+
+        Args:
+            group: The name of the group.
+            parked: The id of the parked stream; None: all.
+
+        Raises:
+            GroupNotFound, ParkedNotFound: There is no such group, or no such parked stream.
+        """
+        return await self._transport.carry_out(self._protocol.consumer_groups.retry_parked(group, parked))
+
+    async def skip_parked_stream(self, group: str, parked: str, reason: str) -> None:
+        """Have the processor pass over what waits of a parked stream. The group's history has the *reason*.
+
+        Raises:
+            GroupNotFound, ParkedNotFound: There is no such group, or no such parked stream.
+        """
+        await self._transport.carry_out(self._protocol.consumer_groups.skip_parked(group, parked, reason))
 
     async def forget_group(self, group: str) -> None:
         """Delete a consumer group with its positions and its history.

@@ -15,7 +15,10 @@ from penstock.wire.groups import (
     ConsumerGroup,
     ConsumerGroupDetails,
     GroupIntervention,
+    GroupParkedStream,
+    NewParkedStream,
     NewPosition,
+    ParkedStreamPlace,
     PositionReset,
     ResetPosition,
     encode_reset,
@@ -76,12 +79,25 @@ class ConsumerGroups:
         return found
 
     def commit(
-        self, name: str, positions: Iterable[NewPosition], kind: str | None
+        self,
+        name: str,
+        positions: Iterable[NewPosition],
+        kind: str | None,
+        *,
+        parked: Iterable[NewParkedStream] = (),
+        unparked: Iterable[ParkedStreamPlace] = (),
+        tried: Iterable[ParkedStreamPlace] = (),
     ) -> Exchange[list[CommittedPosition]]:
-        """Store positions, all or none. Positions with `expected` are not sent twice."""
+        """Store positions and what is parked, all or nothing. Positions with `expected` are not sent twice."""
         items = check_items("positions", positions, NewPosition, "a list of NewPosition")
-        blindly = all(each.expected is msgspec.UNSET for each in items)
-        body = {"items": items} | ({} if kind is None else {"kind": kind})
+        changes = {
+            "parked": check_items("parked", parked, NewParkedStream, "a list of NewParkedStream"),
+            "unparked": check_items("unparked", unparked, ParkedStreamPlace, "a list of ParkedStreamPlace"),
+            "tried": check_items("tried", tried, ParkedStreamPlace, "a list of ParkedStreamPlace"),
+        }
+        blindly = all(each.expected is msgspec.UNSET for each in items) and not any(changes.values())
+        body: dict[str, Any] = {"items": items} | ({} if kind is None else {"kind": kind})
+        body |= {member: given for member, given in changes.items() if given}
         request = self._make_positions_request("POST", name, body)
         answer = yield from self._json.send(request, is_transient if blindly else is_not_applied, 200)
         found: list[CommittedPosition] = decode_response(answer, _Committed).items
@@ -124,6 +140,32 @@ class ConsumerGroups:
             asked["after"] = page.items[-1].id
         return found
 
+    def parked(self, name: str, *, requested: bool) -> Exchange[list[GroupParkedStream]]:
+        """Return the parked streams of a group, oldest first; if *requested*, only those with a request."""
+        asked: dict[str, Any] = {"limit": GROUPS_MAX, "requested": "true" if requested else None}
+        found: list[GroupParkedStream] = []
+        while True:
+            url = join_url(group_address(self._url, name, "parked"), query=_query(asked))
+            page = yield from self._page(url, GroupParkedStream)
+            found += page.items
+            if not page.has_next:
+                return found
+            asked["after"] = page.items[-1].id
+
+    def retry_parked(self, name: str, parked: str | None) -> Exchange[int]:
+        """Ask the processor to try a parked stream again, or all; return their number."""
+        path = ("parked", "retry") if parked is None else ("parked", parked, "retry")
+        request = HttpRequest(method="POST", url=group_address(self._url, name, *path), headers=_ACCEPTED)
+        answer = yield from self._json.send(request, is_transient, 200 if parked is None else 204)
+        found: int = decode_response(answer, _Retried).retried if parked is None else 1
+        return found
+
+    def skip_parked(self, name: str, parked: str, reason: str) -> Exchange[None]:
+        """Ask the processor to pass over what waits of a parked stream."""
+        url = group_address(self._url, name, "parked", parked, "skip")
+        request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode({"reason": reason}))
+        yield from self._json.send(request, is_not_applied, 204)
+
     def forget(self, name: str) -> Exchange[None]:
         """Delete a group with its positions."""
         request = HttpRequest(method="DELETE", url=group_address(self._url, name))
@@ -145,6 +187,10 @@ def _query(asked: Mapping[str, Any]) -> list[tuple[str, object]]:
 
 class _Committed(msgspec.Struct):
     items: list[CommittedPosition]
+
+
+class _Retried(msgspec.Struct):
+    retried: int
 
 
 class _Reset(msgspec.Struct):

@@ -17,6 +17,7 @@ Kind = Literal["cursorset", "subscription", "processor", "spark"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CURSOR_SET: Final = "cursorset"
 SUBSCRIPTION: Final = "subscription"
+PROCESSOR: Final = "processor"
 PATH_NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII, but neither . nor .. alone"
 MICROSECONDS: Final = 1_000_000
 

@@ -220,7 +220,7 @@ class ProducerNotFound(NotFound):
 
 
 class LimitReached(PenstockError):
-    """An event type or partition has as many producer groups or uploads as it may have."""
+    """There are as many producer groups, uploads or parked streams as there may be."""
 
     code = "limit-reached"
     cases: ClassVar = {
@@ -232,9 +232,16 @@ class LimitReached(PenstockError):
             "{event_type!r} has {limit} open uploads, the maximum",
             "Publish or delete open uploads (DELETE .../uploads/{upload}); they expire after a day.",
         ),
+        "too-many-parked": Case(
+            "the consumer group {group!r} has {limit} parked streams, the maximum",
+            "Repair what they failed for, and retry or skip them: `penstock groups parked list {group}`.",
+        ),
     }
 
-    event_type: str
+    event_type: str | None
+    """None in `too-many-parked`."""
     partition: int | None
     """The partition in `too-many-producers`."""
+    group: str | None
+    """The consumer group in `too-many-parked`."""
     limit: int

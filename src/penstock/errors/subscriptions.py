@@ -91,12 +91,18 @@ class ParkedNotFound(NotFound):
             "processor {processor!r} has no parked stream {stream!r}",
             "`penstock checkpoint parked` lists the parked streams.",
         ),
+        "parked-of-group-not-found": Case(
+            "the consumer group {group!r} has no parked stream with the id {parked}",
+            "GET /groups/{group}/parked lists the parked streams.",
+        ),
     }
 
     subscription: str | None
     """The subscription in `parked-not-found`."""
     parked: str | int | None
-    """The id of the parked key in `parked-not-found`."""
+    """The id of the parked key or stream; None in `parked-stream-not-found`."""
+    group: str | None
+    """The consumer group in `parked-of-group-not-found`."""
     processor: str | None
     """The processor in `parked-stream-not-found`."""
     stream: str | None

@@ -339,6 +339,26 @@ class Erasures:
                     tx.subscriptions.mark_parked([parked_id], retried=True)
                     tx.subscriptions.revise(subscription)
                     tx.erasures.add(erasure.id, ErasedCounts(parked_keys=1))
+        self._erase_parked_streams(erasure, key)
+
+    def _erase_parked_streams(self, erasure: StoredErasure, key: str) -> None:
+        """Erase the streams of the key that processors have parked, and why any stream is parked that names the key.
+
+        Events of such a stream that stay are tried again, so that it is parked no longer than it has to be.
+        """
+        with self._store.read() as tx:
+            found = tx.erasures.list_parked_streams(erasure.event_type, key)
+        for each in found:
+            with self._store.write() as tx, tx.removal.overwriting():
+                if tx.groups.lock(each.group) is None:
+                    continue
+                now = [one for one in tx.erasures.list_parked_streams(erasure.event_type, key) if one.id == each.id]
+                for _, parked_id, partition, end, is_named in now:
+                    if is_named and end <= erasure.ends.get(partition, 0):
+                        tx.erasures.delete_parked_stream(parked_id)
+                    else:
+                        tx.erasures.blank_parked_stream(parked_id, retried=is_named)
+                    tx.erasures.add(erasure.id, ErasedCounts(parked_keys=1))
 
     @staticmethod
     def _remove(tx: Tx, partition_id: int, offsets: Sequence[int]) -> None:

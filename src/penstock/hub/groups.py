@@ -1,19 +1,19 @@
 """Consumer groups: list them, measure their lag, commit and reset their positions, keep cursors of cursor sets."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from penstock.core.access import Claim, Sender
 from penstock.core.group_names import is_group_name
+from penstock.core.group_parking import NOT_PARKED, ParkedChanges
 from penstock.core.groups import (
     CURSOR_SET,
     MICROSECONDS,
     PATH_NAME_ALLOWED,
+    PROCESSOR,
     SUBSCRIPTION,
     GroupProgress,
     GroupReset,
@@ -32,7 +32,6 @@ from penstock.core.registry.definition import is_name
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.times import count_microseconds
 from penstock.errors import (
-    AccessDenied,
     BadParameter,
     DatabaseUnavailable,
     GroupKindDiffers,
@@ -43,8 +42,16 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
+from penstock.hub.group_claims import check_control, check_owner, check_reserved, is_own, name_own, owner_of
+from penstock.hub.parked_streams import GroupKind, ParkedStreams, put_parked, widen_parked
 from penstock.storage.cold.loading import load_and_repeat
-from penstock.storage.groups import GroupFilter, GroupOwnership, GroupSummary, Position, PositionChange
+from penstock.storage.groups import (
+    GroupFilter,
+    GroupOwnership,
+    GroupSummary,
+    Position,
+    PositionChange,
+)
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
 
@@ -342,6 +349,7 @@ class Groups:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self.parked = ParkedStreams(store, clock)
 
     def store_cursors(
         self,
@@ -359,7 +367,7 @@ class Groups:
             AccessDenied: other callers have the group of that name, and the one in its place.
             DatabaseUnavailable: they may have been stored; storing them again does no harm.
         """
-        _check_reserved(name, by)
+        check_reserved(name, by)
         now = self._clock()
         positions = [
             Position(feed.name, slice_of(view), tranche, feed.epoch, offset)
@@ -368,11 +376,11 @@ class Groups:
         ]
         try:
             with self._store.write() as tx:
-                group = tx.groups.lock(name, kind=CURSOR_SET, owner=_owner(by), at=now, shared=True)
-                if not _is_own(group, by):
-                    name = _name_own(name, by)
-                    group = tx.groups.lock(name, kind=CURSOR_SET, owner=_owner(by), at=now, shared=True)
-                    _check_owner(name, group, by)
+                group = tx.groups.lock(name, kind=CURSOR_SET, owner=owner_of(by), at=now, shared=True)
+                if not is_own(group, by):
+                    name = name_own(name, by)
+                    group = tx.groups.lock(name, kind=CURSOR_SET, owner=owner_of(by), at=now, shared=True)
+                    check_owner(name, group, by)
                 assert group is not None
                 if group.kind != CURSOR_SET:
                     raise GroupKindDiffers(group=name, kind=group.kind, reason="no cursors are kept under its name")
@@ -394,9 +402,9 @@ class Groups:
             feed = tx.registry.get(event_type)
             check_view(n, feed.partition_count)
             group = name
-            if not _is_own(tx.groups.find(group), by):
-                group = _name_own(name, by)
-                _check_owner(group, tx.groups.find(group), by)
+            if not is_own(tx.groups.find(group), by):
+                group = name_own(name, by)
+                check_owner(group, tx.groups.find(group), by)
             found = {}
             for partition in partitions:
                 view = FeedView(n, partition, feed.partition_count)
@@ -456,34 +464,46 @@ class Groups:
         return [_measure_group(each, standings.get(each.name, []), now) for each in groups]
 
     def commit(
-        self, group: str, kind: str | None, commits: Sequence[PositionCommit], by: Claim | None = None
+        self,
+        group: str,
+        kind: str | None,
+        commits: Sequence[PositionCommit],
+        by: Claim | None = None,
+        *,
+        parked: ParkedChanges = NOT_PARKED,
     ) -> Sequence[Position]:
         """Store positions, all or none, and return them sorted; a new group is created with *kind*.
 
-        A group without an owner belongs to the caller *by* from here on.
+        With them, it stores what a processor has *parked*. A group without an owner belongs to the caller *by* from
+        here on.
 
         Raises:
             AccessDenied: the group belongs to another caller than *by*, or its name is that of a cursor set of one.
             BadParameter: the group is new, and its name is not allowed or *kind* is missing.
             GroupKindDiffers: the group is of another kind, or a subscription.
+            GroupKindDiffers: the group is not of the kind `processor`, and something is parked.
             UnusablePosition: a position does not exist or cannot be used.
             PositionMoved: a stored position is not the expected one.
+            LimitReached: the group would have more than `PARKED_MAX` parked streams.
             DatabaseUnavailable: they may have been stored; storing them again does no harm.
             OutcomeUnknown: the same, for commits that expect a stored position.
         """
         if not is_path_name(group):
             raise BadParameter(parameter="group", value=group[:80], allowed=PATH_NAME_ALLOWED)
-        _check_reserved(group, by)
+        check_reserved(group, by)
         now = self._clock()
         try:
             with self._store.write() as tx:
-                held = tx.groups.lock(group, kind=kind, owner=_owner(by), at=now)
-                _check_owner(group, held, by)
-                places = _check_commits(Extents(tx), _check_kind(group, held and held.kind, kind), commits)
+                held = tx.groups.lock(group, kind=kind, owner=owner_of(by), at=now)
+                check_owner(group, held, by)
+                extents, kind = Extents(tx), _check_kind(group, held and held.kind, kind)
+                places = _check_commits(extents, kind, commits)
                 _check_expected(tx, group, commits, places)
                 tx.groups.put(group, places, now)
+                if parked:
+                    put_parked(tx, GroupKind(group, kind), parked, now)
         except OutcomeUnknown as error:
-            if any(each.is_conditional for each in commits):
+            if parked or any(each.is_conditional for each in commits):
                 raise
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         return sorted(places)
@@ -519,7 +539,7 @@ class Groups:
                 held = tx.groups.lock(group)
                 if held is None:
                     raise GroupNotFound(group=group)
-                _check_control(group, held, by)
+                check_control(group, held, by)
                 kind = held.kind
                 if kind == SUBSCRIPTION:
                     why = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
@@ -528,6 +548,8 @@ class Groups:
                 if not dry_run:
                     changes = [_make_intervention(each, reason, now) for each in moved]
                     tx.groups.put(group, [each.place for each in moved], now, changes)
+                    if kind == PROCESSOR:
+                        widen_parked(tx, group, [each.place for each in moved])
                     before, after = _describe_moves(changes)
                     record_change(tx, AuditedChange("group", group, before, after, reason), sender, now)
             return moved
@@ -557,63 +579,13 @@ class Groups:
             held = tx.groups.lock(name)
             if held is None:
                 raise GroupNotFound(group=name)
-            _check_control(name, held, by)
+            check_control(name, held, by)
             if held.kind == SUBSCRIPTION:
                 raise GroupKindDiffers(group=name, kind=held.kind, reason=f"DELETE /subscriptions/{name} deletes it")
             standings = tx.groups.list_standings([name])
             tx.groups.delete(name)
             change = AuditedChange("group", name, _describe_group(held, standings), None)
             record_change(tx, change, sender, self._clock())
-
-
-def _owner(by: Claim | None) -> str | None:
-    return None if by is None else by.owner
-
-
-def _check_owner(name: str, group: GroupOwnership | None, by: Claim | None) -> None:
-    """Return unless the group belongs to another caller than *by*.
-
-    Raises:
-        AccessDenied: it does.
-    """
-    if not _is_own(group, by):
-        raise AccessDenied.of("not-owner", kind="consumer group", name=name)
-
-
-def _check_control(name: str, group: GroupOwnership, by: Claim | None) -> None:
-    """Return if *by* may move and delete the group.
-
-    Raises:
-        AccessDenied: the group belongs to another caller, or to nobody, and *by* is no administrator.
-    """
-    if by is not None and not by.controls(group.owner):
-        raise AccessDenied.of("not-owner", kind="consumer group", name=name)
-
-
-def _is_own(group: GroupOwnership | None, by: Claim | None) -> bool:
-    return by is None or group is None or by.holds(group.owner)
-
-
-_OWN_NAME: Final = re.compile(r".* of (?P<owner>(?:service|user):.+|[0-9a-f]{32})")
-
-
-def _check_reserved(name: str, by: Claim | None) -> None:
-    """Raise AccessDenied if *name* has the form that `_name_own` gives to another caller's cursor set."""
-    if by is None or (match := _OWN_NAME.fullmatch(name)) is None:
-        return
-    if match["owner"] not in (by.owner, _digest_owner(by.owner)) and not by.overrides:
-        raise AccessDenied.of("not-owner", kind="consumer group", name=name)
-
-
-def _digest_owner(owner: str) -> str:
-    return blake2b(owner.encode(), digest_size=16).hexdigest()
-
-
-def _name_own(name: str, by: Claim | None) -> str:
-    """Return the name of a caller's cursor set where another caller has a group of the set's own name."""
-    assert by is not None
-    own = f"{name} of {by.owner}"
-    return own if is_group_name(own) else f"{name} of {_digest_owner(by.owner)}"
 
 
 def _measure_group(listed: GroupSummary, standings: Sequence[GroupProgress], now: int) -> GroupLag:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+from penstock.core.group_parking import Request
 from penstock.errors import BadParameter, CheckpointMoved, EventsLost, PenstockError
 from penstock.processing.checkpoints.checkpoint import (
     Advance,
@@ -13,7 +14,6 @@ from penstock.processing.checkpoints.checkpoint import (
     ExactCheckpoints,
     PositionMove,
     RecordedCheckpoints,
-    Request,
 )
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch, Position
@@ -72,7 +72,7 @@ def news_of(
     return {
         stream: requests[stream, tranche]
         for stream, tranche in ready
-        if requests[stream, tranche] == "drop" or not _was_tried(stream, parking)
+        if requests[stream, tranche] == "skip" or not _was_tried(stream, parking)
     }
 
 
@@ -342,7 +342,7 @@ class Progress:
         """Take up what is wanted of parked streams; tell whether that was anything new."""
         new = news_of(requests, self._engine.parking, self._open, self._there)
         for stream, request in new.items():
-            if request == "drop":
+            if request == "skip":
                 self._engine.drop(stream)
             else:
                 self._engine.retry(stream)

@@ -7,12 +7,12 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.access import Resource
+from penstock.core.access import Claim, Resource
 from penstock.core.group_names import is_group_name
 from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
-from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound
+from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, ParkedNotFound
 from penstock.hub.groups import GroupLag, MovedPosition
 from penstock.server.auth import (
     admit,
@@ -29,11 +29,14 @@ from penstock.server.auth import (
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import Pairs, json_response, page_links
 from penstock.server.state import state_of
-from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
+from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange, StoredParkedStream
 from penstock.wire import groups as wire
 from penstock.wire.query import Query, make_printable
 
 BODY_BYTES_MAX: Final = 1024 * 1024
+COMMIT_BYTES_MAX: Final = 8 * 1024 * 1024
+"""With the parked streams of a processor."""
+_WHY: Final = 'say in the body why these events are not wanted, such as {"reason": "a test order"}; it is kept'
 
 
 async def list_groups(request: Request) -> Response:
@@ -80,25 +83,25 @@ async def commit_positions(request: Request) -> Response:
     """POST /groups/{group}/positions: commit positions, all or none, if each is the expected one."""
     state = state_of(request)
     name: str = request.path_params["group"]
-    body = await read_body(request, state.run, BODY_BYTES_MAX)
+    body = await read_body(request, state.run, COMMIT_BYTES_MAX)
 
     def commit() -> Response:
         given = wire.parse_commit(parse_json(body))
-        event_types = sorted({each.event_type for each in given.commits})
+        event_types = sorted({each.event_type for each in given.commits} | given.parked.sources)
         authorize_now(request, "read", *map(event_type_named, event_types))
         claim = claim_of(request, overrides=False)
+
+        def store(claim: Claim | None) -> Sequence[Position]:
+            return state.hub.groups.commit(name, given.kind, given.commits, claim, parked=given.parked)
+
         try:
-            places = state.hub.groups.commit(name, given.kind, given.commits, claim)
+            places = store(claim)
         except AccessDenied as denied:
             try:
                 sources = state.hub.groups.find(name).sources
             except GroupNotFound:  # The name is reserved.
                 raise denied from None
-            places = with_claim(
-                request,
-                {*event_types, *sources},
-                lambda claim: state.hub.groups.commit(name, given.kind, given.commits, claim),
-            )
+            places = with_claim(request, {*event_types, *sources}, store)
         return json_response({"items": [_committed_object(each) for each in places]})
 
     return await state.run(commit)
@@ -153,6 +156,74 @@ async def show_history(request: Request) -> Response:
     return await state.run(list_page)
 
 
+async def list_parked(request: Request) -> Response:
+    """GET /groups/{group}/parked: list the streams that a processor has parked, oldest first."""
+    state, name = state_of(request), _group_of(request)
+    query = Query(request.scope["query_string"])
+    limit = query.read_integer("limit", 100, low=1, high=wire.GROUPS_MAX)
+    after = query.read_integer("after", 0, low=0, high=10**18 - 1)
+    requested = query.find_text("requested")
+    if requested not in (None, "true", "false"):
+        raise BadParameter(parameter="requested", value=make_printable(requested), allowed="true or false")
+
+    def list_page() -> Response:
+        _find_seen(request, name)
+        seen = _list_seen_parked(request, name, after, limit + 1, requested=requested == "true")
+        asked = {"requested": requested, "after": str(seen[limit - 1].id)} if seen[limit:] else {}
+        links = page_links(request, f"/groups/{quote(name, safe='')}/parked", _next_page(asked, limit))
+        return json_response({"items": [_parked_object(request, each) for each in seen[:limit]], "_links": links})
+
+    return await state.run(list_page)
+
+
+async def retry_parked(request: Request) -> Response:
+    """POST /groups/{group}/parked/{parked}/retry: have a processor try a parked stream again."""
+    state, name = state_of(request), _group_of(request)
+    parked_id = _parse_parked_id(request, name)
+
+    def retry() -> None:
+        group, sender = _find_seen(request, name), sender_of(request)
+        with_claim(request, group.sources, lambda claim: state.hub.groups.parked.retry(name, parked_id, claim, sender))
+
+    await state.run(retry)
+    return Response(status_code=204)
+
+
+async def retry_all_parked(request: Request) -> Response:
+    """POST /groups/{group}/parked/retry: have a processor try all parked streams again."""
+    state, name = state_of(request), _group_of(request)
+
+    def retry() -> Response:
+        group, sender = _find_seen(request, name), sender_of(request)
+        count = with_claim(
+            request, group.sources, lambda claim: state.hub.groups.parked.retry(name, None, claim, sender)
+        )
+        return json_response({"retried": count})
+
+    return await state.run(retry)
+
+
+async def skip_parked(request: Request) -> Response:
+    """POST /groups/{group}/parked/{parked}/skip: have a processor pass over what waits of a parked stream."""
+    state, name = state_of(request), _group_of(request)
+    parked_id = _parse_parked_id(request, name)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
+
+    def skip() -> None:
+        given = parse_json(body) if body.strip() else None
+        reason = given.get("reason") if isinstance(given, dict) else None
+        if not isinstance(reason, str) or not reason.strip():
+            raise BadParameter(_WHY, parameter="reason", value=None, allowed="a text that says why")
+        wire.check_reason(reason)
+        group, sender = _find_seen(request, name), sender_of(request)
+        with_claim(
+            request, group.sources, lambda claim: state.hub.groups.parked.skip(name, parked_id, reason, claim, sender)
+        )
+
+    await state.run(skip)
+    return Response(status_code=204)
+
+
 async def forget_group(request: Request) -> Response:
     """DELETE /groups/{group}: forget a consumer group with its positions."""
     state, name = state_of(request), _group_of(request)
@@ -203,6 +274,27 @@ def _list_seen_interventions(request: Request, name: str, before: int | None, li
             break
         before = found[-1].id
     return seen[:limit]
+
+
+def _list_seen_parked(
+    request: Request, name: str, after: int, limit: int, *, requested: bool
+) -> list[StoredParkedStream]:
+    """Return up to *limit* parked streams in event types that the sender may look at, oldest first."""
+    seen: list[StoredParkedStream] = []
+    while len(seen) < limit:
+        found = state_of(request).hub.groups.parked.list(name, after=after, limit=limit, requested=requested)
+        seen += keep_seen(request, found, lambda each: event_type_named(each.parked.source))
+        if len(found) < limit:
+            break
+        after = found[-1].id
+    return seen[:limit]
+
+
+def _parse_parked_id(request: Request, group: str) -> int:
+    text = request.path_params["parked"]
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ParkedNotFound.of("parked-of-group-not-found", group=group, parked=make_printable(text))
+    return int(text)
 
 
 def _resources_of(group: GroupSummary) -> Sequence[Resource]:
@@ -279,6 +371,26 @@ def _reset_object(moved: MovedPosition) -> wire.ResetPosition:
     source, part, tranche, epoch, offset = moved.place
     head = moved.extent.next_offset
     return wire.ResetPosition(source, part, tranche, epoch, moved.came_from, offset, head, head - offset)
+
+
+def _parked_object(request: Request, found: StoredParkedStream) -> wire.GroupParkedStream:
+    parked = found.parked
+    reads = sees(request, event_type_named(parked.source), "read")  # Else its name and failure are not shown.
+    return wire.GroupParkedStream(
+        id=str(found.id),
+        event_type=parked.source,
+        partition=parked.tranche,
+        stream=parked.stream if reads else None,
+        index=parked.first,
+        next=parked.next,
+        events=parked.events,
+        attempts=parked.attempts,
+        tag=parked.tag,
+        detail=parked.detail if reads else None,
+        since=parked.since,
+        parked_at=format_time(found.parked_at),
+        request=found.request,
+    )
 
 
 def _intervention_object(done: PositionChange) -> wire.GroupIntervention:

@@ -1,10 +1,12 @@
 """Port of consumer groups: their positions, and the history of changes that operators made to these."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from penstock.core.group_parking import ParkedStream, StreamPlace
 from penstock.core.groups import GroupProgress, PartitionExtent
 from penstock.storage.statements import SqlRunner
 
@@ -86,6 +88,17 @@ class GroupMeasurements(NamedTuple):
     groups: Sequence[GroupMeasurement]
     total: int
     """Number of groups that have positions."""
+
+
+class StoredParkedStream(NamedTuple):
+    """A parked stream as it is stored."""
+
+    id: int
+    """Grows in the order in which streams are parked."""
+    parked: ParkedStream
+    parked_at: int
+    request: str | None
+    """`retry` or `skip`, if somebody has asked for it; the processor takes that up."""
 
 
 class GroupOwnership(NamedTuple):
@@ -180,10 +193,61 @@ class GroupRepository:
         """Delete some of the oldest *rows* changes, those that were made before *before*; return how many."""
         return self._run("interventions_expire", before=before, rows=rows).rowcount
 
+    def list_parked(
+        self, name: str, *, after: int = 0, limit: int, requested: bool = False
+    ) -> "Sequence[StoredParkedStream]":
+        """Return up to *limit* parked streams of a group with an id above *after*, oldest first.
+
+        With *requested*, only those of which something is wanted.
+        """
+        rows = self._run("streams_parked", group=name, after=after, limit=limit, requested=requested).fetchall()
+        return [StoredParkedStream(row[0], ParkedStream(*row[1:11]), row[11], row[12]) for row in rows]
+
+    def count_parked(self, name: str) -> int:
+        """Return the number of parked streams of a group."""
+        [(count,)] = self._run("streams_count", group=name).fetchall()
+        found: int = count
+        return found
+
+    def park(self, name: str, parked: Iterable[ParkedStream], at: int) -> None:
+        """Store parked streams of a locked group. What is wanted of one stays, unless it was tried again in vain."""
+        rows = [
+            (name, each.source, each.tranche, _digest(each.stream), each.stream, *each[3:], at)
+            for each in sorted(parked)
+        ]
+        if rows:
+            self._run_each("stream_park", rows)
+
+    def unpark(self, name: str, places: Iterable[StreamPlace]) -> None:
+        """Forget parked streams of a locked group."""
+        self._run_at("stream_unpark", name, places)
+
+    def forget_requests(self, name: str, places: Iterable[StreamPlace]) -> None:
+        """Forget what is wanted of parked streams of a locked group."""
+        self._run_at("stream_tried", name, places)
+
+    def request(self, name: str, stream: str | None, request: str) -> None:
+        """Say what is wanted of a parked stream of a locked group, in all its tranches; None: of all streams."""
+        digest = None if stream is None else _digest(stream)
+        self._run("streams_ask", group=name, digest=digest, request=request)
+
+    def widen_parked(self, starts: Mapping[int, tuple[int, str]]) -> None:
+        """Have parked streams of a locked group wait from other indices and positions on; *starts* has them by id."""
+        if starts:
+            self._run_each("stream_widen", [(*start, parked_id) for parked_id, start in sorted(starts.items())])
+
+    def _run_at(self, statement: str, name: str, places: Iterable[StreamPlace]) -> None:
+        if rows := [(name, source, tranche, _digest(stream)) for source, tranche, stream in sorted(places)]:
+            self._run_each(statement, rows)
+
     def delete(self, name: str) -> None:
         """Delete a locked group with its positions, its history, and the subscription that it is."""
         self._run("group_lock_positions", name=name)
         self._run("group_delete", name=name)
+
+
+def _digest(stream: str) -> str:
+    return sha256(stream.encode()).hexdigest()
 
 
 def _read_summary(row: Sequence[Any]) -> GroupSummary:

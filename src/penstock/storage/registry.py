@@ -122,6 +122,7 @@ class RegistryRepository:
         """
         self._run("drop_partitions", name=name)
         self._run("delete_positions", source=name)
+        self._run("streams_delete", source=name)
         return self._run("delete_event_type", name=name).rowcount > 0
 
     def raise_epochs(self) -> int:

@@ -2,12 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from penstock.core.group_names import NAME_CHARS_MAX, is_group_name
+from penstock.core.group_parking import (
+    DETAIL_CHARS_MAX,
+    STREAM_CHARS_MAX,
+    TAG_CHARS_MAX,
+    ParkedChanges,
+    ParkedStream,
+    StreamPlace,
+)
 from penstock.core.groups import KINDS, GroupReset, Kind, PositionCommit, ResetTarget
 from penstock.core.log.start import START_FORM, Start, format_start, parse_start
 from penstock.errors import BadParameter
@@ -19,12 +27,16 @@ REASON_CHARS_MAX: Final = 1_000
 _NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII"
 _GOALS: Final = f"one of to ({START_FORM}) and offset"
 _COMMIT_FORM: Final = (
-    "items (each with event_type, partition, offset, slice, epoch, expected), kind (processor, spark or cursorset)"
+    "items (each with event_type, partition, offset, slice, epoch, expected), kind (processor, spark or cursorset), "
+    "parked, unparked, tried (streams of a processor)"
 )
 _RESET_FORM: Final = (
     f"items (each with event_type, partition, slice, and to or offset), to ({START_FORM}), reason, "
     "dry_run (true or false)"
 )
+_STORABLE: Final = "^[^\\x00]*$"
+"""PostgreSQL cannot store the character NUL."""
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=10**18)]
 Given = TypeVar("Given", bound=msgspec.Struct)
 
 
@@ -130,9 +142,57 @@ class NewPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """The offset that must be stored now; None requires that none is. By default any is replaced."""
 
 
+class ParkedStreamPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A stream in a partition."""
+
+    event_type: str
+    partition: Number
+    stream: Annotated[str, Meta(min_length=1, max_length=STREAM_CHARS_MAX, pattern=_STORABLE)]
+
+
+class NewParkedStream(ParkedStreamPlace, frozen=True, kw_only=True):
+    """A stream as a processor has parked it in a partition."""
+
+    index: Number
+    """Index of the event that could not be handled: in a feed its offset."""
+    next: Number
+    """Index behind the last event that has come so far."""
+    events: Number
+    """Number of events that wait."""
+    attempts: Number
+    tag: Annotated[str, Meta(max_length=TAG_CHARS_MAX, pattern=_STORABLE)]
+    detail: Annotated[str, Meta(max_length=DETAIL_CHARS_MAX, pattern=_STORABLE)]
+    since: Annotated[str, Meta(pattern=r"^[0-9]{1,9}:[0-9]{1,18}\Z")]
+    """EPOCH:OFFSET, from which the partition is read again to find the events."""
+
+
+class GroupParkedStream(msgspec.Struct, frozen=True, kw_only=True):
+    """A parked stream of a group's processor."""
+
+    id: str
+    event_type: str
+    partition: int
+    stream: str | None
+    """None: the caller may not read the event type, of whose keys it may consist."""
+    index: int
+    next: int
+    events: int
+    attempts: int
+    tag: str
+    detail: str | None
+    """None: likewise."""
+    since: str
+    parked_at: str
+    request: str | None
+    """`retry` or `skip`, until the processor has taken that up."""
+
+
 class _Commits(msgspec.Struct, forbid_unknown_fields=True):
     items: list[NewPosition]
     kind: Literal["processor", "spark", "cursorset"] | None = None
+    parked: list[NewParkedStream] = []
+    unparked: list[ParkedStreamPlace] = []
+    tried: list[ParkedStreamPlace] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +229,7 @@ class CommitRequest(NamedTuple):
 
     kind: str | None
     commits: Sequence[PositionCommit]
+    parked: ParkedChanges
 
 
 class ResetRequest(NamedTuple):
@@ -186,9 +247,19 @@ def parse_commit(given: Any) -> CommitRequest:
         BadParameter: A member is unknown, missing or malformed.
     """
     body = _read(given, _Commits, _COMMIT_FORM)
-    if not body.items:
+    parked = ParkedChanges(
+        [ParkedStream(each.event_type, each.partition, each.stream, each.index, each.next, each.events, each.attempts,
+                      each.tag, each.detail, each.since) for each in body.parked],
+        list(map(_parse_place, body.unparked)),
+        list(map(_parse_place, body.tried)),
+    )  # fmt: skip
+    if not body.items and not parked:
         raise BadParameter(parameter="items", value="[]", allowed="at least one position")
-    return CommitRequest(body.kind, [_parse_commit(each) for each in body.items])
+    return CommitRequest(body.kind, [_parse_commit(each) for each in body.items], parked)
+
+
+def _parse_place(given: ParkedStreamPlace) -> StreamPlace:
+    return StreamPlace(given.event_type, given.partition, given.stream)
 
 
 def parse_reset(given: Any) -> ResetRequest:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.core.access import Attribute, Caller, Resource, Sender
 from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
+from penstock.core.group_parking import ParkedChanges, ParkedStream
 from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
 from penstock.core.producers import EpochClaim
 from penstock.core.subscriptions.definition import complete_subscription
@@ -268,6 +269,21 @@ def test_reset_of_a_subscription_is_recorded_with_its_positions(audited: Hub) ->
     place = {"event_type": NAME, "partition": "0"}
     assert event["previous_object"] == {"items": [place | {"offset": 0}]}
     assert event["new_object"] == {"items": [place | {"offset": 2}]}
+
+
+def test_requests_for_parked_streams_are_recorded_and_parking_is_not(audited: Hub) -> None:
+    audited.registry.create(an_event_type(NAME, partition_count=1))
+    stream = ParkedStream(NAME, 0, "a", 1, 2, 1, 3, "ValueError", "no", "1:0")
+    audited.groups.commit("mail", "processor", [PositionCommit(NAME, 0, 0)], parked=ParkedChanges([stream]))
+    [found] = audited.groups.parked.list("mail", after=0, limit=9)
+    audited.groups.parked.retry("mail", found.id, sender=JANE)
+    audited.groups.parked.skip("mail", found.id, "a test", sender=JANE)
+
+    retried, skipped = (each for each in read_log(audited) if each["resource_type"] == "parked_key")
+
+    assert describe(retried) == describe(skipped) == ("parked_key", str(found.id), "updated")
+    assert (retried["new_object"]["request"], skipped["previous_object"]["request"]) == ("retry", "retry")
+    assert (skipped["new_object"]["stream"], skipped["reason"]) == ("a", "a test")
 
 
 def test_reset_and_deletion_of_a_group_are_recorded_and_commits_are_not(audited: Hub) -> None:

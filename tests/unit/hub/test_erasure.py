@@ -3,10 +3,13 @@
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from penstock.core.access import Caller, Sender
+from penstock.core.group_parking import ParkedChanges, ParkedStream
+from penstock.core.groups import PositionCommit
 from penstock.errors import BadParameter, ErasureNotFound, EventTypeNotFound
 from penstock.hub import erasure as module
 from penstock.hub.admin.sweeping import Sweeper
@@ -143,6 +146,37 @@ def test_parked_keys_rejected_rows_and_dead_letters_are_erased(hub: Hub, clock: 
         rejected = {(each.event_type, each.key) for each in tx.outbox.list_rejected(9)}
     assert parked == rejected == {(NAME, "a"), ("other", KEY)}
     assert left(hub, name=DEAD_LETTERS) == "a-j"
+
+
+def test_parked_streams_of_the_key_are_erased_and_failures_that_name_it_are_forgotten(hub: Hub) -> None:
+    create_feed(hub.store, "other")
+    publish(hub, "ajaj")
+    span = {"first": 1, "next": 2, "events": 1, "attempts": 3, "tag": "ValueError", "since": "1:0"}
+
+    def stream(name: str, detail: str = "no", source: str = NAME, **others: Any) -> ParkedStream:
+        return ParkedStream(source, 0, name, detail=detail, **{**span, **others})
+
+    streams = [
+        stream(f"{NAME}-{KEY}"),
+        stream(f"{NAME}-0_{KEY}", next=9, detail=f"{KEY} again"),
+        stream(f"{NAME}-a", f"no customer {KEY}"),
+        stream(f"{NAME}-b"),
+        stream(f"other-{KEY}", source="other"),
+    ]
+    commits = [PositionCommit(NAME, 0, 0), PositionCommit("other", 0, 0)]
+    hub.groups.commit("mailer", "processor", commits, parked=ParkedChanges(streams))
+    requested = hub.erasures.request(NAME, KEY)
+
+    hub.erasures.run()
+
+    found = hub.groups.parked.list("mailer", after=0, limit=9)
+    assert [(each.parked.stream, each.parked.detail, each.request) for each in found] == [
+        (f"{NAME}-0_{KEY}", "", "retry"),  # Events that came later wait behind: whoever tries it again ends it.
+        (f"{NAME}-a", "", None),
+        (f"{NAME}-b", "no", None),
+        (f"other-{KEY}", "no", None),
+    ]
+    assert hub.erasures.find(NAME, requested.id).erased.parked_keys == 3
 
 
 def park(tx: Tx, *offsets: int) -> None:

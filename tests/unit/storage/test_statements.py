@@ -162,6 +162,7 @@ APPLIED = {
     "sqlite removals": "2356fdedb4f3af01",
     "sqlite cold": "f5f5bfa4aa69565d",
     "sqlite batches": "138decdab83afed5",
+    "sqlite groups": "03fe2eb31aee2aed",
     "postgres log": "2abd3e7bae4c6e50",
     "postgres registry": "76b12f6391e6b54f",
     "postgres producers": "787730db0c3fb65d",
@@ -177,6 +178,7 @@ APPLIED = {
     "postgres removals": "258bd6b27e60472d",
     "postgres cold": "f03c8541ebf857ec",
     "postgres batches": "ee54af7bb4fa619b",
+    "postgres groups": "d352dad47c3de1d9",
 }
 """Digests of the migrations that databases may have applied, without their comments."""
 

@@ -6,8 +6,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from penstock.cli.checkpoint.keeper import UNKNOWN, Behind, ProcessorEntry, ProcessorIntervention, TrancheProgress
+from penstock.core.group_parking import Request
 from penstock.errors import GroupNotFound
-from penstock.processing.checkpoints.checkpoint import Request
 from penstock.processing.checkpoints.database import DatabaseCheckpoints, ParkedAt, StoredPosition, kept_in
 
 if TYPE_CHECKING:

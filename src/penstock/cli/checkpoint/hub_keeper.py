@@ -7,10 +7,10 @@ from penstock.cli.checkpoint.keeper import ProcessorEntry, ProcessorIntervention
 from penstock.cli.checkpoint.places import check_epoch
 from penstock.cli.failures import CommandFailure
 from penstock.client import Client, ConsumerGroupDetails, NewPosition, PositionReset
+from penstock.core.group_parking import Request
+from penstock.core.groups import PROCESSOR
 from penstock.errors import GroupNotFound
-from penstock.processing.checkpoints.checkpoint import Request
 from penstock.processing.checkpoints.database import ParkedAt
-from penstock.processing.checkpoints.hub import PROCESSOR
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 
 

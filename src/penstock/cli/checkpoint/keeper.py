@@ -9,7 +9,7 @@ from penstock.cli.database_url import checked_database
 from penstock.cli.options import checked_url
 
 if TYPE_CHECKING:
-    from penstock.processing.checkpoints.checkpoint import Request
+    from penstock.core.group_parking import Request
     from penstock.processing.checkpoints.database import ParkedAt
 
 TABLE: Final = "penstock_checkpoints"

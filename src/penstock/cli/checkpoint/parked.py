@@ -109,7 +109,7 @@ def drop(
         told = f"{counted(sum(waiting), 'event')} of {bare(stream)}"
         if not yes:
             confirm(f"Pass over {told} in {processor}, for ever?", done="dropped", does="drops")
-        kept.ask(processor, stream, "drop", reason)
+        kept.ask(processor, stream, "skip", reason)
     if output == "json":
         print_json({"processor": processor, "stream": stream, "dropped_events": sum(waiting)})
     else:

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, get_args, runtime_checkable
 
+from penstock.core.group_parking import Request
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_kind, check_members, shown
 
-_NUMBERS: Final = re.compile("[0-9]+")
 _OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")
 
 
@@ -29,36 +29,6 @@ def check_moves(positions: Mapping[str, Position], before: Mapping[str, Position
             raise BadParameter(parameter="position", value=position, allowed=allowed)
 
 
-def is_before(position: Position, other: Position) -> bool:
-    """Tell whether a position lies before another of its tranche: by the numbers that it is made of.
-
-    >>> is_before("1:9", "1:10"), is_before(3, 3), is_before("2:0", "1:10")
-    (True, False, False)
-    """
-    return _numbers(position) < _numbers(other)
-
-
-def waits_from(parked: Parked, position: Position) -> tuple[int, Position]:
-    """Return from which index on a parked stream waits, and from where that is read, once its tranche is at *position*.
-
-    What the stream has behind *position* comes again, as that of all others does; what waits of it waits on.
-
-    >>> parked = Parked("a", "t", 7, 9, 2, 1, "ValueError", "no", since="1:3")
-    >>> waits_from(parked, "1:2"), waits_from(parked, "1:5"), waits_from(parked, "1:8")
-    ((0, '1:2'), (5, '1:3'), (7, '1:3'))
-    """
-    if not is_before(parked.since, position):
-        return 0, position
-    # Of what a position is made of, what is not the same in all of a tranche counts as its indices do.
-    told = zip(_numbers(parked.since), _numbers(position), strict=False)
-    first = next((here for since, here in told if since != here), parked.index)
-    return min(first, parked.index), parked.since
-
-
-def _numbers(position: Position) -> list[int]:
-    return [*map(int, _NUMBERS.findall(str(position)))]
-
-
 def _check_position(tranche: str, position: Any) -> None:
     # They are kept as texts: whatever else is given would become one that no source can read.
     is_number = type(position) is int and position >= 0
@@ -73,8 +43,6 @@ def _form(position: Position) -> str:
     return "EPOCH:OFFSET" if _OF_FEED.fullmatch(position) else "a text of the source's own"
 
 
-Request: TypeAlias = Literal["retry", "drop"]
-"""What somebody wants of a parked stream: that it is tried again, or that what waits of it is passed over."""
 _ALLOWED: Final = (
     "DatabaseCheckpoints(database, 'a name'), HubCheckpoints(url, 'a name'), SubscriptionCheckpoints(source) or "
     "MemoryCheckpoints()"
@@ -99,7 +67,7 @@ class Advance(NamedTuple):
     ahead: Mapping[Place, int | None] = MappingProxyType({})
     """Up to which index streams are handled that are ahead of their tranche's position; None: they are no more."""
     anew: frozenset[Place] = frozenset()
-    """What was parked before, was handled or dropped, and is parked anew: nothing is wanted of it yet."""
+    """What was parked before, was handled or skipped, and is parked anew: nothing is wanted of it yet."""
     tried: frozenset[Place] = frozenset()
     """What is parked behind what was tried in vain: nothing is wanted of it any more."""
     owner: str | None = None
@@ -172,4 +140,4 @@ def check_request(stream: Any, request: Any) -> None:
     """Raise BadParameter unless *request* is one that can be made of a *stream*."""
     check_kind("stream", stream, str, "the name of a parked stream")
     if request not in get_args(Request):
-        raise BadParameter(parameter="request", value=shown(request), allowed="'retry' or 'drop'")
+        raise BadParameter(parameter="request", value=shown(request), allowed="'retry' or 'skip'")

@@ -1,53 +1,28 @@
 """Positions in the consumer's own database, beside the read model: they can move in the transaction that changes it."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from penstock.core.group_parking import Request, find_waiting
 from penstock.errors import BadParameter, CheckpointMoved, DatabaseUnsuitable, GroupNotFound, ParkedNotFound
 from penstock.errors.root import printable
 from penstock.processing.checkpoints.checkpoint import (
     Advance,
     PositionMove,
-    Request,
     check_moves,
     check_request,
-    waits_from,
 )
+from penstock.processing.checkpoints.names import digest, kept, name_of
 from penstock.processing.connecting import Connect, carried_out, connector, lacks_table, transaction
 from penstock.processing.database import Clock, Database, Plan, Step, system_clock
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_function, check_name
-
-_ODD: Final = re.compile("[\\\\\0\ud800-\udfff]")
-_ESCAPED: Final = re.compile(r"\\([0-9a-f]{4})")
-
-
-def kept(name: str) -> str:
-    r"""Return *name* as it is kept: what cannot be, and the backslash, by its number.
-
-    >>> print(kept("order-7"), kept("C:\\x"), kept("a\0"))
-    order-7 C:\005cx a\0000
-    """
-    return _ODD.sub(lambda found: f"\\{ord(found[0]):04x}", name)
-
-
-def name_of(kept: str) -> str:
-    """Return the name that is *kept* so."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), kept)
-
-
-def digest(name: str) -> str:
-    """Return what stands for *name*, and for no other."""
-    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-
 
 R = TypeVar("R")
 
@@ -303,7 +278,7 @@ class DatabaseCheckpoints:
         What is to be passed over is on record: `history` says so, and for which *reason*.
 
         Raises:
-            BadParameter: the request is neither `retry` nor `drop`.
+            BadParameter: the request is neither `retry` nor `skip`.
             ParkedNotFound: there is none of that name.
         """
         check_request(stream, request)
@@ -437,9 +412,9 @@ class _Plans:
     def ask(self, stream: str, request: Request, reason: str | None) -> Plan[None]:
         if not (yield self._found("checkpoint_ask", {"digest": digest(stream), "request": request})):
             raise ParkedNotFound.of("parked-stream-not-found", processor=self._processor, stream=stream)
-        for each in (yield from self.parked()) if request == "drop" else ():
+        for each in (yield from self.parked()) if request == "skip" else ():
             if each.parked.stream == stream:
-                told = f"{printable(stream)} is dropped from {each.parked.index} up to {each.parked.next}"
+                told = f"{printable(stream)} is skipped from {each.parked.index} up to {each.parked.next}"
                 yield from self.record(each.parked.tranche, told if reason is None else f"{told}: {reason}")
 
     def move(self, positions: Mapping[str, Position], reason: str | None, *, adds: bool) -> Plan[None]:
@@ -503,7 +478,11 @@ def _all(table: str) -> Plan[list[StoredPosition]]:
 
 def _widened(parked: Sequence[Parked], tranche: str, position: Position) -> dict[str, tuple[int, Position]]:
     """Return the parked streams of a tranche that wait from earlier on once it is moved to *position*: from where."""
-    waiting = {each.stream: (each, waits_from(each, position)) for each in parked if each.tranche == tranche}
+    waiting = {
+        each.stream: (each, find_waiting(each.index, each.since, position))
+        for each in parked
+        if each.tranche == tranche
+    }
     return {stream: now for stream, (each, now) in waiting.items() if now != (each.index, each.since)}
 
 

@@ -3,8 +3,9 @@
 import threading
 from collections.abc import Mapping, Sequence
 
+from penstock.core.group_parking import Request
 from penstock.errors import CheckpointMoved, ParkedNotFound
-from penstock.processing.checkpoints.checkpoint import Advance, Request, check_request
+from penstock.processing.checkpoints.checkpoint import Advance, check_request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_name
@@ -50,7 +51,7 @@ class MemoryCheckpoints:
         """Want something of a parked stream.
 
         Raises:
-            BadParameter: the request is neither `retry` nor `drop`.
+            BadParameter: the request is neither `retry` nor `skip`.
             ParkedNotFound: there is none of that name.
         """
         check_request(stream, request)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from penstock.core.group_parking import is_before
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
-from penstock.processing.checkpoints.checkpoint import Checkpoints, is_before
+from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.connecting import Connect, connector, is_missing, transaction
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.core.group_names import NAME_CHARS_MAX
+from penstock.core.group_parking import DETAIL_CHARS_MAX, STREAM_CHARS_MAX, TAG_CHARS_MAX
 from penstock.core.groups import KINDS
 from penstock.core.log.start import WORDS
 from penstock.server.openapi.operation import (
@@ -83,7 +84,42 @@ _DONE: Final = object_of(
     went_to=_NUMBER,
     reason={"type": ["string", "null"]},
 )
-IN_PATH: Final[Mapping[str, SchemaObject]] = {"group": _NAME}
+_PARKED_PLACE: Final[dict[str, Any]] = {
+    "event_type": EVENT_TYPE_NAME,
+    "partition": _NUMBER,
+    "stream": {"type": "string", "minLength": 1, "maxLength": STREAM_CHARS_MAX},
+}
+_PARKED_SPAN: Final[dict[str, Any]] = {
+    "index": {**_NUMBER, "description": "Of the event that could not be handled: in a feed its offset."},
+    "next": {**_NUMBER, "description": "Behind the last event that has come so far."},
+    "events": {**_NUMBER, "description": "How many wait."},
+    "attempts": _NUMBER,
+    "tag": {"type": "string", "maxLength": TAG_CHARS_MAX},
+    "since": {
+        "type": "string",
+        "pattern": "^[0-9]{1,9}:[0-9]{1,18}$",
+        "description": "EPOCH:OFFSET, from which the partition is read again to find them.",
+    },
+}
+_SPAN_NAMES: Final = "index next events attempts tag detail since"
+_NEW_PARKED: Final = object_of(
+    f"event_type partition stream {_SPAN_NAMES}",
+    **_PARKED_PLACE,
+    **_PARKED_SPAN,
+    detail={"type": "string", "maxLength": DETAIL_CHARS_MAX},
+)
+_PARKED: Final = object_of(
+    f"id event_type partition stream {_SPAN_NAMES} parked_at request",
+    id={"type": "string"},
+    **_PARKED_PLACE
+    | {"stream": {"type": ["string", "null"], "description": "null: the caller may not read the event type."}},
+    **_PARKED_SPAN,
+    detail={"type": ["string", "null"], "description": "null: the caller may not read the event type."},
+    parked_at=_TIME,
+    request={"enum": ["retry", "skip", None], "description": "What the processor is asked to do with it."},
+)
+_PLACE_OF_STREAM: Final = object_of("event_type partition stream", **_PARKED_PLACE)
+IN_PATH: Final[Mapping[str, SchemaObject]] = {"group": _NAME, "parked": {"type": "string", "pattern": "^[0-9]{1,18}$"}}
 _LIMIT: Final = {"type": "integer", "minimum": 1, "maximum": wire.GROUPS_MAX}
 OF_LIST: Final = (
     Parameter("event_type", "Only those that read this event type.", EVENT_TYPE_NAME),
@@ -95,6 +131,17 @@ OF_HISTORY: Final = (
     Parameter("after", "Only what came before this one: the id of the last that is known.", {**_NUMBER, "minimum": 1}),
     Parameter("limit", f"How much, at most {wire.GROUPS_MAX}; 100 by default.", _LIMIT),
 )
+OF_PARKED: Final = (
+    Parameter("after", "Only those parked after this one: the id of the last that is known.", _NUMBER),
+    Parameter("limit", f"How many, at most {wire.GROUPS_MAX}; 100 by default.", _LIMIT),
+    Parameter("requested", "Only those of which something is wanted.", {"type": "boolean", "default": False}),
+)
+PARKED: Final = AnswerShape(
+    200, "A page of them, oldest first.", {JSON: object_of("items _links", items=list_of(_PARKED), _links=_LINKS)}, {}
+)
+RETRIED: Final = AnswerShape(200, "How many will be.", {JSON: object_of("retried", retried=_NUMBER)}, {})
+REQUESTED: Final = AnswerShape(204, "The processor is asked to.", {}, {})
+REASON: Final = {JSON: object_of("reason", reason={"type": "string", "minLength": 1})}
 GROUPS: Final = AnswerShape(
     200,
     "A page of them, sorted by name.",
@@ -129,6 +176,9 @@ COMMIT: Final[dict[str, Any]] = {
             minItems=1,
         ),
         kind={"enum": [kind for kind in KINDS if kind != "subscription"], "description": "Of a group that is new."},
+        parked=list_of({**_NEW_PARKED, "description": "A stream that a processor has parked, as it is now."}),
+        unparked=list_of(_PLACE_OF_STREAM),
+        tried=list_of({**_PLACE_OF_STREAM, "description": "Nothing is wanted of it any longer."}),
     )
 }
 COMMITTED: Final = AnswerShape(

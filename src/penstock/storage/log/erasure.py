@@ -38,6 +38,18 @@ class StoredErasure(NamedTuple):
     erased: ErasedCounts = ErasedCounts()
 
 
+class StreamOfKey(NamedTuple):
+    """Parked stream of a group that may have personal data of a key."""
+
+    group: str
+    id: int
+    partition: int
+    next: int
+    """Index behind its last event: of a feed, the offset."""
+    is_named: bool
+    """Whether it is the stream of the key; else only its failure names the key."""
+
+
 class ErasureRepository:
     """Erasures."""
 
@@ -72,6 +84,19 @@ class ErasureRepository:
         """Return the parked keys of all subscriptions that are *key* of an event type: subscription, id, partition."""
         rows = self._run("parked_of_key", event_type=event_type, key=key).fetchall()
         return [(subscription, parked_id, partition) for subscription, parked_id, partition in rows]
+
+    def list_parked_streams(self, event_type: str, key: str) -> Sequence["StreamOfKey"]:
+        """Return the parked streams of all groups that are those of a *key*, or whose failures name it."""
+        rows = self._run("streams_of_key", event_type=event_type, key=key).fetchall()
+        return [StreamOfKey._make([*row[:4], bool(row[4])]) for row in rows]
+
+    def delete_parked_stream(self, id: int) -> None:
+        """Delete a parked stream of a locked group."""
+        self._run("stream_erase", id=id)
+
+    def blank_parked_stream(self, id: int, *, retried: bool) -> None:
+        """Forget why a stream of a locked group is parked, and have it tried again if it is to be *retried*."""
+        self._run("stream_blank", id=id, request="retry" if retried else None)
 
     def delete_rejected(self, event_type: str, key: str) -> int:
         """Delete the rejected rows of a key, and return how many there were."""

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies
 
+from penstock.core.group_parking import find_waiting, is_before
 from penstock.errors import BadParameter
-from penstock.processing.checkpoints.checkpoint import check_moves, is_before, waits_from
-from penstock.processing.checkpoints.database import digest, kept, name_of
+from penstock.processing.checkpoints.checkpoint import check_moves
+from penstock.processing.checkpoints.names import digest, kept, name_of
 from penstock.processing.engine.item import Position
-from penstock.processing.engine.parking import Parked
 
 
 def test_position_moves_to_positions_of_its_form() -> None:
@@ -62,7 +62,7 @@ def test_positions_are_compared_by_their_numbers() -> None:
 def test_parked_stream_waits_from_the_earlier_of_its_event_and_its_tranches_position(
     since: Position, position: Position, expected: tuple[int, Position]
 ) -> None:
-    assert waits_from(Parked("a", "t", 30, 31, 1, 1, "ValueError", "no", since), position) == expected
+    assert find_waiting(30, since, position) == expected
 
 
 ANY = strategies.text(strategies.characters())  # Lone surrogates, too.

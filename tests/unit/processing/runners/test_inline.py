@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.group_parking import Request
 from penstock.errors import (
     BadParameter,
     HandlerFailed,
@@ -10,7 +11,7 @@ from penstock.errors import (
     ProcessorUnhealthy,
     Unavailable,
 )
-from penstock.processing.checkpoints.checkpoint import Advance, Request
+from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.parking import Place
 from penstock.processing.engine.rules import Backoff, Rules

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.group_parking import Request
 from penstock.errors import (
     BadParameter,
     HandlerFailed,
@@ -19,7 +20,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.processing.batcher import AsyncBatcher
-from penstock.processing.checkpoints.checkpoint import Advance, Request
+from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.parking import Place
 from penstock.processing.engine.rules import Backoff, Health, Rules

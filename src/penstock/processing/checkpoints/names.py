@@ -1,0 +1,27 @@
+"""Names of streams as a database and a hub can keep them: any text, also what is no Unicode."""
+
+import re
+from hashlib import sha256
+from typing import Final
+
+_ODD: Final = re.compile("[\\\\\0\ud800-\udfff]")
+_ESCAPED: Final = re.compile(r"\\([0-9a-f]{4})")
+
+
+def kept(name: str) -> str:
+    r"""Return *name* as it is kept: what cannot be, and the backslash, by its number.
+
+    >>> print(kept("order-7"), kept("C:\\x"), kept("a\0"))
+    order-7 C:\005cx a\0000
+    """
+    return _ODD.sub(lambda found: f"\\{ord(found[0]):04x}", name)
+
+
+def name_of(kept: str) -> str:
+    """Return the name that is *kept* so."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), kept)
+
+
+def digest(name: str) -> str:
+    """Return what stands for *name*, and for no other."""
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
