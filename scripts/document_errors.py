@@ -46,8 +46,8 @@ except PenstockError as error:
     print(error.code, error.hint, error.retryable, error.fields)
 ```
 
-- Fields are typed attributes, such as `error.event_type`; `error.fields` has all by name. If a field is missing, an
-  attribute whose type allows None is None.
+- Fields are typed attributes, such as `error.event_type`; `error.fields` has all by name. One of type `str?` is a
+  `str`, or None if it is missing.
 - `error.retryable` says whether the same request can succeed later, unchanged. All errors of class `Unavailable` have
   `retry_after`, in seconds; with 503 it is the header `Retry-After`, too.
 - A class can have several codes, for causes that callers handle alike: catch the class, and compare `error.code`.
@@ -246,6 +246,7 @@ def _own_fields(kind: type[PenstockError]) -> dict[str, tuple[str, str | None]]:
 
 
 def _described(name: str, kind: str, says: str | None) -> str:
+    kind = kind.replace(" | None", "?")
     if says is None:
         return f"`{name}: {kind}`"
     first = says if says.startswith("None") else says[0].lower() + says[1:]
