@@ -16,7 +16,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system packages demo demo-secure test test-all check lint bench bench-peers lock dist clean
+.PHONY: help setup system packages demo demo-secure test test-all check lint bench bench-peers lock docs dist clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
@@ -72,6 +72,11 @@ bench-peers: setup system ## measure Redis, NATS, RabbitMQ, Kafka, nginx and bar
 
 lock: setup ## bring the lock files up to date
 	@scripts/lock
+
+docs: setup ## build the documentation site into build/docs; a broken link and a public name without a docstring are errors
+	@scripts/setup-mermaid
+	$(BIN)/sphinx-build --jobs auto --fail-on-warning --keep-going --quiet -c docs/site . build/docs
+	@echo "The site is in build/docs: begin with build/docs/index.html"
 
 dist: setup ## build the source distribution and the wheel of `penstock-hub` into dist/
 	rm -rf dist

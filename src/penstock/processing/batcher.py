@@ -17,6 +17,8 @@ from penstock.client.concurrency import is_cancelled
 from penstock.errors import BadOutcome, OutcomeUnknown
 from penstock.processing.parameters import check_count, check_flag, check_function, check_returns, check_seconds
 
+__all__ = ["AsyncBatcher", "AsyncKeyedBatcher", "Batcher", "KeyedBatcher"]
+
 E = TypeVar("E")
 
 

@@ -13,6 +13,8 @@ from penstock.processing.event import FieldReader, Fields, Ordering, Values, bod
 from penstock.schema.guidelines.draft import ENTITY_KEY_FIELDS, Draft
 from penstock.schema.traversal import key_path
 
+__all__ = ["Change", "Changes", "LastChange"]
+
 E = TypeVar("E")
 _ENTITY: Final = ((int, str), "a whole number or a text")
 _OPERATIONS: Final = ("C", "U", "D", "S")

@@ -11,6 +11,8 @@ from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, RequirementMissing
 from penstock.processing.parameters import shown
 
+__all__ = ["connector"]
+
 _KINDS: Final = frozenset(["OperationalError", "InterfaceError"])
 """What drivers call it, and derive from, when a database does not answer, is busy, or has no room."""
 _WRONG: Final = "SQLITE_ERROR"

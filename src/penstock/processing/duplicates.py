@@ -14,6 +14,8 @@ from penstock.processing.database import AsyncDatabase, Clock, Database, Plan, S
 from penstock.processing.event import eid_of, one_case, partition_of, source_of
 from penstock.processing.parameters import check_count, check_function, check_name, check_seconds
 
+__all__ = ["AsyncDuplicates", "Duplicates"]
+
 E = TypeVar("E")
 
 TABLE: Final = "penstock_seen"

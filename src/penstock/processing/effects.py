@@ -7,6 +7,8 @@ from uuid import UUID, uuid5
 from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.stream_event import APART, StreamEvent
 
+__all__ = ["Effect", "effect_id"]
+
 _IDS: Final = UUID("b6f0d1f4-5b55-5a0e-8a83-2b8f6f2a9d11")
 
 

@@ -29,6 +29,8 @@ from penstock.processing.parameters import check_returns, is_coroutine_function
 from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.feed import FeedSource
 
+__all__ = ["EventHandler", "handles"]
+
 HUB: Final = "http://127.0.0.1:8080"
 _EITHER: Final = (
     "a function of one event, handle(event), or of a stream and a span of its events, handle(stream, events)"

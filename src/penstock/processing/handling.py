@@ -17,6 +17,8 @@ from penstock.processing.engine.stream import Call
 from penstock.processing.outcomes import ALL, Failure, Outcome, outcome_of
 from penstock.processing.parameters import INDEX_END, check_function, check_kind, check_returns, is_coroutine_function
 
+__all__ = ["Classify", "Handler", "by_kind"]
+
 R = TypeVar("R")
 _inherited: "Final[list[_Own]]" = []
 """Loops of the process that this one was forked from: to close one would have that process's sleep on."""

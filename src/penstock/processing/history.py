@@ -26,6 +26,8 @@ from penstock.processing.event import (
 from penstock.processing.parameters import check_count
 from penstock.wire.log.reader.pages import Page
 
+__all__ = ["HeldBack", "History", "by_parents", "grouped", "in_order"]
+
 E = TypeVar("E")
 _GROUP: Final = ((int, str), "a whole number or a text")
 

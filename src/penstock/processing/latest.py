@@ -10,6 +10,8 @@ from penstock.processing.database import AsyncDatabase, Clock, Database, Plan, S
 from penstock.processing.event import many, one, unplaced
 from penstock.processing.parameters import check_function, check_kind, check_name, check_seconds
 
+__all__ = ["AsyncLatest", "Latest"]
+
 E = TypeVar("E")
 
 TABLE: Final = "penstock_latest"

@@ -21,6 +21,8 @@ from penstock.processing.engine.item import Position
 from penstock.processing.snapshot import ObservedProcessor, Snapshot, TrancheFigures, check_observed
 from penstock.processing.stats import Histogram
 
+__all__ = ["ProcessorMetrics", "alert_rules", "serve_metrics"]
+
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65535
 PATH: Final = "/metrics"

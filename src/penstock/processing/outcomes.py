@@ -8,6 +8,8 @@ from penstock.errors import BadOutcome, BadParameter
 from penstock.processing.parameters import INDEX_END, check_kind, check_name, check_seconds
 from penstock.processing.stats import Stats
 
+__all__ = ["Outcome", "done", "done_to", "retry", "skip_to"]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -22,6 +22,8 @@ from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.hub import EVENTS_MAX, Delivery, Origins, OutgoingEvent
 from penstock.processing.targets.target import Attained, Duplicate, Lineage, Partial, PrefixMissing, lineage_of, origin
 
+__all__ = ["Effects", "Publisher", "react"]
+
 Effects: TypeAlias = Callable[[StreamEvent], Iterable[Effect] | Effect | None]
 """Says what is to be published because of an event: the same, whenever it is asked."""
 Caused: TypeAlias = tuple[StreamEvent, Iterable[Effect] | Effect | None]

@@ -16,6 +16,8 @@ from penstock.processing.parameters import check_members
 from penstock.processing.stats import Distribution, Histogram
 from penstock.processing.tally import Tally
 
+__all__ = ["Snapshot"]
+
 
 class Category(NamedTuple):
     """Of one event type."""

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Final, Protocol, Self
 from penstock.errors import BadParameter
 from penstock.processing.parameters import check_name, is_number
 
+__all__ = ["Stats"]
+
 LEAST_SECONDS: Final = 1e-6
 STEPS: Final = 16
 """Classes between one duration and its double: a percentile is right within 1/16 of its logarithm, some 4 percent."""

@@ -15,6 +15,8 @@ from penstock.processing.handling import Classify, failure_of, settled
 from penstock.processing.outcomes import ALL, Failure, Outcome, retry
 from penstock.processing.parameters import check_count, check_flag, check_function, check_kind, shown
 
+__all__ = ["Span", "Together", "Transactional"]
+
 STREAMS_MAX: Final = 10_000
 AWAY_SECONDS: Final = 1.0
 AWAY: Final = retry(AWAY_SECONDS, tag="away")

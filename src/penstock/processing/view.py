@@ -17,6 +17,8 @@ from penstock.processing.parameters import check_seconds
 from penstock.processing.runners.observing import figures_of, sentence
 from penstock.processing.snapshot import ObservedProcessor, Snapshot, check_observed
 
+__all__ = ["live"]
+
 LINES_INTERVAL: Final = 10.0
 DRAWS_PER_SECOND: Final = 2
 RATE_SECONDS: Final = 10.0

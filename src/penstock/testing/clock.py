@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from penstock.processing.parameters import check_kind, check_number, check_whole
 
+__all__ = ["VirtualClock"]
+
 START_AT: Final = 1_700_000_000_000_000
 """When virtual time begins: 2023-11-14T22:13:20Z, in microseconds since 1970."""
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -26,6 +26,8 @@ from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.clock import START_AT
 from penstock.wire.log.reader.pages import Data, PageDetails
 
+__all__ = ["a_business_event", "a_data_event", "a_feed_event", "a_new_event", "an_event", "an_event_type"]
+
 
 def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:
     """Return the definition of an event type, as `Hub.registry.create` takes it, and `Client`'s its members.

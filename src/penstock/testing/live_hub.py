@@ -17,6 +17,8 @@ from penstock.errors import BadParameter
 from penstock.processing.parameters import check_kind, check_number, check_texts, check_whole, shown
 from penstock.testing.port import free_port
 
+__all__ = ["LiveHub", "live_hub"]
+
 START_SECONDS_MAX = 120.0
 
 

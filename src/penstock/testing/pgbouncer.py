@@ -15,6 +15,8 @@ from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.port import free_port
 from penstock.testing.postgres import PostgresCluster, guard, identity
 
+__all__ = ["PgBouncer", "PgBouncerMissing"]
+
 START_SECONDS_MAX = 30
 SESSIONS = 3
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.testing.live_hub import LiveHub
     from penstock.testing.processing import VirtualInline
 
+__all__ = ["Run", "penstock_clock", "penstock_hub", "penstock_memory", "penstock_run"]
+
 
 class Run(Protocol):
     """Makes a processor that runs step by step."""

@@ -15,6 +15,8 @@ import psycopg
 
 from penstock.testing.port import free_port
 
+__all__ = ["PostgresCluster", "PostgresMissing"]
+
 START_SECONDS_MAX = 180
 
 

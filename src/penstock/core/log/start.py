@@ -17,6 +17,7 @@ from penstock.errors import BadParameter
 
 Word: TypeAlias = Literal["earliest", "latest"]
 Start: TypeAlias = Word | datetime | timedelta
+"""Where to start in a feed: the earliest or latest event, the first one received from a time on, or a duration ago."""
 WORDS: Final[tuple[Word, ...]] = get_args(Word)
 
 START_FORM: Final = "earliest, latest, a time such as 2026-11-20T10:00:00Z, or a duration ago such as 1h"

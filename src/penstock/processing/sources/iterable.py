@@ -19,8 +19,8 @@ class IterableSource(Closable):
     each time with the same ones, or have it keep its positions in memory.
 
     Args:
-        batches: Each has events in their order, such as `StreamEvent`s. One whose index its stream had already is a
-            repeat, whatever it has: passed over, or handled once more where its stream has been at rest.
+        batches: Each has events in their order, for example of class `StreamEvent`. One whose index its stream had
+            already is a repeat, whatever it has: passed over, or handled once more where its stream has been at rest.
         tranche: What the tranche is called.
         is_dense: Whether the indices of each stream follow each other without gaps, from 0 on.
 

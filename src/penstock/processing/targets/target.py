@@ -39,6 +39,7 @@ class PrefixMissing:
 
 
 Attained: TypeAlias = Written | Duplicate | Partial | PrefixMissing
+"""What an append to a target has led to."""
 
 
 class SyncTarget(Protocol):

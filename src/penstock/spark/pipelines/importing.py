@@ -79,7 +79,7 @@ class Files:
         """Return the events of the files, in columns as `format("penstock")` takes them.
 
         Raises:
-            AnalysisException: there is no such path, or Spark cannot say which columns the files have.
+            pyspark.errors.AnalysisException: there is no such path, or Spark cannot say which columns the files have.
             BadParameter: the events are there in part only.
         """
         from pyspark.sql.functions import coalesce, col, create_map, map_concat, map_filter, struct

@@ -86,7 +86,7 @@ def export(spark: "SparkSession", path: str, *, format: str = "parquet", overwri
 
     Raises:
         BadParameter: an option is missing, unknown or wrong.
-        AnalysisException: there is something at *path*.
+        pyspark.errors.AnalysisException: there is something at *path*.
     """
     if format not in EXPORTS:
         raise bad_option("format", format, ", ".join(EXPORTS))

@@ -56,7 +56,7 @@ def watch(
     each other at once, the next one may have begun by then: it is run again.
 
     Raises:
-        StreamingQueryException: it has failed.
+        pyspark.errors.StreamingQueryException: it has failed.
     """
     began, seen, report = clock(), _Seen(), Report(0, 0, 0.0, None, None)
     asked: tuple[float, int] | None = None

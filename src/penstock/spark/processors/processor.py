@@ -41,6 +41,8 @@ from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import SparkSource
 from penstock.wire.http import is_transient
 
+__all__ = ["SparkProcessor"]
+
 
 @contextmanager
 def cancellable(spark: SparkSession) -> Iterator[Callable[[], object]]:

@@ -20,6 +20,8 @@ from penstock.processing.projections.table import Row
 from penstock.spark.projections.folding import as_events
 from penstock.spark.projections.project import Round, RoundResult
 
+__all__ = ["DatabaseTarget"]
+
 NAMED_MAX: Final = 3
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 

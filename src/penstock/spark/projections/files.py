@@ -49,6 +49,8 @@ from penstock.spark.projections.version_folder import (
     path_of,
 )
 
+__all__ = ["FilesTarget", "read", "switch"]
+
 Format: TypeAlias = Literal["parquet", "delta"]
 _GONE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_TABLE_NOT_FOUND")
 """What Spark says where there is no folder, or nothing in it."""

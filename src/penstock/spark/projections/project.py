@@ -19,6 +19,8 @@ from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import Look, SparkSource, Then, TrancheRange
 from penstock.spark.projections.folding import KEYED_SQL, ROWS_SQL, FoldAll, RowFinder
 
+__all__ = ["project"]
+
 _CACHE: Final = "__msgspec_cache__"
 
 

@@ -18,6 +18,8 @@ from penstock.spark.processors.sources.source import TrancheRange
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+__all__ = ["KafkaSource"]
+
 _PREFIX: Final = "kafka."
 _KEY: Final = "make_valid_utf8(CAST(key AS string))"
 _OWN: Final = f"concat(topic, '-', partition, '_', coalesce({_KEY}, ''))"

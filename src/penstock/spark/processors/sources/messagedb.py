@@ -17,6 +17,8 @@ from penstock.spark.foreign.query import parse_query
 from penstock.spark.processors.sources.frames import FrameSource, Head
 from penstock.spark.processors.sources.source import TrancheRange
 
+__all__ = ["MessagedbSource"]
+
 _ROWS: Final = (
     "category AS tranche",
     "stream",

@@ -10,6 +10,8 @@ from penstock.processing.engine.item import Position
 from penstock.processing.sources.source import Source
 from penstock.spark.processors.reading import ProcessingPlan
 
+__all__ = ["SparkSource"]
+
 
 class TrancheRange(NamedTuple):
     """The events of a tranche from the index *start* up to, but without, *end*."""

@@ -28,6 +28,8 @@ from penstock.processing.parameters import check_flag, check_function, check_kin
 from penstock.spark.processors.sources.frames import COLUMNS, LOOK_INTERVAL, FrameSource, Head
 from penstock.spark.processors.sources.source import TrancheRange
 
+__all__ = ["TableSource"]
+
 BUCKETS = 4096
 """About so many parts a range of indices is divided into."""
 

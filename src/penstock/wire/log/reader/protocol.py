@@ -44,6 +44,7 @@ from penstock.wire.log.reader.partitions import Discovery, ReadState, discover, 
 from penstock.wire.log.zeroeventhub import CURSORSET_CHARS_MAX, NDJSON, PAGE_SIZE
 
 ALL_HEADERS: Final = "_all"
+"""Value of a `headers` parameter: return all headers of the events."""
 
 QueryPairs = list[tuple[str, object]]
 
