@@ -14,11 +14,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import psycopg
 
+from penstock.core.group_leases import Held, Shared
 from penstock.errors import ParkedNotFound
 from penstock.processing import DatabaseCheckpoints, LocalProcessor, Rules, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.checkpoints.leases import Held, Shared
 from penstock.processing.together import Span
 from tests.processing.duties import Duties
 from tests.processing.lives import Log

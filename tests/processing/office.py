@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
+from penstock.core.group_leases import Held, Shared, held, left, released, renewed
 from penstock.errors import DatabaseUnavailable
 from penstock.processing import LocalProcessor
-from penstock.processing.checkpoints.leases import Held, Shared, held, left, released, renewed
 
 LEASE_SECONDS: Final = 4.0
 SOON_SECONDS: Final = 300.0

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, Rules
+from penstock.processing import DatabaseCheckpoints, FeedSource, HubCheckpoints, LocalProcessor, Rules
+from penstock.processing.checkpoints import HubLeases
 from penstock.processing.checkpoints.leases import DatabaseLeases
 
 LEASE_SECONDS = 4.0
+HUB = "hub"
 
 
 def handler_in(folder: str) -> Any:
@@ -37,11 +39,17 @@ def _is_running(pid: int) -> bool:
     return pid != os.getpid() and Path(f"/proc/{pid}").exists()
 
 
+def keepers(
+    url: str, database: str, name: str
+) -> tuple[HubCheckpoints | DatabaseCheckpoints, HubLeases | DatabaseLeases]:
+    """Return where a processor keeps its positions and leases: a database, or the hub where that is `HUB`."""
+    if database == HUB:
+        return HubCheckpoints(url, name), HubLeases(url, name, lease_seconds=LEASE_SECONDS)
+    return DatabaseCheckpoints(database, name), DatabaseLeases(database, name, lease_seconds=LEASE_SECONDS)
+
+
 def main(url: str, database: str, feed: str, folder: str) -> None:
-    checkpoints, leases = (
-        DatabaseCheckpoints(database, feed),
-        DatabaseLeases(database, feed, lease_seconds=LEASE_SECONDS),
-    )
+    checkpoints, leases = keepers(url, database, feed)
     rules = Rules(concurrency=2, events_per_call=5, events_ahead=100)
     source = FeedSource(url, feed)
     with LocalProcessor(

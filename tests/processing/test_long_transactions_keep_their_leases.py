@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from penstock.core.group_leases import Shared
 from penstock.processing import DatabaseCheckpoints, LocalProcessor, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.database import TABLE
-from penstock.processing.checkpoints.leases import Shared
 from penstock.processing.connecting import connector, transaction
 from penstock.processing.database import Database
 from penstock.processing.sources import MemorySource

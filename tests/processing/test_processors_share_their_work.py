@@ -1,6 +1,6 @@
 """Several processors of one name share the tranches by leases: none is read twice at once, and none is left."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
+from penstock.core.group_leases import Held, Shared
 from penstock.errors import BadParameter
 from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, Rules
-from penstock.processing.checkpoints import MemoryCheckpoints
-from penstock.processing.checkpoints.leases import DatabaseLeases, Held, Shared
+from penstock.processing.checkpoints import HubLeases, MemoryCheckpoints
+from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.sources import FileSource, MemorySource
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import examples
 from tests.processing.office import until
 from tests.processing.programs import Program, running
-from tests.processing.shared_work import handler_in
+from tests.processing.shared_work import HUB, handler_in, keepers
 
 CUSTOMERS = 20
 
@@ -80,9 +81,11 @@ def test_tranches_are_shared_out_as_processors_join_and_stop_without_repeats(
     assert read_handled(folder) == expected_lines(range(1200))
 
 
+@pytest.mark.parametrize("is_at_hub", [False, True], ids=["database", "hub"])
 def test_successor_takes_the_lease_of_a_killed_processor_and_no_stream_is_with_two(
-    hub: LiveHub, database_url: str, tmp_path: Path
+    hub: LiveHub, database_url: str, tmp_path: Path, is_at_hub: bool
 ) -> None:
+    database_url = HUB if is_at_hub else database_url
     folder = tmp_path / "handled"
     folder.mkdir()
     arguments = ("-m", "tests.processing.shared_work", hub.url, database_url, "order.placed", str(folder))
@@ -104,7 +107,7 @@ def test_successor_takes_the_lease_of_a_killed_processor_and_no_stream_is_with_t
             start()
         publish(hub, range(total, total + 100))
         total += 100
-        checkpoints = DatabaseCheckpoints(database_url, "order.placed")
+        checkpoints, _ = keepers(hub.url, database_url, "order.placed")
         with FeedSource(hub.url, "order.placed") as source:
             until(lambda: not any(source.behind(checkpoints.positions()).values()))
     found = read_handled(folder)
@@ -141,16 +144,40 @@ def test_lease_of_a_removed_file_is_forgotten(database_url: str, tmp_path: Path)
     assert sorted(shared.tranches) == [f"{second}", f"{third}"], "the first one is gone"
 
 
-def test_leaving_processor_keeps_its_tranches_until_it_releases_them(database_url: str) -> None:
-    first, second = (DatabaseLeases(database_url, "mailer") for _ in range(2))
-    assert first.renew(["a", "b"]).tranches == {"a", "b"}
-    assert first.hold().tranches == {"a", "b"}, "nobody else wants them"
-    assert second.renew(["a", "b", "c"]) == Held(frozenset("c"), frozenset(), frozenset("ab"))
-    assert first.hold() == Held(frozenset(), frozenset("ab"))
-    assert first.release(["a"]).leaving == {"b"}
-    assert second.renew(["a", "b", "c", "d"]).tranches == {"a", "c", "d"}
+NewLeases = Callable[..., DatabaseLeases | HubLeases]
+A, B, C, D = (f"order.placed/{partition}" for partition in range(4))
+
+
+@pytest.fixture(params=["sqlite", "postgres", "hub on sqlite", "hub on postgres"])
+def leases(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewLeases]:
+    """Makes the leases of one more processor called `mailer`."""
+    url = f"sqlite:///{tmp_path}/a.db" if "sqlite" in request.param else request.getfixturevalue("postgres_url")
+    if "hub" not in request.param:
+        yield lambda **given: DatabaseLeases(url, "mailer", **given)
+        return
+    with live_hub(url) as hub, Client(hub.url) as client:
+        client.create_event_type("order.placed", partition_count=6)
+        yield lambda **given: HubLeases(hub.url, "mailer", **given)
+
+
+def test_leaving_processor_keeps_its_tranches_until_it_releases_them(leases: NewLeases) -> None:
+    first, second = leases(), leases()
+    assert first.renew([A, B]).tranches == {A, B}
+    assert first.hold().tranches == {A, B}, "nobody else wants them"
+    assert second.renew([A, B, C]) == Held(frozenset([C]), frozenset(), frozenset([A, B]))
+    assert first.hold() == Held(frozenset(), frozenset([A, B]))
+    assert first.release([A]).leaving == {B}
+    assert second.renew([A, B, C, D]).tranches == {A, C, D}
     first.leave()
-    assert second.renew([]).tranches == {"a", "b", "c", "d"}
+    assert second.renew([]).tranches == {A, B, C, D}
+
+
+def test_lease_that_is_not_renewed_ends_and_another_processor_has_its_tranches(leases: NewLeases) -> None:
+    gone, there = leases(lease_seconds=0.2), leases()
+    assert gone.renew([A, B]).tranches == {A, B}
+    until(lambda: there.renew([A, B]).tranches == {A, B})
+    assert gone.release([A, B]) == Held(frozenset(), frozenset())
+    assert there.renew([]).tranches == {A, B}, "what is another's is not released"
 
 
 def test_lease_ends_by_a_clock_of_microseconds(database_url: str) -> None:

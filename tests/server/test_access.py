@@ -677,6 +677,28 @@ def test_parked_streams_are_handled_by_the_owner_of_the_group_and_shown_to_those
         assert one.post(f"{group}/parked/{found[0]['id']}/skip", json={"reason": "no"}).status_code == 204
 
 
+def test_members_of_a_group_are_those_of_its_owner(secured: Secured, root: httpx2.Client) -> None:
+    name, hidden = create(root, readers=a_list("one", "two"), admins=a_list("boss")), create(root)
+    group = f"/groups/group-{name}"
+
+    def renewal(of: str) -> dict[str, Any]:
+        return {"tranches": [f"{of}/0"], "lease_seconds": 60}
+
+    with secured.http("one") as one, secured.http("two", 1) as two, secured.http("boss") as boss:
+        problem_of(one.post(f"{group}/members/a", json=renewal(hidden)), 403, "access-denied")
+        assert one.post(f"{group}/members/a", json=renewal(name)).json()["tranches"] == [f"{name}/0"]
+        for member in ("a", "b"):
+            problem_of(two.post(f"{group}/members/{member}", json=renewal(name)), 403, "not-owner")
+            release = {"tranches": [f"{name}/0"]}
+            problem_of(two.post(f"{group}/members/{member}/release", json=release), 403, "not-owner")
+            problem_of(two.delete(f"{group}/members/{member}"), 403, "not-owner")
+        assert one.post(f"{group}/members/a", json=renewal(name)).json()["tranches"] == [f"{name}/0"]
+        assert one.post(f"{group}/positions", json=committing(name)).status_code == 200
+        assert [each["tranches"] for each in boss.get(group).json()["members"]] == [[f"{name}/0"]]
+        assert boss.delete(f"{group}/members/a").status_code == 204
+        assert "members" not in one.get(group).json()
+
+
 def test_cursor_sets_of_two_callers_are_apart(secured: Secured, root: httpx2.Client) -> None:
     """As the specification of ZeroEventHub has it: a cursor set is that of a caller and a name."""
     name = create(root, readers=a_list("one", "two"), writers=a_list("root"))

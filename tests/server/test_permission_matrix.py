@@ -48,7 +48,13 @@ ALLOWED: dict[tuple[str, str | None], set[str]] = {
 The producer group belongs to the writer, the consumer group to the reader.
 """
 IN_PATH = {"event_type": NAME, "partition": "0", "version": "latest", "type": "CONSUMER_ET", "name": "x", "id": "x"}
-IN_PATH |= {"group": GROUP, "first": "0", "parked": "1", "stream": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f"}
+IN_PATH |= {
+    "member": "m",
+    "group": GROUP,
+    "first": "0",
+    "parked": "1",
+    "stream": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f",
+}
 BODIES = {"PATCH /groups/{group}/positions": b'{"items": [{"event_type": "order.placed", "to": "earliest"}]}'}
 BODIES["POST /groups/{group}/parked/{parked}/skip"] = b'{"reason": "a test order"}'
 IN_PATH |= {"upload": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f", "chunk": "0", "batch": "0"}

@@ -16,6 +16,7 @@ from penstock.wire.groups import (
     ConsumerGroupDetails,
     GroupIntervention,
     GroupParkedStream,
+    HeldTranches,
     NewParkedStream,
     NewPosition,
     ParkedStreamPlace,
@@ -165,6 +166,29 @@ class ConsumerGroups:
         url = group_address(self._url, name, "parked", parked, "skip")
         request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode({"reason": reason}))
         yield from self._json.send(request, is_not_applied, 204)
+
+    def renew(
+        self, name: str, member: str, tranches: Iterable[str], lease_seconds: float, *, leaving: bool
+    ) -> Exchange[HeldTranches]:
+        """Extend the lease of a member of a group that knows *tranches*; return what it has."""
+        body = {"tranches": [*tranches], "lease_seconds": lease_seconds, "leaving": leaving}
+        return (yield from self._ask_member(name, member, (), body))
+
+    def release(self, name: str, member: str, tranches: Iterable[str]) -> Exchange[HeldTranches]:
+        """Let others have *tranches* of a member; return what it has."""
+        return (yield from self._ask_member(name, member, ("release",), {"tranches": [*tranches]}))
+
+    def leave(self, name: str, member: str) -> Exchange[None]:
+        """Let others have all that a member has, and forget it."""
+        url = group_address(self._url, name, "members", member)
+        yield from self._json.send(HttpRequest(method="DELETE", url=url), is_transient, 204)
+
+    def _ask_member(self, name: str, member: str, path: tuple[str, ...], body: Any) -> Exchange[HeldTranches]:
+        url = group_address(self._url, name, "members", member, *path)
+        request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(body))
+        answer = yield from self._json.send(request, is_transient, 200)
+        found: HeldTranches = decode_response(answer, HeldTranches)
+        return found
 
     def forget(self, name: str) -> Exchange[None]:
         """Delete a group with its positions."""

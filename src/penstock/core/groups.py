@@ -11,7 +11,8 @@ from typing import Final, Literal, NamedTuple, get_args
 from penstock.core.group_names import NAME_CHARS_MAX, is_group_name
 from penstock.core.log.cursor import FeedView, check_view
 from penstock.core.log.start import Start
-from penstock.errors import BadPartitionCount
+from penstock.core.registry.definition import is_name
+from penstock.errors import BadParameter, BadPartitionCount
 
 Kind = Literal["cursorset", "subscription", "processor", "spark"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -109,6 +110,25 @@ def is_path_name(text: str) -> bool:
     (True, False)
     """
     return is_group_name(text) and text not in (".", "..")
+
+
+_TRANCHE: Final = re.compile(r"(?P<event_type>[^/]{1,255})/(?P<partition>0|[1-9]\d{0,4})", re.ASCII)
+
+
+def decode_tranche(text: str) -> tuple[str, int]:
+    """Return the event type and the partition that the name of a tranche means.
+
+    Raises:
+        BadParameter: it is no such name.
+
+    >>> decode_tranche("order.placed/3")
+    ('order.placed', 3)
+    """
+    match = _TRANCHE.fullmatch(text)
+    if match is None or not is_name(match["event_type"]):
+        allowed = "EVENT_TYPE/PARTITION, such as order.placed/3"
+        raise BadParameter(parameter="tranches", value=text[:300], allowed=allowed)
+    return match["event_type"], int(match["partition"])
 
 
 def is_slice(text: str) -> bool:

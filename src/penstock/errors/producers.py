@@ -220,7 +220,7 @@ class ProducerNotFound(NotFound):
 
 
 class LimitReached(PenstockError):
-    """There are as many producer groups, uploads or parked streams as there may be."""
+    """There are as many producer groups, uploads, parked streams or members as there may be."""
 
     code = "limit-reached"
     cases: ClassVar = {
@@ -236,12 +236,16 @@ class LimitReached(PenstockError):
             "the consumer group {group!r} has {limit} parked streams, the maximum",
             "Repair what they failed for, and retry or skip them: `penstock groups parked list {group}`.",
         ),
+        "too-many-members": Case(
+            "the consumer group {group!r} has {limit} members, the maximum",
+            "Run fewer processors of this name. One that was killed counts until its lease ends.",
+        ),
     }
 
     event_type: str | None
-    """None in `too-many-parked`."""
+    """None in `too-many-parked` and `too-many-members`."""
     partition: int | None
     """The partition in `too-many-producers`."""
     group: str | None
-    """The consumer group in `too-many-parked`."""
+    """The consumer group in `too-many-parked` and `too-many-members`."""
     limit: int

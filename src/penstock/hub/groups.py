@@ -43,6 +43,7 @@ from penstock.errors import (
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
 from penstock.hub.group_claims import check_control, check_owner, check_reserved, is_own, name_own, owner_of
+from penstock.hub.members import Members
 from penstock.hub.parked_streams import GroupKind, ParkedStreams, put_parked, widen_parked
 from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.groups import (
@@ -350,6 +351,7 @@ class Groups:
         self._store = store
         self._clock = clock
         self.parked = ParkedStreams(store, clock)
+        self.members = Members(store, clock)
 
     def store_cursors(
         self,

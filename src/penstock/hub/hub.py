@@ -103,7 +103,14 @@ class Hub:
         checked = CheckedClock(clock) if clock is system_clock else clock
         retention = RetentionRunner(store, lambda: settings.current().retention, checked)
         self.erasures = Erasures(store, clock, self._settle, self._sweep)
-        tasks = (retention.run, self.erasures.run, self._expire_parked, Compactor(store, checked).run)
+        self.groups = Groups(store, clock)
+        tasks = (
+            retention.run,
+            self.erasures.run,
+            self._expire_parked,
+            Compactor(store, checked).run,
+            self.groups.members.sweep,
+        )
         sweeper = Sweeper(store, checked, expiry.check(), tasks)
         self._checked_clock = checked
         tokens = Tokens(store, clock)
@@ -130,7 +137,6 @@ class Hub:
             submit=self._committer.submit,
         )
         self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
-        self.groups = Groups(store, clock)
         self.sealer = Sealer(store, checked, self.log.reader, self._end_sealing, sealing)
         self.tables = TableKeeper(store, clock)
 

@@ -8,12 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.access import Claim, Resource
+from penstock.core.group_leases import Held
 from penstock.core.group_names import is_group_name
-from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress
+from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, decode_tranche, is_path_name
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
 from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, ParkedNotFound
 from penstock.hub.groups import GroupLag, MovedPosition
+from penstock.hub.members import Member
 from penstock.server.auth import (
     admit,
     authorize_now,
@@ -34,6 +36,7 @@ from penstock.wire import groups as wire
 from penstock.wire.query import Query, make_printable
 
 BODY_BYTES_MAX: Final = 1024 * 1024
+MEMBER_CHARS_MAX: Final = 100
 COMMIT_BYTES_MAX: Final = 8 * 1024 * 1024
 """With the parked streams of a processor."""
 _WHY: Final = 'say in the body why these events are not wanted, such as {"reason": "a test order"}; it is kept'
@@ -74,9 +77,56 @@ async def show_group(request: Request) -> Response:
         seen = [each for each in known.standings if sees(request, event_type_named(each.source))]
         positions = [_position_object(each, known.at) for each in seen]
         shown = {field: getattr(_group_object(request, known), field) for field in wire.ConsumerGroup.__struct_fields__}
-        return json_response(wire.ConsumerGroupDetails(**shown, positions=positions))
+        members = [_member_object(request, each) for each in state.hub.groups.members.list(name)]
+        return json_response(wire.ConsumerGroupDetails(**shown, positions=positions, members=members))
 
     return await state.run_settled(group.sources, show)
+
+
+async def renew_member(request: Request) -> Response:
+    """POST /groups/{group}/members/{member}: extend the lease of a member, and tell which partitions it has."""
+    state, name, member = state_of(request), _group_of(request), _member_of(request)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
+
+    def renew() -> Response:
+        given = wire.parse_renewal(parse_json(body))
+        _authorize_tranches(request, given.tranches)
+        held = state.hub.groups.members.renew(
+            name,
+            member,
+            given.tranches,
+            given.lease_seconds,
+            is_leaving=given.leaving,
+            by=claim_of(request, overrides=False),
+        )
+        return json_response(_held_object(held))
+
+    return await state.run(renew)
+
+
+async def release_member(request: Request) -> Response:
+    """POST /groups/{group}/members/{member}/release: let others have partitions of a member."""
+    state, name, member = state_of(request), _group_of(request), _member_of(request)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
+
+    def release() -> Response:
+        tranches = wire.parse_release(parse_json(body))
+        claim = claim_of(request, overrides=False)
+        return json_response(_held_object(state.hub.groups.members.release(name, member, tranches, claim)))
+
+    return await state.run(release)
+
+
+async def remove_member(request: Request) -> Response:
+    """DELETE /groups/{group}/members/{member}: let others have all partitions of a member, and forget it."""
+    state, name, member = state_of(request), _group_of(request), _member_of(request)
+
+    def remove() -> None:
+        group, sender = _find_seen(request, name), sender_of(request)
+        with_claim(request, group.sources, lambda claim: state.hub.groups.members.remove(name, member, claim, sender))
+
+    await state.run(remove)
+    return Response(status_code=204)
 
 
 async def commit_positions(request: Request) -> Response:
@@ -297,6 +347,24 @@ def _parse_parked_id(request: Request, group: str) -> int:
     return int(text)
 
 
+def _member_of(request: Request) -> str:
+    """Return the member that the path names.
+
+    Raises:
+        BadParameter: no member can have that name.
+    """
+    name: str = request.path_params["member"]
+    if not is_path_name(name) or len(name) > MEMBER_CHARS_MAX or "/" in name:
+        allowed = f"1 to {MEMBER_CHARS_MAX} printable characters of ASCII without /, but neither . nor .. alone"
+        raise BadParameter(parameter="member", value=make_printable(name)[:MEMBER_CHARS_MAX], allowed=allowed)
+    return name
+
+
+def _authorize_tranches(request: Request, tranches: Iterable[str]) -> None:
+    event_types = sorted({decode_tranche(each)[0] for each in tranches})
+    authorize_now(request, "read", *map(event_type_named, event_types))
+
+
 def _resources_of(group: GroupSummary) -> Sequence[Resource]:
     return [subscription_with(group.name)] if group.kind == SUBSCRIPTION else list(map(event_type_named, group.sources))
 
@@ -340,6 +408,19 @@ def _group_object(request: Request, known: GroupLag) -> wire.ConsumerGroup:
         lag_seconds=_seconds(behind.lag) if behind else None,
         owning_application=definition.get("owning_application"),
         consumer_group=definition.get("consumer_group"),
+    )
+
+
+def _held_object(held: Held) -> wire.HeldTranches:
+    return wire.HeldTranches(*map(sorted, held))
+
+
+def _member_object(request: Request, found: Member) -> wire.GroupMember:
+    return wire.GroupMember(
+        member=found.name,
+        tranches=[each for each in found.tranches if sees(request, event_type_named(decode_tranche(each)[0]))],
+        leaving=found.is_leaving,
+        expires_at=format_time(found.expires_at),
     )
 
 

@@ -308,6 +308,7 @@ _LOW_LEVEL: Final[Sequence[HttpOperation]] = (
 )
 
 _GROUP: Final = "/groups/{group}"
+_MEMBER: Final = f"{_GROUP}/members/{{member}}"
 
 _GROUPS: Final[Sequence[HttpOperation]] = (
     GET("/groups", "view", groups.list_groups, group_shapes.GROUPS, group_shapes.OF_LIST),
@@ -331,6 +332,9 @@ _GROUPS: Final[Sequence[HttpOperation]] = (
                 group_shapes.REQUESTED,
                 body=group_shapes.REASON,
             ),
+            POST(f"{_MEMBER}/release", "read", groups.release_member, group_shapes.HELD, body=group_shapes.RELEASE),
+            POST(_MEMBER, "read", groups.renew_member, group_shapes.HELD, body=group_shapes.RENEWAL),
+            DELETE(_MEMBER, "own", groups.remove_member, group_shapes.REMOVED),
             GET(_GROUP, "view", groups.show_group, group_shapes.GROUP),
             DELETE(_GROUP, "own", groups.forget_group, group_shapes.FORGOTTEN),
         )

@@ -6,11 +6,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from penstock.core.group_leases import Shared
 from penstock.core.group_parking import ParkedStream, StreamPlace
 from penstock.core.groups import GroupProgress, PartitionExtent
 from penstock.storage.statements import SqlRunner
 
 _decode_definition: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_shared: Final = msgspec.json.Decoder(Shared).decode
 _decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -239,6 +241,20 @@ class GroupRepository:
     def _run_at(self, statement: str, name: str, places: Iterable[StreamPlace]) -> None:
         if rows := [(name, source, tranche, _digest(stream)) for source, tranche, stream in sorted(places)]:
             self._run_each(statement, rows)
+
+    def find_shared(self, name: str) -> Shared:
+        """Return who of a group's members is there, and who has what; nobody, if there is no such group."""
+        rows = self._run("group_shared", name=name).fetchall()
+        return _decode_shared(rows[0][0]) if rows and rows[0][0] is not None else Shared()
+
+    def put_shared(self, name: str, shared: Shared) -> None:
+        """Store who of a locked group's members is there, and who has what."""
+        is_kept = shared.members or shared.owners
+        self._run("group_share", name=name, shared=msgspec.json.encode(shared).decode() if is_kept else None)
+
+    def list_sharing(self, after: str, limit: int) -> Sequence[str]:
+        """Return up to *limit* names of groups whose members share, sorted, after a name."""
+        return [name for (name,) in self._run("groups_sharing", after=after, limit=limit).fetchall()]
 
     def delete(self, name: str) -> None:
         """Delete a locked group with its positions, its history, and the subscription that it is."""

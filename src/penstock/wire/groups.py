@@ -37,6 +37,8 @@ _RESET_FORM: Final = (
 _STORABLE: Final = "^[^\\x00]*$"
 """PostgreSQL cannot store the character NUL."""
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=10**18)]
+LEASE_SECONDS_MAX: Final = 3_600.0
+Tranches: TypeAlias = Annotated[list[Annotated[str, Meta(max_length=300)]], Meta(max_length=10_000)]
 Given = TypeVar("Given", bound=msgspec.Struct)
 
 
@@ -82,10 +84,35 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
 
 
+class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a group whose processors share partitions by leases."""
+
+    member: str
+    tranches: list[str]
+    """The partitions that it has, such as `order.placed/3`."""
+    leaving: bool
+    """Whether it ends, and gets nothing more."""
+    expires_at: str
+    """When its lease ends unless it renews it."""
+
+
+class HeldTranches(msgspec.Struct, frozen=True):
+    """The partitions that a member of a group has."""
+
+    tranches: list[str]
+    """To be read."""
+    leaving: list[str]
+    """To be released as soon as what is under way is done: another member waits for them."""
+    coming: list[str]
+    """To be had as soon as another member releases them."""
+
+
 class ConsumerGroupDetails(ConsumerGroup, frozen=True, kw_only=True):
     """A consumer group with all its positions."""
 
     positions: list[GroupPosition]
+    members: list[GroupMember] = []
+    """The members of a processor that share its partitions; empty if none do."""
 
 
 class CommittedPosition(msgspec.Struct, frozen=True):
@@ -187,6 +214,18 @@ class GroupParkedStream(msgspec.Struct, frozen=True, kw_only=True):
     """`retry` or `skip`, until the processor has taken that up."""
 
 
+class LeaseRenewal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request to extend the lease of a member."""
+
+    lease_seconds: Annotated[float, Meta(ge=0.1, le=LEASE_SECONDS_MAX)]
+    tranches: Tranches = []
+    leaving: bool = False
+
+
+class _Release(msgspec.Struct, forbid_unknown_fields=True):
+    tranches: Tranches
+
+
 class _Commits(msgspec.Struct, forbid_unknown_fields=True):
     items: list[NewPosition]
     kind: Literal["processor", "spark", "cursorset"] | None = None
@@ -260,6 +299,24 @@ def parse_commit(given: Any) -> CommitRequest:
 
 def _parse_place(given: ParkedStreamPlace) -> StreamPlace:
     return StreamPlace(given.event_type, given.partition, given.stream)
+
+
+def parse_renewal(given: Any) -> LeaseRenewal:
+    """Parse the request to extend the lease of a member.
+
+    Raises:
+        BadParameter: A member is unknown, missing or malformed.
+    """
+    return _read(given, LeaseRenewal, f"tranches, lease_seconds (0.1 to {LEASE_SECONDS_MAX:g}), leaving")
+
+
+def parse_release(given: Any) -> Sequence[str]:
+    """Parse the request to release partitions.
+
+    Raises:
+        BadParameter: A member is unknown, missing or malformed.
+    """
+    return _read(given, _Release, "tranches").tranches
 
 
 def parse_reset(given: Any) -> ResetRequest:

@@ -4,7 +4,8 @@ HubCheckpoints           in the hub, in a consumer group
 SubscriptionCheckpoints  in the hub, in the cursors of a subscription
 DatabaseCheckpoints      in a database of yours, in your own transactions if you like
 MemoryCheckpoints        nowhere: the processor begins anew
-DatabaseLeases           who of several processors of one name has which tranche
+DatabaseLeases           who of several processors of one name has which tranche, in a database of yours
+HubLeases                the same, in the hub
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, PositionMove
     from penstock.processing.checkpoints.database import DatabaseCheckpoints
     from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
+    from penstock.processing.checkpoints.hub_leases import HubLeases
     from penstock.processing.checkpoints.leases import DatabaseLeases
     from penstock.processing.checkpoints.memory import MemoryCheckpoints
     from penstock.processing.engine.parking import Parked
@@ -25,6 +27,7 @@ else:
             "processing.checkpoints.checkpoint": ["Advance", "Checkpoints", "PositionMove"],
             "processing.checkpoints.database": ["DatabaseCheckpoints"],
             "processing.checkpoints.hub": ["HubCheckpoints", "SubscriptionCheckpoints"],
+            "processing.checkpoints.hub_leases": ["HubLeases"],
             "processing.checkpoints.leases": ["DatabaseLeases"],
             "processing.checkpoints.memory": ["MemoryCheckpoints"],
             "processing.engine.parking": ["Parked"],
@@ -37,6 +40,7 @@ __all__ = [
     "DatabaseCheckpoints",
     "DatabaseLeases",
     "HubCheckpoints",
+    "HubLeases",
     "MemoryCheckpoints",
     "Parked",
     "PositionMove",

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeAlias
 
+from penstock.core.group_leases import Held
 from penstock.errors import (
     BadOutcome,
     CheckpointMoved,
@@ -19,7 +20,7 @@ from penstock.errors import (
     TransactionFailed,
 )
 from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.checkpoints.leases import DatabaseLeases, Held
+from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.connecting import is_broken, is_nobodys, is_overdue, is_passing, transaction
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.stream import Call

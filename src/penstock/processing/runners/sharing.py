@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
+from penstock.core.group_leases import Held
 from penstock.errors import BadParameter, DatabaseUnsuitable, PenstockError
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
-from penstock.processing.checkpoints.leases import Held
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import may_be_one
 from penstock.processing.engine.rules import Rules
@@ -59,7 +59,7 @@ def check_leases(leases: Leases, checkpoints: Checkpoints, rules: Rules) -> None
     if rules.require_all:
         allowed = "False where leases are given: who is given a tranche does not know what its streams had before"
         raise BadParameter(parameter="require_all", value=True, allowed=allowed)
-    check_members("leases", leases, Leases, "DatabaseLeases(database, name)")
+    check_members("leases", leases, Leases, "DatabaseLeases(database, name) or HubLeases(url, name)")
     if isinstance(checkpoints, SubscriptionCheckpoints):
         allowed = "None: of a subscription the hub shares the partitions out"
         raise BadParameter(parameter="leases", value=leases.name, allowed=allowed)

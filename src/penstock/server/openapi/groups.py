@@ -119,7 +119,21 @@ _PARKED: Final = object_of(
     request={"enum": ["retry", "skip", None], "description": "What the processor is asked to do with it."},
 )
 _PLACE_OF_STREAM: Final = object_of("event_type partition stream", **_PARKED_PLACE)
-IN_PATH: Final[Mapping[str, SchemaObject]] = {"group": _NAME, "parked": {"type": "string", "pattern": "^[0-9]{1,18}$"}}
+_TRANCHES: Final = list_of(
+    {"type": "string", "maxLength": 300, "description": "EVENT_TYPE/PARTITION, such as `order.placed/3`."}
+)
+_MEMBER: Final = object_of(
+    "member tranches leaving expires_at",
+    member=_STRING,
+    tranches=_TRANCHES,
+    leaving={"type": "boolean", "description": "It ends, and gets nothing more."},
+    expires_at={**_TIME, "description": "Its lease ends then, unless it renews it."},
+)
+IN_PATH: Final[Mapping[str, SchemaObject]] = {
+    "group": _NAME,
+    "member": {**_NAME, "maxLength": 100},
+    "parked": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+}
 _LIMIT: Final = {"type": "integer", "minimum": 1, "maximum": wire.GROUPS_MAX}
 OF_LIST: Final = (
     Parameter("event_type", "Only those that read this event type.", EVENT_TYPE_NAME),
@@ -157,9 +171,32 @@ GROUPS: Final = AnswerShape(
 GROUP: Final = AnswerShape(
     200,
     "It, and where it stands.",
-    {JSON: object_of("name kind event_types gap lag_seconds positions", **_GROUP, positions=list_of(_POSITION))},
+    {
+        JSON: object_of(
+            "name kind event_types gap lag_seconds positions",
+            **_GROUP,
+            positions=list_of(_POSITION),
+            members=list_of({**_MEMBER, "description": "A processor that shares the partitions with others."}),
+        )
+    },
     {},
 )
+RENEWAL: Final = {
+    JSON: object_of(
+        "lease_seconds",
+        tranches={**_TRANCHES, "default": [], "description": "The partitions that there are, whoever has them."},
+        lease_seconds={"type": "number", "minimum": 0.1, "maximum": wire.LEASE_SECONDS_MAX},
+        leaving={"type": "boolean", "default": False, "description": "It ends: it gets nothing more."},
+    )
+}
+RELEASE: Final = {JSON: object_of("tranches", tranches=_TRANCHES)}
+HELD: Final = AnswerShape(
+    200,
+    "The partitions that it has: to be read, to be released for another, and to come from another.",
+    {JSON: object_of("tranches leaving coming", tranches=_TRANCHES, leaving=_TRANCHES, coming=_TRANCHES)},
+    {},
+)
+REMOVED: Final = AnswerShape(204, "It is forgotten; others have its partitions.", {}, {})
 COMMIT: Final[dict[str, Any]] = {
     JSON: object_of(
         "items",

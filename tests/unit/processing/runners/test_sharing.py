@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.group_leases import Held
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.leases import DatabaseLeases, Held
+from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.runners.sharing import PAUSE_SECONDS
 from penstock.processing.sources.memory import MemorySource
