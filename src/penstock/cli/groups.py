@@ -60,7 +60,8 @@ def list_groups(
         str | None, typer.Option("--event-type", metavar="NAME", help="Only those that read this event type.")
     ] = None,
     kind: Annotated[
-        Literal["cursorset", "subscription", "processor", "spark"] | None, typer.Option(help="Only those of this kind.")
+        Literal["cursorset", "subscription", "processor", "spark", "reported"] | None,
+        typer.Option(help="Only those of this kind."),
     ] = None,
     url: UrlOption = URL,
     output: OutputOption = "text",

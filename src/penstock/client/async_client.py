@@ -293,7 +293,8 @@ class AsyncClient(AsyncClosing):
 
         Args:
             event_type: Return only groups that read this event type.
-            kind: Return only groups of this kind: `cursorset`, `subscription`, `processor` or `spark`.
+            kind: Return only groups of this kind: `cursorset`, `subscription`, `processor`, `spark` or
+                `reported`.
 
         Raises:
             EventTypeNotFound: The event type does not exist.
@@ -317,6 +318,7 @@ class AsyncClient(AsyncClosing):
         parked: Iterable[NewParkedStream] = (),
         unparked: Iterable[ParkedStreamPlace] = (),
         tried: Iterable[ParkedStreamPlace] = (),
+        kept_at: str | None = None,
     ) -> list[CommittedPosition]:
         """Store positions of a consumer group, all or none. Return them as stored.
 
@@ -324,10 +326,13 @@ class AsyncClient(AsyncClosing):
             group: The name of the group.
             positions: The next offset wanted in each partition. A position with `expected` is stored only if the stored
                 one equals it.
-            kind: The kind of a new group: `processor`, `spark` or `cursorset`.
+            kind: The kind of a new group: `processor`, `spark` or `cursorset`; or `reported`, if the positions are kept
+                elsewhere, and reported to be seen among the others.
             parked: The streams that a processor has parked since it last said so, or of which more has come.
             unparked: Those that are parked no longer. What is parked anew is among both.
             tried: Those that were tried again in vain: nothing is wanted of them any longer.
+            kept_at: For the kind `reported`, where the positions are kept, for people: such as
+                `postgresql://db/shop, table positions`, without a credential.
 
         Raises:
             LimitReached: The group would have more parked streams than it may have.
@@ -338,7 +343,9 @@ class AsyncClient(AsyncClosing):
                 committing again. Without it, the commit is retried.
         """
         return await self._transport.carry_out(
-            self._protocol.consumer_groups.commit(group, positions, kind, parked=parked, unparked=unparked, tried=tried)
+            self._protocol.consumer_groups.commit(
+                group, positions, kind, parked=parked, unparked=unparked, tried=tried, kept_at=kept_at
+            )
         )
 
     async def reset_positions(

@@ -88,6 +88,7 @@ class ConsumerGroups:
         parked: Iterable[NewParkedStream] = (),
         unparked: Iterable[ParkedStreamPlace] = (),
         tried: Iterable[ParkedStreamPlace] = (),
+        kept_at: str | None = None,
     ) -> Exchange[list[CommittedPosition]]:
         """Store positions and what is parked, all or nothing. Positions with `expected` are not sent twice."""
         items = check_items("positions", positions, NewPosition, "a list of NewPosition")
@@ -98,6 +99,7 @@ class ConsumerGroups:
         }
         blindly = all(each.expected is msgspec.UNSET for each in items) and not any(changes.values())
         body: dict[str, Any] = {"items": items} | ({} if kind is None else {"kind": kind})
+        body |= {} if kept_at is None else {"kept_at": kept_at}
         body |= {member: given for member, given in changes.items() if given}
         request = self._make_positions_request("POST", name, body)
         answer = yield from self._json.send(request, is_transient if blindly else is_not_applied, 200)

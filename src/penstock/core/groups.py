@@ -14,11 +14,14 @@ from penstock.core.log.start import Start
 from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, BadPartitionCount
 
-Kind = Literal["cursorset", "subscription", "processor", "spark"]
+Kind = Literal["cursorset", "subscription", "processor", "spark", "reported"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CURSOR_SET: Final = "cursorset"
 SUBSCRIPTION: Final = "subscription"
 PROCESSOR: Final = "processor"
+REPORTED: Final = "reported"
+"""The kind of a group that keeps its positions elsewhere and reports them, to be seen among the others."""
+KEPT_AT_CHARS_MAX: Final = 500
 PATH_NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII, but neither . nor .. alone"
 MICROSECONDS: Final = 1_000_000
 
@@ -129,6 +132,17 @@ def decode_tranche(text: str) -> tuple[str, int]:
         allowed = "EVENT_TYPE/PARTITION, such as order.placed/3"
         raise BadParameter(parameter="tranches", value=text[:300], allowed=allowed)
     return match["event_type"], int(match["partition"])
+
+
+def check_kept_at(text: str) -> None:
+    """Raise BadParameter unless *text* can say where positions are kept, without a credential.
+
+    >>> check_kept_at("postgresql://db/shop, table penstock_checkpoints")
+    """
+    if not (0 < len(text) <= KEPT_AT_CHARS_MAX and text.isprintable()) or "@" in text or "?" in text:
+        allowed = f"1 to {KEPT_AT_CHARS_MAX} printable characters without user, password and query (no @ and no ?)"
+        shown = text if text.isprintable() and "@" not in text and "?" not in text else "…"
+        raise BadParameter(parameter="kept_at", value=shown[:80], allowed=allowed)
 
 
 def is_slice(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Consumer groups: list them, measure their lag, commit and reset their positions, keep cursors of cursor sets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
@@ -14,12 +15,14 @@ from penstock.core.groups import (
     MICROSECONDS,
     PATH_NAME_ALLOWED,
     PROCESSOR,
+    REPORTED,
     SUBSCRIPTION,
     GroupProgress,
     GroupReset,
     PartitionExtent,
     PositionCommit,
     TotalLag,
+    check_kept_at,
     find_covered_partitions,
     is_path_name,
     is_slice,
@@ -240,7 +243,7 @@ RESET: Final = "reset"
 def _check_kind(group: str, held: str | None, kind: str | None) -> str:
     """Return the kind of a group that receives commits."""
     if held is None:
-        allowed = "processor, spark or cursorset: there is no group of that name yet"
+        allowed = "processor, spark, cursorset or reported: there is no group of that name yet"
         raise BadParameter(parameter="kind", value=None, allowed=allowed)
     if held == SUBSCRIPTION:
         reason = f"its cursors are committed by POST /subscriptions/{group}/cursors"
@@ -248,6 +251,16 @@ def _check_kind(group: str, held: str | None, kind: str | None) -> str:
     if kind not in (None, held):
         raise GroupKindDiffers(group=group, kind=held, reason=f"it cannot be a {kind}")
     return held
+
+
+def _put_kept_at(tx: Tx, group: str, kind: str, kept_at: str | None) -> None:
+    if kind != REPORTED:
+        raise GroupKindDiffers(group=group, kind=kind, reason="the hub keeps its positions: it cannot have kept_at")
+    if kept_at is None:
+        allowed = "a text that says where the positions are kept, such as 'postgresql://db/shop, table positions'"
+        raise BadParameter(parameter="kept_at", value=None, allowed=allowed)
+    check_kept_at(kept_at)
+    tx.groups.put_kept_at(group, kept_at)
 
 
 def _check_commits(extents: Extents, kind: str, commits: Sequence[PositionCommit]) -> Sequence[Position]:
@@ -334,6 +347,10 @@ class GroupLag(NamedTuple):
 
 
 CONSUMERS_MAX: Final = 1_000
+REPORTED_SECONDS: Final = 90 * 86_400.0
+"""How long a group is shown that keeps its positions elsewhere, and does not report any more."""
+EXPIRED_MAX: Final = 100
+"""The number of such groups that are deleted at once."""
 
 
 class EventTypeReader(NamedTuple):
@@ -473,10 +490,12 @@ class Groups:
         by: Claim | None = None,
         *,
         parked: ParkedChanges = NOT_PARKED,
+        kept_at: str | None = None,
     ) -> Sequence[Position]:
         """Store positions, all or none, and return them sorted; a new group is created with *kind*.
 
-        With them, it stores what a processor has *parked*. A group without an owner belongs to the caller *by* from
+        With them, it stores what a processor has *parked*, or where a group of the kind `reported` keeps its positions
+        (*kept_at*, which its first report has to say). A group without an owner belongs to the caller *by* from
         here on.
 
         Raises:
@@ -502,6 +521,8 @@ class Groups:
                 places = _check_commits(extents, kind, commits)
                 _check_expected(tx, group, commits, places)
                 tx.groups.put(group, places, now)
+                if kept_at is not None or (kind == REPORTED and tx.groups.find_kept_at(group) is None):
+                    _put_kept_at(tx, group, kind, kept_at)
                 if parked:
                     put_parked(tx, GroupKind(group, kind), parked, now)
         except OutcomeUnknown as error:
@@ -527,7 +548,8 @@ class Groups:
         Raises:
             GroupNotFound: there is no such group.
             AccessDenied: the group belongs to another caller than *by*, or to nobody.
-            GroupKindDiffers: the group is a subscription, whose streams have to end first.
+            GroupKindDiffers: the group is a subscription, whose streams have to end first, or it keeps its positions
+                elsewhere.
             UnusablePosition: a position cannot be reset there.
             ColdTierUnavailable, ColdFileDamaged: the events of that time are in a file, which cannot be read.
         """
@@ -543,6 +565,12 @@ class Groups:
                     raise GroupNotFound(group=group)
                 check_control(group, held, by)
                 kind = held.kind
+                if kind == REPORTED:
+                    why = (
+                        f"it keeps its positions in {tx.groups.find_kept_at(group)}; move it there: "
+                        f"`penstock groups reset {group} --database URL`"
+                    )
+                    raise GroupKindDiffers(group=group, kind=kind, reason=why)
                 if kind == SUBSCRIPTION:
                     why = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
                     raise GroupKindDiffers(group=group, kind=kind, reason=why)
@@ -557,6 +585,20 @@ class Groups:
             return moved
 
         return load_and_repeat(move)
+
+    def expire_reported(self, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
+        """Delete groups that have not reported for `REPORTED_SECONDS`. *pause*: see `SweepTask` of the sweeper."""
+        before = self._clock() - int(REPORTED_SECONDS * MICROSECONDS)
+        with self._store.read() as tx:
+            silent = tx.groups.list_silent(before, EXPIRED_MAX)
+        for name in silent:
+            began = time.monotonic()
+            with self._store.write() as tx:
+                tx.groups.lock(name)
+                if name in tx.groups.list_silent(before, EXPIRED_MAX):
+                    tx.groups.delete(name)
+            if pause(time.monotonic() - began):
+                return
 
     def list_interventions(self, name: str, *, before: int | None, limit: int) -> Sequence[PositionChange]:
         """Return up to *limit* interventions in a group, newest first, older than the one with the id *before*.

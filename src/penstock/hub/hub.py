@@ -110,6 +110,7 @@ class Hub:
             self._expire_parked,
             Compactor(store, checked).run,
             self.groups.members.sweep,
+            self.groups.expire_reported,
         )
         sweeper = Sweeper(store, checked, expiry.check(), tasks)
         self._checked_clock = checked

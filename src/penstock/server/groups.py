@@ -142,7 +142,9 @@ async def commit_positions(request: Request) -> Response:
         claim = claim_of(request, overrides=False)
 
         def store(claim: Claim | None) -> Sequence[Position]:
-            return state.hub.groups.commit(name, given.kind, given.commits, claim, parked=given.parked)
+            return state.hub.groups.commit(
+                name, given.kind, given.commits, claim, parked=given.parked, kept_at=given.kept_at
+            )
 
         try:
             places = store(claim)
@@ -408,6 +410,7 @@ def _group_object(request: Request, known: GroupLag) -> wire.ConsumerGroup:
         lag_seconds=_seconds(behind.lag) if behind else None,
         owning_application=definition.get("owning_application"),
         consumer_group=definition.get("consumer_group"),
+        kept_at=group.kept_at,
     )
 
 

@@ -27,6 +27,8 @@ class GroupSummary(NamedTuple):
     """Definition of the subscription that the group is; None if it is none."""
     owner: str | None = None
     """The caller to whom it belongs, as `DATA_TYPE:VALUE`; None: nobody."""
+    kept_at: str | None = None
+    """Where a group of the kind `reported` keeps its positions; None: here."""
 
 
 class GroupFilter(NamedTuple):
@@ -256,6 +258,19 @@ class GroupRepository:
         """Return up to *limit* names of groups whose members share, sorted, after a name."""
         return [name for (name,) in self._run("groups_sharing", after=after, limit=limit).fetchall()]
 
+    def find_kept_at(self, name: str) -> str | None:
+        """Return where a group keeps its positions; None: here, or there is no such group."""
+        rows = self._run("group_find_kept_at", name=name).fetchall()
+        return rows[0][0] if rows else None
+
+    def put_kept_at(self, name: str, kept_at: str) -> None:
+        """Store where a locked group keeps its positions."""
+        self._run("group_kept_at", name=name, kept_at=kept_at)
+
+    def list_silent(self, before: int, limit: int) -> Sequence[str]:
+        """Return up to *limit* names of groups that report positions and have not done so since *before*."""
+        return [name for (name,) in self._run("groups_silent", before=before, limit=limit).fetchall()]
+
     def delete(self, name: str) -> None:
         """Delete a locked group with its positions, its history, and the subscription that it is."""
         self._run("group_lock_positions", name=name)
@@ -267,9 +282,10 @@ def _digest(stream: str) -> str:
 
 
 def _read_summary(row: Sequence[Any]) -> GroupSummary:
-    name, kind, sources, definition, owner = row
+    name, kind, sources, definition, owner, kept_at = row
     sources = tuple(sorted(_decode_names(sources)))
-    return GroupSummary(name, kind, sources, None if definition is None else _decode_definition(definition), owner)
+    decoded = None if definition is None else _decode_definition(definition)
+    return GroupSummary(name, kind, sources, decoded, owner, kept_at)
 
 
 def _read_standing(row: Sequence[Any]) -> GroupProgress:

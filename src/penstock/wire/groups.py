@@ -27,8 +27,8 @@ REASON_CHARS_MAX: Final = 1_000
 _NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII"
 _GOALS: Final = f"one of to ({START_FORM}) and offset"
 _COMMIT_FORM: Final = (
-    "items (each with event_type, partition, offset, slice, epoch, expected), kind (processor, spark or cursorset), "
-    "parked, unparked, tried (streams of a processor)"
+    "items (each with event_type, partition, offset, slice, epoch, expected), "
+    "kind (processor, spark, cursorset or reported), kept_at, parked, unparked, tried (streams of a processor)"
 )
 _RESET_FORM: Final = (
     f"items (each with event_type, partition, slice, and to or offset), to ({START_FORM}), reason, "
@@ -47,7 +47,7 @@ class ConsumerGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     name: str
     kind: str
-    """The kind of consumer: cursorset, subscription, processor or spark."""
+    """The kind of consumer: cursorset, subscription, processor, spark or reported."""
     event_types: list[str]
     """The event types that it reads."""
     gap: int | None
@@ -58,6 +58,8 @@ class ConsumerGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The owner of a subscription."""
     consumer_group: str | None = None
     """The name that the owner gave to a subscription."""
+    kept_at: str | None = None
+    """Where a group of the kind `reported` keeps its positions; None: at the hub."""
 
 
 class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,7 +230,8 @@ class _Release(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Commits(msgspec.Struct, forbid_unknown_fields=True):
     items: list[NewPosition]
-    kind: Literal["processor", "spark", "cursorset"] | None = None
+    kind: Literal["processor", "spark", "cursorset", "reported"] | None = None
+    kept_at: str | None = None
     parked: list[NewParkedStream] = []
     unparked: list[ParkedStreamPlace] = []
     tried: list[ParkedStreamPlace] = []
@@ -269,6 +272,7 @@ class CommitRequest(NamedTuple):
     kind: str | None
     commits: Sequence[PositionCommit]
     parked: ParkedChanges
+    kept_at: str | None
 
 
 class ResetRequest(NamedTuple):
@@ -294,7 +298,7 @@ def parse_commit(given: Any) -> CommitRequest:
     )  # fmt: skip
     if not body.items and not parked:
         raise BadParameter(parameter="items", value="[]", allowed="at least one position")
-    return CommitRequest(body.kind, [_parse_commit(each) for each in body.items], parked)
+    return CommitRequest(body.kind, [_parse_commit(each) for each in body.items], parked, body.kept_at)
 
 
 def _parse_place(given: ParkedStreamPlace) -> StreamPlace:

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from penstock.core.database_url import plain_url, show_url
 from penstock.core.group_parking import Request, find_waiting
 from penstock.errors import BadParameter, CheckpointMoved, DatabaseUnsuitable, GroupNotFound, ParkedNotFound
 from penstock.errors.root import printable
@@ -23,6 +24,9 @@ from penstock.processing.database import Clock, Database, Plan, Step, system_clo
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.parameters import check_function, check_name
+
+if TYPE_CHECKING:
+    from penstock.processing.checkpoints.reporting import PositionReporter
 
 R = TypeVar("R")
 
@@ -187,6 +191,10 @@ class DatabaseCheckpoints:
         processor: The name of the processor, under which its positions are kept.
         table: The name of the first table; the others' names begin with it.
         clock: Gives the time in microseconds since 1970, UTC.
+        report_to: The address of a hub that is told of the positions in its feeds, so that `penstock groups` lists the
+            processor among all others. Reports are sent every few seconds, beside the processor: one that fails is
+            logged, and harms nothing.
+        report_auth: The credential that is sent there: see `Client`.
 
     Raises:
         BadParameter: one of them is none.
@@ -199,16 +207,39 @@ class DatabaseCheckpoints:
     keeps_parked = True
 
     def __init__(
-        self, database: str | Connect, processor: str, *, table: str = TABLE, clock: Clock = system_clock
+        self,
+        database: str | Connect,
+        processor: str,
+        *,
+        table: str = TABLE,
+        clock: Clock = system_clock,
+        report_to: str | None = None,
+        report_auth: Any = None,
     ) -> None:
         check_name("processor", processor)
         check_name("table", table)
         check_function("clock", clock)
         self.name = processor
         self.database = database
+        self._table = table
         self._plans = _Plans(processor, clock)
         self._tables = OwnTables(connector(database), table, CHECKPOINTS, "checkpoints")
         self._carry_out = self._tables.carry_out
+        self._reporter = None if report_to is None else self._report_to(report_to, report_auth)
+
+    def _report_to(self, url: str, auth: Any) -> "PositionReporter":
+        from penstock.processing.checkpoints.reporting import PositionReporter
+
+        place = f"{_shown(self.database)}, table {self._table}"
+        return PositionReporter(url, self.name, place, self._committed, auth=auth)
+
+    def _committed(self) -> Mapping[str, Position]:
+        found = kept_in(self.database, table=self._table)
+        return {each.tranche: each.position for each in found if each.processor == self.name}
+
+    def _note_commit(self) -> None:
+        if self._reporter is not None:
+            self._reporter.note()
 
     def create(self) -> None:
         """Create the tables, where they are not there: for `commit_in`; all else does that by itself."""
@@ -248,6 +279,7 @@ class DatabaseCheckpoints:
             CheckpointMoved: a position is not where it was thought to be.
         """
         self._carry_out(self._plans.commit(advance))
+        self._note_commit()
 
     def commit_in(self, connection: Any, advance: Advance) -> None:
         """Keep *advance* in the transaction that is open on *connection*: sharing its fate; the tables are there.
@@ -260,6 +292,7 @@ class DatabaseCheckpoints:
         """
         try:
             self._tables.on(connection).carry_out(self._plans.commit(advance))
+            self._note_commit()
         except Exception as error:
             if not lacks_table(error):
                 raise
@@ -298,6 +331,7 @@ class DatabaseCheckpoints:
                 there.
         """
         self._carry_out(self._plans.move(positions, reason, adds=adds))
+        self._note_commit()
 
     def further(self, positions: Mapping[str, Position]) -> Mapping[str, int]:
         """Return how many streams of each tranche have done more than its position says, and begin again with `move`.
@@ -505,6 +539,11 @@ def _position(text: str) -> Position:
     """Return what was kept as *text*: a number where it is written as numbers are, so that 007 stays a text."""
     number = int(text) if text.isdecimal() else 0
     return number if str(number) == text else text
+
+
+def _shown(database: str | Connect) -> str:
+    """Return a database for people: without user, password and query."""
+    return show_url(plain_url(database)).partition("?")[0] if isinstance(database, str) else "a database of its own"
 
 
 def _or_none(text: str | None) -> Position | None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from penstock.core.group_names import NAME_CHARS_MAX
 from penstock.core.group_parking import DETAIL_CHARS_MAX, STREAM_CHARS_MAX, TAG_CHARS_MAX
-from penstock.core.groups import KINDS
+from penstock.core.groups import KEPT_AT_CHARS_MAX, KINDS
 from penstock.core.log.start import WORDS
 from penstock.server.openapi.operation import (
     EVENT_TYPE_NAME,
@@ -54,6 +54,7 @@ _GROUP: Final[dict[str, Any]] = {
     "lag_seconds": {**_SECONDS, "description": "The age of the oldest of them, 0 when there is none."},
     "owning_application": {**_STRING, "description": "Of a subscription."},
     "consumer_group": {**_STRING, "description": "Of a subscription."},
+    "kept_at": {**_STRING, "description": "Where a group of the kind `reported` keeps its positions."},
 }
 _POSITION: Final = object_of(
     "event_type slice partition epoch offset head gap lag_seconds lost reason updated_at",
@@ -213,6 +214,12 @@ COMMIT: Final[dict[str, Any]] = {
             minItems=1,
         ),
         kind={"enum": [kind for kind in KINDS if kind != "subscription"], "description": "Of a group that is new."},
+        kept_at={
+            "type": ["string", "null"],
+            "minLength": 1,
+            "maxLength": KEPT_AT_CHARS_MAX,
+            "description": "Of the kind `reported`: where the positions are kept, without a credential.",
+        },
         parked=list_of({**_NEW_PARKED, "description": "A stream that a processor has parked, as it is now."}),
         unparked=list_of(_PLACE_OF_STREAM),
         tried=list_of({**_PLACE_OF_STREAM, "description": "Nothing is wanted of it any longer."}),

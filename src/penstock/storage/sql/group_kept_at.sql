@@ -1,0 +1,2 @@
+-- Store where a group keeps its positions.
+UPDATE penstock_group SET kept_at = :kept_at WHERE name = :name
