@@ -106,6 +106,8 @@ def test_poison_key_is_parked_while_others_are_handled_and_handled_when_it_is_re
             raise ValueError("poison")
         if batch.is_parked:
             parked.extend(event.data["n"] for event in batch.events)
+            assert [event.offset for event in batch.events] == list(batch.offsets)
+            assert {event.key for event in batch.events} == {"key-7"}
         seen(batch)
 
     def on_error(batch: Any, error: Exception) -> None:

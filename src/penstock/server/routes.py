@@ -142,6 +142,7 @@ _SUBSCRIPTIONS: Final[Sequence[HttpOperation]] = tuple(
             "read",
             stream.stream_by_body,
             subscription_shapes.STREAM,
+            subscription_shapes.OF_STREAM_BY_BODY,
             body=subscription_shapes.STREAM_BODY,
             event="read",
         ),

@@ -59,6 +59,8 @@ class BatchInfo(msgspec.Struct, gc=False, omit_defaults=True):
     debug: str | None = None
     offsets: list[int] | None = None
     """The offsets of the events if they are not contiguous; an extension of Penstock."""
+    details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """The `EventDetails` of the events, if they were requested; an extension of Penstock."""
 
 
 class BatchLine(msgspec.Struct, gc=False):
@@ -193,7 +195,9 @@ def parse_stream_body(body: bytes) -> RawStreamParameters:
     return found
 
 
-def check_stream_parameters(given: RawStreamParameters, limits: Limits) -> SubscriptionStreamRequest:
+def check_stream_parameters(
+    given: RawStreamParameters, limits: Limits, *, has_details: bool = False
+) -> SubscriptionStreamRequest:
     """Validate a stream's parameters, and fill in defaults.
 
     Raises:
@@ -220,6 +224,7 @@ def check_stream_parameters(given: RawStreamParameters, limits: Limits) -> Subsc
         keep_alive_limit=given.stream_keep_alive_limit or 0,
         commit_timeout=commit_timeout,
         bytes_max=limits.stream_bytes_max,
+        has_details=has_details,
     )
     return SubscriptionStreamRequest(rules, _parse_partitions(given.partitions or [], "partitions"))
 
@@ -327,9 +332,10 @@ class SubscriptionLines:
         )
         cursor = _cursor_before_token(batch.place, self._epoch_of(batch.place[0]), batch.position)
         before = b'%b"%b"}' % (cursor, token.encode())
-        if batch.debug is None and not batch.offsets:
+        if batch.debug is None and not batch.offsets and batch.details is None:
             return before, batch.events, b"}\n"
-        info = BatchInfo(batch.debug, [*batch.offsets] or None)
+        details = msgspec.UNSET if batch.details is None else msgspec.Raw(msgspec.json.encode(batch.details))
+        info = BatchInfo(batch.debug, [*batch.offsets] or None, details)
         return before, batch.events, b',"info":%b}\n' % msgspec.json.encode(info)
 
 

@@ -233,7 +233,7 @@ async def test_stream_of_a_subscription_brings_batches_to_commit_and_ends_with_t
     await close(stream)
     assert [event.data for event in batch.events] == [{"n": 0}, {"n": 1}]
     assert (stream.id, stream.stream_id, stream.reason) == ("5", "s1", "Stream timeout reached")
-    paths = ["events", "cursors", "cursors", "streams/s1/lease", "streams/s1/release"]
+    paths = ["events?details=1", "cursors", "cursors", "streams/s1/lease", "streams/s1/release"]
     assert handlers.urls == [f"http://s/subscriptions/5/{path}" for path in paths]
 
 

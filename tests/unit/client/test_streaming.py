@@ -80,7 +80,7 @@ def test_stream_hands_on_its_beginning_its_batches_and_its_end() -> None:
 
     assert handed_on(script) == [StreamBegan("s1"), [0, 1], [0], StreamEnded("s1", "Time over")]
     [request] = script.requests
-    assert (request.method, request.url) == ("POST", "http://s/subscriptions/x/events")
+    assert (request.method, request.url) == ("POST", "http://s/subscriptions/x/events?details=1")
     assert json.loads(request.body or b"") == StreamParameters().members()
     assert request.wait_seconds == 120.0
     assert [each.stream_id for each in script.pages[1:3]] == ["s1", "s1"]
@@ -175,8 +175,8 @@ def test_subscription_given_by_its_definition_is_created_once() -> None:
 
     assert [(each.method, each.url.removeprefix("http://s")) for each in script.requests] == [
         ("POST", "/subscriptions"),
-        ("POST", "/subscriptions/made/events"),
-        ("POST", "/subscriptions/made/events"),
+        ("POST", "/subscriptions/made/events?details=1"),
+        ("POST", "/subscriptions/made/events?details=1"),
     ]
     assert json.loads(script.requests[0].body or b"") == DEFINITION
 

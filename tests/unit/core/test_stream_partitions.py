@@ -2,11 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.log.details import EventDetails
 from penstock.core.subscriptions.delivery import (
     EVENT_OVERHEAD,
     EventChunk,
@@ -17,7 +19,9 @@ from penstock.core.subscriptions.delivery import (
 from tests.exhaustive import examples
 
 
-def read(*numbers: int, position: int | None = None, joined: bool = False) -> EventChunk:
+def read(
+    *numbers: int, position: int | None = None, joined: bool = False, details: EventDetails | None = None
+) -> EventChunk:
     """Return a read with an event at each of these offsets, up to a position."""
     events: Sequence[bytes] = [b"%d" % number for number in numbers]
     if joined:
@@ -25,7 +29,17 @@ def read(*numbers: int, position: int | None = None, joined: bool = False) -> Ev
     run = range(numbers[0], numbers[-1] + 1) if numbers else range(0)
     offsets = run if numbers == tuple(run) else numbers
     after = position if position is not None else numbers[-1] + 1
-    return EventChunk(events, offsets, after, [float(number) for number in numbers])
+    return EventChunk(events, offsets, after, [float(number) for number in numbers], details)
+
+
+def details_of(numbers: Sequence[int]) -> EventDetails | None:
+    """Return details in which three neighbours have one time, and the key says the offset, unless it is even."""
+    if not numbers:
+        return None
+    runs = [(at + 1, number // 3) for at, number in enumerate(numbers)]
+    runs = [run for run, after in pairwise([*runs, (0, -1)]) if run[1] != after[1]]
+    keys = [str(number) if number % 2 else None for number in numbers]
+    return EventDetails("a", [end for end, _ in runs], [at for _, at in runs], offsets=numbers, keys=keys)
 
 
 def offsets_of(taken: OutgoingEvents) -> list[int]:
@@ -34,6 +48,16 @@ def offsets_of(taken: OutgoingEvents) -> list[int]:
     follow = range(taken.position - len(found), taken.position)
     assert [*(taken.offsets or follow)] == found
     assert bool(taken.offsets) == (found != [*follow])
+    if (details := taken.details) is None:
+        assert not found
+    else:
+        assert details.ends[-1] == len(found)
+        assert [details.offset_of(index) for index in range(len(found))] == found
+        assert [details.key_of(index) for index in range(len(found))] == [
+            str(number) if number % 2 else None for number in found
+        ]
+        times = [details.received_at_of(index).microsecond for index in range(len(found))]
+        assert times == [number // 3 for number in found]
     return found
 
 
@@ -91,12 +115,13 @@ def test_partition_of_a_stream_behaves_like_a_list_of_events(committed: int, pla
             gaps, more, joined = how
             numbers = [model.read + sum(gaps[: n + 1]) + n for n in range(len(gaps))]
             after = max([model.read, *(number + 1 for number in numbers)]) + more
-            track.add(read(*numbers, position=after, joined=joined and bool(numbers)))
+            joined = joined and bool(numbers)
+            track.add(read(*numbers, position=after, joined=joined, details=details_of(numbers)))
             model.add(numbers, after)
         elif name == "again":  # What was read before a commit came past some of it.
             back, joined = how
             numbers = list(range(max(0, model.read - back), model.read + 1))
-            track.add(read(*numbers, joined=joined))
+            track.add(read(*numbers, joined=joined, details=details_of(numbers)))
             model.add(numbers, numbers[-1] + 1)
         elif name == "commit":
             position = model.known + abs(how[0])

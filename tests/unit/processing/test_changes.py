@@ -91,8 +91,8 @@ class Order(msgspec.Struct):
 
 def test_events_read_into_a_type_are_read_as_json() -> None:
     raw = msgspec.Raw(encode_event(change(7, 5)))
-    fit = FeedEvent[DataChange[Order]](0, raw, None, EventDecoder(DataChange[Order]), None, 1)
-    unfit = FeedEvent[int](0, raw, None, EventDecoder(int), None, 2)
+    fit = FeedEvent[DataChange[Order]](0, raw, None, None, 0, EventDecoder(DataChange[Order]), None, 1)
+    unfit = FeedEvent[int](0, raw, None, None, 0, EventDecoder(int), None, 2)
 
     [found] = CHANGES.newest([fit, unfit], {})
 

@@ -53,7 +53,7 @@ def test_event_of_a_feed_and_a_decoded_one_are_read_alike() -> None:
 
 def test_event_read_into_a_type_is_read_alike() -> None:
     raw = msgspec.Raw(encode_event(a_business_event(10, metadata={"parent_eids": ["x"]})))
-    event = FeedEvent[int](3, raw, None, EventDecoder(int), None, 1)
+    event = FeedEvent[int](3, raw, None, None, 0, EventDecoder(int), None, 1)
 
     assert (eid_of(event, 0, None), parents_of(event, 0, None), partition_of(event)) == (EID, ("x",), 3)
     assert body(event)["order_id"] == 10

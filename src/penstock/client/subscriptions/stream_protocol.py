@@ -42,7 +42,7 @@ from penstock.wire.http import (
     read_body,
 )
 from penstock.wire.log.nakadi import parse_offset
-from penstock.wire.log.reader.pages import Data, FeedEvent, LineReader
+from penstock.wire.log.reader.pages import Data, FeedEvent, LineReader, PageDetails
 from penstock.wire.subscriptions import BATCHES, BatchLine
 
 BATCHES_AHEAD: Final = 10
@@ -207,7 +207,10 @@ class SubscriptionBatch(ReaderItem, Generic[Data]):
         try:
             return self._events
         except AttributeError:
-            self._events = [self._event(number, raw) for number, raw in enumerate(self._line.events or (), 1)]
+            info = self._line.info
+            raw = None if info is None else info.details
+            details = PageDetails(self.event_type, raw) if isinstance(raw, msgspec.Raw) else None
+            self._events = [self._event(index, each, details) for index, each in enumerate(self._line.events or ())]
             return self._events
 
     def __len__(self) -> int:
@@ -217,10 +220,10 @@ class SubscriptionBatch(ReaderItem, Generic[Data]):
         place = f"event_type={self.event_type!r}, partition={self.partition}"
         return f"{type(self).__name__}({place}, offset={self.offset!r}, events={len(self)})"
 
-    def _event(self, number: int, raw: msgspec.Raw) -> FeedEvent[Data]:
+    def _event(self, index: int, raw: msgspec.Raw, details: PageDetails | None) -> FeedEvent[Data]:
         if self._decoder is None:
-            return FeedEvent(self.partition, raw)
-        return FeedEvent(self.partition, raw, None, None, 0, self._decoder, None, number)
+            return FeedEvent(self.partition, raw, None, details, index)
+        return FeedEvent(self.partition, raw, None, details, index, self._decoder, None, index + 1)
 
 
 MakeBatch = Callable[[str, BatchLine, EventDecoder | None], SubscriptionBatch[Any]]
@@ -425,6 +428,7 @@ class StreamProtocol:
     def _stream(self) -> Exchange[tuple[StreamEnded, int]]:
         """Read one stream to its end; return its end and its number of batches."""
         url = subscription_address(self._url, (yield from self.find_subscription()), "events")
+        url = join_url(url, query=[("details", 1)])
         body = msgspec.json.encode(self.parameters.members())
         head: ResponseHead = yield HttpRequest(
             method="POST", url=url, headers=_LINES, body=body, wait_seconds=self.parameters.silence

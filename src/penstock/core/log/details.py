@@ -57,6 +57,44 @@ class EventDetails(msgspec.Struct, omit_defaults=True):
             kinds=None if self.kinds is None else [*compress(self.kinds, kept)],
         )
 
+    def cut(self, first: int, stop: int) -> "EventDetails":
+        """Return the details of the events from index *first* to before *stop*, which are some.
+
+        >>> found = EventDetails("a", [2, 3, 4], [7, 9, 11], 4, keys=["x", None, "y", "z"]).cut(1, 3)
+        >>> found.ends, found.received_at, found.offset, found.keys
+        ([1, 2], [7, 9], 5, [None, 'y'])
+        """
+        run, last = bisect_right(self.ends, first), bisect_right(self.ends, stop - 1)
+        return EventDetails(
+            self.kind,
+            [min(end, stop) - first for end in self.ends[run : last + 1]],
+            self.received_at[run : last + 1],
+            None if self.offset is None else self.offset + first,
+            None if self.offsets is None else self.offsets[first:stop],
+            None if self.keys is None else self.keys[first:stop],
+            None if self.kinds is None else self.kinds[first:stop],
+        )
+
+    @staticmethod
+    def join(parts: "Sequence[EventDetails]") -> "EventDetails":
+        """Return the details of the events of all *parts*, which are some, of one event type.
+
+        >>> found = EventDetails.join([EventDetails("a", [2], [7], 4), EventDetails("a", [1], [9], 8, keys=["x"])])
+        >>> found.ends, found.received_at, found.offsets, found.keys
+        ([2, 3], [7, 9], [4, 5, 8], [None, None, 'x'])
+        """
+        if len(parts) == 1:
+            return parts[0]
+        starts = accumulate((part.ends[-1] for part in parts), initial=0)
+        return EventDetails(
+            parts[0].kind,
+            [start + end for start, part in zip(starts, parts, strict=False) for end in part.ends],
+            [at for part in parts for at in part.received_at],
+            offsets=[part.offset_of(index) for part in parts for index in range(part.ends[-1])],
+            keys=_join_texts([(part.keys, part.ends[-1]) for part in parts]),
+            kinds=_join_texts([(part.kinds, part.ends[-1]) for part in parts]),
+        )
+
     def offset_of(self, index: int) -> int:
         """Return the offset of the event at *index*."""
         if self.offset is not None:
@@ -80,3 +118,9 @@ class EventDetails(msgspec.Struct, omit_defaults=True):
         '1970-01-01T00:00:01.500000+00:00'
         """
         return _BEGINNING + timedelta(microseconds=self.received_at[bisect_right(self.ends, index)])
+
+
+def _join_texts(columns: Sequence[tuple[Sequence[str | None] | None, int]]) -> Sequence[str | None] | None:
+    if all(column is None for column, _ in columns):
+        return None
+    return [text for column, count in columns for text in ([None] * count if column is None else column)]

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, overload
 import msgspec
 
 from penstock.core.log.batching import EVENT_OVERHEAD
+from penstock.core.log.details import EventDetails
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.tokens import ParkedSpan
 
@@ -46,6 +47,8 @@ class DeliveryRules(msgspec.Struct, frozen=True, kw_only=True):
     """The stream ends this long after the last commit, if sent events are not committed."""
     bytes_max: int
     """Upper bound of the bytes that wait to be sent."""
+    has_details: bool = False
+    """Whether batches have the details of their events."""
 
 
 class JoinedEvents(Sequence[bytes]):
@@ -78,6 +81,8 @@ class EventChunk(NamedTuple):
     """The next offset to read after them. Missing offsets below it were filtered out, and are not read again."""
     received: Sequence[float] = ()
     """The time in seconds at which each event was received; needed only if batches are limited by timespan."""
+    details: EventDetails | None = None
+    """The details of the events, if batches have them."""
 
 
 class OutgoingEvents(NamedTuple):
@@ -88,6 +93,7 @@ class OutgoingEvents(NamedTuple):
     """The next offset after them."""
     offsets: Sequence[int] = ()
     """The offsets of the events; empty if they are consecutive up to *position*."""
+    details: EventDetails | None = None
 
 
 class PartitionQueue:
@@ -163,9 +169,10 @@ class PartitionQueue:
         # Filtered events after the last one count as sent with it, within the window.
         is_all = count == self.waiting
         first = self._pieces[0].offset
-        events, offsets = self._cut(count)
+        events, offsets, details = self._cut(count)
         self.sent = min(self.read, self.sent + window) if is_all else offsets[-1][-1] + 1
-        return OutgoingEvents(events, self.sent, () if first + count == self.sent else [*chain.from_iterable(offsets)])
+        missing = () if first + count == self.sent else [*chain.from_iterable(offsets)]
+        return OutgoingEvents(events, self.sent, missing, EventDetails.join(details) if details else None)
 
     def take_batches(self, size: int, window: int) -> Sequence[OutgoingEvents]:
         """Return several batches of *size* events within *window*.
@@ -184,11 +191,15 @@ class PartitionQueue:
         if not self.ahead:
             self.committed = first
         events = piece.next(count)
+        details = [piece.next_details(at, at + size) for at in range(0, count, size)]
         self._forget(count)
         self.sent = first + count if self.waiting else min(self.read, end)
-        found = [OutgoingEvents(events[at : at + size], first + at + size) for at in range(0, count, size)]
+        found = [
+            OutgoingEvents(events[at : at + size], first + at + size, details=each)
+            for at, each in zip(range(0, count, size), details, strict=True)
+        ]
         if self.sent > found[-1].position:
-            found[-1] = OutgoingEvents(found[-1].events, self.sent, range(first + count - size, first + count))
+            found[-1] = found[-1]._replace(position=self.sent, offsets=range(first + count - size, first + count))
         return found
 
     def count_spanned(self, seconds: float) -> int:
@@ -221,24 +232,27 @@ class PartitionQueue:
             count += piece.left
         return count
 
-    def _cut(self, count: int) -> tuple[Sequence[bytes], list[Sequence[int]]]:
-        """Remove *count* events, and return them with their offsets, in pieces."""
+    def _cut(self, count: int) -> tuple[Sequence[bytes], list[Sequence[int]], list[EventDetails]]:
+        """Remove *count* events, and return them with their offsets and details, in pieces."""
         piece = self._pieces[0]
         if piece.first == 0 and piece.left == count:  # The whole chunk, without splitting it.
             self._forget(count)
-            return piece.events, [piece.offsets]
+            return piece.events, [piece.offsets], [] if piece.details is None else [piece.details]
         found: list[bytes] = []
         offsets: list[Sequence[int]] = []
+        details: list[EventDetails] = []
         left = count
         for piece in self._pieces:
             part = min(left, piece.left)
             found += piece.next(part)
             offsets.append(piece.offsets[piece.first : piece.first + part])
+            if (each := piece.next_details(0, part)) is not None:
+                details.append(each)
             left -= part
             if not left:
                 break
         self._forget(count)
-        return found, offsets
+        return found, offsets, details
 
     def _forget(self, count: int) -> None:
         self.waiting -= count
@@ -256,12 +270,13 @@ class PartitionQueue:
 class _Piece:
     """The queued rest of one chunk."""
 
-    __slots__ = ("events", "first", "left", "offsets", "received", "size")
+    __slots__ = ("details", "events", "first", "left", "offsets", "received", "size")
 
     def __init__(self, read: EventChunk) -> None:
         self.events = read.events
         self.offsets = read.offsets
         self.received = read.received
+        self.details = read.details
         self.first = 0
         """Index of the first event that waits."""
         self.left = len(read.events)
@@ -283,6 +298,10 @@ class _Piece:
         if isinstance(self.events, JoinedEvents):
             self.events = self.events[:]
         return self.events[self.first : self.first + count]
+
+    def next_details(self, start: int, stop: int) -> EventDetails | None:
+        """Return the details of the next events, from index *start* to before *stop*."""
+        return None if self.details is None else self.details.cut(self.first + start, self.first + stop)
 
     def skip(self, count: int) -> None:
         """Remove the next *count* events."""
@@ -312,6 +331,7 @@ class DeliveryBatch(NamedTuple):
     """Set if these are events of a parked key, sent again; their commit moves no position."""
     offsets: Sequence[int] = ()
     """The offsets of the events; empty if they are consecutive up to *position*."""
+    details: EventDetails | None = None
 
 
 class SubscriptionDelivery:
@@ -360,15 +380,14 @@ class SubscriptionDelivery:
         """Set the partition and position of the final batch in case the stream ends without any partition."""
         self._final_position = (place, position)
 
-    def resend(
-        self, place: FeedPartition, span: ParkedSpan, events: Sequence[bytes], offsets: Sequence[int], now: float
-    ) -> DeliveryBatch:
+    def resend(self, place: FeedPartition, span: ParkedSpan, read: EventChunk, now: float) -> DeliveryBatch:
         """Return the batch that sends events of a parked key again; they count for the commit timeout."""
         if not self._ahead and not self._resent:
             self._waits_since = now
         self._resent[span.parked_id] = place, span
         debug, self._debug = self._debug, None
-        return DeliveryBatch(place, self._queues[place].sent, events, debug or "Parked events", span, offsets)
+        debug = debug or "Parked events"
+        return DeliveryBatch(place, self._queues[place].sent, read.events, debug, span, read.offsets, read.details)
 
     def acknowledge(self, parked_id: int, now: float) -> None:
         """Record that the resent events of a parked key are committed."""
@@ -591,7 +610,10 @@ class SubscriptionDelivery:
         if not batches:
             return
         self._note_sent(queue, before, rules.batch_limit * len(batches), now)
-        outgoing += [DeliveryBatch(place, each.position, each.events, offsets=each.offsets) for each in batches]
+        outgoing += [
+            DeliveryBatch(place, each.position, each.events, offsets=each.offsets, details=each.details)
+            for each in batches
+        ]
         outgoing[-len(batches)] = outgoing[-len(batches)]._replace(debug=self._debug)
         self._debug = None
 
@@ -637,7 +659,9 @@ class SubscriptionDelivery:
         if not taken.events and not keeps_alive:
             return
         self._note_sent(queue, before, len(taken.events), now)
-        outgoing.append(DeliveryBatch(place, queue.sent, taken.events, self._debug, offsets=taken.offsets))
+        outgoing.append(
+            DeliveryBatch(place, queue.sent, taken.events, self._debug, offsets=taken.offsets, details=taken.details)
+        )
         self._debug = None
 
     def _note_sent(self, queue: PartitionQueue, before: int, events: int, now: float) -> None:

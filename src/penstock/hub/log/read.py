@@ -426,6 +426,12 @@ class Reader:
         wanted = ReadRange(partition, feed.partition_ids[partition], start, stop)
         return None if _choose_filter(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None, 0))
 
+    def find_shared_columns(self, feed: StoredFeed, partition: int, start: int, stop: int) -> ColumnChunk | None:
+        """Return what `find_shared` does, with the columns of the events."""
+        wanted = ReadRange(partition, feed.partition_ids[partition], start, stop)
+        form = (wanted, feed.epoch, EVENTS.separator, 0)
+        return None if _choose_filter(feed, None) else self._shared_columns.find(form)
+
     def find_heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
         """Return the feed and its heads by partition id.
 
@@ -734,6 +740,9 @@ class Reads(Protocol):
     def read_next_columns(self, reading: PageReading, track: Track) -> ColumnChunk | None:
         """See `Reader.read_next_columns`."""
 
+    def read_next_joined_columns(self, reading: PageReading, track: Track, separator: str) -> ColumnChunk | None:
+        """See `Reader.read_next_joined_columns`."""
+
 
 class ChunkRows:
     """The rows of a chunk one by one, for reads that filter or decode them."""
@@ -811,11 +820,18 @@ def _texts(column: bytes | None) -> Sequence[str | None] | None:
 _NO_TEXT: Final = NONE.decode()
 
 
-def read_next_events(reads: Reads, reading: PageReading, track: Track) -> EventChunk | None:
+def read_next_events(
+    reads: Reads, reading: PageReading, track: Track, *, has_details: bool = False
+) -> EventChunk | None:
     """Read the next chunk as events without those that the reader filters out; return None at the end."""
     (physical,) = track.view.physical
     start = track.offsets[physical]
     if not reading.is_filtered:
+        if has_details:
+            found = reads.read_next_joined_columns(reading, track, EVENTS.separator)
+            if found is not None:
+                track.advance(found.range, found.rows, is_filtered=False)
+            return None if found is None else to_detailed_events(found, reading.feed)
         lines = reads.read_next_lines(reading, track, EVENTS)
         return to_events(lines, start, track.offsets[physical]) if lines else None
     chunk = reads.read_next_columns(reading, track)
@@ -823,7 +839,7 @@ def read_next_events(reads: Reads, reading: PageReading, track: Track) -> EventC
         return None
     rows = ChunkRows(chunk)
     kept = rows.match(reading, track)
-    return take_events(chunk, rows, track, kept)
+    return take_events(chunk, rows, track, kept, kind=reading.feed.name if has_details else None)
 
 
 def to_events(lines: LineChunk, start: int, stop: int) -> EventChunk:
@@ -832,15 +848,33 @@ def to_events(lines: LineChunk, start: int, stop: int) -> EventChunk:
     return EventChunk(events, range(start, stop) if lines.offsets is None else lines.offsets, stop)
 
 
+def to_detailed_events(chunk: ColumnChunk, feed: StoredFeed) -> EventChunk:
+    """Return the events of a range that were read as columns, joined as `EVENTS` are, with their details."""
+    if not chunk.rows:
+        return EventChunk((), (), chunk.range.stop)
+    events = JoinedEvents(chunk.columns.data, chunk.rows)
+    return EventChunk(events, chunk.offsets, chunk.range.stop, details=find_details(chunk, feed.name))
+
+
 def take_events(
-    chunk: ColumnChunk, rows: ChunkRows, track: Track, kept: Sequence[bool], *, timed: bool = False
+    chunk: ColumnChunk,
+    rows: ChunkRows,
+    track: Track,
+    kept: Sequence[bool],
+    *,
+    timed: bool = False,
+    kind: str | None = None,
 ) -> EventChunk:
-    """Return the events of a chunk that are *kept*, and advance the track past the chunk."""
+    """Return the events of a chunk that are *kept*, and advance the track past the chunk.
+
+    *kind*, the name of the event type, stands for details; None: they are not needed.
+    """
     events = list(compress(rows.data, kept))
     offsets = list(compress(chunk.offsets, kept))
     received = list(compress(rows.received, kept)) if timed else ()
     track.advance(chunk.range, len(events))
-    return EventChunk(events, offsets, chunk.range.stop, received)
+    details = find_details(chunk, kind, kept) if kind is not None and events else None
+    return EventChunk(events, offsets, chunk.range.stop, received, details)
 
 
 def _split(column: bytes | None, count: int) -> list[bytes | None]:

@@ -41,7 +41,16 @@ from penstock.errors import (
     PenstockError,
     SubscriptionNotFound,
 )
-from penstock.hub.log.read import ChunkRows, PageReading, Reader, Reads, read_next_events, take_events, to_events
+from penstock.hub.log.read import (
+    ChunkRows,
+    PageReading,
+    Reader,
+    Reads,
+    read_next_events,
+    take_events,
+    to_detailed_events,
+    to_events,
+)
 from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import CursorCommit, CursorCommitter
 from penstock.hub.subscriptions.lease import HubLease
@@ -296,7 +305,7 @@ class ParkedKeyFilter:
         return place in self._ids
 
     def read_filtered(
-        self, reads: Reads, place: FeedPartition, reading: PageReading, *, timed: bool
+        self, reads: Reads, place: FeedPartition, reading: PageReading, *, timed: bool, has_details: bool
     ) -> tuple[EventChunk | None, bool]:
         """Read the next chunk without the events of parked keys; None at the end of the range.
 
@@ -312,7 +321,8 @@ class ParkedKeyFilter:
             return None, False
         rows = ChunkRows(chunk)
         kept, is_outdated = self.filter(place, rows, rows.match(reading, track))
-        return take_events(chunk, rows, track, kept, timed=timed), is_outdated
+        kind = reading.feed.name if has_details else None
+        return take_events(chunk, rows, track, kept, timed=timed, kind=kind), is_outdated
 
     def filter(self, place: FeedPartition, rows: ChunkRows, kept: Sequence[bool]) -> tuple[Sequence[bool], bool]:
         """Return which of the events *kept* so far to send, after parking those whose keys are parked.
@@ -335,7 +345,9 @@ class ParkedKeyFilter:
         still = self._parked_keys.park(self._subscription_id, self._session_id, offsets)
         return [keep and each not in still for keep, each in zip(kept, ids, strict=True)], len(still) < len(offsets)
 
-    def resend(self, delivery: SubscriptionDelivery, clock: Callable[[], float]) -> Iterator[DeliveryBatch]:
+    def resend(
+        self, delivery: SubscriptionDelivery, clock: Callable[[], float], *, has_details: bool
+    ) -> Iterator[DeliveryBatch]:
         """Yield the batches of parked events to resend.
 
         Raises:
@@ -343,10 +355,12 @@ class ParkedKeyFilter:
         """
         while parked := self.find_resendable(delivery):
             below = delivery.position(parked.place)
-            offsets, events = self._parked_keys.read_resendable(self._subscription_id, parked, below, self._limit)
+            read = self._parked_keys.read_resendable(self._subscription_id, parked, below, self._limit)
             self._retried.remove(parked)
-            if events and not delivery.is_withdrawn(parked.place):
-                yield delivery.resend(parked.place, ParkedSpan(parked.id, offsets[-1]), events, offsets, clock())
+            if read.events and not delivery.is_withdrawn(parked.place):
+                if not has_details:
+                    read = read._replace(details=None)
+                yield delivery.resend(parked.place, ParkedSpan(parked.id, read.offsets[-1]), read, clock())
 
 
 ROWS_MAX: Final = 4_096
@@ -563,7 +577,7 @@ class ConsumerStream:
 
     def _resend(self) -> Iterator[DeliveryBatch]:
         try:
-            yield from self._parked.resend(self._delivery, self._clock)
+            yield from self._parked.resend(self._delivery, self._clock, has_details=self._rules.has_details)
         except (ColdTierUnavailable, ColdFileDamaged) as error:
             self._unreadable[None] = error
 
@@ -732,8 +746,13 @@ class ConsumerStream:
 
     def _find_shared(self, place: FeedPartition, start: int, stop: int) -> EventChunk | None:
         """Return a light chunk that another stream has just read; None: it has to be read."""
-        light = self._is_light(place, start, stop)
-        chunk = self._services.reader.find_shared(self._ends.feed(place[0]), place[1], start, stop) if light else None
+        if not self._is_light(place, start, stop):
+            return None
+        reader, feed = self._services.reader, self._ends.feed(place[0])
+        if self._rules.has_details:
+            columns = reader.find_shared_columns(feed, place[1], start, stop)
+            return to_detailed_events(columns, feed) if columns else None
+        chunk = reader.find_shared(feed, place[1], start, stop)
         return to_events(chunk, start, stop) if chunk else None
 
     def _read(self, place: FeedPartition, start: int, stop: int) -> EventChunk | None:
@@ -743,9 +762,9 @@ class ConsumerStream:
         reading = reading._replace(uses_replicas=self._uses_replicas())
         try:
             if not self._is_filtered(place):
-                return read_next_events(reader, reading, reading.tracks[0])
-            timed = bool(self._rules.timespan_seconds)
-            read, is_outdated = self._parked.read_filtered(reader, place, reading, timed=timed)
+                return read_next_events(reader, reading, reading.tracks[0], has_details=self._rules.has_details)
+            timed, has_details = bool(self._rules.timespan_seconds), self._rules.has_details
+            read, is_outdated = self._parked.read_filtered(reader, place, reading, timed=timed, has_details=has_details)
         except CursorExpired:
             self._delivery.skip(place, self._ends.load([place])[place].floor)
             return None

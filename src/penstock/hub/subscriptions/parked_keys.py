@@ -12,9 +12,12 @@ from itertools import count
 from typing import Final
 
 from penstock.core.access import Sender
+from penstock.core.log.details import EventDetails
+from penstock.core.subscriptions.delivery import EventChunk
 from penstock.errors import ParkedNotFound, SubscriptionNotFound
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_changes
+from penstock.hub.log.read import ColumnChunk, ReadRange, find_details
 from penstock.hub.subscriptions.poison_events import SKIPPED
 from penstock.hub.subscriptions.slots import get_subscription
 from penstock.storage.cold.loading import load_and_repeat
@@ -146,23 +149,23 @@ class ParkedKeys:
             )
         return waiting.keys()
 
-    def read_resendable(
-        self, id: str, parked: StoredParkedKey, below: int, limit: int
-    ) -> tuple[Sequence[int], Sequence[bytes]]:
-        """Return the offsets and data of a parked key's first events *below* an offset, as far as the log has them.
+    def read_resendable(self, id: str, parked: StoredParkedKey, below: int, limit: int) -> EventChunk:
+        """Return a parked key's first events *below* an offset, as far as the log has them, with their details.
 
         If retention has removed all of them, they are acknowledged.
         """
         kept, after = load_and_repeat(partial(self._find_resendable, parked, below, limit))
         if kept:
-            return list(kept), list(kept.values())
+            data = [each.columns.data for each in kept]
+            details = EventDetails.join([find_details(each, parked.place[0]) for each in kept])
+            return EventChunk(data, [each.range.start for each in kept], kept[-1].range.stop, details=details)
         with self._store.write() as tx:
             tx.subscriptions.find(id, lock=True)
             tx.subscriptions.acknowledge_parked({parked.id: after})
             tx.subscriptions.revise(id)
-        return (), ()
+        return EventChunk((), (), below)
 
-    def _find_resendable(self, parked: StoredParkedKey, below: int, limit: int) -> tuple[Mapping[int, bytes], int]:
+    def _find_resendable(self, parked: StoredParkedKey, below: int, limit: int) -> tuple[Sequence[ColumnChunk], int]:
         """Return the first events that are there, and the last offset before them."""
         name, number = parked.place
         after = parked.first - 1
@@ -172,11 +175,15 @@ class ParkedKeys:
                 at for at in tx.subscriptions.list_parked_offsets(parked.id, after=after, limit=limit) if at < below
             ]:
                 columns = {offset: tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets}
-                kept = {offset: each.data for offset, each in columns.items() if each.rows}
+                kept = [
+                    ColumnChunk(ReadRange(number, partition_id, offset, offset + 1), each, [offset])
+                    for offset, each in columns.items()
+                    if each.rows
+                ]
                 if kept:
                     return kept, after
                 after = offsets[-1]
-        return {}, after
+        return [], after
 
     def _lock(self, tx: Tx, id: str, parked_id: int | None) -> Collection[StoredParkedKey]:
         """Lock a subscription, and return one of its parked keys, or all."""

@@ -149,7 +149,7 @@ class StreamPieces:
         if reading := self._look():
             for track in reading.tracks:
                 while not self.is_over and (found := self._read_chunk(reading, track)):
-                    events, offsets, position, _ = found
+                    events, offsets, position = found[:3]
                     self._batching.add(track.view.partition, events[:], offsets, position, self._clock())
                     yield from self._write_due()
                 self._cursors[track.view.partition] = track.cursor

@@ -58,6 +58,7 @@ _BATCH: Final = object_of(
         "",
         debug=_TEXT,
         offsets=list_of({**_WHOLE, "description": "Of the events, where some were left out before the cursor."}),
+        details={"type": "object", "description": "As in the lines of a feed with `details=1`."},
     ),
 )
 _PARKED: Final = object_of(
@@ -175,7 +176,11 @@ _NUMBERS: Final = {
     "commit_timeout": f"The stream ends so many seconds after a commit if more waits for one: {COMMIT_TIMEOUT} by "
     "default, and for 0.",
 }
-OF_STREAM: Final = tuple(Parameter(name, text, _NUMBER) for name, text in _NUMBERS.items())
+_DETAILS: Final = Parameter(
+    "details", "1: in `info.details` the offsets, keys, kinds and times of a batch's events.", {"enum": [0, 1]}
+)
+OF_STREAM: Final = (*(Parameter(name, text, _NUMBER) for name, text in _NUMBERS.items()), _DETAILS)
+OF_STREAM_BY_BODY: Final = (_DETAILS,)
 STREAM_BODY: Final = {
     JSON: object_of(
         "",

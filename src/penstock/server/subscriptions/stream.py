@@ -81,7 +81,8 @@ async def _stream(request: Request, given: RawStreamParameters) -> Any:
     access, state = access_of(request), state_of(request)
     subscription_id = access.consumer = subscription_of(request)
     hub = state.hub
-    asked = check_stream_parameters(given, hub.limits)
+    has_details = Query(request.scope["query_string"]).read_flag("details")
+    asked = check_stream_parameters(given, hub.limits, has_details=has_details)
     subscription = await state.run(lambda: hub.subscriptions.find(subscription_id))
     names = subscription.definition["event_types"]
     access.feed = ",".join(names)

@@ -157,7 +157,7 @@ class PageDetails:
 
 
 class FeedEvent(msgspec.Struct, Generic[Data], gc=False, eq=False):
-    """An event of a feed.
+    """An event of a feed or of a subscription.
 
     Only a Penstock hub sends the offset, key, kind and time of its events; those of other servers have None.
 
