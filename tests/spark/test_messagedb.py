@@ -18,8 +18,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
+from penstock.processing.sources.categories import CategoryRange, compose_query
 from penstock.spark.foreign import messagedb
-from penstock.spark.foreign.messagedb import CategoryRange, MessageDatabase, compose_query
+from penstock.spark.foreign.messagedb import MessageDatabase
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import exhaustive
 from tests.promises.scene import seeded
@@ -121,7 +122,7 @@ def check_plans(categories: Categories) -> None:
         for statement, category in product(["heads", "count", "behind", "page"], ["account", "other", "nobody"]):
             given = {"categories": [category], "category": category, "start": 1, "end": 20_000}
             given |= {"most": 1000, "events": 100, "rows": 1000}
-            query = sql.SQL("EXPLAIN {}").format(compose_query(statement, "message_store", ["data"]))
+            query = sql.SQL("EXPLAIN {}").format(compose_query(statement, "message_store", ["data::text"]))
             plan = [line for (line,) in connection.execute(query, given)]
 
             [scan] = [line for line in plan if " on messages" in line]
@@ -143,7 +144,7 @@ def test_role_of_messagedb_may_read(categories: Categories) -> None:
 def test_database_without_messagedb_is_refused(spark: SparkSession, postgres_url: str) -> None:
     source = spark.read.format("messagedb").options(url=postgres_url, category="account")
 
-    with pytest.raises(PySparkException, match="option schema is 'message_store'; allowed: one in which MessageDB is"):
+    with pytest.raises(PySparkException, match="schema is 'message_store'; allowed: one in which MessageDB is"):
         source.load().count()
 
 

@@ -17,8 +17,8 @@ from penstock.processing.engine import Backoff
 from penstock.processing.sources import IterableSource
 from penstock.spark.pipelines import Kafka, ingest
 from penstock.spark.processors.processor import SparkProcessor
-from penstock.spark.processors.sources.kafka import KafkaSource
-from penstock.spark.processors.sources.messagedb import MessagedbSource
+from penstock.spark.processors.sources.kafka import SparkKafkaSource
+from penstock.spark.processors.sources.messagedb import SparkMessagedbSource
 from penstock.spark.processors.sources.source import SparkSource
 from penstock.spark.processors.sources.table import TableSource
 from penstock.spark.projections.database import DatabaseTarget
@@ -326,11 +326,11 @@ def test_records_of_kafka_are_handled_by_key_and_resumed(
         rows.write.format("kafka").options(**options).save()
 
     with pytest.raises(BadParameter, match=f"topic is '{name}'; allowed: a topic that the brokers have"):
-        SparkProcessor(spark, handler, KafkaSource(Kafka(kafka, name))).step()
+        SparkProcessor(spark, handler, SparkKafkaSource(Kafka(kafka, name))).step()
     send(range(100))
     broken = handler.break_stream(f"{name}-c3")
     processor = SparkProcessor(
-        spark, handler, KafkaSource(Kafka(kafka, name)), checkpoints=checkpoints, rules=Rules(events_ahead=30)
+        spark, handler, SparkKafkaSource(Kafka(kafka, name)), checkpoints=checkpoints, rules=Rules(events_ahead=30)
     )
     while processor.engine.handled < 50:
         processor.step()
@@ -339,7 +339,7 @@ def test_records_of_kafka_are_handled_by_key_and_resumed(
     kept = {name: int(at) for name, at in checkpoints.positions().items()}
     before = handler.events()
     send(range(100, 130))
-    run(spark, handler, KafkaSource(Kafka(kafka, name)), checkpoints=checkpoints)
+    run(spark, handler, SparkKafkaSource(Kafka(kafka, name)), checkpoints=checkpoints)
 
     found = handler.events()
     streams = {f"{name}-c{k}": [n for n in range(130) if n % 10 == k] for k in range(10)}
@@ -358,7 +358,7 @@ def test_records_of_kafka_are_handled_by_key_and_resumed(
 
     checkpoints.move({tranche: 10_000})
     with pytest.raises(EventsLost, match="10000 was wanted next, and the partition ends at offset"):
-        run(spark, handler, KafkaSource(Kafka(kafka, name)), checkpoints=checkpoints)
+        run(spark, handler, SparkKafkaSource(Kafka(kafka, name)), checkpoints=checkpoints)
 
 
 def test_categories_of_a_messagedb_are_handled_by_stream(
@@ -372,9 +372,13 @@ def test_categories_of_a_messagedb_are_handled_by_stream(
     for category in ("account", "other", "payment", "account"):
         categories.fill(category, 40)
     rules = Rules(events_ahead=30)
-    run(spark, handler, MessagedbSource(message_db_url, "account", "payment"), checkpoints=checkpoints, rules=rules)
+    run(
+        spark, handler, SparkMessagedbSource(message_db_url, "account", "payment"), checkpoints=checkpoints, rules=rules
+    )
     categories.write("account-3", range(100, 103))
-    run(spark, handler, MessagedbSource(message_db_url, "account", "payment"), checkpoints=checkpoints, rules=rules)
+    run(
+        spark, handler, SparkMessagedbSource(message_db_url, "account", "payment"), checkpoints=checkpoints, rules=rules
+    )
 
     with categories.transaction() as connection:
         rows = connection.execute(

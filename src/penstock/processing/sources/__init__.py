@@ -4,6 +4,8 @@
     SubscriptionSource  a hub's subscription: the hub keeps the positions and shares out the partitions
     FileSource          files of JSON lines
     PeriodicSource      what is gone through again and again
+    KafkaSource         topics of Kafka
+    MessagedbSource     categories of a MessageDB
     IterableSource      an iterable, once
     MemorySource        what a test appends
     Filtered            the events of another source that are wanted
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from penstock.processing.sources.file import FileSource
     from penstock.processing.sources.filtered import Filtered
     from penstock.processing.sources.iterable import IterableSource
+    from penstock.processing.sources.kafka import KafkaSource
     from penstock.processing.sources.memory import MemorySource
+    from penstock.processing.sources.messagedb import MessagedbSource
     from penstock.processing.sources.periodic import PeriodicSource
     from penstock.processing.sources.source import ReadRequest, Source
     from penstock.processing.sources.subscription import SubscriptionSource
@@ -34,7 +38,9 @@ else:
             "processing.sources.file": ["FileSource"],
             "processing.sources.filtered": ["Filtered"],
             "processing.sources.iterable": ["IterableSource"],
+            "processing.sources.kafka": ["KafkaSource"],
             "processing.sources.memory": ["MemorySource"],
+            "processing.sources.messagedb": ["MessagedbSource"],
             "processing.sources.periodic": ["PeriodicSource"],
             "processing.sources.source": ["ReadRequest", "Source"],
             "processing.sources.subscription": ["SubscriptionSource"],
@@ -47,7 +53,9 @@ __all__ = [
     "FileSource",
     "Filtered",
     "IterableSource",
+    "KafkaSource",
     "MemorySource",
+    "MessagedbSource",
     "PeriodicSource",
     "Position",
     "ReadRequest",

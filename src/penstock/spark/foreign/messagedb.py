@@ -1,19 +1,8 @@
 """format("messagedb"): the categories of a MessageDB, a store of events in PostgreSQL.
 
-MessageDB's own words stand beside ours: its *message* is an event, a message's *type* an event's kind. Its *category*
-is the part of a stream's name before the first `-`. Each event has a *position*, its index in its stream, and a
-*global position*, its number in the whole store.
-
-Invariants:
-    A reader that has come to a global position of a category has missed none of the category's events below it.
-    A micro-batch that is planned again has the same ranges, whatever has happened to the store since.
-
-The first is so since `write_message` takes an advisory lock of the category (`acquire_lock`, `pg_advisory_xact_lock`)
-before it draws a global position from the sequence. The lock is held until its transaction has ended, when the event is
-visible or never will be. So within a category events become visible in the order of their positions, and a position
-that was rolled back is a hole for ever. Across categories it is not so: a transaction that is still open may hold a
-lower position of another category than those that are visible. Hence there is an offset for each category, and nothing
-has to land. Events that somebody inserts into the table without `write_message` are outside of this.
+MessageDB's own words, and why a reader of a category misses none of its events, are in
+`penstock.processing.sources.categories`. So there is an offset for each category, and nothing has to land. A
+micro-batch that is planned again has the same ranges, whatever has happened to the store since.
 """
 
 import json
@@ -21,35 +10,39 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType, TimestampType
 
-from penstock.core.database_url import plain_url
-from penstock.errors import DatabaseUnavailable, PenstockError
+from penstock.processing.sources.categories import (
+    CATEGORY_ALLOWED,
+    FIRST,
+    PAGE_ROWS,
+    CategoryDatabase,
+    CategoryRange,
+    Row,
+    check_database_url,
+    is_category,
+    next_rows,
+)
+from penstock.processing.sources.categories import SCHEMA as INSTALLED_SCHEMA
 from penstock.spark.arrow_types import arrow_type
 from penstock.spark.batches import Range, plan_tasks, share
 from penstock.spark.checkpoint import tell_beginning, tell_difference
 from penstock.spark.columns import QueryColumn
-from penstock.spark.foreign.query import BATCH_BYTES, ForeignQuery, ForeignStream, option
+from penstock.spark.foreign.query import ForeignQuery, ForeignStream, option
 from penstock.spark.options import EARLIEST, LATEST, bad_option, is_whole, names_of, object_of, seconds_of, whole_number
 from penstock.spark.patience import patiently
 from penstock.spark.tasks import cores
 
 try:
-    import psycopg
-    from psycopg import sql
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    import psycopg  # noqa: F401 - Who lacks it is told so at once.
 except ModuleNotFoundError as error:
     needed = "format('messagedb') needs psycopg: pip install 'penstock-hub[postgres,spark]'"
     raise ModuleNotFoundError(needed, name=error.name) from error
 
-FIRST: Final = 1
-"""The first global position of a MessageDB."""
 _log: Final = logging.getLogger("penstock.spark")
 
 CATEGORY: Final = "category"
@@ -80,20 +73,16 @@ def _url(name: str, text: str | None) -> str:
     if not (text or "").strip():
         raise bad_option(name, text, _URL)
     assert text is not None
-    url = plain_url(text)
     try:
-        conninfo_to_dict(url)
-    except (psycopg.ProgrammingError, UnicodeError):
+        return check_database_url(text)
+    except ValueError:
         raise bad_option(name, "(not shown)", _URL) from None
-    if not url.startswith(("postgresql://", "postgres://")):
-        raise bad_option(name, "(not shown)", _URL)
-    return url
 
 
 def _categories(name: str, text: str | None) -> tuple[str, ...]:
     names = names_of(name, text, "the name of a category, or several separated by commas")
-    if strays := [each for each in names if "-" in each or "\0" in each]:
-        raise bad_option(name, strays[0], "what stands before the first - of a stream's name, such as account")
+    if strays := [each for each in names if not is_category(each)]:
+        raise bad_option(name, strays[0], CATEGORY_ALLOWED)
     return names
 
 
@@ -127,14 +116,6 @@ class FirstRange(msgspec.Struct, frozen=True, rename={"start": "from"}):
 
 Places: TypeAlias = Mapping[str, int | FirstRange]
 """An offset of Spark's: by category, the global position wanted next."""
-
-
-class CategoryRange(NamedTuple):
-    """The events of a category from the global position *start*, up to but without *end*."""
-
-    category: str
-    start: int
-    end: int
 
 
 def next_of(place: int | FirstRange) -> int:
@@ -212,26 +193,7 @@ def cut_at(whole: CategoryRange, sizes: Sequence[int], store: "MessageDatabase")
     return pieces
 
 
-Row: TypeAlias = tuple[Any, ...]
-_SETTINGS: Final[dict[str, Any]] = {
-    "application_name": "penstock-spark",
-    "client_encoding": "UTF8",
-    "connect_timeout": 10,
-    "tcp_user_timeout": 15_000,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-}
-"""Unless the URL says otherwise. By the last four, a network that swallows all is noticed within half a minute."""
-_NOT_INSTALLED: Final = (
-    psycopg.errors.UndefinedTable,
-    psycopg.errors.UndefinedFunction,
-    psycopg.errors.UndefinedColumn,
-    psycopg.errors.InvalidSchemaName,
-)
-
-
-class MessageDatabase:
+class MessageDatabase(CategoryDatabase):
     """The MessageDB that a *query* names. It is asked again while it does not answer.
 
     Raises:
@@ -240,78 +202,16 @@ class MessageDatabase:
     """
 
     def __init__(self, query: "CategoryQuery") -> None:
-        self._query = query
-        self._connection: psycopg.Connection[Row] | None = None
-
-    def close(self) -> None:
-        """Close the connection, if there is one; the next question makes another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def heads(self, categories: Sequence[str]) -> dict[str, int]:
-        """Return where each category ends: the global position after its last visible event."""
-        found = self._ask("heads", categories=list(categories))
-        return {category: FIRST if head is None else head for category, head in found}
-
-    def count(self, stretch: CategoryRange, most: int | None = None) -> int:
-        """Return how many events *stretch* has; *most* where it has more."""
-        [(count,)] = self._ask("count", **stretch._asdict(), most=most)
-        return int(count)
-
-    def behind(self, stretch: CategoryRange, events: int) -> int:
-        """Return the global position after the first *events* of *stretch*; its end where it has no more."""
-        found = self._ask("behind", **stretch._asdict(), events=events)
-        return int(found[0][0]) if found else stretch.end
+        super().__init__(query.url, query.schema, name="penstock-spark")
+        self._retry_timeout = query.retry_timeout
 
     def page(self, stretch: CategoryRange, columns: Sequence[str], rows: int) -> list[Row]:
         """Return the first *rows* events of *stretch*: each one's global position, and then its *columns*."""
-        return self._ask("page", columns, **stretch._asdict(), rows=rows)
+        return super().page(stretch, [_COLUMNS[name][2] for name in columns], rows)
 
-    def _ask(self, statement: str, columns: Sequence[str] = (), **given: Any) -> list[Row]:
-        query = compose_query(statement, self._query.schema, columns)
-
-        def attempt() -> list[Row]:
-            try:
-                if self._connection is None:
-                    conninfo = make_conninfo(**_SETTINGS | conninfo_to_dict(self._query.url))
-                    # Nothing is prepared, so that it works through PgBouncer, too.
-                    self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
-                return self._connection.execute(query, given).fetchall()
-            except psycopg.Error as error:
-                self.close()
-                raise meaning(error, self._query.schema) from error
-
-        return patiently(self._query.retry_timeout, attempt)
-
-
-def compose_query(statement: str, schema: str, columns: Sequence[str] = ()) -> sql.Composed:
-    """Return a statement as PostgreSQL takes it."""
-    expressions = sql.SQL(", ").join(sql.SQL(_COLUMNS[name][2]) for name in columns)
-    return sql.SQL(_text(statement)).format(schema=sql.Identifier(schema), columns=expressions)
-
-
-@cache
-def _text(name: str) -> str:
-    return (files(__package__) / "statements" / f"{name}.sql").read_text(encoding="utf-8")
-
-
-def meaning(error: psycopg.Error, schema: str) -> PenstockError | psycopg.Error:
-    """Return the meaning of *error* where MessageDB was expected in *schema*.
-
-    It is BadParameter if MessageDB is not there, DatabaseUnavailable if the database can be asked again, else *error*.
-    """
-    reason = " ".join(str(error).split())
-    if isinstance(error, _NOT_INSTALLED):
-        return bad_option("schema", schema, f"one in which MessageDB is installed; the database says: {reason}")
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return DatabaseUnavailable(reason=reason)
-    return error
-
-
-PAGE_ROWS: Final = 500
-"""The rows of the first page, which shows how large events are."""
-PAGE_ROWS_MAX: Final = 10_000
+    def ask(self, statement: str, expressions: Sequence[str] = (), **given: Any) -> list[Row]:
+        """Return what a statement returns."""
+        return patiently(self._retry_timeout, lambda: super(MessageDatabase, self).ask(statement, expressions, **given))
 
 
 def read_range(
@@ -329,15 +229,6 @@ def read_range(
             return
         wanted = wanted._replace(start=found[-1][0] + 1)
         rows = next_rows(rows, batch.nbytes)
-
-
-def next_rows(rows: int, size: int) -> int:
-    """Return the number of rows of the next page, after *rows* had *size* bytes.
-
-    >>> next_rows(500, 50_000), next_rows(500, 50_000_000)
-    (1000, 41)
-    """
-    return max(1, min(PAGE_ROWS_MAX, 2 * rows, rows * BATCH_BYTES // max(size, 1)))
 
 
 def to_batch(rows: Sequence[Row], category: str, columns: Sequence[QueryColumn]) -> pa.RecordBatch:
@@ -374,7 +265,7 @@ class CategoryQuery(ForeignQuery):
     """The most that a micro-batch takes, over all categories."""
     min_partitions: int | None = option(whole_number, None)
     """The least number of tasks, if there are so many events; None: as many as keep this machine's cores busy."""
-    schema: str = option(_schema, "message_store")
+    schema: str = option(_schema, INSTALLED_SCHEMA)
     """The schema of the database in which MessageDB is installed."""
     retry_timeout: float = option(seconds_of, 120.0)
     """How long a read waits for a database that does not answer; 0: not at all."""

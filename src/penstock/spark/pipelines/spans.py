@@ -1,15 +1,9 @@
 """StreamSpans and summaries: the records in which Propulsion has events of a stream go through Kafka.
 
-    {"s": stream, "i": index of the first, "e": [{"c": kind, "t": time, "d": the event, "m": its headers}]}
-    {"s": stream, "i": index, "u": [{"c": kind, "t": time, "d": the event, "m": its headers}]}
-
-A span holds events with consecutive indices; a summary holds the newest event of a stream. The events' own bytes are
-not touched.
-
-Source: Propulsion's Kafka codec, https://github.com/jet/propulsion.
+What they look like is in `penstock.processing.sources.spans`, which reads them. The events' own bytes are not touched.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
@@ -19,6 +13,7 @@ import pyarrow as pa
 
 from penstock.core.events.event import stream_name
 from penstock.errors import BadParameter, InvalidRecord
+from penstock.processing.sources.spans import TIME_HEADER, events_in_span
 from penstock.spark.pipelines.records import ID_HEADER, RECORD_TYPES, origin_of, without_origin
 
 Layout = Literal["stream-span", "summary"]
@@ -27,7 +22,6 @@ SPAN_BYTES_MAX: Final = 900_000
 """Of the events in a span, with what stands beside them: Kafka and hubs take a megabyte, unless told otherwise."""
 ORIGIN_BYTES_MAX: Final = 40_000
 """Of what says where they are from: a hub takes 64 KiB of headers."""
-TIME_HEADER: Final = "ce_time"
 _encode: Final = msgspec.json.encode
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _number: Final = msgspec.json.Decoder(int).decode
@@ -193,8 +187,6 @@ def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
     return pa.array([list(each.items()) for each in values] if pa.types.is_map(kind) else list(values), kind)
 
 
-INDEX_HEADER: Final = "stream-index"
-"""The header that keeps an event's index in its stream."""
 EVENTS: Final = "data binary, key string, headers map<string,string>"
 """What comes out, in Spark's words."""
 _TYPES: Final = pa.schema({"data": pa.binary(), "key": pa.string(), "headers": pa.map_(pa.string(), pa.string())})
@@ -245,23 +237,6 @@ class Unpacking:
             ) from None
 
 
-class _Given(msgspec.Struct):
-    c: str
-    d: msgspec.Raw = msgspec.Raw(b"null")
-    t: str | None = None
-    m: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _GivenSpan(msgspec.Struct):
-    s: str
-    i: int
-    e: list[_Given] = []
-    u: list[_Given] = []
-
-
-_read: Final = msgspec.json.Decoder(_GivenSpan).decode
-
-
 def unpack(value: bytes, event_type: str) -> list[Unpacked]:
     r"""Return the events of a StreamSpan or a summary, in their order; their bytes are not touched.
 
@@ -275,22 +250,6 @@ def unpack(value: bytes, event_type: str) -> list[Unpacked]:
     >>> event.data, event.key, event.headers
     (b'{"n": 1.0}', '7', {'ce_type': 'Placed', 'stream-index': '3'})
     """
-    try:
-        span = _read(value)
-        if not (span.e or span.u):
-            raise ValueError("it has no events")
-        key = span.s.removeprefix(f"{event_type}-")
-        return [
-            Unpacked(bytes(each.d), key, _headers(each, span.i + (place if span.e else 0)))
-            for place, each in enumerate(span.e or span.u)
-        ]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"it is no StreamSpan and no summary: {error}") from None
-
-
-def _headers(given: _Given, index: int) -> dict[str, str]:
-    own = {"ce_type": given.c, INDEX_HEADER: str(index)} | ({TIME_HEADER: given.t} if given.t else {})
-    said: Any = msgspec.json.decode(given.m)
-    if not isinstance(said, Mapping):
-        return own if said is None else own | {"meta": bytes(given.m).decode()}
-    return {name: value if isinstance(value, str) else _encode(value).decode() for name, value in said.items()} | own
+    return [
+        Unpacked(each.data, each.stream.removeprefix(f"{event_type}-"), each.headers) for each in events_in_span(value)
+    ]

@@ -13,22 +13,18 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.errors import BadParameter, DatabaseUnavailable
+from penstock.processing.sources.categories import PAGE_ROWS, PAGE_ROWS_MAX, CategoryRange, meaning, next_rows
 from penstock.spark.columns import QueryColumn, some_of
 from penstock.spark.foreign.messagedb import (
-    PAGE_ROWS,
-    PAGE_ROWS_MAX,
     SCHEMA,
     CategoryQuery,
-    CategoryRange,
     CategoryStream,
     FirstRange,
     MessageDatabase,
     Places,
     cut_at,
     ended,
-    meaning,
     next_end,
-    next_rows,
     plan_ranges,
     ranges_between,
     read_range,
@@ -258,7 +254,7 @@ def test_database_without_messagedb_is_reported(error: psycopg.Error) -> None:
     found = meaning(error, "message_store")
 
     assert isinstance(found, BadParameter)
-    assert "option schema is 'message_store'; allowed: one in which MessageDB is installed" in str(found)
+    assert "schema is 'message_store'; allowed: one in which MessageDB is installed" in str(found)
     assert "does not exist" in str(found)
 
 

@@ -12,8 +12,8 @@ from penstock.processing.sources import MemorySource
 from penstock.spark.pipelines.kafka import Kafka
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.session import check_sendable
-from penstock.spark.processors.sources.kafka import KafkaSource
-from penstock.spark.processors.sources.messagedb import MessagedbSource
+from penstock.spark.processors.sources.kafka import SparkKafkaSource
+from penstock.spark.processors.sources.messagedb import SparkMessagedbSource
 from penstock.spark.processors.sources.table import TableSource
 from penstock.spark.projections.project import project
 
@@ -27,12 +27,12 @@ def table_source(**options: Any) -> TableSource:
     return TableSource(**{"frame": lambda spark: spark.range(1), "index": "id", "stream": "id", **options})
 
 
-def kafka_source(**options: Any) -> KafkaSource:
-    return KafkaSource(**{"kafka": Kafka("localhost:9092", "orders"), **options})
+def kafka_source(**options: Any) -> SparkKafkaSource:
+    return SparkKafkaSource(**{"kafka": Kafka("localhost:9092", "orders"), **options})
 
 
-def messagedb_source(url: Any = STORE, category: Any = "account", **options: Any) -> MessagedbSource:
-    return MessagedbSource(url, category, **options)
+def messagedb_source(url: Any = STORE, category: Any = "account", **options: Any) -> SparkMessagedbSource:
+    return SparkMessagedbSource(url, category, **options)
 
 
 @pytest.mark.parametrize(

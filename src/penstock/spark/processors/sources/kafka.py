@@ -18,7 +18,7 @@ from penstock.spark.processors.sources.source import TrancheRange
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["KafkaSource"]
+__all__ = ["SparkKafkaSource"]
 
 _PREFIX: Final = "kafka."
 _KEY: Final = "make_valid_utf8(CAST(key AS string))"
@@ -26,7 +26,7 @@ _OWN: Final = f"concat(topic, '-', partition, '_', coalesce({_KEY}, ''))"
 _HASHED: Final = f"coalesce(concat(topic, '-', {_KEY}), {_OWN})"
 
 
-class KafkaSource(FrameSource):
+class SparkKafkaSource(FrameSource):
     """Records of Kafka. A partition is a tranche, `orders/3`; a stream is the records of one key, `orders-7`.
 
     An event's index is its offset; `raw` is the record's value, which is to be JSON where a handler asks for `data`;

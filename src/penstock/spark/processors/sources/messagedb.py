@@ -12,12 +12,13 @@ from penstock.core.times import format_duration
 from penstock.errors import Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind, check_name, check_seconds, check_texts
-from penstock.spark.foreign.messagedb import FIRST, CategoryQuery, CategoryRange, MessageDatabase
+from penstock.processing.sources.categories import FIRST, CategoryRange
+from penstock.spark.foreign.messagedb import CategoryQuery, MessageDatabase
 from penstock.spark.foreign.query import parse_query
 from penstock.spark.processors.sources.frames import FrameSource, Head
 from penstock.spark.processors.sources.source import TrancheRange
 
-__all__ = ["MessagedbSource"]
+__all__ = ["SparkMessagedbSource"]
 
 _ROWS: Final = (
     "category AS tranche",
@@ -32,12 +33,12 @@ _ROWS: Final = (
 )
 
 
-class MessagedbSource(FrameSource):
+class SparkMessagedbSource(FrameSource):
     """Categories of a MessageDB. A category is a tranche, and its streams are streams, by their own names.
 
     An event's index is its global position, which grows within a category and so within a stream, with holes; `key` is
     what stands behind the first dash of the stream's name, `headers` its metadata. No event is skipped: see
-    `penstock.spark.foreign.messagedb`.
+    `penstock.processing.sources.categories`.
 
     Args:
         url: Of the database, as the driver and executors reach it.

@@ -5,10 +5,10 @@ import pytest
 
 from penstock.spark.pipelines.kafka import Kafka
 from penstock.spark.processors.sources.frames import Head
-from penstock.spark.processors.sources.kafka import KafkaSource
+from penstock.spark.processors.sources.kafka import SparkKafkaSource
 
 
-class Brokers(KafkaSource):
+class Brokers(SparkKafkaSource):
     """Has partitions that a test says."""
 
     found: Mapping[str, Head]

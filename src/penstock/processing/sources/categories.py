@@ -1,0 +1,188 @@
+"""The categories of a MessageDB, a store of events in PostgreSQL, as processors and Spark read them.
+
+MessageDB's own words stand beside ours: its *message* is an event, a message's *type* an event's kind. Its *category*
+is the part of a stream's name before the first `-`. Each event has a *position*, its index in its stream, and a
+*global position*, its number in the whole store.
+
+A reader that has come to a global position of a category has missed none of the category's events below it. That is so
+since `write_message` takes an advisory lock of the category (`acquire_lock`, `pg_advisory_xact_lock`) before it draws a
+global position from the sequence. The lock is held until its transaction has ended, when the event is visible or never
+will be. So within a category events become visible in the order of their positions, and a position that was rolled back
+is a hole for ever. Across categories it is not so: a transaction that is still open may hold a lower position of
+another category than those that are visible. Hence there is a position for each category. Events that somebody inserts
+into the table without `write_message` are outside of this.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from penstock.core.database_url import plain_url
+from penstock.errors import BadParameter, DatabaseUnavailable, RequirementMissing
+from penstock.processing.connecting import POSTGRES, is_passing
+
+FIRST: Final = 1
+"""The first global position of a MessageDB."""
+SCHEMA: Final = "message_store"
+"""The schema in which it is installed, unless told otherwise."""
+CATEGORY_ALLOWED: Final = "what stands before the first - of a stream's name, such as account"
+_INSTALL: Final = "install it: pip install 'penstock-hub[postgres]'"
+_NOT_INSTALLED: Final = frozenset(["42P01", "42883", "42703", "3F000"])
+"""Of SQLSTATE: there is no such table, function, column or schema."""
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "client_encoding": "UTF8",
+    "connect_timeout": 10,
+    "tcp_user_timeout": 15_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+"""Unless the URL says otherwise. By the last four, a network that swallows all is noticed within half a minute."""
+PAGE_ROWS: Final = 500
+"""The rows of the first page, which shows how large events are."""
+PAGE_ROWS_MAX: Final = 10_000
+PAGE_BYTES: Final = 4 << 20
+Row: TypeAlias = tuple[Any, ...]
+
+
+class CategoryRange(NamedTuple):
+    """The events of a category from the global position *start*, up to but without *end*."""
+
+    category: str
+    start: int
+    end: int
+
+
+def check_database_url(url: str) -> str:
+    """Return the URL of a PostgreSQL database as drivers take it.
+
+    Raises:
+        ValueError: it is none. Nothing shows it: the wrong part may be in the place of a password.
+        RequirementMissing: psycopg is not installed.
+    """
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ModuleNotFoundError as error:
+        raise RequirementMissing(needed="psycopg, to read a MessageDB,", found="none", install=_INSTALL) from error
+    plain = plain_url(url)
+    try:
+        conninfo_to_dict(plain)
+    except (psycopg.ProgrammingError, UnicodeError):
+        raise ValueError("it cannot be read") from None
+    if not plain.startswith(POSTGRES):
+        raise ValueError("it is of another database")
+    return plain
+
+
+def is_category(name: str) -> bool:
+    """Tell whether a category can have that name."""
+    return bool(name) and "-" not in name and "\0" not in name
+
+
+class CategoryDatabase:
+    """A MessageDB, asked over one connection, which is opened when it is needed.
+
+    Args:
+        url: Of the database, as `check_database_url` returns it.
+        schema: In which MessageDB is installed.
+        name: What the database calls the connection.
+        settings: Further settings of the connection, unless the URL says otherwise.
+
+    Raises:
+        BadParameter: (whatever asks) there is no MessageDB in that schema.
+        DatabaseUnavailable: (whatever asks) the database cannot be asked now.
+    """
+
+    def __init__(self, url: str, schema: str, *, name: str, settings: Mapping[str, Any] | None = None) -> None:
+        self._url = url
+        self._schema = schema
+        self._settings = {**_SETTINGS, "application_name": name, **(settings or {})}
+        self._connection: Any = None
+
+    def close(self) -> None:
+        """Close the connection, if there is one; the next question makes another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def heads(self, categories: Sequence[str]) -> dict[str, int]:
+        """Return where each category ends: the global position after its last visible event."""
+        found = self.ask("heads", categories=list(categories))
+        return {category: FIRST if head is None else head for category, head in found}
+
+    def end(self) -> int:
+        """Return where the whole store ends: the global position after its last visible event."""
+        [(end,)] = self.ask("end")
+        return int(end)
+
+    def since(self, category: str, time: Any) -> int | None:
+        """Return the global position of the first event written at *time*, a time in UTC, or later; None: none is."""
+        found = self.ask("since", category=category, time=time)
+        return int(found[0][0]) if found else None
+
+    def count(self, stretch: CategoryRange, most: int | None = None) -> int:
+        """Return how many events *stretch* has; *most* where it has more."""
+        [(count,)] = self.ask("count", **stretch._asdict(), most=most)
+        return int(count)
+
+    def behind(self, stretch: CategoryRange, events: int) -> int:
+        """Return the global position after the first *events* of *stretch*; its end where it has no more."""
+        found = self.ask("behind", **stretch._asdict(), events=events)
+        return int(found[0][0]) if found else stretch.end
+
+    def page(self, stretch: CategoryRange, columns: Sequence[str], rows: int) -> list[Row]:
+        """Return the first *rows* events of *stretch*: each one's global position, and then *columns*, in SQL."""
+        return self.ask("page", columns, **stretch._asdict(), rows=rows)
+
+    def ask(self, statement: str, expressions: Sequence[str] = (), **given: Any) -> list[Row]:
+        """Return what a statement returns."""
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+        query = compose_query(statement, self._schema, expressions)
+        try:
+            if self._connection is None:
+                conninfo = make_conninfo(**self._settings | conninfo_to_dict(self._url))
+                # Nothing is prepared, so that it works through PgBouncer, too.
+                self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+            found: list[Row] = self._connection.execute(query, given).fetchall()
+        except psycopg.Error as error:
+            self.close()
+            raise meaning(error, self._schema) from error
+        return found
+
+
+def compose_query(statement: str, schema: str, expressions: Sequence[str] = ()) -> Any:
+    """Return a statement as psycopg takes it."""
+    from psycopg import sql
+
+    columns = sql.SQL(", ").join(map(sql.SQL, expressions))
+    return sql.SQL(_text(statement)).format(schema=sql.Identifier(schema), columns=columns)
+
+
+@cache
+def _text(name: str) -> Any:
+    return (files(__package__) / "statements" / f"category_{name}.sql").read_text(encoding="utf-8")
+
+
+def meaning(error: Exception, schema: str) -> Exception:
+    """Return the meaning of *error* where MessageDB was expected in *schema*.
+
+    It is BadParameter if MessageDB is not there, DatabaseUnavailable if the database can be asked again, else *error*.
+    """
+    reason = " ".join(str(error).split())
+    if getattr(error, "sqlstate", None) in _NOT_INSTALLED:
+        allowed = f"one in which MessageDB is installed; the database says: {reason}"
+        return BadParameter(parameter="schema", value=schema, allowed=allowed)
+    return DatabaseUnavailable(reason=reason) if is_passing(error) else error
+
+
+def next_rows(rows: int, size: int) -> int:
+    """Return the number of rows of the next page, after *rows* had *size* bytes.
+
+    >>> next_rows(500, 50_000), next_rows(500, 50_000_000)
+    (1000, 41)
+    """
+    return max(1, min(PAGE_ROWS_MAX, 2 * rows, rows * PAGE_BYTES // max(size, 1)))

@@ -1,0 +1,517 @@
+"""Records of Kafka: each partition of a topic is a tranche, whose positions are Kafka's offsets."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from penstock.client.log.starting import start_now
+from penstock.core.log.start import Start, check_start
+from penstock.errors import BadParameter, EventsLost, InvalidRecord, RequirementMissing, Unavailable
+from penstock.processing.engine.item import Batch, Position
+from penstock.processing.parameters import check_flag, check_kind
+from penstock.processing.sources.feed_position import decode_tranche, encode_tranche
+from penstock.processing.sources.kafka_records import LAYOUTS, Layout, RecordEvents
+from penstock.processing.sources.source import Closable, ReadRequest
+from penstock.processing.stream_event import StreamEvent
+
+PART_EVENTS: Final = 250
+"""After so many events there is a position: less is handled again by who is started again."""
+BATCH_EVENTS: Final = 5_000
+RECORDS_AT_ONCE: Final = 2_000
+WAITING_MAX: Final = 2_000
+"""Where so many records of a partition wait that nobody wants yet, it is read no further."""
+LOOK_INTERVAL: Final = 5.0
+"""How often it is looked for new partitions."""
+WAKE_INTERVAL: Final = 0.1
+"""So soon whoever reads notices that the source is closed."""
+ANSWER_TIMEOUT: Final = 30.0
+"""So long a broker is waited for where something is read."""
+ASK_TIMEOUT: Final = 3.0
+"""The same where it is asked how far behind a processor is."""
+_OURS: Final[Mapping[str, Any]] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+}
+"""What the source depends on."""
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "group.id": "penstock-processing",  # It has to have one, though it joins none.
+    "client.id": "penstock",
+    "fetch.queue.backoff.ms": 50,
+    "log.connection.close": False,
+    "max.poll.interval.ms": 86_400_000,  # A processor that has no room for more reads nothing.
+}
+_TOPICS: Final = "the names of topics, one after the other, not in a list: 'orders', 'payments'"
+_log: Final = logging.getLogger("penstock.processing")
+
+
+def confluent_kafka() -> Any:
+    """Return the library of that name, which comes with the extra `kafka`.
+
+    Raises:
+        RequirementMissing: it is not installed.
+    """
+    try:
+        import confluent_kafka
+    except ModuleNotFoundError as error:
+        install = "install it: pip install 'penstock-hub[kafka]'"
+        raise RequirementMissing(needed="confluent-kafka, to read Kafka,", found="none", install=install) from error
+    return confluent_kafka
+
+
+class Watermarks(NamedTuple):
+    """The ends of a partition."""
+
+    low: int
+    """The offset of the first record that may be there."""
+    high: int
+    """The offset that the next record will have."""
+
+
+class Broker:
+    """A consumer of Kafka that is assigned partitions: it joins no group, and commits nothing.
+
+    Args:
+        settings: Those of librdkafka.
+
+    Raises:
+        BadParameter: there is no such setting.
+        Unavailable: (whatever asks) no broker answers.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._kafka = confluent_kafka()
+        self._failure: Any = None
+        try:
+            self.consumer = self._kafka.Consumer({**settings, "error_cb": self._note}, logger=_log)
+        except self._kafka.KafkaException as error:  # It says which setting, and not its value.
+            said = error.args[0].str()
+            allowed = f"those of librdkafka, which says: {said}"
+            raise BadParameter(parameter="options", value="(not shown)", allowed=allowed) from None
+
+    def partitions(self, name: str, timeout: float) -> list[int]:
+        """Return the partitions of a topic.
+
+        Raises:
+            BadParameter: there is no topic of that name.
+        """
+        found = self._answer(lambda: self.consumer.list_topics(name, timeout=timeout)).topics[name]
+        if found.error is not None and found.error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise BadParameter(parameter="topics", value=name, allowed="a topic that the brokers have")
+        if found.error is not None:
+            raise self.meaning(found.error)
+        return sorted(found.partitions)
+
+    def watermarks(self, tranche: str, timeout: float) -> Watermarks:
+        """Return where a partition begins and ends now."""
+        place = self.place(tranche)
+
+        def ask() -> Any:
+            return self.consumer.get_watermark_offsets(place, timeout=timeout, cached=False)
+
+        try:
+            return Watermarks(*self._answer(ask))
+        except Unavailable:
+            self.partitions(place.topic, timeout)  # It may be one that was added since it was looked last.
+            return Watermarks(*self._answer(ask))
+
+    def since(self, tranche: str, moment: datetime, timeout: float) -> int | None:
+        """Return the offset of the first record of a partition written at a time or later; None: there is none."""
+        place = self.place(tranche, max(0, int(moment.timestamp() * 1000)))
+        [found] = self._answer(lambda: self.consumer.offsets_for_times([place], timeout=timeout))
+        if found.error is not None:
+            raise self.meaning(found.error)
+        return found.offset if found.offset >= 0 else None
+
+    def place(self, tranche: str, offset: int | None = None) -> Any:
+        """Return a place in a partition in the words of the library."""
+        name, partition = decode_tranche(tranche)
+        place = self._kafka.TopicPartition
+        return place(name, partition) if offset is None else place(name, partition, offset)
+
+    def is_end(self, error: Any) -> bool:
+        """Tell whether what looks like an error says that a partition was read to its end."""
+        return bool(error.code() == self._kafka.KafkaError._PARTITION_EOF)
+
+    def is_gone(self, error: Any) -> bool:
+        """Tell whether an error says that a partition has not the offset that was wanted."""
+        codes = self._kafka.KafkaError
+        return error.code() in (codes.OFFSET_OUT_OF_RANGE, codes._AUTO_OFFSET_RESET)
+
+    def meaning(self, error: Any) -> Exception:
+        """Return what an error of the library's means."""
+        why = f"; {self._failure.str()}" if self._failure is not None else ""
+        return Unavailable(reason=f"Kafka does not answer: {error.str()}{why}")
+
+    def _note(self, error: Any) -> None:
+        self._failure = error
+
+    def _answer(self, ask: Callable[[], Any]) -> Any:
+        try:
+            found = ask()
+        except self._kafka.KafkaException as error:
+            raise self.meaning(error.args[0]) from error
+        if found is None:
+            raise Unavailable(reason="no broker of Kafka answers")
+        self._failure = None
+        return found
+
+
+@dataclass
+class AssignedPartition:
+    """A partition that is read, and what has come of it and was not handed on yet."""
+
+    position: int
+    """Where it was last wanted from, or is next."""
+    next: int
+    """The offset behind what has come."""
+    waiting: deque[Any] = field(default_factory=deque)
+    """Records."""
+    end: int | None = None
+    """Where the partition has ended, behind all that waits; None: more may be there."""
+    is_paused: bool = False
+
+
+class KafkaReader:
+    """Reads partitions by a consumer of its own, each from the position that is wanted.
+
+    Args:
+        broker: What is asked.
+        events: Makes events of records.
+        settled: Returns where reading goes on that has come to a place, from the partition's ends.
+        is_over: Whether the source is closed.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        events: RecordEvents,
+        settled: Callable[[str, int, Watermarks], int],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self._broker = broker
+        self._events = events
+        self._settled = settled
+        self._is_over = is_over
+        self._partitions: dict[str, AssignedPartition] = {}
+
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> list[Batch]:
+        """Return what has come of each partition that is wanted; to wait for nothing is to be told what there is now.
+
+        Raises:
+            InvalidRecord: a record is not what it should be; what is before it comes first.
+        """
+        for tranche, want in wants.items():
+            self._begin(tranche, int(want.position))
+        self._pause_and_resume(wants)
+        if timeout > 0:
+            self._fetch(timeout, lambda: any(map(self._has_more, wants)))
+        else:
+            self._fetch_all(wants)
+        found: list[Batch] = []
+        for tranche, want in wants.items():
+            try:
+                found += self._taken(tranche, want.events_max)
+            except InvalidRecord:
+                if not found:
+                    raise
+        return found
+
+    def close(self) -> None:
+        """End."""
+        self._broker.consumer.close()
+
+    def _begin(self, tranche: str, position: int) -> None:
+        """Have a partition be read from *position* on, unless it is."""
+        before = self._partitions.get(tranche)
+        if before is not None and before.position == position:
+            return
+        at = self._settled(tranche, position, self._broker.watermarks(tranche, ANSWER_TIMEOUT))
+        if before is not None:
+            self._leave(tranche)
+        self._broker.consumer.incremental_assign([self._broker.place(tranche, at)])
+        self._partitions[tranche] = AssignedPartition(position, at)
+
+    def _leave(self, tranche: str) -> None:
+        del self._partitions[tranche]
+        self._broker.consumer.incremental_unassign([self._broker.place(tranche)])
+
+    def _pause_and_resume(self, wants: Collection[str]) -> None:
+        for tranche, each in self._partitions.items():
+            is_full = tranche not in wants and len(each.waiting) >= WAITING_MAX
+            if is_full and not each.is_paused:
+                each.is_paused = True
+                self._broker.consumer.pause([self._broker.place(tranche)])
+            elif each.is_paused and tranche in wants:
+                each.is_paused = False
+                self._broker.consumer.resume([self._broker.place(tranche)])
+
+    def _fetch_all(self, wants: Collection[str]) -> None:
+        """Wait until something waits of each partition that is wanted, or it has ended."""
+        ends = {each: self._broker.watermarks(each, ANSWER_TIMEOUT).high for each in wants if not self._has_more(each)}
+        self._fetch(ANSWER_TIMEOUT, lambda: all(self._is_known(each, end) for each, end in ends.items()))
+        late = [each for each, end in ends.items() if not self._is_known(each, end)]
+        if late and not self._is_over():
+            raise Unavailable(reason=f"Kafka does not say what follows in {late[0]}")
+
+    def _fetch(self, timeout: float, is_enough: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + timeout
+        while not (is_enough() or self._is_over()) and (left := deadline - time.monotonic()) > 0:
+            first = self._broker.consumer.poll(min(left, WAKE_INTERVAL))
+            if first is not None:
+                self._take([first, *self._broker.consumer.consume(RECORDS_AT_ONCE, 0)])
+
+    def _take(self, records: Iterable[Any]) -> None:
+        """Take in what has come.
+
+        Raises:
+            Unavailable: a broker has failed; what has come beside that is taken in.
+        """
+        failure = None
+        for record in records:
+            error = record.error()
+            tranche = "" if record.topic() is None else encode_tranche(record.topic(), record.partition())
+            found = self._partitions.get(tranche)
+            if error is not None and not self._broker.is_end(error):
+                if found is not None and self._broker.is_gone(error):
+                    self._leave(tranche)  # Begun with again, it is settled where it goes on.
+                else:
+                    failure = self._broker.meaning(error)
+            elif found is not None and record.offset() >= found.next:
+                if error is None:
+                    found.waiting.append(record)
+                    found.next, found.end = record.offset() + 1, None
+                else:
+                    found.next = found.end = record.offset()
+        if failure is not None:
+            raise failure
+
+    def _has_more(self, tranche: str) -> bool:
+        """Tell whether something can be handed on of a partition: records, or that there are none up to its end."""
+        found = self._partitions.get(tranche)
+        return found is not None and (bool(found.waiting) or (found.end or 0) > found.position)
+
+    def _is_known(self, tranche: str, end: int) -> bool:
+        """Tell whether something of a partition can be handed on, or nothing is there before *end*."""
+        found = self._partitions.get(tranche)
+        return found is None or self._has_more(tranche) or found.position >= end
+
+    def _taken(self, tranche: str, events_max: int) -> list[Batch]:
+        """Return what has come of a partition, up to so many events and the rest of a record, in parts."""
+        found, batches, events, count = self._partitions.get(tranche), list[Batch](), list[StreamEvent](), 0
+        if found is None:
+            return []
+        before = position = found.position
+        while found.waiting and count < min(events_max, BATCH_EVENTS):
+            record = found.waiting[0]
+            try:
+                made = self._events.make(record)
+            except InvalidRecord:
+                if not count:
+                    raise
+                break
+            found.waiting.popleft()
+            position, count = record.offset() + 1, count + len(made)
+            events += made
+            if len(events) >= PART_EVENTS:
+                batches.append(_batch(tranche, position, events))
+                events = []
+        is_tail = not found.waiting and found.end is not None
+        found.position = position = max(position, found.end or 0) if is_tail else position
+        if events or position > (batches[-1].end if batches else before):  # type: ignore[operator]
+            batches.append(_batch(tranche, position, events))
+        return [*batches[:-1], *(each._replace(is_tail=is_tail, is_part=False) for each in batches[-1:])]
+
+
+def _batch(tranche: str, end: int, events: Sequence[StreamEvent]) -> Batch:
+    return Batch(tranche, end, events, is_part=True, bytes=sum(len(event.raw) for event in events))
+
+
+class KafkaSource(Closable):
+    """Records of Kafka. A partition is a tranche, `orders/3`; a stream is the records of one key, `orders-7`.
+
+    An event's index is its offset; `raw` is the record's value, which is to be JSON where a handler asks for `data`;
+    its `kind` is the header `ce_type`, or the topic; `received_at` is the record's timestamp. A record without a value,
+    which marks a deletion, is `null`. Headers that are no texts are made such; `kafka-topic`, `kafka-partition` and
+    `kafka-offset` say where it is from. Records without a key are one stream in each partition.
+
+    With the *layout* `stream-span` or `summary`, a record holds events of a stream as Propulsion writes them: the
+    stream, indices, kinds and headers (`m`) are those that it says. Indices are then the stream's own, and grow.
+
+    Positions are offsets, kept by the processor's checkpoints; Kafka's consumer groups are not used. Several processors
+    share the partitions by leases. Partitions that are added later are read whole.
+
+    Args:
+        bootstrap_servers: The brokers: `localhost:9092`, or several separated by commas.
+        topics: Which, at least one.
+        start: Where a processor begins that has no position: at the `earliest` record that is there, behind the
+            `latest`, or with the first one written at a time or later, a datetime with a time zone, or since a duration
+            ago, a timedelta.
+        layout: What a record is: `raw`, an event as it is; `stream-span` or `summary`.
+        is_hashed: Whether records of one key are always in the same partition, as Kafka's own partitioner has it until
+            partitions are added. Else those of a key in each partition are a stream by themselves, `orders-3_7`.
+        fail_on_loss: Whether it is an error that records are gone which were not read; else it goes on without them,
+            and says in the log how many there may have been. A topic that was deleted and made again is noticed where
+            it is shorter than it was.
+        options: Further settings of librdkafka, such as `security.protocol`, `sasl.mechanism` and `isolation.level`.
+            They may hold secrets.
+
+    Raises:
+        BadParameter: one of them is none of these; or (whatever reads) there is no topic of that name.
+        RequirementMissing: confluent-kafka is not installed; the extra `kafka` brings it.
+        EventsLost: (`read`) records are gone, and that is to fail.
+        InvalidRecord: (`read`) a record is no span and no summary, where it should be; what is before it is read.
+        Unavailable: (whatever reads) no broker answers.
+    """
+
+    is_dense = False
+    is_replayable = True
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *topics: str,
+        start: Start = "earliest",
+        layout: Layout = "raw",
+        is_hashed: bool = True,
+        fail_on_loss: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        check_kind("bootstrap_servers", bootstrap_servers, str, "addresses, separated by commas: 'localhost:9092'")
+        if not topics:
+            raise BadParameter(parameter="topics", value=(), allowed="the name of one topic at least")
+        for each in topics:
+            check_kind("topics", each, str, _TOPICS)
+            if not each:
+                raise BadParameter(parameter="topics", value=each, allowed=_TOPICS)
+        self._start = start_now(check_start(start))
+        if layout not in LAYOUTS:
+            raise BadParameter(parameter="layout", value=layout, allowed=", ".join(LAYOUTS))
+        check_flag("is_hashed", is_hashed)
+        check_flag("fail_on_loss", fail_on_loss)
+        check_kind("options", options, Mapping | None, "a mapping: {'security.protocol': 'SSL'}")
+        settings = {**_DEFAULTS, **(options or {}), **_OURS, "bootstrap.servers": bootstrap_servers}
+        if ours := sorted({*_OURS, "bootstrap.servers"} & set(options or ())):
+            raise BadParameter(parameter="options", value=ours[0], allowed="others: the source sets this one")
+        self.is_by_stream = layout != "raw"
+        self._names = tuple(dict.fromkeys(topics))
+        self._fails = fail_on_loss
+        self._settings = settings
+        self._events = RecordEvents(layout, is_hashed=is_hashed)
+        self._closed = threading.Event()
+        self._asking = Broker(settings)
+        self._asking_turn = threading.Lock()
+        """Whoever has it asks about partitions."""
+        self._reading_turn = threading.Lock()
+        """Whoever has it reads."""
+        self._readers: dict[str, KafkaReader] = {}
+        """What reads on, and what reads again, once it has begun."""
+        self._found: list[str] | None = None
+        self._looked_at = float("-inf")
+        self._begun: Mapping[str, int] | None = None
+
+    def tranches(self) -> Collection[str]:
+        """Return the partitions that there are, as far as was looked lately."""
+        with self._asking_turn:
+            return self._tranches()
+
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
+        """Return where to begin in a partition: at its start, if there are positions in others of its topic."""
+        name, _ = decode_tranche(tranche)
+        is_new = self._start == "latest" and any(each.rpartition("/")[0] == name for each in kept)
+        with self._asking_turn:
+            if self._begun is None:
+                self._begun = {each: self._first(each) for each in self._tranches()}
+            if is_new or tranche not in self._begun:
+                return self._asking.watermarks(tranche, ANSWER_TIMEOUT).low
+            return self._begun[tranche]
+
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
+        """Return what has come of each partition that is wanted."""
+        with self._reading_turn:
+            return self._reader("on").read(wants, timeout) if not self._closed.is_set() else []
+
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
+        """Return what a partition has from an earlier offset on."""
+        with self._reading_turn:
+            self._check_open()
+            found = self._reader("again").read({tranche: want}, 0.0)
+        if not found:
+            return Batch(tranche, want.position, [], is_tail=True)
+        return found[-1]._replace(items=[item for each in found for item in each.items])
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many records each partition has behind its position now, at most. Nothing is waited for long.
+
+        Raises:
+            Unavailable: no broker answers, or the source is closed.
+        """
+        with self._asking_turn:
+            gaps = {}
+            for tranche in self._tranches(ASK_TIMEOUT):
+                low, high = self._asking.watermarks(tranche, ASK_TIMEOUT)
+                gaps[tranche] = high - min(max(int(positions.get(tranche, low)), low), high)
+            return gaps
+
+    def close(self) -> None:
+        """End; who is reading is woken."""
+        was_closed = self._closed.is_set()
+        self._closed.set()
+        with self._reading_turn, self._asking_turn:
+            if not was_closed:
+                self._asking.consumer.close()
+            for each in self._readers.values():
+                each.close()
+            self._readers.clear()
+
+    def _tranches(self, timeout: float = ANSWER_TIMEOUT) -> list[str]:
+        self._check_open()
+        if self._found is None or time.monotonic() - self._looked_at > LOOK_INTERVAL:
+            self._found = [
+                encode_tranche(name, each) for name in self._names for each in self._asking.partitions(name, timeout)
+            ]
+            self._looked_at = time.monotonic()
+        return self._found
+
+    def _first(self, tranche: str) -> int:
+        """Return where a processor begins in a partition that was there when it was begun with."""
+        since = None
+        if isinstance(self._start, datetime):
+            since = self._asking.since(tranche, self._start, ANSWER_TIMEOUT)
+        ends = self._asking.watermarks(tranche, ANSWER_TIMEOUT)
+        return since if since is not None else ends.low if self._start == "earliest" else ends.high
+
+    def _reader(self, name: str) -> KafkaReader:
+        if name not in self._readers:
+            broker = Broker(self._settings)
+            self._readers[name] = KafkaReader(broker, self._events, self._settled, self._closed.is_set)
+        return self._readers[name]
+
+    def _settled(self, tranche: str, position: int, ends: Watermarks) -> int:
+        """Return where reading goes on: at *position*, or where it can after records were lost.
+
+        Raises:
+            EventsLost: that is to fail.
+            BadParameter: the partition ends before that place.
+        """
+        name, partition = decode_tranche(tranche)
+        if position > ends.high:
+            allowed = f"up to {ends.high}, where {tranche} ends; `penstock checkpoint set` moves a processor there"
+            raise BadParameter(parameter="position", value=position, allowed=allowed)
+        if position >= ends.low:
+            return position
+        lost, reason = ends.low - position, "retention has overtaken the processor"
+        if self._fails:
+            raise EventsLost(event_type=name, partition=partition, lost=lost, reason=reason)
+        _log.warning("up to %s events of %r, partition %d, are lost: %s", lost, name, partition, reason)
+        return ends.low
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise Unavailable(reason="the source is closed")

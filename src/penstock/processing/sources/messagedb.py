@@ -1,0 +1,226 @@
+"""The categories of a MessageDB: each is a tranche, whose streams are streams, by their own names and positions."""
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from penstock.client.log.starting import start_now
+from penstock.core.log.start import Start, check_start
+from penstock.errors import BadParameter, Unavailable
+from penstock.processing.engine.item import Batch, Position
+from penstock.processing.parameters import check_kind, check_name
+from penstock.processing.sources.categories import (
+    CATEGORY_ALLOWED,
+    FIRST,
+    PAGE_ROWS,
+    SCHEMA,
+    CategoryDatabase,
+    CategoryRange,
+    Row,
+    check_database_url,
+    is_category,
+    next_rows,
+)
+from penstock.processing.sources.source import Closable, ReadRequest
+from penstock.processing.stream_event import StreamEvent
+
+PART_EVENTS: Final = 250
+"""After so many events of a page there is a position: less is handled again by who is started again."""
+LOOK_INTERVAL: Final = 0.1
+"""How often it is looked for events, while somebody waits for them."""
+_END: Final = 2**63 - 1
+"""Above all global positions."""
+_URL: Final = "the URL of a PostgreSQL database, such as postgresql://message_store@localhost:5432/message_store"
+_NAMES: Final = "the names of categories, one after the other, not in a list: 'account', 'payment'"
+_EXPRESSIONS: Final = (
+    "stream_name",
+    "position",
+    "type",
+    "data::text",
+    "metadata::text",
+    '(extract(epoch FROM "time") * 1000000)::bigint',
+)
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.encode
+
+
+class MessagedbSource(Closable):
+    """Categories of a MessageDB. A category is a tranche, and its streams are streams, by their own names.
+
+    An event's index is its position in its stream, so indices are dense. `key` is what stands behind the first dash of
+    the stream's name, `headers` its metadata, in which values that are no texts become their JSON. No event is skipped,
+    also where transactions end in another order than they began in: see `penstock.processing.sources.categories`.
+
+    Several processors share the categories by leases. MessageDB's own consumer groups are not used: they would give a
+    position to each member, and none of them could be added.
+
+    Args:
+        url: Of the database.
+        categories: Which, at least one.
+        start: Where a processor begins that has no position: at the `earliest` event that is there, behind the
+            `latest`, or with the first one written at a time or later, a datetime with a time zone, or since a duration
+            ago, a timedelta. Where it has positions in other categories, one that it has none in is read whole with
+            `latest`.
+        schema: In which MessageDB is installed.
+
+    Raises:
+        BadParameter: one of them is none of these; or (whatever reads) there is no MessageDB, or the store ends before
+            a position.
+        RequirementMissing: psycopg is not installed; the extra `postgres` brings it.
+        DatabaseUnavailable: (whatever reads) the database cannot be asked now.
+    """
+
+    is_dense = True
+    is_by_stream = True
+    is_replayable = True
+
+    def __init__(self, url: str, *categories: str, start: Start = "earliest", schema: str = SCHEMA) -> None:
+        check_kind("url", url, str, _URL)
+        try:
+            url = check_database_url(url)
+        except ValueError:
+            raise BadParameter(parameter="url", value="(not shown)", allowed=_URL) from None
+        if not categories:
+            raise BadParameter(parameter="categories", value=(), allowed="the name of one category at least")
+        for each in categories:
+            check_kind("categories", each, str, _NAMES)
+            if not is_category(each):
+                raise BadParameter(parameter="categories", value=each, allowed=CATEGORY_ALLOWED)
+        check_name("schema", schema)
+        self._start = start_now(check_start(start))
+        self._categories = tuple(dict.fromkeys(categories))
+        self._rows = dict.fromkeys(self._categories, PAGE_ROWS)
+        """By category: how many events the next page has at most."""
+        self._checked: set[str] = set()
+        """Of these it was looked whether the store has come to the position."""
+        self._reading = CategoryDatabase(url, schema, name="penstock-processing")
+        self._asking = CategoryDatabase(url, schema, name="penstock-processing", settings={"connect_timeout": 3})
+        self._closed = threading.Event()
+        self._turns = {self._reading: threading.Lock(), self._asking: threading.Lock()}
+        """Whoever has it uses the connection."""
+        self._ends: Mapping[str, int] | None = None
+        """Where categories have ended when it was looked first."""
+
+    def tranches(self) -> Collection[str]:
+        """Return the categories."""
+        return self._categories
+
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
+        """Return where to begin in a category."""
+        if self._start == "earliest" or (self._start == "latest" and kept):
+            return FIRST
+        with self._turns[self._reading]:
+            if self._ends is None:
+                self._check_open()
+                self._ends = self._reading.heads(self._categories)
+            if isinstance(self._start, datetime):
+                since = self._reading.since(tranche, self._start.astimezone(UTC).replace(tzinfo=None))
+                return self._ends[tranche] if since is None else since
+            return self._ends[tranche]
+
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
+        """Return what has come of each category that is wanted."""
+        while True:
+            found = [part for tranche, want in wants.items() for part in self._parts(tranche, want)]
+            if found or timeout <= 0 or self._closed.wait(min(timeout, LOOK_INTERVAL)):
+                return found
+            timeout -= LOOK_INTERVAL
+
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
+        """Return what a category has from an earlier global position on."""
+        rows = self._page(tranche, want)
+        end = rows[-1][0] + 1 if rows else want.position
+        return Batch(tranche, end, [_event(tranche, row) for row in rows], is_tail=not rows)
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events each category has behind its position now. A database that is away is not waited for.
+
+        Raises:
+            Unavailable: it is, or the source is closed.
+        """
+        with self._turns[self._asking]:
+            self._check_open()
+            ranges = [CategoryRange(each, int(positions.get(each, FIRST)), _END) for each in self._categories]
+            return {each.category: self._asking.count(each) for each in ranges}
+
+    def close(self) -> None:
+        """End; who is reading is woken."""
+        self._closed.set()
+        for database, turn in self._turns.items():
+            with turn:
+                database.close()
+
+    def _parts(self, tranche: str, want: ReadRequest) -> list[Batch]:
+        """Return the next page of a category, in parts; nothing where there is none.
+
+        Raises:
+            BadParameter: the store ends before the position.
+        """
+        rows = self._page(tranche, want)
+        if not rows:
+            return []
+        events = [_event(tranche, row) for row in rows]
+        parts: list[Batch] = []
+        for at in range(0, len(rows), PART_EVENTS):
+            items, end = events[at : at + PART_EVENTS], rows[min(at + PART_EVENTS, len(rows)) - 1][0] + 1
+            is_last = at + PART_EVENTS >= len(rows)
+            parts.append(Batch(tranche, end, items, bytes=_size(items), is_part=not is_last))
+        return parts
+
+    def _page(self, tranche: str, want: ReadRequest) -> list[Row]:
+        at = int(want.position)
+        with self._turns[self._reading]:
+            if self._closed.is_set():
+                return []
+            if tranche not in self._checked:
+                self._check_position(tranche, at)
+            most = min(want.events_max, self._rows[tranche])
+            rows = self._reading.page(CategoryRange(tranche, at, _END), _EXPRESSIONS, most)
+        if rows:
+            size = sum(len(row[4] or "") + len(row[5] or "") for row in rows)
+            self._rows[tranche] = next_rows(len(rows), size) if len(rows) == most else PAGE_ROWS
+        return rows
+
+    def _check_position(self, tranche: str, at: int) -> None:
+        end = self._reading.end()
+        if at > end:
+            allowed = f"up to {end}, where the store ends; `penstock checkpoint set` moves a processor there"
+            raise BadParameter(parameter="position", value=f"{at} of {tranche}", allowed=allowed)
+        self._checked.add(tranche)
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():  # Else the connection would be opened again.
+            raise Unavailable(reason="the source is closed")
+
+
+def _event(category: str, row: Row) -> StreamEvent:
+    """Return the event of a row: its global position, and what `_EXPRESSIONS` says."""
+    _, stream, position, kind, data, metadata, received = row
+    raw, key = "null" if data is None else data, stream.partition("-")[2] or None
+    return StreamEvent(stream, position, kind, raw.encode(), key, _headers(metadata), category, received)
+
+
+def _headers(metadata: str | None) -> str | None:
+    """Return the metadata of an event as headers: those that are no texts as their JSON; none where it is no object.
+
+    >>> _headers('{"trace": "a1", "n": 1.0, "none": null}'), _headers("[1]")
+    ('{"trace":"a1","n":"1.0"}', None)
+    """
+    if metadata is None:
+        return None
+    found: Any = _decode(metadata)
+    if not isinstance(found, dict):
+        return None
+    texts = {
+        name: value if isinstance(value, str) else _encode(value).decode()
+        for name, value in found.items()
+        if value is not None
+    }
+    return str(_encode(texts).decode())
+
+
+def _size(events: Sequence[StreamEvent]) -> int:
+    return sum(len(event.raw) for event in events)
