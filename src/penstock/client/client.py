@@ -1,7 +1,7 @@
 # Generated from async_client.py by scripts/generate_sync_clients.py: do not edit.
 """The synchronous client of a hub: `Client`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Any, Unpack
 
@@ -22,7 +22,6 @@ from penstock.client.log.publishing import (
 from penstock.client.protocol import HubProtocol
 from penstock.client.registry import (
     Compatibility,
-    EventTypeOptions,
     PartitionOffsets,
     PublishingProperties,
     fill_definition,
@@ -73,20 +72,85 @@ class Client(Closing):
         self._transport = Transport(http, auth=auth)
         self._subscriptions = Subscriptions(self._protocol.subscriptions, self._transport)
 
-    def create_event_type(self, name: str, **traits: Unpack[EventTypeOptions]) -> None:
+    def create_event_type(
+        self,
+        name: str,
+        *,
+        category: str | None = None,
+        partition_count: int | None = None,
+        max_event_bytes: int | None = None,
+        partition_strategy: str | None = None,
+        partition_key_fields: Sequence[str] | None = None,
+        owning_application: str | None = None,
+        schema: str | Mapping[str, Any] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        audience: str | None = None,
+        authorization: Mapping[str, Any] | None = None,
+        cleanup_policy: str | None = None,
+        compatibility_mode: str | None = None,
+        default_statistic: Mapping[str, int] | None = None,
+        enrichment_strategies: Sequence[str] | None = None,
+        event_owner_selector: Mapping[str, Any] | None = None,
+        labels: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        ordering_instance_ids: Sequence[str] | None = None,
+        ordering_key_fields: Sequence[str] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
         """Create an event type, and with it a feed of the same name.
+
+        The definition has the members that are not None; the hub fills in the others.
 
         Args:
             name: The name, such as `order.placed`.
-            traits: Members of the definition: category (`undefined` by default), partition_count, partition_strategy,
-                partition_key_fields, owning_application, schema, the other members of Nakadi's definition, and `more`,
-                a mapping of additional members that the hub stores and shows.
+            category: `undefined` (any JSON object, the default), `business` or `data`.
+            partition_count: Number of partitions; 1 by default, or what *default_statistic* asks for.
+            max_event_bytes: Maximum size of an event's feed line in bytes, with all headers.
+            partition_strategy: `random` (the default), `hash` or `user_defined`.
+            partition_key_fields: Paths into the event, for the strategy `hash`.
+            owning_application: The owner; none by default.
+            schema: The JSON Schema of the events. None accepts every event.
+            annotations: Texts by name, which the hub stores and shows.
+            audience: Who the events are for, as Nakadi has it.
+            authorization: Who may administer, read and write: lists of `data_type` and `value`.
+            cleanup_policy: `delete` (the default), `compact` or `compact_and_delete`.
+            compatibility_mode: Which changes of the schema are allowed: `compatible`, `forward` or `none`.
+            default_statistic: Expected load, as Nakadi has it.
+            enrichment_strategies: `metadata_enrichment` for business and data events, and by default.
+            event_owner_selector: Where an event's owner is found, as Nakadi has it.
+            labels: Texts by name, which the hub stores and shows.
+            options: Such as `retention_time` and `evolution`.
+            ordering_instance_ids: Documents what orders the events, as Nakadi has it.
+            ordering_key_fields: Documents by which fields the events are ordered.
+            more: Members that are not named here: the hub stores and shows them as they are.
 
         Raises:
-            TypeError: A member is unknown. The error suggests a similar name.
             EventTypeExists: An event type of this name exists.
             InvalidEventType: The definition breaks a rule.
         """
+        members: dict[str, Any] = {
+            "category": category,
+            "partition_count": partition_count,
+            "max_event_bytes": max_event_bytes,
+            "partition_strategy": partition_strategy,
+            "partition_key_fields": partition_key_fields,
+            "owning_application": owning_application,
+            "schema": schema,
+            "annotations": annotations,
+            "audience": audience,
+            "authorization": authorization,
+            "cleanup_policy": cleanup_policy,
+            "compatibility_mode": compatibility_mode,
+            "default_statistic": default_statistic,
+            "enrichment_strategies": enrichment_strategies,
+            "event_owner_selector": event_owner_selector,
+            "labels": labels,
+            "options": options,
+            "ordering_instance_ids": ordering_instance_ids,
+            "ordering_key_fields": ordering_key_fields,
+            "more": more,
+        }
+        traits: Any = {member: value for member, value in members.items() if value is not None}
         self._transport.carry_out(self._protocol.event_types.create(make_definition(name, traits)))
 
     def event_types(self) -> list[dict[str, Any]]:

@@ -1,14 +1,19 @@
 """Event types as a client defines, changes and shows them: the requests, the repetitions and the refusals."""
 
+import inspect
 import logging
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from penstock.client.registry import EventTypeProtocol, PartitionOffsets, make_definition
+from penstock.client import AsyncClient, AsyncFeed, Client, Feed
+from penstock.client.log.following import FOLLOW_WAIT_SECONDS
+from penstock.client.registry import EventTypeOptions, EventTypeProtocol, PartitionOffsets, make_definition
 from penstock.errors import (
     InvalidEventType,
 )
+from penstock.wire.log.reader.protocol import ReadParameters
 from tests.unit.client.answers import answer
 from tests.unit.wire.script import Reply, Script
 
@@ -155,3 +160,23 @@ def test_compatibility_check_returns_changes_and_reasons() -> None:
         ("POST", f"/event-types/a/schemas/{version}/compatibility-check", b'{"schema":"{}"}')
         for version in ("latest", "1.0.0")
     ]
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_client_has_a_parameter_for_each_member_of_a_definition(client: type[Any]) -> None:
+    parameters = inspect.signature(client.create_event_type).parameters
+
+    assert parameters.keys() - {"self", "name"} == EventTypeOptions.__annotations__.keys()
+    assert {each.default for each in parameters.values()} == {None, inspect.Parameter.empty}
+
+
+@pytest.mark.parametrize("feed", [Feed, AsyncFeed])
+def test_reads_of_a_feed_have_a_parameter_for_each_option(feed: type[Any]) -> None:
+    options = {each.name: each.default for each in fields(ReadParameters)}
+    without = {"resume": {"until", "cursor_set"}, "follow": {"until"}, "read": set()}
+
+    for method, missing in without.items():
+        given = inspect.signature(getattr(feed, method)).parameters
+        found = {name: given[name].default for name in options.keys() & given.keys() if name not in missing}
+        waits = {"wait_seconds": FOLLOW_WAIT_SECONDS} if method == "follow" else {}
+        assert found == {name: default for name, default in options.items() if name not in missing} | waits

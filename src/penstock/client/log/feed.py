@@ -2,9 +2,9 @@
 """The synchronous reader of a feed: `Feed` reads pages, `Follow` iterates over them without end."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import UnionType
-from typing import Any, Generic, Self, Unpack
+from typing import Any, Generic, Self
 
 from penstock.client.concurrency import Closing
 from penstock.client.http.reading import ExchangeReader
@@ -16,7 +16,7 @@ from penstock.wire.arguments import check_partitions
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
 from penstock.wire.log.reader.partitions import Discovery
-from penstock.wire.log.reader.protocol import FeedProtocol, ReadOptions, read_parameters
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters
 
 
 class Feed(Closing, Generic[Data]):
@@ -98,7 +98,18 @@ class Feed(Closing, Generic[Data]):
         begins = start_now(check_start(start))
         return self._transport.carry_out(find_start_cursors(self._protocol, begins, partitions))
 
-    def read(self, cursors: Mapping[int, str], **options: Unpack[ReadOptions]) -> Page[Data]:
+    def read(
+        self,
+        cursors: Mapping[int, str],
+        *,
+        page_size_hint: int | None = None,
+        wait_seconds: float = 0.0,
+        headers: str | Sequence[str] = (),
+        event_types: Sequence[str] = (),
+        skip_event_types: Sequence[str] = (),
+        cursor_set: str | None = None,
+        until: Mapping[int, str] | None = None,
+    ) -> Page[Data]:
         """Read one page of the partitions in *cursors*.
 
         Store the effect of the page's events together with its cursors, and pass these cursors to read the next page.
@@ -106,33 +117,74 @@ class Feed(Closing, Generic[Data]):
 
         Args:
             cursors: Cursor by partition.
-            options: The fields of `ReadParameters`: page_size_hint, wait, headers, event_types, skip_event_types,
-                cursor_set and, for a Penstock hub, `until`, the cursors to stop at, by partition.
+            page_size_hint: Number of events; the server may return more or fewer. 0 returns cursors only. None is the
+                server's default; of a Penstock hub it is larger if its events are small, unless there is a cursor set.
+            wait_seconds: Seconds that the server waits for an event if there is none, if it supports that.
+            headers: Names of headers to return with the events; ALL_HEADERS returns all.
+            event_types: Kinds of events to return; empty returns all. Other servers may ignore it.
+            skip_event_types: Kinds of events to omit; not together with *event_types*.
+            cursor_set: The name under which the server stores *cursors*.
+            until: Cursors to stop at, by partition. Only a Penstock hub supports it, and does not wait then.
 
         Raises:
+            BadParameter: A parameter is invalid.
             CursorExpired: Events after a cursor have been removed.
             BadCursor: A cursor does not belong to this feed.
             Unavailable: The server could not be reached, or did not answer, until *retry_timeout* was over.
             ServerError: The server refused with an error that is not one of Penstock's.
             MalformedAnswer: The response violates the protocol.
         """
-        return self._transport.carry_out(self._protocol.read(cursors, read_parameters(options)))
+        parameters = ReadParameters(
+            page_size_hint=page_size_hint,
+            wait_seconds=wait_seconds,
+            headers=headers,
+            event_types=event_types,
+            skip_event_types=skip_event_types,
+            cursor_set=cursor_set,
+            until=until,
+        )
+        return self._transport.carry_out(self._protocol.read(cursors, parameters))
 
     def resume(
-        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[ReadOptions]
+        self,
+        cursor_set: str,
+        /,
+        *,
+        partitions: Collection[int] | None = None,
+        page_size_hint: int | None = None,
+        wait_seconds: float = 0.0,
+        headers: str | Sequence[str] = (),
+        event_types: Sequence[str] = (),
+        skip_event_types: Sequence[str] = (),
     ) -> Page[Data]:
         """Read one page from the cursors that the server stores under the name *cursor_set*.
 
         The server stores the cursors passed with the last read of that name, not those it returned: the last page is
         read again.
 
+        Args:
+            cursor_set: The name.
+            partitions: The partitions to read; None means all.
+            page_size_hint: As for `read`.
+            wait_seconds: As for `read`.
+            headers: As for `read`.
+            event_types: As for `read`.
+            skip_event_types: As for `read`.
+
         Raises:
             GroupNotFound: No cursors are stored under that name. Other servers cause ServerError with status 404.
         """
-        options["cursor_set"] = cursor_set
         check_partitions(partitions)
         numbers = None if partitions is None else sorted(partitions)
-        return self._transport.carry_out(self._protocol.resume(read_parameters(options), numbers))
+        parameters = ReadParameters(
+            page_size_hint=page_size_hint,
+            wait_seconds=wait_seconds,
+            headers=headers,
+            event_types=event_types,
+            skip_event_types=skip_event_types,
+            cursor_set=cursor_set,
+        )
+        return self._transport.carry_out(self._protocol.resume(parameters, numbers))
 
     def store(self, cursor_set: str, cursors: Mapping[int, str]) -> None:
         """Store *cursors* at the server under the name *cursor_set*: all events before them are processed."""
@@ -145,7 +197,12 @@ class Feed(Closing, Generic[Data]):
         partitions: Collection[int] | None = None,
         start: Start = "earliest",
         poll_interval: float = POLL_INTERVAL,
-        **options: Unpack[ReadOptions],
+        page_size_hint: int | None = None,
+        wait_seconds: float = FOLLOW_WAIT_SECONDS,
+        headers: str | Sequence[str] = (),
+        event_types: Sequence[str] = (),
+        skip_event_types: Sequence[str] = (),
+        cursor_set: str | None = None,
     ) -> "Follow[Data]":
         """Follow the feed without end: return an iterator over its pages.
 
@@ -161,16 +218,27 @@ class Feed(Closing, Generic[Data]):
                 with a zone: the first event received then or later; or a duration, a timedelta: the same, so long ago.
                 A Penstock hub alone knows times and durations.
             poll_interval: Seconds between two empty reads from a server that does not support `wait`.
-            options: As for `read`; `wait` is 10 by default. With `cursor_set` and without cursors, the server's cursors
-                are used.
+            page_size_hint: As for `read`.
+            wait_seconds: As for `read`, 10 by default.
+            headers: As for `read`.
+            event_types: As for `read`.
+            skip_event_types: As for `read`.
+            cursor_set: As for `read`. With a name and without cursors, the server's cursors are used.
         """
-        options.setdefault("wait_seconds", FOLLOW_WAIT_SECONDS)
+        parameters = ReadParameters(
+            page_size_hint=page_size_hint,
+            wait_seconds=wait_seconds,
+            headers=headers,
+            event_types=event_types,
+            skip_event_types=skip_event_types,
+            cursor_set=cursor_set,
+        )
         following = FollowProtocol(
             self._protocol,
             cursors or {},
             chosen=partitions,
             start=start,
-            parameters=read_parameters(options),
+            parameters=parameters,
             poll_interval=poll_interval,
         )
         return Follow(self._transport, following)

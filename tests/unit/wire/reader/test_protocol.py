@@ -20,7 +20,7 @@ from penstock.errors import (
 )
 from penstock.wire.log.reader.pages import Page
 from penstock.wire.log.reader.partitions import Discovery, Partition, discover, zeroeventhub_discovery
-from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters, make_version_two_query, read_parameters
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters, make_version_two_query
 from tests.unit.wire.script import NDJSON, Reply, Script, problem
 
 
@@ -119,14 +119,6 @@ def test_answer_without_a_discovery_is_raised_as_its_error(reply: Reply, kind: t
 
 
 # Queries.
-
-
-@pytest.mark.parametrize(("option", "hint"), [("pagesizehint", "did you mean 'page_size_hint'?"), ("x", "which has ")])
-def test_unknown_option_is_named_with_the_one_that_was_meant(option: str, hint: str) -> None:
-    with pytest.raises(TypeError, match=f"'{option}' is no option of a read") as refused:
-        read_parameters({option: 1})  # type: ignore[misc]
-
-    assert hint in str(refused.value)
 
 
 def test_query_has_the_options_of_a_read() -> None:

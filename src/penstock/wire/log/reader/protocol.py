@@ -7,8 +7,7 @@ with version 2, several with version 1.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.log.cursor import FIRST
@@ -87,34 +86,6 @@ class ReadParameters:
         if self.cursor_set is not None and not _is_name(self.cursor_set):
             allowed = f"1 to {CURSORSET_CHARS_MAX} printable ASCII characters"
             raise BadParameter(parameter="cursor_set", value=self.cursor_set, allowed=allowed)
-
-
-class ReadOptions(TypedDict, total=False):
-    """The fields of `ReadParameters`, as keyword arguments of a feed's methods."""
-
-    page_size_hint: int | None
-    wait_seconds: float
-    headers: str | Sequence[str]
-    event_types: Sequence[str]
-    skip_event_types: Sequence[str]
-    cursor_set: str | None
-    until: Mapping[int, str] | None
-
-
-def read_parameters(options: ReadOptions) -> ReadParameters:
-    """Return the parameters for *options*.
-
-    Raises:
-        TypeError: An option is unknown. The error suggests a similar name.
-
-    >>> read_parameters({"page_size_hint": 10}).page_size_hint
-    10
-    """
-    for stranger in options.keys() - ReadOptions.__annotations__.keys():
-        close = get_close_matches(stranger, ReadOptions.__annotations__, 1)
-        asks = f"; did you mean {close[0]!r}?" if close else f", which has {', '.join(ReadOptions.__annotations__)}"
-        raise TypeError(f"{stranger!r} is no option of a read{asks}")
-    return ReadParameters(**options)
 
 
 def make_version_one_query(
