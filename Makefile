@@ -75,7 +75,7 @@ lock: setup ## bring the lock files up to date
 
 docs: setup ## build the documentation site into build/docs; a broken link and a public name without a docstring are errors
 	@scripts/setup-mermaid
-	$(BIN)/sphinx-build --jobs auto --fail-on-warning --keep-going --quiet -c docs/site . build/docs
+	$(BIN)/sphinx-build --fresh-env --jobs auto --fail-on-warning --keep-going --quiet -c docs/site . build/docs
 	@echo "The site is in build/docs: begin with build/docs/index.html"
 
 dist: setup ## build the source distribution and the wheel of `penstock-hub` into dist/

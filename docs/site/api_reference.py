@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -72,6 +72,8 @@ MODULES: Final = (
 )
 """Those with a public interface. A name that several have is described with the first of them."""
 _MARKER: Final = re.compile(r"^<!-- api: ([\w.]+) -->$", re.MULTILINE)
+_SAID_BY_CODE: Final = ("cases", "code", "hint", "message", "retryable")
+"""Attributes of errors that the pages of errors list, by code."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -107,7 +109,7 @@ def aliases() -> dict[str, str]:
             value = getattr(import_module(module), name)
             described = homes()[id(value)]
             found[f"{module}.{name}"] = described
-            if hasattr(value, "__qualname__"):
+            if inspect.isclass(value) or inspect.isroutine(value):
                 found[f"{value.__module__}.{value.__qualname__}"] = described
     return found
 
@@ -128,19 +130,23 @@ def describe(module: str) -> Iterator[str]:
         if described != f"{module}.{name}":
             elsewhere.append(f"* :py:obj:`{name} <{described}>`: described with ``{described.rpartition('.')[0]}``")
         elif inspect.isclass(value):
-            yield from (
-                f".. autoclass:: {module}.{name}",
-                "   :members:",
-                "   :undoc-members:",
-                "   :show-inheritance:",
-                "",
-            )
+            yield from describe_class(module, name, value)
         elif inspect.isroutine(value):
             yield from (f".. autofunction:: {module}.{name}", "")
         else:
             yield from describe_value(module, name)
     if elsewhere:
         yield from ("Also in this module:", "", *elsewhere, "")
+
+
+def describe_class(module: str, name: str, value: type) -> Iterator[str]:
+    """Yield the description of a class and its members, with those of its base classes that tell something."""
+    yield from (f".. autoclass:: {module}.{name}", "   :members:", "   :undoc-members:")
+    if is_error(value):
+        yield f"   :exclude-members: {', '.join(_SAID_BY_CODE)}"
+    if any(map(is_telling, value.__bases__)):
+        yield "   :show-inheritance:"
+    yield ""
 
 
 def describe_value(module: str, name: str) -> Iterator[str]:
@@ -183,19 +189,18 @@ def show_pictures(_app: Sphinx, what: str, _name: str, _value: Any, _options: An
     if what == "module":
         for n, line in reversed(list(enumerate(lines))):
             if line.startswith("    ") and not (n and lines[n - 1].startswith("    ")) and not lines[n - 1]:
-                lines[n:n] = ["::", ""]
+                lines[n:n] = [".. code-block:: text", ""]
 
 
 def leave_out_internal_bases(_app: Sphinx, _name: str, _value: Any, _options: Any, bases: list[Any]) -> None:
-    """Name the public base classes only, and those of others."""
-    bases[:] = [each for each in bases if not is_internal(each)]
+    """Name the base classes that tell a reader something."""
+    bases[:] = filter(is_telling, bases)
 
 
-def is_internal(kind: Any) -> bool:
-    """Return whether *kind* is a class of Penstock that is not public, or says nothing, as `object` does."""
-    if not inspect.isclass(kind):
-        return True
-    return kind is object or (kind.__module__.startswith("penstock") and id(kind) not in homes())
+def is_telling(base: Any) -> bool:
+    """Return whether *base* is a public class, an exception, or says that a class is a protocol."""
+    is_exception = inspect.isclass(base) and issubclass(base, BaseException) and base.__module__ == "builtins"
+    return id(getattr(base, "__origin__", base)) in homes() or is_exception or base is Protocol
 
 
 _ATTRIBUTES: Final = ("attribute", "data", "property")

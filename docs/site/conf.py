@@ -37,7 +37,7 @@ extensions = [
     "docs.site.source_files",
 ]
 nitpicky = True
-smartquotes = False  # Quotes are often those of a language.
+smartquotes_action = "D"  # Dashes only: quotes are often those of a language.
 
 myst_heading_anchors = 6
 suppress_warnings = ["misc.highlighting_failure"]  # An example may leave out the rest of a program.

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs.site.api_reference import MODULES, public_names
+import penstock.client
+import penstock.processing.sources
+from docs.site.api_reference import MODULES, aliases, describe_class, is_telling, public_names
 from tests.docs.examples import ROOT
 
 _BUILD = """
@@ -80,6 +82,19 @@ def test_reference_describes_every_module_with_public_names() -> None:
     assert sorted(shown) == sorted(MODULES)
     assert {*declaring, "penstock.errors"} == set(MODULES)
     assert all(public_names(module) for module in MODULES)
+
+
+def test_reference_links_names_of_penstock_only() -> None:
+    assert not [name for name in aliases() if not name.startswith("penstock.")]
+
+
+def test_reference_names_base_classes_that_tell_something() -> None:
+    batch = penstock.client.UncommittedBatch
+    silent = [penstock.client.Client, penstock.client.Partition, penstock.processing.sources.FileSource]
+
+    assert "   :show-inheritance:" in describe_class("penstock.client", "UncommittedBatch", batch)
+    assert all(map(is_telling, batch.__bases__))
+    assert not any("   :show-inheritance:" in describe_class("", "", each) for each in silent)
 
 
 def test_site_draws_diagrams_shows_files_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:

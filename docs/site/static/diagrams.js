@@ -14,7 +14,7 @@
     if (theme === drawn) return;
     drawn = theme;
     const themeVariables = { edgeLabelBackground: theme === "dark" ? "#131416" : "#ffffff" };
-    mermaid.initialize({ startOnLoad: false, theme, themeVariables, fontFamily: "inherit" });
+    mermaid.initialize({ startOnLoad: false, theme, themeVariables, fontFamily: "inherit", flowchart: { wrappingWidth: 320 } });
     for (const { place, text } of diagrams) {
       place.innerHTML = (await mermaid.render(`diagram-${number++}`, text)).svg;
     }
