@@ -221,3 +221,21 @@ def test_wrong_argument_of_a_kafka_source_is_refused(arguments: Any, options: An
         KafkaSource(*arguments, **options)
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_spans_that_pipelines_write_are_read_as_the_events_they_were_made_of(kafka: str, name: str) -> None:
+    from penstock.spark.pipelines.spans import SpanEvent, Spans
+
+    time_ = datetime(2026, 11, 20, 10, tzinfo=UTC)
+    items = [
+        SpanEvent("order", 0, n, str(n % 3), {"ce_id": f"i{n}"}, f'{{"n": {n}}}', time_, "Placed") for n in range(90)
+    ]
+    records = list(Spans("stream-span", frozenset(["order"])).spans(items))
+    send(kafka, name, [(record.key, record.value) for record in records])
+
+    seen = read_all(KafkaSource(kafka, name, layout="stream-span"))
+
+    assert len(records) == 3
+    assert sorted((e.stream, e.data["n"], e.kind, e.headers["ce_id"]) for e in seen) == sorted(
+        (f"order-{n % 3}", n, "Placed", f"i{n}") for n in range(90)
+    )

@@ -45,7 +45,7 @@ def forward(
         layout: What a record is: `raw`, an event as it is; `stream-span`, events of a stream that follow each other;
             `summary`, the newest event of a stream in a part of a micro-batch.
         index: Of spans and summaries: the member of the events, such as `version` or `order.version`, that is their
-            index in their stream; by default that is their offset.
+            index in their stream. By default that is their offset; of the events of a span, the last one's is.
         trigger: When, as `DataStreamWriter.trigger` takes it; by default what there is now, and then no more.
         source: The options of the source, such as `url` and `eventType`. Unless `startingOffsets` says otherwise, a
             new query starts at the earliest event.

@@ -58,7 +58,7 @@ class Spans:
     hashed: frozenset[str]
     """The event types in which a key always falls in the same partition."""
     index: tuple[str, ...] = ()
-    """Where in an event its index in the stream is, a whole number; without that it is the event's offset."""
+    """Where in an event its index in the stream is, a whole number; without that indices are made of offsets."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records of batches of events, each partition's in its order.
@@ -77,26 +77,32 @@ class Spans:
             )
 
     def spans(self, items: Iterable[SpanEvent]) -> Iterator[Record]:
-        """Yield spans: of each stream the events whose indices follow each other."""
+        """Yield spans: of each stream the events that follow each other.
+
+        Where events say their indices, a gap ends a span. Offsets of a stream always have gaps, so a span ends with the
+        offset of its last event, and those before it have the indices right below. They are unique and grow. Whatever a
+        consumer has handled ends at the offset of an event, and later events have indices above: also where events are
+        sent again in other spans, none is taken for a repeat that is none.
+        """
         runs: dict[str, _Run] = {}
         for item in items:
             name, index = self._stream(item), self._index(item)
             run = runs.get(name)
             part = _part(item)
-            if run is not None and not run.takes(part, index):
+            if run is not None and not run.takes(part, index, has_gaps=not self.index):
                 yield run.record()
                 run = None
             if run is None:
-                runs[name] = run = _Run(name, index)
-            run.add(part)
+                runs[name] = run = _Run(name)
+            run.add(part, index)
         for run in runs.values():
             yield run.record()
 
     def summaries(self, items: Iterable[SpanEvent]) -> Iterator[Record]:
         """Yield summaries: of each stream the newest event."""
         for name, item in {self._stream(item): item for item in items}.items():
-            run = _Run(name, self._index(item), member="u")
-            run.add(_part(item))
+            run = _Run(name, member="u")
+            run.add(_part(item), self._index(item))
             yield run.record()
 
     def _stream(self, item: SpanEvent) -> str:
@@ -134,29 +140,32 @@ class _Run:
     """Events of a stream that follow each other."""
 
     stream: str
-    first: int
+    last: int = -1
+    """The index of the last one."""
     member: str = "e"
     parts: list[_Part] = field(default_factory=list)
     size: int = 0
     origin_size: int = 0
 
-    def takes(self, part: _Part, index: int) -> bool:
+    def takes(self, part: _Part, index: int, *, has_gaps: bool) -> bool:
         return (
-            index == self.first + len(self.parts)
+            (index == self.last + 1 or (has_gaps and index > self.last))
             and part.item.partition == self.parts[0].item.partition
             and len(self.parts) < SPAN_EVENTS_MAX
             and self.size + part.size <= SPAN_BYTES_MAX
             and self.origin_size + part.origin_size <= ORIGIN_BYTES_MAX
         )
 
-    def add(self, part: _Part) -> None:
+    def add(self, part: _Part, index: int) -> None:
         self.parts.append(part)
+        self.last = index
         self.size += part.size
         self.origin_size += part.origin_size
 
     def record(self) -> Record:
         first, events = self.parts[0].item, ",".join(part.text for part in self.parts)
-        value = f'{{"s":{_text(self.stream)},"i":{self.first},"{self.member}":[{events}]}}'
+        index = self.last - len(self.parts) + 1
+        value = f'{{"s":{_text(self.stream)},"i":{index},"{self.member}":[{events}]}}'
         offsets = [part.item.offset for part in self.parts]
         ids = [part.item.headers.get(ID_HEADER) for part in self.parts]
         origin = origin_of(first.event_type, first.partition, offsets, ids)

@@ -30,12 +30,14 @@ def shape(records: Any) -> list[tuple[str, int, int]]:
 
 def test_span_is_the_events_of_a_stream_that_follow_each_other() -> None:
     assert shape(SPANS.spans([item(3), item(4), item(5)])) == [("order-7", 3, 3)]
-    assert shape(SPANS.spans([item(3), item(5), item(6)])) == [("order-7", 3, 1), ("order-7", 5, 2)], "a hole ends it"
-    found = SPANS.spans([item(3), item(4, "8"), item(5, None), item(6, None)])
-    assert sorted(shape(found)) == [("order-0_", 5, 2), ("order-7", 3, 1), ("order-8", 4, 1)]
+    assert shape(SPANS.spans([item(3), item(5), item(8)])) == [("order-7", 6, 3)], "it ends at the offset of the last"
+    found = SPANS.spans([item(3), item(4, "8"), item(5, None), item(6), item(9, None)])
+    assert sorted(shape(found)) == [("order-0_", 8, 2), ("order-7", 5, 2), ("order-8", 4, 1)]
     by_version = Spans("stream-span", HASHED, ("order", "version"))
     found = by_version.spans(item(n * 10, data=f'{{"order": {{"version": {n}}}}}') for n in range(4))
     assert shape(found) == [("order-7", 0, 4)], "by the index that is in the event"
+    found = by_version.spans(item(n, data=f'{{"order": {{"version": {n}}}}}') for n in (3, 5, 6))
+    assert shape(found) == [("order-7", 3, 1), ("order-7", 5, 2)], "a hole ends it"
 
 
 def test_summary_is_the_newest_event_of_a_stream() -> None:
