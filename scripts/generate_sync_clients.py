@@ -6,7 +6,7 @@ then sorts the imports, merges what has become equal, removes needless `noqa` co
 
 Where threads and tasks truly differ, one module written by hand holds both forms, whose names differ in the prefix
 `Async` or `async_` only: `concurrency.py` (sleeping, closing, cancelling), `http/reading.py` (ending a read that
-runs elsewhere), `producers/turns.py` (locks, cancellation) and `subscriptions/consumer.py` (its head says why).
+runs elsewhere), and `producers/turns.py` (locks, cancellation).
 """
 
 import io
@@ -80,14 +80,6 @@ PHRASES = {
     "an AsyncIdempotentProducer is made": "an IdempotentProducer is made",
     "an IdempotentProducer is made": "an AsyncIdempotentProducer is made",
     "a `psycopg.AsyncConnection`": "a `sqlite3` or `psycopg` connection",
-    (
-        "\n\n        If the task is cancelled, running handlers are cancelled and handled batches are committed."
-        "\n        "
-    ): "",
-    " on_error and progress may be async, too.": "",
-    "an `asyncio.Event`": "a `threading.Event`",
-    "An async function": "A function",
-    "each in a task": "each in a thread",
     ", for asyncio.": ".",
 }
 """Words of docstrings, comments and other strings that differ beyond the names."""

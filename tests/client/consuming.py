@@ -51,13 +51,12 @@ class Seen:
     def __init__(self) -> None:
         self._guard = threading.Condition()
         self.numbers: list[int] = []
-        self.by_partition: dict[int, list[int]] = defaultdict(list)
+        self.by_key: dict[str, list[int]] = defaultdict(list)
 
-    def __call__(self, batch: Any) -> None:
+    def __call__(self, event: Any) -> None:
         with self._guard:
-            found = [event.data["n"] for event in batch.events]
-            self.numbers += found
-            self.by_partition[batch.partition] += found
+            self.numbers.append(event.data["n"])
+            self.by_key[event.data["key"]].append(event.data["n"])
             self._guard.notify_all()
 
     def wait_for(self, count: int) -> None:
@@ -67,8 +66,8 @@ class Seen:
 
     @property
     def is_in_order(self) -> bool:
-        """Return whether the events of each partition came in order, each once."""
-        return all(numbers == sorted(set(numbers)) for numbers in self.by_partition.values())
+        """Return whether the events of each key came in order, each once."""
+        return all(numbers == sorted(set(numbers)) for numbers in self.by_key.values())
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -77,47 +76,46 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 class Running:
-    """A consumer of either kind: in a thread of its own within the `with` block, or in the caller's by `run`.
+    """A client that consumes: in a thread of its own within the `with` block, or in the caller's by `run`.
 
-    Its *handle* and callbacks are plain functions; those of the async kind are awaited in threads.
+    *handle* is a plain function; the async kind awaits an async function that calls it.
     """
 
-    def __init__(self, kind: Kind, client: Client, wanted: Any, handle: Any, *, by_event: bool = False, **options: Any):
-        """Consume *wanted*; with *by_event*, `stop` sets the event of the option `cancel`."""
+    def __init__(self, kind: Kind, url: str, wanted: Any, handle: Any, **options: Any):
         self._kind = kind
-        self._url = client.parts()[0].url
+        self._url = url
         self._wanted = wanted
         self._handle = handle
-        self._by_event = by_event
         self._options = options
         self._has_begun = threading.Event()
         self._stop: Callable[[], object] = lambda: None
-        self._thread = threading.Thread(target=self.run)
-        self.consumed: Any = None
+        self._thread = threading.Thread(target=self._keep)
+        self.error: BaseException | None = None
 
-    def run(self) -> Any:
-        """Consume until the end, and return the counts."""
-        self.consumed = asyncio.run(self._run_async()) if self._kind is ASYNC else self._run()
-        return self.consumed
+    def run(self) -> None:
+        """Consume until the end."""
+        if self._kind is ASYNC:
+            asyncio.run(self._run_async())
+        else:
+            self._run()
 
-    def _run(self) -> Any:
+    def _keep(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:  # noqa: BLE001 - it is raised at the end of the block
+            self.error = error
+
+    def _run(self) -> None:
+        cancel = threading.Event()
         with Client(self._url) as client:
-            cancel = threading.Event()
-            options = {"cancel": cancel} if self._by_event else {}
-            consumer = client.consumer(self._wanted, self._handle, **options, **self._options)
-            self._begin(cancel.set if self._by_event else consumer.stop)
-            return consumer.run()
+            self._begin(cancel.set)
+            client.consume(self._wanted, self._handle, cancel=cancel, **self._options)
 
-    async def _run_async(self) -> Any:
-        loop = asyncio.get_running_loop()
+    async def _run_async(self) -> None:
+        loop, cancel = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncClient(self._url) as client:
-            cancel = asyncio.Event()
-            options = {"cancel": cancel} if self._by_event else {}
-            own = {name: in_thread(each) if callable(each) else each for name, each in self._options.items()}
-            consumer = client.consumer(self._wanted, in_thread(self._handle), **options, **own)
-            stop = cancel.set if self._by_event else consumer.stop
-            self._begin(lambda: loop.call_soon_threadsafe(stop))
-            return await consumer.run()
+            self._begin(lambda: loop.call_soon_threadsafe(cancel.set))
+            await client.consume(self._wanted, in_thread(self._handle), cancel=cancel, **self._options)
 
     def _begin(self, stop: Callable[[], object]) -> None:
         self._stop = stop
@@ -134,19 +132,17 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        """Stop it and wait for its end."""
         self.stop()
         self._thread.join(300)
         assert not self._thread.is_alive()
+        if self.error is not None:
+            raise self.error
 
 
 def in_thread(function: Callable[..., Any]) -> Any:
-    """Return an async function that calls *function* in a thread."""
+    """Return an async function of an event that calls *function* in a thread."""
 
-    async def call(*given: Any) -> Any:
-        return await asyncio.to_thread(function, *given)
+    async def call(event: Any) -> None:
+        await asyncio.to_thread(function, event)
 
     return call

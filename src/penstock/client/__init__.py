@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from penstock.client.registry import Compatibility, PartitionOffsets, PublishingProperties, SchemaChange
     from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream, AsyncUncommittedBatch
     from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
-    from penstock.client.subscriptions.consumer import AsyncConsumer, Consumer
-    from penstock.client.subscriptions.consumer_state import Consumed
     from penstock.client.subscriptions.model import (
         ParkedEvent,
         ParkedKey,
@@ -84,8 +82,6 @@ else:
             ],
             "client.subscriptions.async_stream": ["AsyncSubscriptionStream", "AsyncUncommittedBatch"],
             "client.subscriptions.async_subscriptions": ["AsyncSubscriptions"],
-            "client.subscriptions.consumer": ["AsyncConsumer", "Consumer"],
-            "client.subscriptions.consumer_state": ["Consumed"],
             "client.subscriptions.model": [
                 "ParkedEvent",
                 "ParkedKey",
@@ -120,7 +116,6 @@ else:
 __all__ = [
     "ALL_HEADERS",
     "AsyncClient",
-    "AsyncConsumer",
     "AsyncCursorTable",
     "AsyncFeed",
     "AsyncFollow",
@@ -133,8 +128,6 @@ __all__ = [
     "CloseReport",
     "CommittedPosition",
     "Compatibility",
-    "Consumed",
-    "Consumer",
     "ConsumerGroup",
     "ConsumerGroupDetails",
     "CursorTable",

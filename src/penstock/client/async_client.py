@@ -1,10 +1,10 @@
 """The asynchronous client of a hub: `AsyncClient`."""
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from types import UnionType
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from penstock.client.concurrency import AsyncClosing
+from penstock.client.concurrency import AsyncCancel, AsyncClosing
 from penstock.client.http.async_transport import AsyncTransport
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.async_feed import AsyncFeed
@@ -29,11 +29,10 @@ from penstock.client.registry import (
 )
 from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
 from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
-from penstock.client.subscriptions.consumer import AsyncConsumer
-from penstock.client.subscriptions.consumer_state import AsyncConsumerOptions, Consumed
-from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, make_stream_parameters
+from penstock.client.subscriptions.stream_protocol import StreamOptions, make_stream_parameters
 from penstock.core.events.event import NewEvent
 from penstock.core.log.start import Start
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.wire.groups import (
     CommittedPosition,
     ConsumerGroup,
@@ -48,6 +47,11 @@ from penstock.wire.groups import (
 )
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data
+
+if TYPE_CHECKING:
+    from penstock.processing.engine.rules import Rules
+    from penstock.processing.handling import Classify
+    from penstock.processing.together import Together
 
 
 class AsyncClient(AsyncClosing):
@@ -527,48 +531,65 @@ class AsyncClient(AsyncClosing):
             retry_timeout=self._protocol.retry_timeout, reconnect=reconnect, kind=type,
         )  # fmt: skip
 
-    def consumer(
-        self,
-        subscription: str | Mapping[str, Any],
-        handler: Callable[[SubscriptionBatch[Any]], Awaitable[object]],
-        **options: Unpack[AsyncConsumerOptions],
-    ) -> AsyncConsumer:
-        """Return a consumer, which calls *handler* with each batch of a subscription from `run` until `stop`.
-
-        Args:
-            subscription: As for `subscription`.
-            handler: An async function that is called with each batch. Its result is ignored; if it raises, the batch is
-                delivered again.
-            options: The options of `subscription`, with ten batches sent ahead for each worker by default, and these:
-                workers (1), the number of partitions handled at one time, each in a task. grace_seconds (30), seconds
-                that running handlers get to finish after `stop`. retry, as for `subscription`; its delays apply to
-                failed handlers too. cancel, an `asyncio.Event` that stops it. on_error, called with the batch and the
-                error instead of logging a warning; if it raises, the consumer ends. progress, called with the totals
-                after each commit. type, as for `subscription`. on_error and progress may be async, too.
-
-        Raises:
-            TypeError, BadParameter: As for `subscription`.
-        """
-        return AsyncConsumer(
-            self._transport,
-            self._protocol.url,
-            subscription,
-            handler,
-            options,
-            retry_timeout=self._protocol.retry_timeout,
-        )
-
     async def consume(
         self,
         subscription: str | Mapping[str, Any],
-        handler: Callable[[SubscriptionBatch[Any]], Awaitable[object]],
-        **options: Unpack[AsyncConsumerOptions],
-    ) -> Consumed:
-        """Call *handler* with each batch and commit it: run a `consumer` to its end.
+        handler: "Callable[..., Any] | Together",
+        *,
+        rules: "Rules | None" = None,
+        classify: "Classify | None" = None,
+        cancel: AsyncCancel | None = None,
+        batch_limit: int = 1_000,
+        batch_flush_timeout: int = 1,
+        max_uncommitted_events: int = 50_000,
+        commit_timeout: int = 60,
+        partitions: Collection[FeedPartition] = (),
+    ) -> None:
+        """Call *handler* with the events of a subscription, and commit what is handled, until it is stopped.
 
-        If the task is cancelled, running handlers are cancelled and handled batches are committed.
+        It runs a `LocalProcessor` of a `SubscriptionSource`: events of one key come in their order, those of other keys
+        at the same time; each is handled at least once. If the handler raises, the event comes again after a pause that
+        grows, and holds up its own key only. If the subscription has the annotation `penstock/park-after-attempts`, its
+        key is parked after so many attempts.
+
+        The handler may be a function, which is called in threads, or an async function. `AsyncClient` awaits it in the
+        caller's event loop and stops when its task is cancelled; then running handlers are cancelled. `Client` stops
+        with Ctrl-C or SIGTERM; then calls under way get 30 seconds to end, as with *cancel*. Either way what is handled
+        is committed, and other consumers get the partitions at once.
+
+        Args:
+            subscription: The id; or a mapping in Nakadi's format, which is created if it does not exist; see
+                `subscription`.
+            handler: A function of an event, `handle(event)`, or of a stream's name and a span of its events,
+                `handle(stream, events)`, which may return an outcome; or `Together(…)`. Each event is a `StreamEvent`.
+            rules: How many keys are handled at one time (8), pauses between attempts, and what happens after the last.
+            classify: Names failures, for logs and metrics.
+            cancel: An `asyncio.Event`, or anyio's, that stops it.
+            batch_limit: Maximum number of events in a batch of the hub.
+            batch_flush_timeout: Seconds after which a smaller batch is sent.
+            max_uncommitted_events: Maximum number of events sent but not committed, over all partitions.
+            commit_timeout: Seconds after which others get the partitions of a consumer that is gone.
+            partitions: The partitions to read, as pairs of event type and number; empty is an equal share.
+
+        Raises:
+            BadParameter: The handler or an option is invalid.
+            SubscriptionNotFound: The subscription does not exist.
+            PenstockError: A stream has failed as often as *rules* allow, or reading fails for good.
         """
-        return await self.consumer(subscription, handler, **options).run()
+        from penstock.processing.consuming import async_consume_subscription
+
+        options: StreamOptions = {
+            "batch_limit": batch_limit,
+            "batch_flush_timeout": batch_flush_timeout,
+            "max_uncommitted_events": max_uncommitted_events,
+            "commit_timeout": commit_timeout,
+            "partitions": partitions,
+        }
+        http, auth = self._transport.given
+        await async_consume_subscription(
+            self._protocol.url, subscription, handler, options, http=http, auth=auth, rules=rules, classify=classify,
+            cancel=cancel,
+        )  # fmt: skip
 
     def parts(self) -> tuple[HubProtocol, AsyncTransport]:
         """Return the protocol and the connections, from which an AsyncIdempotentProducer is made."""

@@ -1,7 +1,7 @@
 """Primitives that differ between threads and tasks, each for the synchronous and for the asynchronous client.
 
-A module that holds both forms of a class or function is written by hand: this one, `http/reading.py`,
-`producers/turns.py` and `subscriptions/consumer.py`. The other synchronous modules are generated from the asynchronous
+A module that holds both forms of a class or function is written by hand: this one, `http/reading.py` and
+`producers/turns.py`. The other synchronous modules are generated from the asynchronous
 ones, see `scripts/generate_sync_clients.py`.
 """
 

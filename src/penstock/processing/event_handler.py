@@ -10,6 +10,7 @@ It consists of a `FeedSource`, `HubCheckpoints` and a `LocalProcessor`. Put them
 another source, positions in a database of your own, several processors in one program.
 """
 
+import asyncio
 import functools
 import inspect
 import signal
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from penstock.client.concurrency import is_cancelled
 from penstock.core.log.start import Start
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Checkpoints
@@ -61,7 +63,7 @@ class EventHandler:
         self._classify = classify
         self.group = group
         """The consumer group's name."""
-        self.handler = _by_span(function)
+        self.handler = as_handler(function)
         """The function as runners call it: with a stream's name and a span of its events."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -100,9 +102,9 @@ class EventHandler:
         """
         processor = self.processor(hub, auth=auth, checkpoints=checkpoints)
         try:
-            with _ended_by_signals(), processor:
+            with ended_by_signals(), processor:
                 processor.wait()
-        except (_Ended, KeyboardInterrupt):
+        except (Ended, KeyboardInterrupt):
             return
 
 
@@ -139,7 +141,7 @@ def handles(
     return decorate
 
 
-def _by_span(function: Callable[..., Any]) -> Handler:
+def as_handler(function: Callable[..., Any]) -> Handler:
     """Return *function* as a handler of spans.
 
     Raises:
@@ -168,8 +170,8 @@ def _by_span(function: Callable[..., Any]) -> Handler:
         for place, event in enumerate(events):
             try:
                 returned = await function(event)
-            except Exception:
-                if place == 0:
+            except (Exception, asyncio.CancelledError) as error:
+                if place == 0 or (isinstance(error, asyncio.CancelledError) and is_cancelled()):
                     raise
                 return done_to(event.index)
             _check_nothing(returned, function)
@@ -199,19 +201,20 @@ def _check_nothing(returned: Any, function: Callable[..., Any]) -> None:
     )
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """SIGTERM has come."""
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Have SIGTERM end the block as Ctrl-C does, in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
+def ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself."""
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
 
     def end(*_: object) -> None:
-        raise _Ended
+        raise Ended
 
     before = signal.signal(signal.SIGTERM, end)
     try:

@@ -12,6 +12,7 @@ from penstock.processing.checkpoints.checkpoint import (
     Advance,
     Checkpoints,
     ExactCheckpoints,
+    HandingCheckpoints,
     PositionMove,
     RecordedCheckpoints,
 )
@@ -135,7 +136,7 @@ class Progress:
             if not checkpoints.keeps_parked:
                 allowed = "'stop', since these checkpoints keep no parked streams; DatabaseCheckpoints do"
                 raise BadParameter(parameter="exhausted", value="park", allowed=allowed)
-            if not source.is_replayable:
+            if not (source.is_replayable or isinstance(checkpoints, HandingCheckpoints)):
                 allowed = "'stop', since the source gives its events once: what is parked could not be read again"
                 raise BadParameter(parameter="exhausted", value="park", allowed=allowed)
         self._engine = engine
@@ -457,7 +458,11 @@ class Progress:
         self._kept |= {tranche: move.after for tranche, move in advance.moves.items()}
         for tranche in advance.moves:
             self._conceded.pop(tranche, None)
-        self._engine.parking.kept(advance.parked, advance.anew, advance.tried)
+        if advance.parked and isinstance(self._checkpoints, HandingCheckpoints):
+            self._engine.parking.hand_over(advance.parked)
+            self._checkpoints.handed_over()
+        else:
+            self._engine.parking.kept(advance.parked, advance.anew, advance.tried)
         self._engine.kept_ahead(advance.ahead)
         is_new = False
         if requests is not None:

@@ -6,18 +6,18 @@ Source: Nakadi's subscription API, https://nakadi.io/manual.html.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
 from penstock.core.registry.definition import Limits
-from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.assignment import FeedPartition, PoisonOffset
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules
 from penstock.core.subscriptions.tokens import make_parked_token, make_token
-from penstock.errors import BadParameter, UnusablePosition
+from penstock.errors import BadCursor, BadParameter, UnusablePosition
 from penstock.schema.json_text import explain_malformed
 from penstock.wire.groups import check_reason
 from penstock.wire.log.nakadi import (
@@ -33,6 +33,7 @@ from penstock.wire.log.nakadi import (
     join_in_parts,
     make_unusable_cursor,
     offset_text,
+    parse_offset,
     parse_partition_number,
     parse_place,
     parse_readable_place,
@@ -95,6 +96,8 @@ MAX_UNCOMMITTED: Final = 10
 COMMIT_TIMEOUT: Final = 60
 STREAM_TIMEOUTS: Final = (3_000.0, 4_200.0)
 """Range of the random timeout of streams without one, so that streams that began together do not end together."""
+PARKED_MAX: Final = 1_000
+"""Maximum number of events that one release gives up."""
 END: Final = "END"
 
 _Number = Annotated[int, msgspec.Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
@@ -146,11 +149,30 @@ class NakadiReset(GivenReset, forbid_unknown_fields=False):
     """The cursors of a reset, with unknown members ignored, as Nakadi does."""
 
 
+class GivenPoison(GivenPartition):
+    """An event that a consumer gives up, and whose key is to be parked."""
+
+    offset: str | None = None
+    attempts: int = 1
+
+
 class GivenRelease(msgspec.Struct):
-    """The partitions that a consumer keeps when it releases a stream."""
+    """The partitions that a consumer keeps when it releases a stream, and the events that it gives up."""
 
     keep: list[GivenPartition] | None = None
     failed: list[GivenPartition] | None = None
+    parked: list[GivenPoison] | None = None
+
+
+class StreamRelease(NamedTuple):
+    """A request to end a stream and to free its partitions."""
+
+    keep: Collection[FeedPartition] = ()
+    """Partitions that the consumer still handles events of."""
+    failed: Collection[FeedPartition] | None = None
+    """Partitions that count as failed; None: all."""
+    parked: Sequence[PoisonOffset] = ()
+    """Events whose keys are to be parked."""
 
 
 class SubscriptionStreamRequest(NamedTuple):
@@ -250,17 +272,37 @@ def parse_subscription_reset(body: bytes, *, strict: bool = False) -> GivenReset
     return found
 
 
-def parse_release(body: bytes) -> tuple[tuple[FeedPartition, ...], tuple[FeedPartition, ...] | None]:
-    """Parse a release: the partitions that the consumer keeps, and those that have failed; None for all.
+def parse_release(body: bytes) -> StreamRelease:
+    """Parse a release.
 
     Raises:
         BadParameter: The body is not JSON, or a value has the wrong type.
-        BadParameter: A value is not a partition.
+        BadParameter: A value is not a partition, or not the offset of an event.
     """
     given: GivenRelease = _decode(body, GivenRelease) if body.strip() else GivenRelease()
-    return _parse_partitions(given.keep or [], "keep"), None if given.failed is None else _parse_partitions(
-        given.failed, "failed"
+    parked = given.parked or []
+    if len(parked) > PARKED_MAX:
+        raise BadParameter(parameter="parked", value=len(parked), allowed=f"up to {PARKED_MAX} events")
+    return StreamRelease(
+        _parse_partitions(given.keep or [], "keep"),
+        None if given.failed is None else _parse_partitions(given.failed, "failed"),
+        [_parse_poison(each, at) for at, each in enumerate(parked)],
     )
+
+
+def _parse_poison(given: GivenPoison, at: int) -> PoisonOffset:
+    place = _parse_partition(given, "parked", at)
+    text = given.offset or ""
+    try:
+        epoch, offset = parse_offset(text)
+    except BadCursor:
+        epoch, offset = 0, -1
+    if offset < 0:
+        allowed = f"the offset of the event, as batches have it, such as {offset_text(1, 41)}"
+        raise BadParameter(parameter="parked", value=make_printable(text), allowed=allowed)
+    if not 1 <= given.attempts <= NUMBER_MAX:
+        raise BadParameter(parameter="attempts", value=given.attempts, allowed=f"a whole number from 1 to {NUMBER_MAX}")
+    return PoisonOffset(place, epoch, offset, given.attempts)
 
 
 def parse_committed(
@@ -388,18 +430,20 @@ def _require_event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
 
 
 def _parse_partitions(given: Sequence[GivenPartition], member: str) -> tuple[FeedPartition, ...]:
-    found = []
-    for at, each in enumerate(given):
-        text = str(each.partition)
-        if each.event_type is None or not (
-            text.isascii() and text.isdigit() and len(text) <= 9 and str(int(text)) == text
-        ):
-            detail = f"{member}[{at}] must have event_type and partition, a number in a text"
-            raise _make_bad_parameter(member, each.partition, detail, '[{"event_type":"order.placed","partition":"0"}]')
-        found.append((each.event_type, int(text)))
+    found = [_parse_partition(each, member, at) for at, each in enumerate(given)]
     if len(set(found)) < len(found):
         raise _make_bad_parameter(member, len(found), "Duplicated partition specified", "each partition once")
     return tuple(found)
+
+
+def _parse_partition(given: GivenPartition, member: str, at: int) -> FeedPartition:
+    text = str(given.partition)
+    if given.event_type is None or not (
+        text.isascii() and text.isdigit() and len(text) <= 9 and str(int(text)) == text
+    ):
+        detail = f"{member}[{at}] must have event_type and partition, a number in a text"
+        raise _make_bad_parameter(member, given.partition, detail, '[{"event_type":"order.placed","partition":"0"}]')
+    return given.event_type, int(text)
 
 
 def _make_bad_parameter(name: str, value: Any, detail: str, allowed: str) -> BadParameter:

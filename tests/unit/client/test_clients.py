@@ -118,7 +118,7 @@ CALLS = [
     Call("subscriptions.extend_lease", ("5", "s"), {}, [({}, 204)], ["POST /subscriptions/5/streams/s/lease"], "None"),
 ]  # fmt: skip
 IN_OTHER_TESTS = {
-    "publish", "feed", "partition_for", "publishing_properties", "subscriptions", "subscription", "consumer", "consume",
+    "publish", "feed", "partition_for", "publishing_properties", "subscriptions", "subscription", "consume",
     "parts",
 }  # fmt: skip
 

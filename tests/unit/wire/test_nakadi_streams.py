@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.core.log import batching
 from penstock.core.registry.definition import NAKADI, PENSTOCK
+from penstock.core.subscriptions.assignment import PoisonOffset
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch
 from penstock.core.subscriptions.tokens import ParkedSpan, make_parked_token, make_token
@@ -330,11 +331,27 @@ def test_reset_has_a_reason_and_no_unknown_members() -> None:
 def test_release_names_the_partitions_that_are_kept_and_that_failed() -> None:
     one = b'[{"event_type":"a","partition":"1"}]'
 
-    assert parse_release(b"") == parse_release(b"{}") == ((), None)
-    assert parse_release(b'{"keep":%b,"failed":[]}' % one) == ((("a", 1),), ())
-    assert parse_release(b'{"failed":%b}' % one) == ((), (("a", 1),))
+    assert parse_release(b"") == parse_release(b"{}") == ((), None, [])
+    assert parse_release(b'{"keep":%b,"failed":[]}' % one) == ((("a", 1),), (), [])
+    assert parse_release(b'{"failed":%b}' % one) == ((), (("a", 1),), [])
     with pytest.raises(BadParameter, check=has_code("bad-stream-parameter")):
         parse_release(b'{"keep":[{}]}')
+
+
+def test_release_names_events_that_are_to_be_parked() -> None:
+    event = b'{"event_type":"a","partition":"1","offset":"001-0002-000000000000000017","attempts":3}'
+    given = parse_release(b'{"parked":[%b,%b]}' % (event, event.replace(b"17", b"18").replace(b',"attempts":3', b"")))
+
+    assert given.parked == [PoisonOffset(("a", 1), 2, 17, 3), PoisonOffset(("a", 1), 2, 18, 1)]
+    for wrong in (
+        event.replace(b"001-0002-000000000000000017", b"BEGIN"),
+        event.replace(b"001-0002-000000000000000017", b"001-0002--1"),
+        event.replace(b"3}", b"0}"),
+        event.replace(b'"partition":"1",', b""),
+        b",".join([event] * 1_001),
+    ):
+        with pytest.raises(BadParameter):
+            parse_release(b'{"parked":[%b]}' % wrong)
 
 
 def test_results_are_shown_with_the_cursors_as_they_were_given() -> None:

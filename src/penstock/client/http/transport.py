@@ -35,6 +35,8 @@ class Transport:
         if http is not None and not callable(getattr(http, "build_request", None)):
             raise BadParameter(parameter="http", value=http, allowed="an httpx2.Client")
         adapter.check_auth(http, auth)
+        self.given = http, auth
+        """The user's client and credential, as they were given."""
         self._log = log
         self._own: httpx2.Client | None = None
         if http is None:

@@ -17,7 +17,7 @@ import msgspec
 from penstock.client.http.exchanges import JsonExchange, RetryPolicy, decode_response
 from penstock.client.subscriptions.protocol import subscription_address
 from penstock.core.events.decoding import EventDecoder
-from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.assignment import FeedPartition, PoisonOffset
 from penstock.errors import (
     BadParameter,
     ConnectionLost,
@@ -41,7 +41,7 @@ from penstock.wire.http import (
     join_url,
     read_body,
 )
-from penstock.wire.log.nakadi import parse_offset
+from penstock.wire.log.nakadi import offset_text, parse_offset
 from penstock.wire.log.reader.pages import Data, FeedEvent, LineReader, PageDetails
 from penstock.wire.subscriptions import BATCHES, BatchLine
 
@@ -391,7 +391,11 @@ class StreamProtocol:
         yield from (self._json if retries else self._once).send(request, is_transient, HTTPStatus.NO_CONTENT)
 
     def release(
-        self, stream_id: str, keep: Collection[FeedPartition] = (), failed: Collection[FeedPartition] | None = None
+        self,
+        stream_id: str,
+        keep: Collection[FeedPartition] = (),
+        failed: Collection[FeedPartition] | None = None,
+        parked: Sequence[PoisonOffset] = (),
     ) -> Exchange[None]:
         """End a stream: its uncommitted events are sent to other consumers at once, except those of *keep*.
 
@@ -399,12 +403,25 @@ class StreamProtocol:
             stream_id: The stream.
             keep: Partitions whose events are still being handled.
             failed: Partitions that count as failed; None counts all.
+            parked: Events that are given up: the hub parks their keys.
 
         Raises:
             HubUnavailable: The hub did not end it in time; try again.
             StreamNotFound: The stream has ended, and has no partitions any more.
         """
-        body = {"keep": _partition_objects(keep)} | ({} if failed is None else {"failed": _partition_objects(failed)})
+        body: dict[str, Any] = {"keep": _partition_objects(keep)}
+        if failed is not None:
+            body["failed"] = _partition_objects(failed)
+        if parked:
+            body["parked"] = [
+                {
+                    "event_type": each.place[0],
+                    "partition": str(each.place[1]),
+                    "offset": offset_text(each.epoch, each.offset),
+                    "attempts": each.attempts,
+                }
+                for each in parked
+            ]
         url = yield from self._make_stream_url(stream_id, "release")
         request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(body))
         yield from self._once.send(request, is_transient, HTTPStatus.NO_CONTENT)

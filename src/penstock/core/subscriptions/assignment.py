@@ -18,6 +18,17 @@ FeedPartition: TypeAlias = tuple[str, int]
 """The name of a feed, and the number of one of its partitions."""
 
 
+class PoisonOffset(NamedTuple):
+    """An event that a consumer gives up."""
+
+    place: FeedPartition
+    epoch: int
+    """The epoch of its feed."""
+    offset: int
+    attempts: int
+    """How often the consumer has tried to handle it."""
+
+
 class StreamSession(NamedTuple):
     """A stream of a subscription, as the assignment sees it."""
 

@@ -263,7 +263,9 @@ class ParkedKeyFilter:
         self._subscription_id = subscription_id
         self._session_id = session_id
         self._limit = min(RESENT_MAX, batch_limit)
-        self._ids: dict[FeedPartition, dict[bytes, int]] = {}
+        self._keys: dict[FeedPartition, dict[bytes, StoredParkedKey]] = {}
+        self._alone: dict[FeedPartition, dict[int, int]] = {}
+        """Parked events without a key that the partition's position has not passed: offset to id."""
         self._retried: list[StoredParkedKey] = []
         """Keys whose events are to be resent."""
 
@@ -275,11 +277,15 @@ class ParkedKeyFilter:
         now: float,
     ) -> None:
         """Take over the parked keys of a snapshot; resent events may be committed by now."""
-        self._ids = {}
+        self._keys, self._alone = {}, {}
         known = {each.id: each for each in parked}
         for each in parked:
-            if each.place in own and each.key is not None:
-                self._ids.setdefault(each.place, {})[each.key.encode()] = each.id
+            if each.place not in own:
+                continue
+            if each.key is not None:
+                self._keys.setdefault(each.place, {})[each.key.encode()] = each
+            elif each.first >= delivery.position(each.place):
+                self._alone.setdefault(each.place, {})[each.first] = each.id
         for parked_id, span in delivery.resent.items():
             if parked_id not in known or known[parked_id].first > span.last:
                 delivery.acknowledge(parked_id, now)
@@ -302,7 +308,7 @@ class ParkedKeyFilter:
 
     def has_parked_keys(self, place: FeedPartition) -> bool:
         """Return whether a partition has parked keys, so that its events have to be examined one by one."""
-        return place in self._ids
+        return place in self._keys or place in self._alone
 
     def read_filtered(
         self, reads: Reads, place: FeedPartition, reading: PageReading, *, timed: bool, has_details: bool
@@ -332,11 +338,15 @@ class ParkedKeyFilter:
         Raises:
             DatabaseUnavailable: the events could not be parked.
         """
-        parked_keys = self._ids.get(place, {})
+        parked_keys, alone = self._keys.get(place, {}), self._alone.get(place, {})
         offsets: dict[int, list[int]] = {}
         ids = []
         for offset, key, keep in zip(rows.offsets, rows.keys, kept, strict=True):
-            parked_id = parked_keys.get(key) if keep and key is not None else None
+            parked_id = None
+            if keep:
+                parked = parked_keys.get(key) if key is not None else None
+                # Earlier events of the key were handled before this one was given up, and may not be committed yet.
+                parked_id = parked.id if parked is not None and offset >= parked.first else alone.get(offset)
             ids.append(parked_id)
             if parked_id is not None:
                 offsets.setdefault(parked_id, []).append(offset)

@@ -8,6 +8,7 @@ Invariants:
     nothing: the event is given up once.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ import structlog
 
 from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.core.registry.event_type import StoredFeed
-from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.assignment import FeedPartition, PoisonOffset
 from penstock.core.subscriptions.definition import UnprocessablePolicy, read_unprocessable_policy, start_partition
 from penstock.errors import Invalid, TooLarge
 from penstock.hub.background import Clock
@@ -62,6 +63,24 @@ class PoisonEvents:
         )
         slot = slot._replace(failed=start.failed, single_until=start.single_until)
         return self._give_up_next(tx, subscription, slot, policy) if start.gives_up else slot
+
+    def park(self, tx: Tx, id: str, slots: Collection[StoredSlot], events: Iterable[PoisonOffset]) -> None:
+        """Park the keys of *events* that lie in *slots*, the partitions of one session, behind their positions.
+
+        Other events are left alone: they are committed or removed, or another session has them.
+
+        Raises:
+            DatabaseUnavailable: an event has to be read from the cold tier first; call again.
+        """
+        own = {slot.place: slot for slot in slots}
+        now = self._clock()
+        for each in events:
+            slot = own.get(each.place)
+            if slot is None or slot.epoch != each.epoch or each.offset < slot.offset:
+                continue
+            found, key = _read_key(tx, each)
+            if found:
+                tx.subscriptions.park(id, each.place, key, each.offset, attempts=each.attempts, at=now)
 
     def _give_up_next(
         self, tx: Tx, subscription: StoredSubscription, slot: StoredSlot, policy: UnprocessablePolicy
@@ -123,6 +142,23 @@ class PoisonEvents:
 
 def _describe_failure(attempts: int) -> str:
     return f"it was sent {attempts} times one by one, and never committed"
+
+
+def _read_key(tx: Tx, event: PoisonOffset) -> tuple[bool, str | None]:
+    """Return whether an event is there, and its key."""
+    (name, number), offset = event.place, event.offset
+    partition_id = tx.registry.get(name).partition_ids[number]
+    if offset >= tx.log.find_heads([partition_id])[partition_id].next_offset:
+        return False, None
+    try:
+        columns = tx.log.read_columns(partition_id, offset, offset + 1)
+    except NotLoadedError as missing:
+        missing.load_later()
+        raise make_changing_error() from missing
+    if not columns.rows:
+        return False, None
+    [key] = ChunkRows(ColumnChunk(ReadRange(number, partition_id, offset, offset + 1), columns, [offset])).keys
+    return True, None if key is None else key.decode()
 
 
 def _find_next(tx: Tx, subscription_id: str, slot: StoredSlot) -> PoisonEvent | None:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from penstock.core.subscriptions import assignment
-from penstock.core.subscriptions.assignment import FeedPartition, assign_slots, find_conflicts
+from penstock.core.subscriptions.assignment import FeedPartition, PoisonOffset, assign_slots, find_conflicts
 from penstock.errors import (
     DatabaseUnavailable,
     InvalidSubscription,
@@ -300,15 +300,18 @@ class Sessions:
         session_id: str,
         keep: Collection[FeedPartition] = (),
         failed: Collection[FeedPartition] | None = None,
+        parked: Collection[PoisonOffset] = (),
     ) -> bool:
         """End a session, and release its uncommitted partitions to others, except those to *keep*.
 
-        Releasing counts as a failure of the partitions *failed*; None: of all. Return False if the session's hub has
-        yet to end the stream: call again.
+        Releasing counts as a failure of the partitions *failed*; None: of all. The keys of the events *parked* are
+        parked in the same transaction. Return False if the session's hub has yet to end the stream: call again.
 
         Raises:
             SubscriptionNotFound, StreamNotFound: there is no such session, or it no longer owns partitions.
             InvalidSubscription: the subscription does not have those partitions.
+            DatabaseUnavailable: an event that is to be parked has to be read from the cold tier first. Nothing has
+                changed; call again.
         """
         with self._store.write() as tx:
             subscription = get_subscription(tx, id, lock=True)
@@ -317,12 +320,16 @@ class Sessions:
             if session is None:
                 raise StreamNotFound(stream=session_id)
             slots = tx.subscriptions.list_slots(id)
-            check_partitions([slot.place for slot in slots], [*keep, *(failed or ())])
+            poisoned = [each.place for each in parked]
+            check_partitions([slot.place for slot in slots], [*keep, *(failed or ()), *poisoned])
             own = [slot for slot in slots if slot.owner == session_id]
             tx.subscriptions.revise(id)
             if session.seen_at > now - LEASE_US and (not own or any(slot.sent is None for slot in own)):
                 tx.subscriptions.put_session(session._replace(holds_until=now + session.commit_ms * 1000))
                 return False
+            self._poison_events.park(tx, id, own, parked)
+            if failed is not None:
+                failed = set(failed).difference(poisoned)
             free = [slot for slot in own if slot.place not in keep]
             tx.subscriptions.put_slots(id, [_release_slot(slot, failed) for slot in free])
             if len(free) == len(own):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.assignment import FeedPartition, PoisonOffset
 from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream, StreamServices
 
@@ -43,10 +43,11 @@ class Streams:
         stream_id: str,
         keep: Collection[FeedPartition] = (),
         failed: Collection[FeedPartition] | None = None,
+        parked: Collection[PoisonOffset] = (),
     ) -> bool:
         """End a stream, and release its uncommitted partitions: see `Sessions.release`."""
         try:
-            return self._services.sessions.release(id, stream_id, keep, failed)
+            return self._services.sessions.release(id, stream_id, keep, failed, parked)
         finally:
             self._notify_changed(id)
 

@@ -123,6 +123,15 @@ class ExactCheckpoints(Checkpoints, Protocol):
 
 
 @runtime_checkable
+class HandingCheckpoints(Checkpoints, Protocol):
+    """Checkpoints that hand parked streams over to the source: it keeps them, and sends their events again."""
+
+    def handed_over(self) -> None:
+        """Take note that the processor has forgotten the streams that were parked by the last commit."""
+        ...
+
+
+@runtime_checkable
 class RecordedCheckpoints(Protocol):
     """Checkpoints that keep on record what somebody has done to a processor."""
 

@@ -200,7 +200,8 @@ def _new_parked(parked: Parked, detail_chars: int) -> NewParkedStream:
 class SubscriptionCheckpoints:
     """Commits the cursors of what a processor has handled of a `SubscriptionSource`.
 
-    Two processors of one subscription do not overwrite each other: each commits the partitions that it was sent.
+    Two processors of one subscription do not overwrite each other: each commits the partitions that it was sent. The
+    hub keeps what is parked: `penstock subscription parked` shows it, and has it sent again.
 
     Args:
         source: What the processor reads.
@@ -209,11 +210,14 @@ class SubscriptionCheckpoints:
         BadParameter: it is no such source.
     """
 
-    keeps_parked = False
-
     def __init__(self, source: SubscriptionSource) -> None:
         check_kind("source", source, SubscriptionSource, "the SubscriptionSource that the processor reads")
         self.source = source
+
+    @property
+    def keeps_parked(self) -> bool:
+        """Whether parked streams are kept: where streams are the event type's keys, since the hub parks keys."""
+        return self.source.has_keys_as_streams
 
     def positions(self) -> Mapping[str, Position]:
         """Return up to where each partition is committed.
@@ -224,7 +228,7 @@ class SubscriptionCheckpoints:
         return self.source.committed()
 
     def parked(self) -> Sequence[Parked]:
-        """Return nothing: streams are not parked here."""
+        """Return nothing: the hub keeps what is parked, and sends it again when it is to be tried again."""
         return ()
 
     def requests(self) -> Mapping[Place, Request]:
@@ -232,9 +236,19 @@ class SubscriptionCheckpoints:
         return {}
 
     def commit(self, advance: Advance) -> None:
-        """Commit what *advance* says. What the hub takes no more is sent again, to this or to another processor.
+        """Commit what *advance* says, or where something is parked, have the hub park it.
+
+        That is done before the cursors pass it, and has them sent again from where they are, so a later call commits
+        them. What the hub takes no more is sent again, to this or to another processor.
 
         Raises:
             PenstockError: it is not known whether it is committed: try again later.
         """
-        self.source.commit({tranche: move.after for tranche, move in advance.moves.items()})
+        if parked := [each for each in advance.parked.values() if each is not None]:
+            self.source.park(parked)
+        else:
+            self.source.commit({tranche: move.after for tranche, move in advance.moves.items()})
+
+    def handed_over(self) -> None:
+        """Have the source go on: the hub keeps what was parked by the last commit, and the processor does no more."""
+        self.source.resume()

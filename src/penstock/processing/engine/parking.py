@@ -145,6 +145,16 @@ class Parking:
         elif item.next > parked.next:
             self._set(replace(parked, next=item.next, events=parked.events + events_of(item)))
 
+    def hand_over(self, places: Iterable[Place]) -> None:
+        """Forget what is parked at *places*: somebody else keeps it, and sends the events again."""
+        for stream, tranche in places:
+            self._changed.pop((stream, tranche), None)
+            self._fresh.discard((stream, tranche))
+            spans = self.streams.get(stream, {})
+            spans.pop(tranche, None)
+            if not spans:
+                self.streams.pop(stream, None)
+
     def retry(self, stream: str) -> None:
         """Have a stream tried again, if it is parked."""
         if stream in self.streams:

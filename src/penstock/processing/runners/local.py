@@ -9,6 +9,7 @@
 Handlers that are coroutine functions run in one event loop, on a thread of its own, as many at once as rules allow.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -43,7 +44,7 @@ AHEAD_SECONDS: Final = 0.002
 """So much work is handed out beyond what is under way, so that short calls follow each other without a pause."""
 AHEAD_MAX: Final = 128
 STOP_TIMEOUT: Final = 30.0
-"""So long calls that are under way are waited for; for the last seconds of that, coroutines are cancelled."""
+"""By default calls under way are waited for so long; for the last seconds of that, coroutines are cancelled."""
 TOLD_MAX: Final = 3
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -63,6 +64,8 @@ class LocalProcessor(Processor):
         stats_interval: How often it says in the log how it goes; None: never.
         name: What it is called in logs, views and metrics; by default what its checkpoints call it.
         clock: Seconds that never go back.
+        loop: The event loop that runs in another thread, in which a coroutine handler is called; by default one of the
+            processor's own.
 
     Raises:
         BadParameter: the handler cannot be called as it would be; the source or the checkpoints are none; or
@@ -83,8 +86,12 @@ class LocalProcessor(Processor):
         stats_interval: float | None = 60.0,
         name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         check_source(source)
+        self.grace_seconds = STOP_TIMEOUT
+        """For how many seconds calls under way are waited for when it stops; then coroutines are cancelled."""
+        self._loop = loop
         check_function("clock", clock)
         is_patient = isinstance(handler, Together | Transactional)
         rules = Rules() if rules is None else rules
@@ -141,7 +148,7 @@ class LocalProcessor(Processor):
             )
         calling, is_awaited = Handling(handler, classify), is_coroutine_function(handler)
         if is_awaited:
-            return Tasks(calling, inbox, clock, cpu, self.engine.rules.timeout)
+            return Tasks(calling, inbox, clock, cpu, timeout=self.engine.rules.timeout, loop=self._loop)
         return Threads(calling, inbox, clock, cpu)
 
     def _go_on(self) -> None:
@@ -233,12 +240,14 @@ class LocalProcessor(Processor):
 
     def _end(self) -> None:
         """Wait for the calls that are under way, and commit what is done."""
-        deadline = time.monotonic() + STOP_TIMEOUT - (CANCEL_TIMEOUT if isinstance(self._workers, Tasks) else 0.0)
+        began, cancelling = time.monotonic(), CANCEL_TIMEOUT if isinstance(self._workers, Tasks) else 0.0
         self._take_back()
         self._reading.end()
         if self._sharing is not None:
             self._sharing.end()
-        while (self.engine.busy.active or self._reading.is_busy) and time.monotonic() < deadline:
+        while (self.engine.busy.active or self._reading.is_busy) and (
+            time.monotonic() < began + self.grace_seconds - cancelling
+        ):
             self._share_what_is_left()
             self._inbox.wait(LOOK_INTERVAL if self._sharing is None else CLOSING_LOOK_INTERVAL)
             self._take_in_the_last()
@@ -266,7 +275,7 @@ class LocalProcessor(Processor):
         if streams:
             told = ", ".join([*streams[:TOLD_MAX], *(["…"] if len(streams) > TOLD_MAX else [])])
             left = "calls that were not done within %g s come again, and go on unheard where they cannot be cut off: %s"
-            _log.warning(left, STOP_TIMEOUT, told)
+            _log.warning(left, self.grace_seconds, told)
 
     def _give_up_what_lapsed(self) -> None:
         if self._sharing is not None:

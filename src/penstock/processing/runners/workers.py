@@ -81,18 +81,30 @@ CANCEL_TIMEOUT: Final = 5.0
 
 
 class Tasks:
-    """Tasks that call one handler. A call that lasts longer than *timeout* is cancelled."""
+    """Tasks that call one handler. A call that lasts longer than *timeout* is cancelled.
+
+    They run in *loop*, which runs in a thread of the user's; by default in one of their own.
+    """
 
     def __init__(
-        self, handling: Handling, inbox: Inbox, clock: Callable[[], float], cpu: Cpu, timeout: float | None
+        self,
+        handling: Handling,
+        inbox: Inbox,
+        clock: Callable[[], float],
+        cpu: Cpu,
+        *,
+        timeout: float | None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._handling = handling
         self._inbox = inbox
         self._clock = clock
         self._timeout = timeout
-        self._loop = asyncio.new_event_loop()
-        run = cpu.counted("handle", self._run)
-        self._thread = threading.Thread(target=run, name="penstock-handlers", daemon=True)
+        self._loop = asyncio.new_event_loop() if loop is None else loop
+        self._thread: threading.Thread | None = None
+        if loop is None:
+            run = cpu.counted("handle", self._run)
+            self._thread = threading.Thread(target=run, name="penstock-handlers", daemon=True)
         self._tasks: dict[asyncio.Task[None], Call] = {}
         self._stuck: set[asyncio.Task[None]] = set()
         self._calls: deque[Call] = deque()
@@ -103,7 +115,8 @@ class Tasks:
     def start(self, count: int) -> None:
         """Begin, with so many calls at once."""
         self._most = count
-        self._thread.start()
+        if self._thread is not None:
+            self._thread.start()
 
     def replace(self, calls: Sequence[Call]) -> None:
         """Have others go on in the place of *calls*, which do not end though they were cancelled, until they do."""
@@ -129,6 +142,11 @@ class Tasks:
 
         Tasks that handlers have begun are cancelled after them.
         """
+        if self._thread is None:
+            with suppress(RuntimeError):  # The loop is closed, and so nothing goes on.
+                self._loop.call_soon_threadsafe(self._end)
+                self._is_over.wait(CANCEL_TIMEOUT)
+            return
         if self._thread.ident is None:
             self._loop.close()
             return

@@ -18,7 +18,8 @@ from penstock.client.subscriptions.stream import SubscriptionStream, Uncommitted
 from penstock.client.subscriptions.stream_protocol import StreamBegan, StreamOptions, SubscriptionBatch
 from penstock.core.events.event import stream_name
 from penstock.core.events.partitioning import key_text
-from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.assignment import FeedPartition, PoisonOffset
+from penstock.core.subscriptions.definition import read_unprocessable_policy
 from penstock.errors import (
     BadParameter,
     CommitRefused,
@@ -29,12 +30,15 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.processing.engine.item import Batch, Position, SourceItem
+from penstock.processing.engine.parking import Parked
 from penstock.processing.event import FieldReader, Fields
-from penstock.processing.sources.feed_position import FeedPosition, encode_tranche, numbering_of
+from penstock.processing.parameters import INDEX_END
+from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche, numbering_of
 from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import APART, StreamEvent
 from penstock.schema.traversal import Path, key_path
 from penstock.wire.log.nakadi import parse_offset
+from penstock.wire.subscriptions import PARKED_MAX
 
 
 class BatchPosition(NamedTuple):
@@ -97,6 +101,8 @@ class DeliveredPartition:
         """The last batch that the position has passed."""
         self._is_set_back = False
         """Whether what waits is to wait until the engine has handled all that it has."""
+        self._given_up: dict[str, int] = {}
+        """Streams that the engine has given up, and from which offset on it has not handled them."""
 
     @property
     def uncommitted(self) -> int:
@@ -127,7 +133,12 @@ class DeliveredPartition:
         if self._is_set_back:
             self._is_set_back, self._next = False, None
         known = 0 if self._next is None or self._is_parked else self._next.offset
-        events = make(batch, bisect_left(batch.offsets, known))
+        events = make(batch, 0 if self._given_up else bisect_left(batch.offsets, known))
+        if self._given_up:
+            given_up, end = self._given_up, INDEX_END
+            events = [each for each in events if each.index >= known or each.index >= given_up.get(each.stream, end)]
+            if last >= known:
+                self._given_up = {}
         self._waiting.popleft()
         self._next = FeedPosition(epoch, max(known, last + 1))
         self._number += 1
@@ -138,6 +149,23 @@ class DeliveredPartition:
         """Take note that the position has passed a batch; return all that may be committed now."""
         self._passed = max(self._passed, number)
         return [batch for at, batch in self._uncommitted if at <= number]
+
+    def give_up(self, stream: str, offset: int) -> None:
+        """Have the engine be given the events of a stream again from *offset* on, should the hub send them."""
+        if not self._is_parked:
+            self._given_up[stream] = min(offset, self._given_up.get(stream, offset))
+
+    def poison(self, index: int, attempts: int) -> PoisonOffset | None:
+        """Return an event as the hub knows it; None: it is parked there already."""
+        if self._is_parked or self._next is None:
+            return None
+        event_type, partition = decode_tranche(self.tranche)
+        return PoisonOffset((event_type, partition), self._next.epoch, index, attempts)
+
+    def forget_all(self) -> None:
+        """Take note that of what the engine has nothing can be committed any more: its stream is over."""
+        self._waiting.clear()
+        self._uncommitted.clear()
 
     def forget(self, batches: Iterable[Sent], *, are_kept: bool) -> None:
         """Take note that *batches* are committed, or are not, since the hub takes them no more."""
@@ -396,6 +424,7 @@ class SubscriptionSource(Closing):
         given.update(options)
         self._options, self._subscription = given, subscription
         self._stream: SubscriptionStream[Any] = self._client.subscription(subscription, **given)
+        self._has_keys_as_streams = stream is None
         self._events = SubscribedEvents(stream, kind, self._client.event_type)
         self._inflow: Inflow | None = None
         self._subscribed: dict[str, DeliveredPartition] = {}
@@ -405,9 +434,16 @@ class SubscriptionSource(Closing):
         """Whoever has it looks at what came in."""
         self._commits = threading.Lock()
         """Whoever has it commits."""
+        self._is_paused = False
+        """Whether nothing is read until the processor has forgotten what was parked."""
         self._is_closed = False
         self._has_ended = False
         """Whether nothing can be asked of the hub any more."""
+
+    @property
+    def has_keys_as_streams(self) -> bool:
+        """Whether streams are the keys that the hub knows, so that it can park them."""
+        return self._has_keys_as_streams
 
     @property
     def is_closed(self) -> bool:
@@ -495,6 +531,48 @@ class SubscriptionSource(Closing):
             if self._is_closed and not self._uncommitted():
                 self._end()
 
+    def park_after_attempts(self) -> int | None:
+        """Return after how many failed attempts the subscription has an event's key parked; None: it says nothing."""
+        found = self._client.subscriptions.show(self._id())
+        policy = read_unprocessable_policy({"annotations": dict(found.annotations)})
+        return None if policy is None else policy.send_count
+
+    def park(self, parked: Sequence[Parked]) -> None:
+        """Have the hub park the keys of events that could not be handled; nothing is read until `resume`.
+
+        The stream ends for that, and the next begins behind what is committed. Events that were handled are not
+        handled again.
+
+        Raises:
+            PenstockError: it is not known whether they are parked: try again later.
+        """
+        with self._changed:
+            inflow, self._inflow = self._inflow, None
+            self._is_paused = True
+        if inflow is not None:
+            inflow.stop()
+        with self._changed:
+            found = [self._subscribed[each.tranche].poison(each.index, each.attempts) for each in parked]
+        stream_id = self._stream.stream_id
+        if stream_id is not None:
+            _, transport = self._client.parts()
+            poisoned = [each for each in found if each is not None][:PARKED_MAX]
+            with suppress(StreamNotFound):  # Then they are sent again, to this or another processor.
+                transport.carry_out(self._stream.protocol.release(stream_id, failed=(), parked=poisoned))
+        with self._changed:
+            for each in parked:
+                self._subscribed[each.tranche].give_up(each.stream, each.index)
+            for partition in self._subscribed.values():
+                partition.forget_all()
+            if not self._is_closed:
+                self._stream = self._client.subscription(self._subscription, **self._options)
+
+    def resume(self) -> None:
+        """Read on, after `park`."""
+        with self._changed:
+            self._is_paused = False
+            self._changed.notify_all()
+
     def close(self) -> None:
         """End; who is reading is woken. What was handled can still be committed, until it is closed once more.
 
@@ -561,7 +639,7 @@ class SubscriptionSource(Closing):
             raise error
 
     def _begin(self) -> None:
-        if self._inflow is not None or self._is_closed or self._error is not None:
+        if self._inflow is not None or self._is_closed or self._is_paused or self._error is not None:
             return
         self._inflow = Inflow(self._stream, self, lambda: bool(self._uncommitted()))
         self._inflow.start()

@@ -152,8 +152,8 @@ async def release_stream(request: Request) -> Response:
     """POST /subscriptions/{subscription}/streams/{stream}/release: end a stream and free its partitions."""
     state, subscription_id = state_of(request), subscription_of(request)
     stream_id = _stream_id(request.path_params["stream"])
-    keep, failed = parse_release(await read_body(request, state.run, BODY_BYTES_MAX))
-    release = partial(state.hub.subscriptions.streams.release, subscription_id, stream_id, keep, failed)
+    given = parse_release(await read_body(request, state.run, BODY_BYTES_MAX))
+    release = partial(state.hub.subscriptions.streams.release, subscription_id, stream_id, *given)
     deadline = time.monotonic() + RELEASE_TIMEOUT
     if await state.run(release):
         return Response(status_code=204)

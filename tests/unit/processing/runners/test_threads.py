@@ -72,7 +72,7 @@ def test_stuck_call_does_not_reduce_concurrency(is_awaited: bool) -> None:
     handler, inbox = Handler(), Inbox()
     workers: Threads | Tasks
     if is_awaited:
-        workers = Tasks(Handling(handler.awaited), inbox, time.monotonic, Cpu(), None)
+        workers = Tasks(Handling(handler.awaited), inbox, time.monotonic, Cpu(), timeout=None)
     else:
         workers = Threads(Handling(handler), inbox, time.monotonic, Cpu())
     workers.start(1)

@@ -1,0 +1,138 @@
+"""`Client.consume` and `AsyncClient.consume`: a processor of a subscription, for as long as a program runs."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from penstock.client.concurrency import AsyncCancel, Cancel, check_async_cancel, check_cancel
+from penstock.client.subscriptions.stream_protocol import StreamOptions
+from penstock.errors import BadParameter
+from penstock.processing.engine.rules import Rules
+from penstock.processing.event_handler import Ended, as_handler, ended_by_signals
+from penstock.processing.handling import Classify, Handler
+from penstock.processing.runners.local import LocalProcessor
+from penstock.processing.sources.subscription import SubscriptionSource
+from penstock.processing.together import Together
+
+COMMIT_INTERVAL: Final = 1.0
+CANCELLED_INTERVAL: Final = 0.1
+"""How often it is looked whether the program wants it to end."""
+
+
+def consume_subscription(
+    url: str,
+    subscription: str | Mapping[str, Any],
+    handler: Callable[..., Any] | Together,
+    options: StreamOptions,
+    *,
+    http: Any,
+    auth: Any,
+    rules: Rules | None,
+    classify: Classify | None,
+    cancel: Cancel | None,
+) -> None:
+    """Handle the events of a subscription until the program is to end: see `Client.consume`."""
+    check_cancel(cancel)
+    try:
+        with (
+            ended_by_signals(),
+            _make(
+                url, subscription, handler, options, http=http, auth=auth, rules=rules, classify=classify
+            ) as processor,
+        ):
+            if cancel is None:
+                processor.wait()
+                return
+            while not (processor.wait(CANCELLED_INTERVAL) or cancel.is_set()):
+                pass
+    except (Ended, KeyboardInterrupt):
+        return
+
+
+async def async_consume_subscription(
+    url: str,
+    subscription: str | Mapping[str, Any],
+    handler: Callable[..., Any] | Together,
+    options: StreamOptions,
+    *,
+    http: Any,
+    auth: Any,
+    rules: Rules | None,
+    classify: Classify | None,
+    cancel: AsyncCancel | None,
+) -> None:
+    """Handle the events of a subscription until the task is to end: see `AsyncClient.consume`."""
+    check_async_cancel(cancel)
+    if http is not None:
+        allowed = "an AsyncClient that was made with auth, and not with http: its connections cannot be used in threads"
+        raise BadParameter(parameter="http", value=type(http).__name__, allowed=allowed)
+    loop = asyncio.get_running_loop()
+    processor = await asyncio.to_thread(
+        _make, url, subscription, handler, options, auth=auth, rules=rules, classify=classify, loop=loop
+    )
+    over = asyncio.Event()
+    waiting = threading.Thread(target=_tell, args=(processor, loop, over), name="penstock-consume", daemon=True)
+    ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(over.wait())]
+    try:
+        processor.start()
+        waiting.start()
+        if cancel is not None:
+            ends.append(asyncio.ensure_future(_set(cancel)))
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        processor.grace_seconds = 0.0  # Whoever cancels a task wants its handlers cancelled too.
+        raise
+    finally:
+        for each in ends:
+            each.cancel()
+        await _stop(processor)
+
+
+async def _stop(processor: LocalProcessor) -> None:
+    """Stop a processor; a cancellation meanwhile takes effect once it has ended, and what is done is committed."""
+    stopping = asyncio.ensure_future(asyncio.to_thread(processor.stop))
+    try:
+        await asyncio.shield(stopping)
+    except asyncio.CancelledError:
+        processor.grace_seconds = 0.0
+        await asyncio.wait([stopping])
+        raise
+
+
+async def _set(cancel: AsyncCancel) -> None:
+    await cancel.wait()
+
+
+def _tell(processor: LocalProcessor, loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
+    processor.wait()
+    with suppress(RuntimeError):  # The loop is closed: nobody waits.
+        loop.call_soon_threadsafe(over.set)
+
+
+def _make(
+    url: str,
+    subscription: str | Mapping[str, Any],
+    handler: Callable[..., Any] | Together,
+    options: StreamOptions,
+    *,
+    auth: Any,
+    rules: Rules | None,
+    classify: Classify | None,
+    http: Any = None,
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> LocalProcessor:
+    handles: Handler | Together = handler if isinstance(handler, Together) else as_handler(handler)
+    source = SubscriptionSource(url, subscription, http=http, auth=auth, **options)
+    try:
+        if rules is None:
+            attempts = source.park_after_attempts()
+            rules = Rules() if attempts is None else Rules(attempts_max=attempts, exhausted="park")
+        return LocalProcessor(
+            handles, source, rules=rules, classify=classify, commit_interval=COMMIT_INTERVAL, loop=loop
+        )
+    except BaseException:
+        source.close()
+        source.close()  # The second time lets go of the connections.
+        raise
