@@ -192,7 +192,7 @@ def print_places(console: Console, directory: Path, picture: Path, security: Sec
         (f"duckdb -c \"SELECT typed.carrier, count(*) FROM '{files}' GROUP BY ALL\"", "and what is in them"),  # noqa: S608
         (f"sqlite3 {shown}/read_model.db 'SELECT * FROM delays'", "the read model by hand"),  # noqa: S608
         (
-            f".venv/bin/penstock checkpoint show flagging --database sqlite:///{shown}/flagging.db",
+            f".venv/bin/penstock groups show flagging --database sqlite:///{shown}/flagging.db",
             "how far flagging is",
         ),
         (".venv/bin/penstock groups", "who reads what, and how far behind they are"),

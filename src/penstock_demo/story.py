@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cli.failures import MISUSED, CommandFailure, unwind_on_sigterm
-from penstock.cli.groups import print_groups
+from penstock.cli.groups.command import print_groups
 from penstock.cli.output import console, number, progress, working
 from penstock.cli.spark_queries import attend_query, local_spark, watch_lag
 from penstock.client import ConsumerGroup

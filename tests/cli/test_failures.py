@@ -41,8 +41,8 @@ from tests.cli.command import Command
         ("tail x --kind a --skip-kind b", "--kind and --skip-kind exclude each other"),
         ("publish x --from-line 3 --producer-group nightly", "--from-line: the hub knows where to go on"),
         ("publish x --producer-group 'two words'", "'two words' is not 1 to"),
-        ("groups reset g", "--to: say where to, by --to or by --offset"),
-        ("groups reset g --to latest --offset 7", "--to: say where to, by --to or by --offset"),
+        ("groups reset g", "--to: say where to, by --to, by --offset or by --like"),
+        ("groups reset g --to latest --offset 7", "--to: say where to, by --to, by --offset or by --like"),
         ("groups reset g --offset 7", "--partition: an offset is one of a partition: say which"),
         ("rejected retry", "say which rows: by ID, by --event-type, or --all"),
         ("rejected delete", "say which rows: by ID, by --event-type, or --all"),
@@ -50,11 +50,11 @@ from tests.cli.command import Command
         ("rejected delete --event-type a --all", "--all means all rows: leave out it, or the IDs and --event-type"),
         ("rejected retry 0", "Invalid value for 'ID': 0 is less than 1"),
         (f"rejected retry {2**63}", f"Invalid value for 'ID': {2**63} is more than"),
-        ("checkpoint retry mailer --database sqlite:///x.db", "STREAM: say which stream, by its name or by --all"),
-        ("subscription parked retry 5f0c", "KEY_ID: say which key, by its KEY_ID or by --all"),
-        ("subscription parked retry 5f0c 7 --all", "KEY_ID: say which key, by its KEY_ID or by --all"),
-        ("subscription parked show 5f0c", "Missing argument 'KEY_ID'."),
-        *((f"subscription parked skip 5f0c 7{reason}", "--reason: say why these events are not wanted, such as")
+        ("groups parked retry mailer --database sqlite:///x.db", "WHICH: say which, by its id or name, or by --all"),
+        ("groups parked retry 5f0c", "WHICH: say which, by its id or name, or by --all"),
+        ("groups parked retry 5f0c 7 --all", "WHICH: say which, by its id or name, or by --all"),
+        ("groups parked show 5f0c", "Missing argument 'WHICH'."),
+        *((f"groups parked skip 5f0c 7{reason}", "--reason: say why these events are not wanted, such as")
           for reason in ("", " --reason ''", " --reason '  '")),
     ],
 )  # fmt: skip

@@ -307,7 +307,7 @@ def test_parked_keys_of_the_forwarder_are_shown_and_retried_as_its_readme_says(
     def refuse(stream: str, events: object) -> None:
         raise ValueError("refused")
 
-    [shown] = [line.partition("` ")[0].strip("`") for line in commands("forwarder", "`penstock checkpoint parked ")]
+    [shown] = [line.partition("` ")[0].strip("`") for line in commands("forwarder", "`penstock groups parked list ")]
     shown = shown.replace("$project", "some-forwarder").replace("$package", "some_forwarder")
     checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/some_forwarder.db", "some-forwarder")
     source = MemorySource()
@@ -316,5 +316,5 @@ def test_parked_keys_of_the_forwarder_are_shown_and_retried_as_its_readme_says(
     InlineProcessor(refuse, source, checkpoints=checkpoints, rules=rules).drain(advance=True)
 
     assert "ValueError: refused" in penstock(*shown.split()[1:]).out
-    assert penstock(*shown.replace("parked", "retry").split()[1:], "Ada").status == 0
+    assert penstock(*shown.replace("parked list", "parked retry").split()[1:], "Ada").status == 0
     assert [*checkpoints.requests().values()] == ["retry"]

@@ -148,7 +148,7 @@ def test_statistics_are_watched_until_interrupted(at_hub: Command, orders: str, 
 
 def test_reset_shows_the_moves_and_asks_first(at_hub: Command, client: Client, orders: str, made: Subscription) -> None:
     made.reset()  # It has cursors now, before any stream.
-    words = ("subscription", "reset", made.id, "--to", "latest")
+    words = ("groups", "reset", made.id, "--to", "latest")
 
     dry = at_hub(*words, "--dry-run")
     refused = at_hub(*words)
@@ -177,7 +177,7 @@ def test_reset_ends_the_streams_and_says_so(at_hub: Command, client: Client, ord
     with made.stream(**QUICK) as consumer:
         batch = next(each for each in (consumer.batch(), consumer.batch()) if each.partition == str(place))
         consumer.done(batch)
-        moved = at_hub("subscription", "reset", made.id, "--offset", f"{place}=0", "--yes")
+        moved = at_hub("groups", "reset", made.id, "--offset", f"{place}=0", "--yes")
         assert consumer.reason() == "Resetting subscription cursors"
 
     assert moved.err == f"moving {made.id} once the end of 1 stream has come.\n"
@@ -192,7 +192,7 @@ def test_reset_moves_to_an_offset_an_end_or_a_time(
     place, count = max(counts_of(client, orders).items())
 
     def reset(*words: object) -> Any:
-        return at_hub("subscription", "reset", made.id, *words, "--yes", "-o", "json").json["items"]
+        return at_hub("groups", "reset", made.id, *words, "--yes", "-o", "json").json["items"]
 
     [moved] = reset("--offset", f"{place}={count}", "--event-type", orders)
     assert (moved["came_from"], moved["offset"], moved["gap"]) == (None, count, 0)
@@ -208,8 +208,8 @@ def test_reset_moves_to_an_offset_an_end_or_a_time(
 
 def test_unusable_target_of_a_reset_moves_nothing(at_hub: Command, client: Client, made: Subscription) -> None:
     cases = {
-        (): (2, "say where to, by --to or by --offset"),
-        ("--to", "latest", "--offset", "0=1"): (2, "say where to, by --to or by --offset"),
+        (): (2, "say where to, by --to, by --offset or by --like"),
+        ("--to", "latest", "--offset", "0=1"): (2, "say where to, by --to, by --offset or by --like"),
         ("--offset", "0:1"): (2, f"'0:1' is not {OFFSETS}"),
         ("--offset", "0=-5"): (2, f"'0=-5' is not {OFFSETS}"),
         ("--offset", "end"): (2, f"'end' is not {OFFSETS}"),
@@ -221,7 +221,7 @@ def test_unusable_target_of_a_reset_moves_nothing(at_hub: Command, client: Clien
     }
 
     for options, (status, told) in cases.items():
-        refused = at_hub("subscription", "reset", made.id, "--yes", *options, COLUMNS="300")
+        refused = at_hub("groups", "reset", made.id, "--yes", *options, COLUMNS="300")
         assert (refused.status, told in refused.err) == (status, True), (options, refused.err)
         assert refused.out == "", "nothing is announced that is refused"
     assert client.subscriptions.cursors(made.id) == []
@@ -231,11 +231,11 @@ def test_offset_of_one_of_several_event_types_requires_its_name(at_hub: Command,
     client.create_event_type(f"{orders}-too")
     both, _ = client.subscriptions.create("billing", [orders, f"{orders}-too"])
 
-    refused = at_hub("subscription", "reset", both.id, "--offset", "0=0", "--yes", COLUMNS="300")
-    moved = at_hub("subscription", "reset", both.id, "--offset", "0=0", "--event-type", orders, "--yes")
+    refused = at_hub("groups", "reset", both.id, "--offset", "0=0", "--yes", COLUMNS="300")
+    moved = at_hub("groups", "reset", both.id, "--offset", "0=0", "--event-type", orders, "--yes")
 
     assert refused.status == 2
-    assert "say which event type; it reads " in refused.err
+    assert f"say which event type; {both.id} reads " in refused.err
     assert moved.status == 0
     client.subscriptions.delete(both.id)
 
@@ -248,7 +248,7 @@ def test_subscription_starts_at_a_time_or_a_duration_ago(
 
     created = at_hub(*words)
     later = created.out.split()[1]
-    at_hub("subscription", "reset", later, "--offset", "3=latest", "--yes")
+    at_hub("groups", "reset", later, "--offset", "3=latest", "--yes")
 
     assert ", which starts with the first event received at 20" in created.out
     assert client.subscriptions.show(later).read_from == "cursors"
@@ -259,7 +259,7 @@ def test_subscription_starts_at_a_time_or_a_duration_ago(
 def test_subscription_begins_at_the_cursors_of_a_file(
     at_hub: Command, client: Client, hub: LiveHub, orders: str, made: Subscription
 ) -> None:
-    at_hub("subscription", "reset", made.id, "--to", "latest", "--yes")
+    at_hub("groups", "reset", made.id, "--to", "latest", "--yes")
     shown = httpx2.get(f"{hub.url}/subscriptions/{made.id}/cursors").text
     (at_hub.directory / "cursors.json").write_text(shown)
     (at_hub.directory / "broken.json").write_text('{"items": 7}')
@@ -269,7 +269,7 @@ def test_subscription_begins_at_the_cursors_of_a_file(
     first = at_hub(*words, "cursors.json")
     again = at_hub(*words, "-", stdin=json.dumps(json.loads(shown)["items"]))
     copy = first.out.split()[1]
-    at_hub("subscription", "reset", copy, "--offset", "0=0", "--yes")
+    at_hub("groups", "reset", copy, "--offset", "0=0", "--yes")
 
     assert [each.status for each in wrong] == [2, 2]
     assert "'begin' is not earliest, latest, a time such as 2026-11-20T10:00:00Z, or a duration ago" in wrong[1].err

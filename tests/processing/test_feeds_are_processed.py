@@ -288,7 +288,7 @@ def test_feed_that_is_created_again_ends_a_processor_that_waits_for_events(
 
 def test_position_behind_the_end_of_the_feed_or_an_unknown_feed_is_refused(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
-    told = "position is '1:7'; allowed: up to 1:0, where order.paid/0 ends; `penstock checkpoint set` moves a processor"
+    told = "position is '1:7'; allowed: up to 1:0, where order.paid/0 ends; `penstock groups reset` moves a processor"
     with pytest.raises(BadParameter, match=told):
         drain(Seen(), FeedSource(hub.url, "order.paid"), checkpoints=at({"order.paid/0": "1:7"}))
     with pytest.raises(EventTypeNotFound):

@@ -70,7 +70,7 @@ def test_dropped_table_is_not_created_again_while_its_checkpoint_exists(
     execute(database_url, "DROP VIEW seen", "DROP TABLE seen_v1")
     source.append("R", [2])
 
-    told = r"the database has no rows of seen_v1 any more, but its positions: \{'0': 1\}.* checkpoint forget"
+    told = r"the database has no rows of seen_v1 any more, but its positions: \{'0': 1\}.* groups delete"
     for _ in range(2):
         with pytest.raises(ProjectionNotFound, check=has_code("projection-gone"), match=told):
             DatabaseTarget(projection, database_url) if is_on_spark else projection.inline(source, database_url)

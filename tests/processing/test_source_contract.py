@@ -155,7 +155,7 @@ def test_position_behind_the_end_is_refused(place: Place) -> None:
     source = opened(place)
     tranche = next(iter(source.tranches()))
     beyond = "1:10000" if place.kind == "feed" else 10_000
-    with pytest.raises(BadParameter, match=r"position is .*10000.*checkpoint set` moves a processor there"):
+    with pytest.raises(BadParameter, match=r"position is .*10000.*groups reset` moves a processor there"):
         source.read({tranche: ReadRequest(beyond, 10)}, 0.0)
     source.close()
 

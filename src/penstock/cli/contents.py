@@ -128,21 +128,15 @@ CONTENTS: Final = {
         "penstock.cli.event_type:app",
         "Create event types, show and delete them; check and apply their files.",
     ),
+    "groups": CommandEntry(
+        EVENTS,
+        "penstock.cli.groups.command:app",
+        "See how far all consumers are; move them, help them over events that cannot be processed.",
+    ),
     "subscription": CommandEntry(
         EVENTS,
         "penstock.cli.subscription:app",
-        "Create subscriptions, see who reads what and how far behind they are, move them, help them over events that"
-        " cannot be processed.",
-    ),
-    "groups": CommandEntry(
-        EVENTS,
-        "penstock.cli.groups:app",
-        "See who reads what and how far behind they are; move them.",
-    ),
-    "checkpoint": CommandEntry(
-        EVENTS,
-        "penstock.cli.checkpoint.command:app",
-        "See how far processors are, move them, help them with streams that are parked.",
+        "Create subscriptions, see who has which partition of them, watch and delete them.",
     ),
     "spark": CommandEntry(
         EVENTS,

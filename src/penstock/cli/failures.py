@@ -37,11 +37,9 @@ _HINTS: Final[dict[str, str]] = {
     "unusable-cursor": _OFFSETS,
     "unusable-start": _OFFSETS,
     errors.SubscriptionNotFound.code: "`penstock subscription list` has all.",
-    errors.ParkedNotFound.code: "`penstock subscription parked list {subscription}` has those that there are.",
+    errors.ParkedNotFound.code: "`penstock groups parked list {subscription}` has those that there are.",
+    "parked-of-group-not-found": "`penstock groups parked list {group}` has those that there are.",
     errors.GroupNotFound.code: "`penstock groups` has all; a group is made with the first position that it commits.",
-    errors.GroupKindDiffers.code: (
-        "`penstock subscription reset {group}` moves it, `penstock subscription delete {group}` deletes it."
-    ),
 }
 """By code, for the commands that talk to a hub, in the place of routes; fields of the error stand in braces.
 
@@ -52,10 +50,6 @@ _REFUSED_HINT: Final = (
     "It may have expired, or been revoked: the hub's log says why. Where the hub's database is, `penstock token list` "
     "shows its tokens, and `penstock token create` makes one."
 )
-_DETAILS: Final[dict[str, str]] = {
-    errors.GroupKindDiffers.code: "{group} is a {kind}, which has commands of its own",
-}
-"""What is told instead of the detail, where that names routes."""
 
 
 class CommandFailure(Exception):
@@ -127,12 +121,12 @@ def _write_out() -> None:
 
 def told(error: PenstockError) -> tuple[str, str | None]:
     """Return what is wrong, and what to do about it, in the words of the command line."""
-    detail, hint = (_find_text(texts, error) for texts in (_DETAILS, _HINTS))
+    hint = _find_text(_HINTS, error)
     if isinstance(error, errors.Unauthenticated) and (credential := describe_credential()) is not None:
         return f"the hub refused {credential}", _REFUSED_HINT
     if isinstance(error, errors.Unreachable) and error.code == errors.Unreachable.code:
         hint = hint if error.hint == errors.Unreachable.hint else None
-    return detail or error.detail, hint or error.hint
+    return error.detail, hint or error.hint
 
 
 def unwind_on_sigterm() -> None:

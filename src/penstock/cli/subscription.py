@@ -1,6 +1,5 @@
-"""`penstock subscription`: makes subscriptions, watches and moves them, and helps them over bad events."""
+"""`penstock subscription`: makes subscriptions, shows, watches and deletes them."""
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from penstock.client import (
         Client,
         ConsumerGroup,
-        ParkedKey,
-        PositionReset,
-        ResetPosition,
         SubscribedPartition,
         Subscription,
     )
@@ -42,8 +38,6 @@ ID_CHARS: Final = 36
 ID_CHARS_MIN: Final = 8
 """Length of the shortest beginning of an id that a list shows."""
 CANDIDATES_MAX: Final = 10
-EVENT_CHARS: Final = 120
-"""Characters of an event that a table shows."""
 WATCH_INTERVAL: Final = 1.0
 AWAY_SECONDS_MAX: Final = 5.0
 """The longest pause, beside the interval, between two attempts to reach a hub that is away."""
@@ -54,17 +48,12 @@ Cursors = list[dict[str, Any]]
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The subscription's id, or a beginning of it that no other one has.")
 ]
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY_ID", help="Which key, as `list` shows it.")]
 
 app = group(
-    "Create subscriptions, see who reads what and how far behind they are, move them, help them over events that"
-    " cannot be processed.",
+    "Create subscriptions, see who has which partition of them, watch and delete them. `penstock groups` moves them,"
+    " and helps them over events that cannot be processed.",
     no_args_is_help=True,
 )
-parked_app = group(
-    "Look at keys whose events wait, since one could not be processed; retry or skip them.", no_args_is_help=True
-)
-app.add_typer(parked_app, name="parked")
 
 
 @app.command(
@@ -301,7 +290,7 @@ def show(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption
     if streams := _stream_rows(partitions):
         print_table(("stream", "partitions", "to go"), streams)
     if keys:
-        say(f"{counted(len(keys), 'key')} parked: `penstock subscription parked list {meant.id}`")
+        say(f"{counted(len(keys), 'key')} parked: `penstock groups parked list {meant.id}`")
 
 
 def _stream_rows(partitions: "Iterable[SubscribedPartition]") -> list[list[object]]:
@@ -505,247 +494,6 @@ def _draw(partitions: "Sequence[SubscribedPartition]") -> "Table":
     shown = table_of(COLUMNS, _partition_rows(partitions))
     shown.caption, shown.caption_justify = _total(partitions), "left"
     return shown
-
-
-@app.command(
-    epilog=examples(
-        "penstock subscription reset 5f0c --to 2026-11-20T10:00:00Z --reason 'invoices were lost'",
-        "penstock subscription reset 5f0c --to earliest --dry-run",
-        "penstock subscription reset 5f0c --offset 0=1200 --offset 3=980",
-    )
-)
-def reset(
-    subscription: IdArgument,
-    *,
-    to: Annotated[
-        str | None,
-        typer.Option(metavar=START_METAVAR, help=START_HELP),
-    ] = None,
-    offset: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PARTITION=OFFSET",
-            help="The offset wanted next in a partition; or what --to takes. Repeatable.",
-        ),
-    ] = None,
-    event_type: Annotated[
-        str | None, typer.Option("--event-type", metavar="NAME", help="Only in this event type; else in all.")
-    ] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock groups history` shows it.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")] = False,
-    yes: YesOption = False,
-    url: UrlOption = URL,
-    output: OutputOption = "text",
-) -> None:
-    """Move a subscription forward or back, after showing what that means and asking; all of it, or nothing.
-
-    Its streams are told, and end first, which takes up to half a minute; they begin anew at the new offsets. What
-    waits in parked keys of these partitions is given up: it comes again where it lies behind the new offset.
-    """
-    from penstock.cli.asking import confirm
-    from penstock.cli.moved import print_moved, summary
-    from penstock.cli.output import print_json, say, working
-
-    if (to is None) == (not offset):
-        raise typer.BadParameter("say where to, by --to or by --offset", param_hint="--to")
-    with _open(url) as client:
-        meant = _find(client, subscription)
-        items = _resets(meant, to, offset or (), event_type)
-        moved = client.subscriptions.reset(meant.id, items, reason=reason, dry_run=True)
-        if moved and output == "text":
-            print_moved(moved)
-        if moved and not dry_run:
-            streams = _count_streams(client, meant)
-            if not yes:
-                interrupts = f" {streams} will begin anew." if streams else ""
-                confirm(f"Move {meant.id}: {summary(moved)}?{interrupts}", done="moved", does="moves")
-            with working(f"moving {meant.id}{f' once the end of {streams} has come' if streams else ''}"):
-                moved = client.subscriptions.reset(meant.id, _as_shown(moved), reason=reason)
-    if output == "json":
-        print_json({"id": meant.id, "items": moved, "dry_run": dry_run})
-    else:
-        say(f"{'would move' if dry_run else 'moved'} {meant.id}: {summary(moved)}")
-
-
-def _resets(
-    meant: "Subscription", to: str | None, offsets: Sequence[str], event_type: str | None
-) -> "list[PositionReset]":
-    """Return the resets that the options ask for.
-
-    Raises:
-        BadParameter: the event type is ambiguous, or an offset is invalid.
-    """
-    from penstock.client import PositionReset
-
-    if to is not None:
-        names = meant.event_types if event_type is None else [event_type]
-        start = parse_start_option(to, "--to")
-        return [PositionReset(name, to=start) for name in names]
-    if event_type is None and len(meant.event_types) > 1:
-        reads = ", ".join(meant.event_types)
-        raise typer.BadParameter(f"say which event type; it reads {reads}", param_hint="--event-type")
-    return [PositionReset(event_type or meant.event_types[0], **_parse_offset(each)) for each in offsets]
-
-
-def _parse_offset(given: str) -> dict[str, Any]:
-    partition, _, where = given.partition("=")
-    try:
-        if re.fullmatch(r"\d{1,9}", partition, re.ASCII):
-            if re.fullmatch(r"\d{1,18}", where, re.ASCII):
-                return {"partition": int(partition), "offset": int(where)}
-            return {"partition": int(partition), "to": parse_start_option(where, "--offset")}
-    except typer.BadParameter:
-        pass
-    allowed = "such as 0=1200, 0=earliest, 0=latest, 0=2026-11-20T10:00:00Z or 0=1h"
-    raise typer.BadParameter(f"{given!r} is not PARTITION=OFFSET, {allowed}", param_hint="--offset")
-
-
-def _as_shown(moved: "Sequence[ResetPosition]") -> "list[PositionReset]":
-    """Return resets to the offsets that were shown, whatever has been published since."""
-    from penstock.client import PositionReset
-
-    return [PositionReset(each.event_type, each.partition, offset=each.offset) for each in moved]
-
-
-def _count_streams(client: "Client", meant: "Subscription") -> str:
-    """Return in words the number of streams; an empty text if there is none."""
-    from penstock.cli.output import counted
-
-    partitions = client.subscriptions.stats(meant.id, lag=False)
-    streams = {each.stream_id for each in partitions if each.stream_id}
-    return counted(len(streams), "stream") if streams else ""
-
-
-@parked_app.command("list", epilog=examples("penstock subscription parked list 5f0c"))
-def list_parked(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption = "text") -> None:
-    """List parked keys, those first that were parked first."""
-    from penstock.cli.output import print_json, print_table, say
-
-    with _open(url) as client:
-        parked = client.subscriptions.parked(_find(client, subscription).id)
-    if output == "json":
-        print_json(parked)
-    elif parked:
-        columns = ("id", "event type", "partition", "key", "events", "attempts", "parked at", "state")
-        rows = [
-            [
-                each.id,
-                each.event_type,
-                each.partition,
-                _key_text(each),
-                each.events,
-                each.attempts,
-                each.parked_at,
-                each.state,
-            ]
-            for each in parked
-        ]
-        print_table(columns, rows)
-    else:
-        say("No key is parked.")
-
-
-@parked_app.command(
-    "show",
-    epilog=examples("penstock subscription parked show 5f0c 7", "penstock subscription parked show 5f0c 7 -o json"),
-)
-def show_parked(
-    subscription: IdArgument,
-    key: KeyArgument,
-    *,
-    limit: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Not more than its first N events.")] = 10,
-    url: UrlOption = URL,
-    output: OutputOption = "text",
-) -> None:
-    """Show a parked key and the first of its events: the one that could not be processed, and those behind it.
-
-    For people, long events are cut; --output json has them whole.
-    """
-    import msgspec
-
-    from penstock.cli.event_line import cut
-    from penstock.cli.output import counted, print_json, print_table, say
-
-    with _open(url) as client:
-        parked = client.subscriptions.parked_key(_find(client, subscription).id, key, limit=limit)
-    if output == "json":
-        print_json(parked)
-        return
-    where = f"partition {parked.partition} of {parked.event_type}"
-    say(f"{parked.state}: {_describe_key(parked)} in {where}, since {parked.parked_at}")
-    say(f"{counted(parked.events, 'event')}, of which the first was sent {counted(parked.attempts, 'time')}")
-    rows = [[each.offset, cut(msgspec.json.encode(each.event).decode(), EVENT_CHARS)] for each in parked.items]
-    print_table(("offset", "event"), rows)
-
-
-@parked_app.command(
-    epilog=examples("penstock subscription parked retry 5f0c 7", "penstock subscription parked retry 5f0c --all")
-)
-def retry(
-    subscription: IdArgument,
-    key: Annotated[str | None, typer.Argument(metavar="KEY_ID", help="Which key, as `list` shows it.")] = None,
-    *,
-    everything: Annotated[bool, typer.Option("--all", help="All keys that are parked.")] = False,
-    url: UrlOption = URL,
-    output: OutputOption = "text",
-) -> None:
-    """Have the events of a parked key sent again, in their order, to whoever has the partition.
-
-    Repair first what they failed for. What is not committed this time is parked again.
-    """
-    from penstock.cli.output import counted, print_json, say
-
-    if (key is None) != everything:
-        raise typer.BadParameter("say which key, by its KEY_ID or by --all", param_hint="KEY_ID")
-    with _open(url) as client:
-        count = client.subscriptions.retry_parked(_find(client, subscription).id, key)
-    if output == "json":
-        print_json({"retried": count})
-    else:
-        say(f"{counted(count, 'key')} sent again")
-
-
-@parked_app.command(epilog=examples("penstock subscription parked skip 5f0c 7 --reason 'a test order'"))
-def skip(
-    subscription: IdArgument,
-    key: KeyArgument,
-    *,
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why, which has to be said: `penstock groups history` shows it.")
-    ] = None,
-    url: UrlOption = URL,
-    output: OutputOption = "text",
-) -> None:
-    """Let the events of a parked key wait no longer: they are not sent, and stay in the feed.
-
-    Those ahead of events that are not committed yet are sent once these are.
-    """
-    from penstock.cli.output import counted, print_json, say
-
-    if reason is None or not reason.strip():
-        detail = "say why these events are not wanted, such as --reason 'a test order'; it is kept"
-        raise typer.BadParameter(detail, param_hint="--reason")
-    with _open(url) as client:
-        meant = _find(client, subscription)
-        parked = client.subscriptions.parked_key(meant.id, key, limit=1)
-        client.subscriptions.skip_parked(meant.id, key, reason)
-        ahead = sum(each.events for each in client.subscriptions.parked(meant.id) if each.id == parked.id)
-    skipped = max(0, parked.events - ahead)
-    if output == "json":
-        print_json({"skipped_events": skipped, "events_ahead": ahead})
-        return
-    rest = f"; {counted(ahead, 'event')} ahead of the position will be sent" if ahead else ""
-    say(f"skipped {counted(skipped, 'event')} of {_describe_key(parked)}{rest}")
-
-
-def _describe_key(parked: "ParkedKey") -> str:
-    return "an event without a key" if parked.key is None else f"key {_key_text(parked)}"
-
-
-def _key_text(parked: "ParkedKey") -> str:
-    from penstock.cli.event_line import bare
-
-    return "-" if parked.key is None else bare(parked.key)
 
 
 def _open(url: str) -> "Client":

@@ -18,7 +18,7 @@ class GroupNotFound(NotFound):
         ),
         "checkpoint-not-found": Case(
             "no position is stored for processor {processor!r}",
-            "`penstock checkpoint list` shows the processors of a hub, and with --database those of a database.",
+            "`penstock groups` lists the consumers of a hub, and with --database those of a database.",
         ),
     }
 

@@ -225,7 +225,7 @@ class EventsLost(PenstockError):
     cases: ClassVar = {
         "feed-created-again": Case(
             "{event_type!r}, partition {partition}, is another feed than this processor has read: {reason}",
-            "Offsets of the old feed mean other events now. Start again: `penstock checkpoint forget` or `penstock "
+            "Offsets of the old feed mean other events now. Start again: `penstock groups delete` or `penstock "
             "groups reset` moves a processor; give a projection a new version.",
         ),
         "landed-page-missing": Case(

@@ -176,8 +176,8 @@ class ProjectionNotFound(NotFound):
     cases: ClassVar = {
         "projection-gone": Case(
             "{path} has no rows of {projection} any more, but its positions: {positions}",
-            "Restore the rows. To rebuild them from the beginning, delete the positions too: `penstock checkpoint "
-            "forget`, or the folder of the version.",
+            "Restore the rows. To rebuild them from the beginning, delete the positions too: `penstock groups "
+            "delete`, or the folder of the version.",
         ),
     }
 
@@ -193,8 +193,8 @@ class ProjectionBehind(Conflict):
     code = "projection-behind"
     message = "{projection} is behind {shown}, which is in use: {behind}"
     hint = (
-        "Let its processor catch up before you switch. `penstock checkpoint parked` shows parked streams: retry or "
-        "drop them. even_if_behind=True switches anyway."
+        "Let its processor catch up before you switch. `penstock groups parked list` shows parked streams: retry "
+        "or skip them. even_if_behind=True switches anyway."
     )
 
     projection: str

@@ -89,7 +89,7 @@ class ParkedNotFound(NotFound):
     cases: ClassVar = {
         "parked-stream-not-found": Case(
             "processor {processor!r} has no parked stream {stream!r}",
-            "`penstock checkpoint parked` lists the parked streams.",
+            "`penstock groups parked list {processor}` lists the parked streams.",
         ),
         "parked-of-group-not-found": Case(
             "the consumer group {group!r} has no parked stream with the id {parked}",

@@ -124,10 +124,19 @@ def widen_parked(tx: Tx, group: str, moved: Sequence[Position]) -> None:
     starts = {}
     for parked_id, parked, _, _ in tx.groups.list_parked(group, limit=PARKED_MAX):
         if place := places.get((parked.source, parked.tranche)):
-            index, since = find_waiting(parked.first, parked.since, f"{place.epoch}:{place.offset}")
+            index, since = _find_start(parked, place)
             if (index, since) != (parked.first, parked.since):
-                starts[parked_id] = index, str(since)
+                starts[parked_id] = index, since
     tx.groups.widen_parked(starts)
+
+
+def _find_start(parked: ParkedStream, place: Position) -> tuple[int, str]:
+    """Return from which index and position on a parked stream waits, once its partition is at *place*."""
+    position = f"{place.epoch}:{place.offset}"
+    if parked.since.partition(":")[0] != str(place.epoch):
+        return 0, position  # Its events are of a feed that there was before: nobody can read them again.
+    index, since = find_waiting(parked.first, parked.since, position)
+    return index, str(since)
 
 
 def _make_skip(parked: ParkedStream, reason: str, now: int) -> PositionChange:

@@ -134,7 +134,7 @@ class Progress:
     def __init__(self, engine: Engine, source: Source, checkpoints: Checkpoints, *, keeps_ahead: bool = False) -> None:
         if engine.rules.exhausted == "park":
             if not checkpoints.keeps_parked:
-                allowed = "'stop', since these checkpoints keep no parked streams; DatabaseCheckpoints do"
+                allowed = "'stop', since these checkpoints keep no parked streams; HubCheckpoints do"
                 raise BadParameter(parameter="exhausted", value="park", allowed=allowed)
             if not (source.is_replayable or isinstance(checkpoints, HandingCheckpoints)):
                 allowed = "'stop', since the source gives its events once: what is parked could not be read again"

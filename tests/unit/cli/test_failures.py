@@ -19,7 +19,7 @@ WITHOUT_A_COMMAND = {"blocked", "changes-switched-off", "schema-version-not-foun
     [
         (
             errors.ParkedNotFound(subscription="5f0c", parked=7),
-            "`penstock subscription parked list 5f0c` has those that there are.",
+            "`penstock groups parked list 5f0c` has those that there are.",
         ),
         (errors.SubscriptionNotFound(subscription="x"), "`penstock subscription list` has all."),
         (
@@ -58,15 +58,6 @@ def test_refused_token_is_named_by_its_file_or_variable(monkeypatch: pytest.Monk
     detail, hint = told(errors.Unauthenticated())
     assert detail == "the hub refused the token in the file billing.token"
     assert "the hub's log says why" in (hint or "")
-
-
-def test_refusal_for_a_subscription_among_groups_names_its_commands() -> None:
-    refused = errors.GroupKindDiffers(group="5f0c", kind="subscription", reason="DELETE /subscriptions/5f0c deletes it")
-
-    assert told(refused) == (
-        "5f0c is a subscription, which has commands of its own",
-        "`penstock subscription reset 5f0c` moves it, `penstock subscription delete 5f0c` deletes it.",
-    )
 
 
 @pytest.mark.parametrize(

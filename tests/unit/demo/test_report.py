@@ -73,7 +73,7 @@ def test_places_name_every_created_file_and_what_a_secured_hub_asks_for(tmp_path
         "*.log",
     ):
         assert f"  {tmp_path}/{name} " in text
-    assert f"penstock checkpoint show flagging --database sqlite:///{tmp_path}/flagging.db" in text
+    assert f"penstock groups show flagging --database sqlite:///{tmp_path}/flagging.db" in text
 
     text = told(lambda console: print_places(console, tmp_path, tmp_path / "delays.png", secured(tmp_path)))
 

@@ -65,7 +65,7 @@ def check_place(tranche: str, place: FeedPosition, epoch: int, heads: Sequence[i
     _, partition = decode_tranche(tranche)
     if place.offset > heads[partition]:
         end = FeedPosition(epoch, heads[partition]).encode()
-        allowed = f"up to {end}, where {tranche} ends; `penstock checkpoint set` moves a processor there"
+        allowed = f"up to {end}, where {tranche} ends; `penstock groups reset` moves a processor there"
         raise BadParameter(parameter="position", value=place.encode(), allowed=allowed)
 
 

@@ -502,7 +502,7 @@ class KafkaSource(Closable):
         """
         name, partition = decode_tranche(tranche)
         if position > ends.high:
-            allowed = f"up to {ends.high}, where {tranche} ends; `penstock checkpoint set` moves a processor there"
+            allowed = f"up to {ends.high}, where {tranche} ends; `penstock groups reset` moves a processor there"
             raise BadParameter(parameter="position", value=position, allowed=allowed)
         if position >= ends.low:
             return position

@@ -187,7 +187,7 @@ class MessagedbSource(Closable):
     def _check_position(self, tranche: str, at: int) -> None:
         end = self._reading.end()
         if at > end:
-            allowed = f"up to {end}, where the store ends; `penstock checkpoint set` moves a processor there"
+            allowed = f"up to {end}, where the store ends; `penstock groups reset` moves a processor there"
             raise BadParameter(parameter="position", value=f"{at} of {tranche}", allowed=allowed)
         self._checked.add(tranche)
 

@@ -108,7 +108,7 @@ def _check_none_parked(processor: str, parked: Sequence[Parked]) -> None:
     named = ", ".join(streams[:NAMED_MAX]) + (f" and {more} more" if (more := len(streams) - NAMED_MAX) > 0 else "")
     allowed = (
         "one of which nothing is parked: have its processor handle what waits, by "
-        f"`penstock checkpoint retry {processor} --all`, or drop it, or build another version"
+        f"`penstock groups parked retry {processor} --all`, or skip it, or build another version"
     )
     raise BadParameter(parameter="target", value=f"{processor}, of which is parked: {named}", allowed=allowed)
 

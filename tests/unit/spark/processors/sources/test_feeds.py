@@ -52,7 +52,7 @@ def test_parked_events_of_a_recreated_feed_are_not_read_again(
 
 
 def test_position_after_the_end_of_the_feed_is_refused() -> None:
-    told = "position is '1:8'; allowed: up to 1:5, where order.placed/1 ends; `penstock checkpoint set` moves a proc"
+    told = "position is '1:8'; allowed: up to 1:5, where order.placed/1 ends; `penstock groups reset` moves a proc"
     with pytest.raises(BadParameter, match=told):
         Planned.of(begin_engine(position="1:8"), look(1, 0, 5), {}, [])
     assert not Planned.of(begin_engine(position="1:5"), look(1, 0, 5), {}, []).new

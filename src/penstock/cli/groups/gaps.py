@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.cli.checkpoint.keeper import UNKNOWN, Behind
+from penstock.cli.groups.own import UNKNOWN, Behind
 from penstock.cli.output import tell
 from penstock.client import Client, PartitionOffsets
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
@@ -53,12 +53,12 @@ class Gaps:
             return UNKNOWN
         if found.epoch != place.epoch:
             what = f"{event_type!r} was created again, it is in epoch {found.epoch}, not {place.epoch}"
-            self._tell(event_type, f"{what}; `penstock checkpoint forget` has a processor begin anew there")
+            self._tell(event_type, f"{what}; `penstock groups delete` has a processor begin anew there")
             return UNKNOWN
         if place.offset > found.head:
             tranche = encode_tranche(event_type, partition)
             what = f"{tranche} ends at {found.epoch}:{found.head}, before {place.encode()}"
-            self._tell(tranche, f"{what}; `penstock checkpoint set` moves a processor")
+            self._tell(tranche, f"{what}; `penstock groups reset` moves a processor")
             return UNKNOWN
         offset = max(place.offset, found.oldest)
         gap = max(0, found.head - offset)

@@ -1,4 +1,4 @@
-"""`penstock subscription parked`: keys that a consumer cannot process are shown, retried and skipped."""
+"""`penstock groups parked` of subscriptions: keys that cannot be processed are shown, retried and skipped."""
 
 import re
 from collections.abc import Iterator
@@ -54,25 +54,29 @@ def ask(at_hub: Command, *words: object) -> Any:
     return at_hub("subscription", *words, "-o", "json").json
 
 
+def ask_parked(at_hub: Command, *words: object) -> Any:
+    return at_hub("groups", "parked", *words, "-o", "json").json
+
+
 def test_parked_keys_are_shown_retried_and_skipped(at_hub: Command, made: Subscription, placed: str) -> None:
     short = made.id
     assert consume(made) == [0, 1, 2, 3, 4, 5]
     assert ask(at_hub, "stats", short)["gap"] == 0
 
-    again = at_hub("subscription", "reset", short, "--to", "earliest", "--yes", "--reason", "once more")
+    again = at_hub("groups", "reset", short, "--to", "earliest", "--yes", "--reason", "once more")
     assert again.out.endswith(f"moved {made.id}: 2 positions, 6 events again\n")
     assert consume(made, "Ada", "Bob") == [0, 4]
 
     stats = ask(at_hub, "stats", short)
     assert (stats["gap"], stats["parked_events"]) == (0, 4)
     assert at_hub("subscription", "stats", short).out.endswith(", no stream, 0 events to go, 4 parked\n")
-    assert "2 keys parked: `penstock subscription parked list " in at_hub("subscription", "show", short).out
-    listed = at_hub("subscription", "parked", "list", short)
-    ada, bob = sorted(ask(at_hub, "parked", "list", short), key=lambda each: each["key"])
+    assert "2 keys parked: `penstock groups parked list " in at_hub("subscription", "show", short).out
+    listed = at_hub("groups", "parked", "list", short)
+    ada, bob = sorted(ask_parked(at_hub, "list", short), key=lambda each: each["key"])
     assert re.search(rf"{ada['id']} +{placed} +0 +Ada +2 +{ATTEMPTS} +20\S+Z +parked ", listed.out)
     assert (ada["first_offset"], ada["last_offset"], bob["events"]) == (1, 2, 2)
 
-    shown = at_hub("subscription", "parked", "show", short, ada["id"])
+    shown = at_hub("groups", "parked", "show", short, ada["id"])
     assert shown.out.startswith(f"parked: key Ada in partition 0 of {placed}, since 20")
     assert f"2 events, of which the first was sent {ATTEMPTS} times\n" in shown.out
     assert [line.split() for line in shown.out.splitlines() if '"Ada"' in line] == [
@@ -80,11 +84,11 @@ def test_parked_keys_are_shown_retried_and_skipped(at_hub: Command, made: Subscr
         ["2", '{"customer":"Ada","n":3}'],
     ]
 
-    assert at_hub("subscription", "parked", "retry", short, ada["id"]).out == "1 key sent again\n"
+    assert at_hub("groups", "parked", "retry", short, ada["id"]).out == f"1 key of {made.id} will be tried again\n"
     assert consume(made, "Bob") == [1, 3]
-    skipped = at_hub("subscription", "parked", "skip", short, bob["id"], "--reason", "a test order")
+    skipped = at_hub("groups", "parked", "skip", short, bob["id"], "--reason", "a test order")
     assert skipped.out == "skipped 2 events of key Bob\n"
-    assert at_hub("subscription", "parked", "list", short).out == "No key is parked.\n"
+    assert at_hub("groups", "parked", "list", short).out == "No key is parked.\n"
     history = at_hub("groups", "history", short, "-o", "json").json
     assert [(each["kind"], each["reason"]) for each in history] == [
         ("skipped", "a test order (key Bob)"),
@@ -94,11 +98,11 @@ def test_parked_keys_are_shown_retried_and_skipped(at_hub: Command, made: Subscr
 
 
 def test_unknown_parked_key_is_named(at_hub: Command, made: Subscription) -> None:
-    unknown = at_hub("subscription", "parked", "skip", made.id, 7, "--reason", "none")
+    unknown = at_hub("groups", "parked", "skip", made.id, 7, "--reason", "none")
 
     assert unknown.status == 1
     assert unknown.err.splitlines() == [
         f"penstock: subscription {made.id} has no parked key with the id 7",
-        f"  `penstock subscription parked list {made.id}` has those that there are.",
+        f"  `penstock groups parked list {made.id}` has those that there are.",
     ]
-    assert ask(at_hub, "parked", "retry", made.id, "--all") == {"retried": 0}
+    assert ask_parked(at_hub, "retry", made.id, "--all") == {"name": made.id, "retried": 0}

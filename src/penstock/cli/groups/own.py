@@ -1,20 +1,69 @@
-"""Positions in a database of the user's."""
+"""Positions that processors keep in a database of the user's."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.cli.checkpoint.keeper import UNKNOWN, Behind, ProcessorEntry, ProcessorIntervention, TrancheProgress
 from penstock.core.group_parking import Request
 from penstock.errors import GroupNotFound
 from penstock.processing.checkpoints.database import DatabaseCheckpoints, ParkedAt, StoredPosition, kept_in
 
 if TYPE_CHECKING:
-    from penstock.cli.checkpoint.gaps import Gaps
+    from penstock.cli.groups.gaps import Gaps
 
 
-class DatabaseKeeper:
+class Behind(NamedTuple):
+    """How far a position is behind."""
+
+    gap: int | None
+    """How many events there are from it on; None: nobody can tell."""
+    lag_seconds: float | None
+    """The age of the oldest of them; None: likewise."""
+
+
+UNKNOWN: Final = Behind(None, None)
+
+
+class OwnGroup(NamedTuple):
+    """A processor whose positions are kept in a database of the user's."""
+
+    name: str
+    reads: list[str]
+    """Event types, or whatever else its tranches are of."""
+    tranches: int
+    gap: int | None
+    """How many events are not committed; None: that cannot be told."""
+    lag_seconds: float | None
+    """The age of the oldest of them; None: likewise."""
+    parked: int
+    """How many of its streams are parked."""
+    updated_at: str
+    """When a position was moved last."""
+
+
+class TrancheProgress(NamedTuple):
+    """How far a processor is in a tranche."""
+
+    tranche: str
+    position: int | str
+    gap: int | None
+    lag_seconds: float | None
+    parked: int
+    updated_at: str
+
+
+class ProcessorIntervention(NamedTuple):
+    """Something that was done to a processor over its head."""
+
+    at: str
+    tranche: str
+    came_from: int | str | None
+    went_to: int | str | None
+    reason: str | None
+
+
+class OwnDatabase:
     """Looks into the tables that processors have made; makes none itself.
 
     Args:
@@ -28,7 +77,7 @@ class DatabaseKeeper:
         self._table = table
         self._gaps = gaps
 
-    def processors(self) -> Sequence[ProcessorEntry]:
+    def groups(self) -> Sequence[OwnGroup]:
         """Return those whose positions are kept, by name."""
         groups = groupby(self._kept(), key=lambda kept: kept.processor)
         return [self._processor(name, list(kept)) for name, kept in groups]
@@ -72,11 +121,11 @@ class DatabaseKeeper:
         self.standings(processor)
         self._checkpoints(processor).forget()
 
-    def _processor(self, name: str, kept: Sequence[StoredPosition]) -> ProcessorEntry:
+    def _processor(self, name: str, kept: Sequence[StoredPosition]) -> OwnGroup:
         reads = sorted({each.tranche.rpartition("/")[0] or each.tranche for each in kept})
         behind = [self._behind(each) for each in kept]
         gaps, lags = [each.gap for each in behind], [each.lag_seconds for each in behind]
-        return ProcessorEntry(
+        return OwnGroup(
             name,
             reads,
             len(kept),

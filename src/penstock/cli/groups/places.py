@@ -41,7 +41,7 @@ class Places:
         try:
             event_type, partition = decode_tranche(tranche)
         except BadParameter:
-            hint = "`penstock checkpoint set` moves it to a position that you say."
+            hint = "--tranche and --position move it to a position that you say."
             raise CommandFailure(f"{tranche!r} is no partition of a feed: only of feeds a hub can tell", hint) from None
         if event_type not in self._known:
             self._known[event_type] = self._all(event_type)

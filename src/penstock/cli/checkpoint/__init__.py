@@ -1,1 +1,0 @@
-"""`penstock checkpoint`: how far processors are; moves them, and helps them with streams that are parked."""
