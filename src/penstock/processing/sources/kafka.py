@@ -14,6 +14,7 @@ from penstock.core.log.start import Start, check_start
 from penstock.errors import BadParameter, EventsLost, InvalidRecord, RequirementMissing, Unavailable
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_flag, check_kind
+from penstock.processing.sources.exclusive import Exclusive
 from penstock.processing.sources.feed_position import decode_tranche, encode_tranche
 from penstock.processing.sources.kafka_records import LAYOUTS, Layout, RecordEvents
 from penstock.processing.sources.source import Closable, ReadRequest
@@ -29,7 +30,7 @@ LOOK_INTERVAL: Final = 5.0
 """How often it is looked for new partitions."""
 WAKE_INTERVAL: Final = 0.1
 """So soon whoever reads notices that the source is closed."""
-ANSWER_TIMEOUT: Final = 30.0
+ANSWER_TIMEOUT: Final = 20.0
 """So long a broker is waited for where something is read."""
 ASK_TIMEOUT: Final = 3.0
 """The same where it is asked how far behind a processor is."""
@@ -405,12 +406,9 @@ class KafkaSource(Closable):
         self._settings = settings
         self._events = RecordEvents(layout, is_hashed=is_hashed)
         self._closed = threading.Event()
-        self._asking = Broker(settings)
-        self._asking_turn = threading.Lock()
-        """Whoever has it asks about partitions."""
-        self._reading_turn = threading.Lock()
-        """Whoever has it reads."""
-        self._readers: dict[str, KafkaReader] = {}
+        self._asking = Exclusive(Broker(settings), lambda broker: broker.consumer.close())
+        """What is asked about partitions."""
+        self._readers = Exclusive(dict[str, KafkaReader](), _close_all)
         """What reads on, and what reads again, once it has begun."""
         self._found: list[str] | None = None
         self._looked_at = float("-inf")
@@ -418,30 +416,31 @@ class KafkaSource(Closable):
 
     def tranches(self) -> Collection[str]:
         """Return the partitions that there are, as far as was looked lately."""
-        with self._asking_turn:
-            return self._tranches()
+        with self._asking.use() as broker:
+            return self._tranches(broker)
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         """Return where to begin in a partition: at its start, if there are positions in others of its topic."""
         name, _ = decode_tranche(tranche)
         is_new = self._start == "latest" and any(each.rpartition("/")[0] == name for each in kept)
-        with self._asking_turn:
+        with self._asking.use() as broker:
             if self._begun is None:
-                self._begun = {each: self._first(each) for each in self._tranches()}
+                self._begun = {each: self._first(broker, each) for each in self._tranches(broker)}
             if is_new or tranche not in self._begun:
-                return self._asking.watermarks(tranche, ANSWER_TIMEOUT).low
+                return broker.watermarks(tranche, ANSWER_TIMEOUT).low
             return self._begun[tranche]
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return what has come of each partition that is wanted."""
-        with self._reading_turn:
-            return self._reader("on").read(wants, timeout) if not self._closed.is_set() else []
+        if self._closed.is_set():
+            return []
+        with self._readers.use() as readers:
+            return self._reader(readers, "on").read(wants, timeout)
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Return what a partition has from an earlier offset on."""
-        with self._reading_turn:
-            self._check_open()
-            found = self._reader("again").read({tranche: want}, 0.0)
+        with self._readers.use() as readers:
+            found = self._reader(readers, "again").read({tranche: want}, 0.0)
         if not found:
             return Batch(tranche, want.position, [], is_tail=True)
         return found[-1]._replace(items=[item for each in found for item in each.items])
@@ -452,46 +451,40 @@ class KafkaSource(Closable):
         Raises:
             Unavailable: no broker answers, or the source is closed.
         """
-        with self._asking_turn:
+        with self._asking.use() as broker:
             gaps = {}
-            for tranche in self._tranches(ASK_TIMEOUT):
-                low, high = self._asking.watermarks(tranche, ASK_TIMEOUT)
+            for tranche in self._tranches(broker, ASK_TIMEOUT):
+                low, high = broker.watermarks(tranche, ASK_TIMEOUT)
                 gaps[tranche] = high - min(max(int(positions.get(tranche, low)), low), high)
             return gaps
 
     def close(self) -> None:
-        """End; who is reading is woken."""
-        was_closed = self._closed.is_set()
+        """End; who is reading is woken. A broker that does not answer is not waited for."""
         self._closed.set()
-        with self._reading_turn, self._asking_turn:
-            if not was_closed:
-                self._asking.consumer.close()
-            for each in self._readers.values():
-                each.close()
-            self._readers.clear()
+        self._readers.close()
+        self._asking.close()
 
-    def _tranches(self, timeout: float = ANSWER_TIMEOUT) -> list[str]:
-        self._check_open()
+    def _tranches(self, broker: Broker, timeout: float = ANSWER_TIMEOUT) -> list[str]:
         if self._found is None or time.monotonic() - self._looked_at > LOOK_INTERVAL:
             self._found = [
-                encode_tranche(name, each) for name in self._names for each in self._asking.partitions(name, timeout)
+                encode_tranche(name, each) for name in self._names for each in broker.partitions(name, timeout)
             ]
             self._looked_at = time.monotonic()
         return self._found
 
-    def _first(self, tranche: str) -> int:
+    def _first(self, broker: Broker, tranche: str) -> int:
         """Return where a processor begins in a partition that was there when it was begun with."""
         since = None
         if isinstance(self._start, datetime):
-            since = self._asking.since(tranche, self._start, ANSWER_TIMEOUT)
-        ends = self._asking.watermarks(tranche, ANSWER_TIMEOUT)
+            since = broker.since(tranche, self._start, ANSWER_TIMEOUT)
+        ends = broker.watermarks(tranche, ANSWER_TIMEOUT)
         return since if since is not None else ends.low if self._start == "earliest" else ends.high
 
-    def _reader(self, name: str) -> KafkaReader:
-        if name not in self._readers:
+    def _reader(self, readers: dict[str, KafkaReader], name: str) -> KafkaReader:
+        if name not in readers:
             broker = Broker(self._settings)
-            self._readers[name] = KafkaReader(broker, self._events, self._settled, self._closed.is_set)
-        return self._readers[name]
+            readers[name] = KafkaReader(broker, self._events, self._settled, self._closed.is_set)
+        return readers[name]
 
     def _settled(self, tranche: str, position: int, ends: Watermarks) -> int:
         """Return where reading goes on: at *position*, or where it can after records were lost.
@@ -512,6 +505,7 @@ class KafkaSource(Closable):
         _log.warning("up to %s events of %r, partition %d, are lost: %s", lost, name, partition, reason)
         return ends.low
 
-    def _check_open(self) -> None:
-        if self._closed.is_set():
-            raise Unavailable(reason="the source is closed")
+
+def _close_all(readers: Mapping[str, KafkaReader]) -> None:
+    for each in readers.values():
+        each.close()

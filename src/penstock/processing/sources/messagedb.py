@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.client.log.starting import start_now
 from penstock.core.log.start import Start, check_start
-from penstock.errors import BadParameter, Unavailable
+from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.sources.categories import (
@@ -24,6 +24,7 @@ from penstock.processing.sources.categories import (
     is_category,
     next_rows,
 )
+from penstock.processing.sources.exclusive import Exclusive
 from penstock.processing.sources.source import Closable, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
@@ -96,11 +97,14 @@ class MessagedbSource(Closable):
         """By category: how many events the next page has at most."""
         self._checked: set[str] = set()
         """Of these it was looked whether the store has come to the position."""
-        self._reading = CategoryDatabase(url, schema, name="penstock-processing")
-        self._asking = CategoryDatabase(url, schema, name="penstock-processing", settings={"connect_timeout": 3})
+        self._reading, self._asking = (
+            Exclusive(
+                CategoryDatabase(url, schema, name="penstock-processing", settings={"connect_timeout": seconds}),
+                CategoryDatabase.close,
+            )
+            for seconds in (10, 3)
+        )
         self._closed = threading.Event()
-        self._turns = {self._reading: threading.Lock(), self._asking: threading.Lock()}
-        """Whoever has it uses the connection."""
         self._ends: Mapping[str, int] | None = None
         """Where categories have ended when it was looked first."""
 
@@ -112,12 +116,11 @@ class MessagedbSource(Closable):
         """Return where to begin in a category."""
         if self._start == "earliest" or (self._start == "latest" and kept):
             return FIRST
-        with self._turns[self._reading]:
+        with self._reading.use() as database:
             if self._ends is None:
-                self._check_open()
-                self._ends = self._reading.heads(self._categories)
+                self._ends = database.heads(self._categories)
             if isinstance(self._start, datetime):
-                since = self._reading.since(tranche, self._start.astimezone(UTC).replace(tzinfo=None))
+                since = database.since(tranche, self._start.astimezone(UTC).replace(tzinfo=None))
                 return self._ends[tranche] if since is None else since
             return self._ends[tranche]
 
@@ -141,17 +144,15 @@ class MessagedbSource(Closable):
         Raises:
             Unavailable: it is, or the source is closed.
         """
-        with self._turns[self._asking]:
-            self._check_open()
+        with self._asking.use() as database:
             ranges = [CategoryRange(each, int(positions.get(each, FIRST)), _END) for each in self._categories]
-            return {each.category: self._asking.count(each) for each in ranges}
+            return {each.category: database.count(each) for each in ranges}
 
     def close(self) -> None:
-        """End; who is reading is woken."""
+        """End; who is reading is woken. A database that does not answer is not waited for."""
         self._closed.set()
-        for database, turn in self._turns.items():
-            with turn:
-                database.close()
+        self._reading.close()
+        self._asking.close()
 
     def _parts(self, tranche: str, want: ReadRequest) -> list[Batch]:
         """Return the next page of a category, in parts; nothing where there is none.
@@ -172,28 +173,24 @@ class MessagedbSource(Closable):
 
     def _page(self, tranche: str, want: ReadRequest) -> list[Row]:
         at = int(want.position)
-        with self._turns[self._reading]:
-            if self._closed.is_set():
-                return []
+        if self._closed.is_set():
+            return []
+        with self._reading.use() as database:
             if tranche not in self._checked:
-                self._check_position(tranche, at)
+                self._check_position(database, tranche, at)
             most = min(want.events_max, self._rows[tranche])
-            rows = self._reading.page(CategoryRange(tranche, at, _END), _EXPRESSIONS, most)
+            rows = database.page(CategoryRange(tranche, at, _END), _EXPRESSIONS, most)
         if rows:
             size = sum(len(row[4] or "") + len(row[5] or "") for row in rows)
             self._rows[tranche] = next_rows(len(rows), size) if len(rows) == most else PAGE_ROWS
         return rows
 
-    def _check_position(self, tranche: str, at: int) -> None:
-        end = self._reading.end()
+    def _check_position(self, database: CategoryDatabase, tranche: str, at: int) -> None:
+        end = database.end()
         if at > end:
             allowed = f"up to {end}, where the store ends; `penstock groups reset` moves a processor there"
             raise BadParameter(parameter="position", value=f"{at} of {tranche}", allowed=allowed)
         self._checked.add(tranche)
-
-    def _check_open(self) -> None:
-        if self._closed.is_set():  # Else the connection would be opened again.
-            raise Unavailable(reason="the source is closed")
 
 
 def _event(category: str, row: Row) -> StreamEvent:
