@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final, Protocol
 from uuid import uuid4
@@ -100,25 +100,32 @@ class KafkaPlace:
         return f"{self.name}-{key}"
 
 
-def create(brokers: str, name: str, partitions: int = TRANCHES, **config: str) -> None:
+def create(brokers: str, name: str, partitions: int = TRANCHES, options: Mapping[str, Any] | None = None) -> None:
     """Create a topic, and wait until the broker knows it."""
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": brokers})
-    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(300)
-    with closing(Consumer({"bootstrap.servers": brokers, "group.id": "tests"})) as consumer:
+    settings = {"bootstrap.servers": brokers, **(options or {})}
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(300)
+    with closing(Consumer({**settings, "group.id": "tests"})) as consumer:
         deadline = time.monotonic() + 300
         while consumer.list_topics(name, timeout=300).topics[name].error is not None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
 
-def send(brokers: str, name: str, records: Iterable[tuple[str | None, str | None]], **more: Any) -> None:
+def send(
+    brokers: str,
+    name: str,
+    records: Iterable[tuple[str | None, str | None]],
+    options: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> None:
     """Write records to a topic: keys and values."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "linger.ms": 0, **(options or {})})
     for key, value in records:
         producer.produce(name, value, key, **more)
     assert producer.flush(300) == 0

@@ -4,14 +4,16 @@ import json
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.errors import BadParameter, EventsLost, InvalidRecord, RequirementMissing, Unavailable
-from penstock.processing import InlineProcessor
+from penstock.processing import InlineProcessor, LocalProcessor
 from penstock.processing.checkpoints import MemoryCheckpoints
 from penstock.processing.sources import KafkaSource, ReadRequest
+from tests.kafka import KafkaBroker, kafka_broker
 from tests.processing.office import until
 from tests.processing.source_places import create, send
 
@@ -239,3 +241,52 @@ def test_spans_that_pipelines_write_are_read_as_the_events_they_were_made_of(kaf
     assert sorted((e.stream, e.data["n"], e.kind, e.headers["ce_id"]) for e in seen) == sorted(
         (f"order-{n % 3}", n, "Placed", f"i{n}") for n in range(90)
     )
+
+
+@pytest.mark.exhaustive
+def test_processor_goes_on_when_a_killed_broker_is_back(tmp_path: Path) -> None:
+    broker, seen = KafkaBroker(tmp_path), list[int]()
+    try:
+        broker.start()
+        create(broker.address, "orders", 3)
+        source = KafkaSource(broker.address, "orders")
+        with LocalProcessor(lambda _, events: seen.extend(event.data["n"] for event in events), source):
+            for start in (0, 100):
+                records = [(f"{n % 7}", json.dumps({"n": n})) for n in range(start, start + 100)]
+                send(broker.address, "orders", records)
+                until(lambda: len(seen) == start + 100)  # noqa: B023 - It is called at once.
+                broker.kill()
+                with pytest.raises(Unavailable):
+                    source.behind({})
+                if not start:
+                    broker.start()
+    finally:
+        broker.stop()
+    assert sorted(seen) == list(range(200))
+
+
+_SASL = """\
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+username="hub" password="secret" user_hub="secret";
+"""
+
+
+def test_options_authenticate_and_a_refusal_is_named(tmp_path: Path) -> None:
+    right = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "hub",
+        "sasl.password": "secret",
+    }
+    with kafka_broker(tmp_path, settings=_SASL) as address:
+        create(address, "orders", 1, options=right)
+        send(address, "orders", [("7", '{"n": 1}')], options=right)
+        assert [event.data["n"] for event in read_all(KafkaSource(address, "orders", options=right))] == [1]
+        wrong = right | {"sasl.password": "guess"}
+        with KafkaSource(address, "orders", options=wrong) as source, pytest.raises(Unavailable) as caught:
+            source.behind({})
+    assert "Authentication failed" in str(caught.value)
+    assert "guess" not in str(caught.value)

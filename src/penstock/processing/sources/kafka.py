@@ -46,6 +46,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "client.id": "penstock",
     "fetch.queue.backoff.ms": 50,
     "log.connection.close": False,
+    "log_level": 2,  # It would log each attempt to connect; our errors say why there is no answer.
     "max.poll.interval.ms": 86_400_000,  # A processor that has no room for more reads nothing.
 }
 _TOPICS: Final = "the names of topics, one after the other, not in a list: 'orders', 'payments'"
@@ -157,6 +158,8 @@ class Broker:
         try:
             found = ask()
         except self._kafka.KafkaException as error:
+            if not self.consumer.assignment():  # Else a record could come of it.
+                self.consumer.poll(0)  # It tells what has failed, such as a password.
             raise self.meaning(error.args[0]) from error
         if found is None:
             raise Unavailable(reason="no broker of Kafka answers")
