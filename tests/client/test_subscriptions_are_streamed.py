@@ -43,7 +43,8 @@ async def test_committed_batches_come_in_order_and_do_not_come_again(client: Cli
                 while len(seen.numbers) < most:
                     batches = await take(stream, 2)
                     for batch in batches:
-                        seen(batch)
+                        for event in batch.events:
+                            seen(event)
                     await result(stream.commit(batches))
 
     assert sorted(seen.numbers) == list(range(EVENTS))

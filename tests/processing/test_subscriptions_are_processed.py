@@ -283,8 +283,8 @@ def test_failed_read_is_repeated(client: Client, read: Any, subscription: str, m
 def test_subscription_source_refuses_bad_parameters(hub: LiveHub, read: Any) -> None:
     with pytest.raises(BadParameter, match="stream is 'id'; allowed: a list of paths"):
         read(stream="id")
-    with pytest.raises(TypeError, match="did you mean 'batch_limit'"):
-        read(batch_limits=3)
+    with pytest.raises(BadParameter, match="batch_limit is 0"):
+        read(batch_limit=0)
     source = SubscriptionSource(hub.url, "none")
     with pytest.raises(SubscriptionNotFound), source:
         local(Seen(), source)

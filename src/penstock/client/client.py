@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from penstock.client.concurrency import Cancel, Closing
 from penstock.client.http.exchanges import RetryPolicy
@@ -29,7 +29,7 @@ from penstock.client.registry import (
     schema_text,
 )
 from penstock.client.subscriptions.stream import SubscriptionStream
-from penstock.client.subscriptions.stream_protocol import StreamOptions, make_stream_parameters
+from penstock.client.subscriptions.stream_protocol import StreamParameters
 from penstock.client.subscriptions.subscriptions import Subscriptions
 from penstock.core.events.event import NewEvent
 from penstock.core.log.start import Start
@@ -502,10 +502,17 @@ class Client(Closing):
         self,
         subscription: str | Mapping[str, Any],
         *,
+        batch_limit: int = 100,
+        batch_flush_timeout: int = 1,
+        batch_timespan: int = 0,
+        max_uncommitted_events: int = 0,
+        partitions: Collection[FeedPartition] = (),
+        commit_timeout: int = 60,
+        stream_timeout: int = 0,
+        stream_limit: int = 0,
         reconnect: bool = True,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is immutable
         type: type[Data] | UnionType | None = None,
-        **options: Unpack[StreamOptions],
     ) -> SubscriptionStream[Data]:
         """Return a stream of a subscription's batches: iterate over it, commit processed batches, and close it.
 
@@ -515,20 +522,34 @@ class Client(Closing):
         Args:
             subscription: The id; or a mapping in Nakadi's format (owning_application, event_types, optionally
                 consumer_group, read_from …), which is created if it does not exist.
+            batch_limit: Maximum number of events in a batch.
+            batch_flush_timeout: Seconds after which a smaller batch is sent. With a *batch_limit* of 1 each event is
+                sent at once.
+            batch_timespan: Maximum difference between the receive times of a batch's events, in seconds; 0 is
+                unlimited.
+            max_uncommitted_events: Maximum number of events sent but not committed, over all partitions; 0 is ten whole
+                batches.
+            partitions: The partitions to read, as pairs of event type and number; empty is an equal share.
+            commit_timeout: Seconds without a commit after which a stream with uncommitted events ends, unless its lease
+                is extended.
+            stream_timeout: Seconds after which a stream ends; 0 is about an hour.
+            stream_limit: Number of events after which a stream ends, once they are committed; 0 is unlimited.
             reconnect: Begin another stream when one has ended. Otherwise the iteration ends; see `reason`.
             retry: Retries of a stream that cannot be opened.
             type: Type of `data` of each event, such as a dataclass; see `Feed`.
-            options: The fields of `StreamParameters`: batch_limit (100), batch_flush_timeout (1),
-                max_uncommitted_events (ten batches), partitions (an equal share), commit_timeout (60), stream_timeout,
-                stream_limit, batch_timespan.
 
         Raises:
-            TypeError: An option is unknown, or events cannot be decoded into *type*.
+            TypeError: Events cannot be decoded into *type*.
             BadParameter: The value of an option is invalid.
             PenstockError: Raised by the iteration for errors that retrying does not fix, such as SubscriptionNotFound.
         """
+        parameters = StreamParameters(
+            batch_limit=batch_limit, batch_flush_timeout=batch_flush_timeout, batch_timespan=batch_timespan,
+            max_uncommitted_events=max_uncommitted_events, partitions=partitions, commit_timeout=commit_timeout,
+            stream_timeout=stream_timeout, stream_limit=stream_limit,
+        )  # fmt: skip
         return SubscriptionStream(
-            self._transport, self._protocol.url, subscription, make_stream_parameters(options), retry=retry,
+            self._transport, self._protocol.url, subscription, parameters, retry=retry,
             retry_timeout=self._protocol.retry_timeout, reconnect=reconnect, kind=type,
         )  # fmt: skip
 
@@ -577,20 +598,14 @@ class Client(Closing):
             SubscriptionNotFound: The subscription does not exist.
             PenstockError: A stream has failed as often as *rules* allow, or reading fails for good.
         """
-        from penstock.processing.consuming import consume_subscription
+        from penstock.processing.consuming import ConsumeOptions, consume_subscription
 
-        options: StreamOptions = {
-            "batch_limit": batch_limit,
-            "batch_flush_timeout": batch_flush_timeout,
-            "max_uncommitted_events": max_uncommitted_events,
-            "commit_timeout": commit_timeout,
-            "partitions": partitions,
-        }
-        http, auth = self._transport.given
-        consume_subscription(
-            self._protocol.url, subscription, handler, options, http=http, auth=auth, rules=rules, classify=classify,
-            cancel=cancel,
+        options = ConsumeOptions(
+            rules=rules, classify=classify, batch_limit=batch_limit, batch_flush_timeout=batch_flush_timeout,
+            max_uncommitted_events=max_uncommitted_events, commit_timeout=commit_timeout, partitions=partitions,
         )  # fmt: skip
+        http, auth = self._transport.given
+        consume_subscription(self._protocol.url, subscription, handler, options, http=http, auth=auth, cancel=cancel)
 
     def parts(self) -> tuple[HubProtocol, Transport]:
         """Return the protocol and the connections, from which an IdempotentProducer is made."""

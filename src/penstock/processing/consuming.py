@@ -2,12 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from penstock.client.concurrency import AsyncCancel, Cancel, check_async_cancel, check_cancel
-from penstock.client.subscriptions.stream_protocol import StreamOptions
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import BadParameter
 from penstock.processing.engine.rules import Rules
 from penstock.processing.event_handler import Ended, as_handler, ended_by_signals
@@ -21,16 +21,26 @@ CANCELLED_INTERVAL: Final = 0.1
 """How often it is looked whether the program wants it to end."""
 
 
+class ConsumeOptions(NamedTuple):
+    """How a subscription is consumed: see `Client.consume`."""
+
+    rules: Rules | None
+    classify: Classify | None
+    batch_limit: int
+    batch_flush_timeout: int
+    max_uncommitted_events: int
+    commit_timeout: int
+    partitions: Collection[FeedPartition]
+
+
 def consume_subscription(
     url: str,
     subscription: str | Mapping[str, Any],
     handler: Callable[..., Any] | Together,
-    options: StreamOptions,
+    options: ConsumeOptions,
     *,
     http: Any,
     auth: Any,
-    rules: Rules | None,
-    classify: Classify | None,
     cancel: Cancel | None,
 ) -> None:
     """Handle the events of a subscription until the program is to end: see `Client.consume`."""
@@ -38,9 +48,7 @@ def consume_subscription(
     try:
         with (
             ended_by_signals(),
-            _make(
-                url, subscription, handler, options, http=http, auth=auth, rules=rules, classify=classify
-            ) as processor,
+            _make(url, subscription, handler, options, http=http, auth=auth) as processor,
         ):
             if cancel is None:
                 processor.wait()
@@ -55,12 +63,10 @@ async def async_consume_subscription(
     url: str,
     subscription: str | Mapping[str, Any],
     handler: Callable[..., Any] | Together,
-    options: StreamOptions,
+    options: ConsumeOptions,
     *,
     http: Any,
     auth: Any,
-    rules: Rules | None,
-    classify: Classify | None,
     cancel: AsyncCancel | None,
 ) -> None:
     """Handle the events of a subscription until the task is to end: see `AsyncClient.consume`."""
@@ -69,9 +75,7 @@ async def async_consume_subscription(
         allowed = "an AsyncClient that was made with auth, and not with http: its connections cannot be used in threads"
         raise BadParameter(parameter="http", value=type(http).__name__, allowed=allowed)
     loop = asyncio.get_running_loop()
-    processor = await asyncio.to_thread(
-        _make, url, subscription, handler, options, auth=auth, rules=rules, classify=classify, loop=loop
-    )
+    processor = await asyncio.to_thread(_make, url, subscription, handler, options, auth=auth, loop=loop)
     over = asyncio.Event()
     waiting = threading.Thread(target=_tell, args=(processor, loop, over), name="penstock-consume", daemon=True)
     ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(over.wait())]
@@ -115,22 +119,25 @@ def _make(
     url: str,
     subscription: str | Mapping[str, Any],
     handler: Callable[..., Any] | Together,
-    options: StreamOptions,
+    options: ConsumeOptions,
     *,
     auth: Any,
-    rules: Rules | None,
-    classify: Classify | None,
     http: Any = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> LocalProcessor:
     handles: Handler | Together = handler if isinstance(handler, Together) else as_handler(handler)
-    source = SubscriptionSource(url, subscription, http=http, auth=auth, **options)
+    source = SubscriptionSource(
+        url, subscription, http=http, auth=auth, batch_limit=options.batch_limit,
+        batch_flush_timeout=options.batch_flush_timeout, max_uncommitted_events=options.max_uncommitted_events,
+        commit_timeout=options.commit_timeout, partitions=options.partitions,
+    )  # fmt: skip
     try:
+        rules = options.rules
         if rules is None:
             attempts = source.park_after_attempts()
             rules = Rules() if attempts is None else Rules(attempts_max=attempts, exhausted="park")
         return LocalProcessor(
-            handles, source, rules=rules, classify=classify, commit_interval=COMMIT_INTERVAL, loop=loop
+            handles, source, rules=rules, classify=options.classify, commit_interval=COMMIT_INTERVAL, loop=loop
         )
     except BaseException:
         source.close()

@@ -8,9 +8,8 @@ Invariants:
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from http import HTTPStatus
-from typing import Any, Final, Generic, TypedDict
+from typing import Any, Final, Generic
 
 import msgspec
 
@@ -49,19 +48,6 @@ BATCHES_AHEAD: Final = 10
 """Default number of whole batches sent ahead of the committed ones."""
 ALONE_TIMES: Final = 2
 """Number of commit timeouts for which a stream without partitions is silent."""
-
-
-class StreamOptions(TypedDict, total=False):
-    """Options of a subscription's streams; see `StreamParameters`."""
-
-    batch_limit: int
-    batch_flush_timeout: int
-    batch_timespan: int
-    max_uncommitted_events: int
-    partitions: Collection[FeedPartition]
-    commit_timeout: int
-    stream_timeout: int
-    stream_limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,24 +96,6 @@ class StreamParameters:
             {"event_type": name, "partition": str(partition)} for name, partition in sorted(self.partitions)
         ]
         return {name: value for name, value in found.items() if value}
-
-
-def make_stream_parameters(options: StreamOptions) -> StreamParameters:
-    """Return the parameters for *options*.
-
-    Raises:
-        TypeError: An option is unknown. The error suggests a similar name.
-        BadParameter: The value of an option is invalid.
-
-    >>> make_stream_parameters({"batch_limit": 10}).batch_limit
-    10
-    """
-    known = StreamOptions.__annotations__
-    for stranger in options.keys() - known.keys():
-        close = get_close_matches(stranger, known, 1)
-        asks = f"; did you mean {close[0]!r}?" if close else f", which has {', '.join(known)}"
-        raise TypeError(f"{stranger!r} is no option of a subscription's stream{asks}")
-    return StreamParameters(**options)
 
 
 _PARKED: Final = "parked-"

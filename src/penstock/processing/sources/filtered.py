@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from re import Pattern
-from typing import Final, TypeAlias, TypedDict, Unpack
+from typing import Final, TypeAlias
 
 from penstock.client.concurrency import Closing
 from penstock.errors import BadParameter
@@ -97,40 +97,30 @@ SYSTEM: Final = "$"
 Wanted: TypeAlias = Iterable[str | Pattern[str]]
 
 
-class SelectionOptions(TypedDict, total=False):
-    """What can be said of the events that are wanted. Where nothing is said, all are."""
-
-    event_types: Wanted
-    """The event types (categories) of streams."""
-    streams: Wanted
-    """Their names."""
-    kinds: Wanted
-    """The kinds of events."""
-    except_event_types: Wanted
-    except_streams: Wanted
-    except_kinds: Wanted
-    """What of that is not wanted."""
-    include_system: bool
-    """Whether streams are wanted, too, whose names begin with `$`."""
-
-
 class Selection:
     """What is allowed, without what is excepted. It can be sent to other processes.
 
     Raises:
-        BadParameter: one of them is no regular expression, or there is no such option.
+        BadParameter: one of them is no regular expression.
     """
 
-    def __init__(self, **wanted: Unpack[SelectionOptions]) -> None:
-        if strange := wanted.keys() - SelectionOptions.__annotations__.keys():
-            allowed = f"one of {', '.join(SelectionOptions.__annotations__)}"
-            raise BadParameter(parameter="wanted", value=min(strange), allowed=allowed)
-        check_flag("include_system", wanted.get("include_system", False))
-        self._event_types = Names("event_types", wanted.get("event_types", ()), wanted.get("except_event_types", ()))
-        self._streams = Names("streams", wanted.get("streams", ()), wanted.get("except_streams", ()))
-        self.kinds = Names("kinds", wanted.get("kinds", ()), wanted.get("except_kinds", ()))
+    def __init__(
+        self,
+        *,
+        event_types: Wanted = (),
+        streams: Wanted = (),
+        kinds: Wanted = (),
+        except_event_types: Wanted = (),
+        except_streams: Wanted = (),
+        except_kinds: Wanted = (),
+        include_system: bool = False,
+    ) -> None:
+        check_flag("include_system", include_system)
+        self._event_types = Names("event_types", event_types, except_event_types)
+        self._streams = Names("streams", streams, except_streams)
+        self.kinds = Names("kinds", kinds, except_kinds)
         """Which kinds; it is false where all are wanted."""
-        self._includes_system = wanted.get("include_system", False)
+        self._includes_system = include_system
 
     def __str__(self) -> str:
         rules = [str(each) for each in (self._event_types, self._streams, self.kinds) if each]
@@ -160,17 +150,36 @@ class Filtered(Closing):
 
     Args:
         source: What is read.
-        wanted: `event_types`, `streams` and `kinds` that are wanted, what of that is not with `except_` before it, and
-            `include_system`: see `SelectionOptions`.
+        event_types: The event types (categories) of streams that are wanted.
+        streams: The names of streams that are wanted.
+        kinds: The kinds of events that are wanted.
+        except_event_types: Event types that are not wanted, though they are among these.
+        except_streams: Streams that are not wanted.
+        except_kinds: Kinds that are not wanted.
+        include_system: Whether streams are wanted, too, whose names begin with `$`.
 
     Raises:
         BadParameter: the source is none, or one of the others is no regular expression.
     """
 
-    def __init__(self, source: Source, **wanted: Unpack[SelectionOptions]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        event_types: Wanted = (),
+        streams: Wanted = (),
+        kinds: Wanted = (),
+        except_event_types: Wanted = (),
+        except_streams: Wanted = (),
+        except_kinds: Wanted = (),
+        include_system: bool = False,
+    ) -> None:
         check_source(source)
         self.inner = source
-        self._selection = Selection(**wanted)
+        self._selection = Selection(
+            event_types=event_types, streams=streams, kinds=kinds, except_event_types=except_event_types,
+            except_streams=except_streams, except_kinds=except_kinds, include_system=include_system,
+        )  # fmt: skip
         _log.info("of what %s has, is handled: %s", type(source).__name__, self._selection)
 
     @property

@@ -8,14 +8,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, Unpack
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from penstock.client.client import Client
 from penstock.client.concurrency import Closing
 from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
-from penstock.client.subscriptions.stream_protocol import StreamBegan, StreamOptions, SubscriptionBatch
+from penstock.client.subscriptions.stream_protocol import StreamBegan, SubscriptionBatch
 from penstock.core.events.event import stream_name
 from penstock.core.events.partitioning import key_text
 from penstock.core.subscriptions.assignment import FeedPartition, PoisonOffset
@@ -394,11 +395,14 @@ class SubscriptionSource(Closing):
         kind: What kind it is of, likewise; without it, its event type.
         http: An `httpx2.Client` of your own; it stays yours to close.
         auth: Instead of *http*, the credential that is sent: see `Client`.
-        options: Those of `Client.subscription`: batch_limit (1000), max_uncommitted_events (50 000), commit_timeout
-            (60), batch_flush_timeout (1), partitions …
+        batch_limit: Maximum number of events in a batch of the hub.
+        batch_flush_timeout: Seconds after which a smaller batch is sent.
+        max_uncommitted_events: Maximum number of events sent but not committed, over all partitions.
+        partitions: The partitions to read, as pairs of event type and number; empty is an equal share.
+        commit_timeout: Seconds after which others are sent what this one has, if it is not heard of.
 
     Raises:
-        BadParameter, TypeError: an option is none, or makes no sense.
+        BadParameter: an option is none, or makes no sense.
         SubscriptionNotFound: (whatever reads) there is none of that id.
         EventUnusable: (`read`) an event lacks the fields of *stream* or *kind*.
     """
@@ -416,14 +420,19 @@ class SubscriptionSource(Closing):
         kind: Fields | None = None,
         http: Any = None,
         auth: Any = None,
-        **options: Unpack[StreamOptions],
+        batch_limit: int = BATCH_LIMIT,
+        batch_flush_timeout: int = 1,
+        max_uncommitted_events: int = UNCOMMITTED_MAX,
+        partitions: Collection[FeedPartition] = (),
+        commit_timeout: int = 60,
     ) -> None:
         self._client = Client(url, http=http, auth=auth, retry_timeout=RETRY_TIMEOUT)
         self._impatient = Client(url, http=http, auth=auth, retry_timeout=0.0)
-        given: StreamOptions = {"batch_limit": BATCH_LIMIT, "max_uncommitted_events": UNCOMMITTED_MAX}
-        given.update(options)
-        self._options, self._subscription = given, subscription
-        self._stream: SubscriptionStream[Any] = self._client.subscription(subscription, **given)
+        self._open = partial(
+            self._client.subscription, subscription, batch_limit=batch_limit, batch_flush_timeout=batch_flush_timeout,
+            max_uncommitted_events=max_uncommitted_events, partitions=partitions, commit_timeout=commit_timeout,
+        )  # fmt: skip
+        self._stream: SubscriptionStream[Any] = self._open()
         self._has_keys_as_streams = stream is None
         self._events = SubscribedEvents(stream, kind, self._client.event_type)
         self._inflow: Inflow | None = None
@@ -565,7 +574,7 @@ class SubscriptionSource(Closing):
             for partition in self._subscribed.values():
                 partition.forget_all()
             if not self._is_closed:
-                self._stream = self._client.subscription(self._subscription, **self._options)
+                self._stream = self._open()
 
     def resume(self) -> None:
         """Read on, after `park`."""
@@ -627,7 +636,7 @@ class SubscriptionSource(Closing):
 
     def failed(self, error: BaseException) -> None:
         """Take note that nothing comes any more, until it is read again."""
-        following: SubscriptionStream[Any] = self._client.subscription(self._subscription, **self._options)
+        following: SubscriptionStream[Any] = self._open()
         with self._changed:
             self._inflow, self._error, self._stream = None, error, following
             self._changed.notify_all()

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Unpack
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.processing.engine.item import Position
-from penstock.processing.sources.filtered import Filtered, Selection, SelectionOptions
+from penstock.processing.sources.filtered import Filtered, Selection, Wanted
 from penstock.spark.processors.reading import EVENTS_SQL, ProcessingPlan
 from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Then, TrancheRange
 
@@ -38,15 +37,28 @@ class SparkFiltered(Filtered):
 
     Args:
         source: What is read.
-        wanted: `event_types`, `streams` and `kinds` that are wanted, what of that is not with `except_` before it, and
-            `include_system`: see `SelectionOptions`.
+        event_types, streams, kinds, except_event_types, except_streams, except_kinds, include_system: See `Filtered`.
 
     Raises:
         BadParameter: one of them is no regular expression.
     """
 
-    def __init__(self, source: SparkSource, **wanted: Unpack[SelectionOptions]) -> None:
-        super().__init__(source, **wanted)
+    def __init__(
+        self,
+        source: SparkSource,
+        *,
+        event_types: Wanted = (),
+        streams: Wanted = (),
+        kinds: Wanted = (),
+        except_event_types: Wanted = (),
+        except_streams: Wanted = (),
+        except_kinds: Wanted = (),
+        include_system: bool = False,
+    ) -> None:
+        super().__init__(
+            source, event_types=event_types, streams=streams, kinds=kinds, except_event_types=except_event_types,
+            except_streams=except_streams, except_kinds=except_kinds, include_system=include_system,
+        )  # fmt: skip
         self._read = source
 
     @property
