@@ -8,6 +8,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.processing import FeedSource, HubCheckpoints, LocalProcessor, Rules
+from penstock.processing.checkpoints import HubLeases
 from penstock.processing.engine import Backoff
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.processing.office import until
@@ -59,6 +60,42 @@ def test_poison_key_waits_at_the_hub_while_others_go_on_until_it_is_retried(hub:
         client.retry_parked_stream("mailer")
         until(lambda: not client.parked_streams("mailer"))
         running.wait_until_caught_up(300)
+    assert [n for customer, n in done if customer == "ada"] == [1, 3, 4]
+
+
+def test_parked_key_is_retried_by_whoever_has_its_partition_by_now(hub: LiveHub) -> None:
+    done, is_mended = list[tuple[str, int]](), False
+
+    def handle(stream: str, events: Sequence[Any]) -> None:
+        if stream == "order.placed-ada" and not is_mended:
+            raise ValueError("no such customer")
+        done.extend((stream.removeprefix("order.placed-"), event.data["n"]) for event in events)
+
+    def mailer() -> LocalProcessor:
+        return LocalProcessor(
+            handle,
+            FeedSource(hub.url, "order.placed"),
+            checkpoints=HubCheckpoints(hub.url, "mailer"),
+            leases=HubLeases(hub.url, "mailer", lease_seconds=4.0),
+            rules=TWICE,
+            commit_interval=0.05,
+        ).start()
+
+    publish(hub, ("ada", 1), ("bob", 2), ("ada", 3))
+    with Client(hub.url) as client:
+        first = mailer()
+        until(lambda: done == [("bob", 2)] and [each.events for each in client.parked_streams("mailer")] == [2])
+        second = mailer()
+        until(lambda: len(client.consumer_group("mailer").members) == 2)
+        first.stop()
+        until(lambda: [len(each.tranches) for each in client.consumer_group("mailer").members] == [2])
+        is_mended = True
+        client.retry_parked_stream("mailer")
+        until(lambda: not client.parked_streams("mailer"))
+        publish(hub, ("ada", 4))
+        second.wait_until_caught_up(300)
+        second.stop()
+        assert client.consumer_group("mailer").members == []
     assert [n for customer, n in done if customer == "ada"] == [1, 3, 4]
 
 

@@ -201,7 +201,7 @@ class SubscriptionCheckpoints:
     """Commits the cursors of what a processor has handled of a `SubscriptionSource`.
 
     Two processors of one subscription do not overwrite each other: each commits the partitions that it was sent. The
-    hub keeps what is parked: `penstock subscription parked` shows it, and has it sent again.
+    hub keeps what is parked: `penstock groups parked` shows it, and has it sent again.
 
     Args:
         source: What the processor reads.
