@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.client import Client
-from penstock.core.events.event import NewEvent
 from penstock.spark.columns import source_schema
 from penstock.spark.foreign.messagedb import CategoryQuery
 from penstock.spark.foreign.nakadi import SubscriptionQuery
@@ -25,39 +24,51 @@ from tests.docs.sealed_orders import PROGRAMS, seal_orders
 from tests.spark.categories import Categories
 from tests.spark.events import events_in
 
-PAGE = ROOT / "docs" / "guides" / "spark.md"
+SPARK = [
+    ROOT / "docs" / "guides" / "spark" / f"{name}.md"
+    for name in ("README", "reading", "streaming", "publishing", "other-sources", "cluster")
+]
+OPTIONS = ROOT / "docs" / "reference" / "spark.md"
 PIPELINES = ROOT / "docs" / "guides" / "pipelines.md"
 PROCESSORS = ROOT / "docs" / "guides" / "processors.md"
 HUB = "http://localhost:8080"
 MESSAGE_DB = "postgresql://message_store@localhost:5432/message_store"
 """Where events are, as the guides say it."""
+CUSTOMERS = ("Ada", "Bob", "Eve", "Kim")
+"""Of the orders, each in a partition of its own."""
 
 
 def schema_of_the_guide() -> dict[str, Any]:
     """The schema of order.placed, as the page says it."""
-    found: dict[str, Any] = json.loads(next(block.text for block in blocks(PAGE) if block.language == "json"))
+    found: dict[str, Any] = json.loads(next(block.text for block in blocks(SPARK[0]) if block.language == "json"))
     return found
 
 
 @pytest.fixture(scope="module")
 def orders(hub: LiveHub) -> str:
-    """Sixty orders, as the guides expect them, and event types for what is made of them."""
+    """Sixty orders of four customers, as the guides expect them, and event types for derived events."""
     with Client(hub.url) as client:
         client.create_event_type(
-            "order.placed", partition_count=2, partition_strategy="user_defined", schema=schema_of_the_guide()
+            "order.placed",
+            partition_count=4,
+            partition_strategy="hash",
+            partition_key_fields=["customer"],
+            schema=schema_of_the_guide(),
         )
         client.create_event_type("order.large", partition_count=2)
         client.create_event_type("order.kept", partition_count=2)
         client.create_event_type("order.copied", partition_count=2)
-        client.create_event_type("region.totals", partition_count=2)
-        orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
-        client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
+        client.create_event_type("customer.totals", partition_count=2)
+        client.publish(
+            "order.placed",
+            [{"order_id": n, "customer": CUSTOMERS[n % 4], "total": "12.50"} for n in range(60)],
+        )
     return hub.url
 
 
-def run_programs(page: Path, url: str, directory: Path, *, events: str = HUB) -> None:
-    """Run the programs of *page* that have *events* from there, at *url*; what they write is in *directory*."""
-    for block in blocks(page):
+def run_programs(pages: Sequence[Path], url: str, directory: Path, *, events: str = HUB) -> None:
+    """Run the programs of *pages* that read from *events*, at *url* instead. They write to *directory*."""
+    for page, block in ((each, block) for each in pages for block in blocks(each)):
         if block.language == "python" and (MESSAGE_DB in block.text) == (events == MESSAGE_DB):
             program = block.text.replace(events, url)
             # The JVM keeps the directory that it began in.
@@ -79,20 +90,19 @@ def test_spark_line_of_the_readme_shows_the_event(tmp_path: Path, capsys: pytest
 
 @pytest.mark.usefixtures("spark")
 def test_programs_of_the_spark_guide_run(orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_programs(PAGE, orders, tmp_path)
+    run_programs(SPARK, orders, tmp_path)
 
     with Client(orders) as client:
         assert sum(each.head for each in client.partitions("order.kept")) == 60
-        totals = [(event.data["region"], event.data["total"]) for event in events_in(client, "region.totals")]
-        assert sorted(totals) == [(0, 375), (1, 375)]
+        totals = [(event.data["customer"], event.data["total"]) for event in events_in(client, "customer.totals")]
+        assert sorted(totals) == [(customer, 187.5) for customer in CUSTOMERS]
     assert len(list((tmp_path / "lake" / "customers").iterdir())) == 1
     said = capsys.readouterr().out
     assert (
-        "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n"
-        "60 orders of the last 24 hours\n1 partition was read\n"
-        "60 orders in files and at the hub\n60 large orders\n60 orders from afar\n" in said
+        "60 orders\n60 orders in the lake\n60 large orders\n60 orders of the last 24 hours\n3 partitions were read\n"
+        "5 orders of partition 0\n750.0 in all\n60 orders in files and at the hub\n60 orders of a remote feed\n" in said
     )
-    assert said.endswith("60 orders of a Nakadi\n1000 customers\n")
+    assert said.endswith("60 orders of a subscription\n1000 customers\n")
 
 
 @pytest.mark.usefixtures("spark")
@@ -102,17 +112,17 @@ def test_program_that_reads_a_messagedb_runs(
     for category in ("account", "payment", "other"):
         Categories(message_db_url).fill(category, 20)
 
-    run_programs(PAGE, message_db_url, tmp_path, events=MESSAGE_DB)
+    run_programs(SPARK, message_db_url, tmp_path, events=MESSAGE_DB)
 
     assert capsys.readouterr().out == "40 events of accounts and payments\n"
 
 
 @pytest.mark.usefixtures("spark")
 def test_programs_of_the_pipelines_guide_run(orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_programs(PIPELINES, orders, tmp_path)
+    run_programs([PIPELINES], orders, tmp_path)
 
     said = capsys.readouterr().out
-    assert "60 orders went into the lake\n60 orders are there\n50 orders in files\n" in said
+    assert "60 orders went into the lake\n60 orders are there\n40 orders in files\n" in said
     assert "60 orders forwarded\n" in said
     assert "2 orders imported\n" in said
 
@@ -168,8 +178,8 @@ ALL_COLUMNS = parse_options({"url": "http://x", "eventType": "a", "payload": "bo
         ("Nakadi", [*SubscriptionQuery.columns.names, *option_names(SubscriptionQuery)]),
     ],
 )
-def test_spark_guide_explains_every_option_and_column(heading: str, names: Sequence[str]) -> None:
-    section = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+def test_spark_reference_explains_every_option_and_column(heading: str, names: Sequence[str]) -> None:
+    section = OPTIONS.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
 
     assert [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)] == [*names]

@@ -95,7 +95,7 @@ class PenstockDataSource(DataSource):
             detail = (
                 'outputMode("complete") is not offered: what is in a feed stays; right is outputMode("append"), or '
                 '"update" by foreachBatch, which publishes what has changed: see "Publish an aggregate" in '
-                "docs/guides/spark.md"
+                "docs/guides/spark/publishing.md"
             )
             raise BadParameter(detail, parameter="outputMode", value="complete", allowed="append")
         options = parse_sink_options(self._given)
