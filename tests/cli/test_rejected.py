@@ -18,7 +18,7 @@ from tests.promises.scene import until
 from tests.store_contract import Database, database_at
 from tests.unit.hub.feeds import find_feed, read_data
 
-PAGE = Path(__file__).parents[2] / "docs" / "outbox.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "outbox.md"
 
 
 @pytest.fixture

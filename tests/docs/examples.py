@@ -46,8 +46,8 @@ def blocks(page: Path) -> list[Block]:
 
 
 def quick_start() -> list[Block]:
-    """Return the README's blocks from `penstock serve` to the shown feed."""
-    return blocks(README)[1:6]
+    """Return the README's blocks from `penstock serve` to the shown consumer groups."""
+    return blocks(README)[:7]
 
 
 def run(block: Block, *, port: int, directory: Path, python: str = sys.executable) -> str:

@@ -1,4 +1,4 @@
-"""The files that the programs of docs/cold-tier.md read."""
+"""The files that the programs of docs/reference/cold-tier.md read."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.docs.examples import ROOT, blocks
 from tests.promises.scene import create, event
 from tests.sealing import seal, sealing_hub
 
-PAGE: Final = ROOT / "docs" / "cold-tier.md"
+PAGE: Final = ROOT / "docs" / "reference" / "cold-tier.md"
 PROGRAMS: Final = {
     block.text.split()[1].partition(".")[0]: block for block in blocks(PAGE) if block.language == "python"
 }

@@ -1,4 +1,4 @@
-"""The programs of docs/cold-tier.md read the files of a hub as they stand on the page.
+"""The programs of docs/reference/cold-tier.md read the files of a hub as they stand on the page.
 
 That for Spark runs in `tests/spark/test_guides.py`, in a session that runs already.
 """

@@ -1,4 +1,7 @@
-"""The SQL of docs/outbox.md does what it says, run as it stands there by the databases' own tools."""
+"""The SQL of docs/reference/outbox.md does what it says, run as it stands there by the databases' own tools.
+
+So does the first program of docs/guides/outbox.md.
+"""
 
 import json
 import re
@@ -17,10 +20,12 @@ import sqlalchemy
 import penstock.outbox
 from penstock.errors import InvalidEvent
 from penstock.testing.postgres import find_programs
+from tests.docs import examples
 from tests.outbox.kinds import engine, fetch, path_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "outbox.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "outbox.md").read_text(encoding="utf-8")
+GUIDE = ROOT / "docs" / "guides" / "outbox.md"
 ORDERS = "CREATE TABLE orders (id integer PRIMARY KEY, state text); INSERT INTO orders VALUES (7, 'new');"
 
 
@@ -127,10 +132,10 @@ def test_documented_alembic_revision_creates_the_outbox(postgres_url: str, monke
     assert fetch(postgres_url, "SELECT count(*) FROM penstock_outbox") == [(0,)]
 
 
-def test_first_example_of_the_page_works(sqlite_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_example_of_the_guide_works(sqlite_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run_sqlite(sqlite_hub, ORDERS + "UPDATE penstock_event_type SET name = 'order.placed' WHERE name = 'undefined'")
     monkeypatch.chdir(Path(path_of(sqlite_hub)).parent)
-    example = blocks("python")[0].replace("shop.db", path_of(sqlite_hub))
+    example = next(each.text for each in examples.blocks(GUIDE)).replace("shop.db", path_of(sqlite_hub))
 
     namespace: dict[str, object] = {}
     exec(example, namespace)
@@ -138,7 +143,7 @@ def test_first_example_of_the_page_works(sqlite_hub: str, monkeypatch: pytest.Mo
     assert isinstance(connection, sqlite3.Connection)
     connection.close()
 
-    assert fetch(sqlite_hub, "SELECT data FROM penstock_outbox") == [('{"order_id":7}',)]
+    assert fetch(sqlite_hub, "SELECT data FROM penstock_outbox") == [('{"order_id":7,"customer":"Ada"}',)]
 
 
 @pytest.mark.parametrize(

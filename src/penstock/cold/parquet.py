@@ -1,4 +1,4 @@
-"""Files of a cold tier: events in Parquet, as `docs/cold-tier.md` describes them.
+"""Files of a cold tier: events in Parquet, as `docs/reference/cold-tier.md` describes them.
 
 A file has the events of a range of one partition in the order of their offsets. Columns are those of Arrow pages:
 `data` holds the events byte for byte. Typed columns may follow, which are made of `data`. The file's metadata say what

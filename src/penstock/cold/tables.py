@@ -1,7 +1,7 @@
 """Tables of a cold tier: the files of each event type as a Delta table, whose log lies beside them.
 
 The log names files, their sizes and numbers of events. It has no statistics of columns, since those of keys would
-outlive their erasure; engines take them from the files. `docs/cold-tier.md` says how the tables are read.
+outlive their erasure; engines take them from the files. `docs/reference/cold-tier.md` says how the tables are read.
 
 Invariants:
     A commit is made of a list of files that was read after the version before it. So commits of several hubs never
