@@ -27,7 +27,6 @@ SOURCES = (
     "log/async_cursor_table.py",
     "producers/async_producer.py",
     "subscriptions/async_stream.py",
-    "subscriptions/async_subscriptions.py",
 )
 """The asynchronous modules to translate, in `src/penstock/client`. Each is written beside itself, without `async_`."""
 

@@ -103,7 +103,7 @@ def test_unusable_target_of_a_reset_is_refused(at_hub: Command, client: Client, 
 def test_subscription_is_found_by_the_beginning_of_its_id_and_deleted(
     at_hub: Command, client: Client, orders: str
 ) -> None:
-    made, other = (client.subscriptions.create("mailer", [orders], consumer_group=each)[0].id for each in "ab")
+    made, other = (client.create_subscription("mailer", [orders], consumer_group=each)[0].id for each in "ab")
     short = made[:20]
 
     shown, history = at_hub("groups", "show", short), at_hub("groups", "history", short.upper())
@@ -114,16 +114,16 @@ def test_subscription_is_found_by_the_beginning_of_its_id_and_deleted(
     assert (refused.status, f"Forget {made}, which has not begun yet, for ever?" in refused.err) == (1, True)
     assert at_hub("groups", "delete", short, "--yes").out == f"deleted {made}\n"
     assert at_hub("groups", "show", short).status == 1
-    client.subscriptions.delete(other)
+    client.subscription(other).delete()
 
 
 def test_group_precedes_a_subscription_with_such_an_id(at_hub: Command, client: Client, orders: str) -> None:
-    made = client.subscriptions.create("mailer", [orders])[0].id
+    made = client.create_subscription("mailer", [orders])[0].id
     client.commit_positions(made[:8], [NewPosition(orders, 0, 0)], kind="processor")
 
     assert at_hub("groups", "show", made[:8]).out.startswith(f"{made[:8]}: processor, ")
     assert at_hub("groups", "history", made[:9]).out == f"Nobody has moved {made}.\n"
-    client.subscriptions.delete(made)
+    client.subscription(made).delete()
     client.forget_group(made[:8])
 
 

@@ -27,11 +27,11 @@ QUICK = {"batch_limit": 100, "batch_flush_timeout": 1}
 def made(client: Client, hub: LiveHub, orders: str) -> Iterator[Subscription]:
     """A subscription from the beginning to 5 orders, of two keys in two partitions."""
     client.publish(orders, [{"order_id": key} for key in "aaaab"])
-    shown, _ = client.subscriptions.create("billing", [orders], start="earliest")
+    shown, _ = client.create_subscription("billing", [orders], start="earliest")
     with httpx2.Client(base_url=hub.url, timeout=30) as http:
         yield Subscription(http, msgspec.to_builtins(shown))
     with suppress(SubscriptionNotFound):
-        client.subscriptions.delete(shown.id)
+        client.subscription(shown.id).delete()
 
 
 def counts_of(client: Client, orders: str) -> dict[int, int]:
@@ -64,7 +64,7 @@ def test_subscription_is_created_once_and_found_by_the_beginning_of_its_id(at_hu
 
 
 def test_ambiguous_beginning_of_an_id_lists_the_subscriptions(at_hub: Command, client: Client, orders: str) -> None:
-    groups = {client.subscriptions.create("billing", [orders], consumer_group=f"{n}")[0].id: n for n in range(17)}
+    groups = {client.create_subscription("billing", [orders], consumer_group=f"{n}")[0].id: n for n in range(17)}
     [first, *_] = [each[0] for each in groups if sum(other[0] == each[0] for other in groups) > 1]
 
     several, none = at_hub("subscription", "stats", first), at_hub("subscription", "show", "zz")
@@ -87,7 +87,7 @@ def test_ambiguous_beginning_of_an_id_lists_the_subscriptions(at_hub: Command, c
     assert longer.err.splitlines()[1] == "  `penstock subscription list` has all."
     assert "it is empty: `penstock subscription list` has all" in empty.err
     for each in groups:
-        client.subscriptions.delete(each)
+        client.subscription(each).delete()
 
 
 def test_list_shows_streams_and_gap(at_hub: Command, orders: str, made: Subscription) -> None:
@@ -152,7 +152,7 @@ def test_reset_shows_the_moves_and_asks_first(at_hub: Command, client: Client, o
 
     dry = at_hub(*words, "--dry-run")
     refused = at_hub(*words)
-    untouched = client.subscriptions.cursors(made.id)
+    untouched = client.subscription(made.id).cursors()
     agreed = at_hub(*words, "--reason", "none is wanted", stdin="y\n")
 
     place, count = max(counts_of(client, orders).items())
@@ -167,7 +167,7 @@ def test_reset_shows_the_moves_and_asks_first(at_hub: Command, client: Client, o
     assert (dry.status, refused.status, agreed.status) == (0, 1, 0)
     assert {each.offset for each in untouched} == {0}
     assert agreed.out.endswith(f"\nmoved {made.id}: 4 positions, 5 events passed over\n")
-    assert sum(each.offset for each in client.subscriptions.cursors(made.id)) == 5
+    assert sum(each.offset for each in client.subscription(made.id).cursors()) == 5
     history = client.group_history(made.id)
     assert {(each.kind, each.reason) for each in history} == {("reset", "none is wanted")}
 
@@ -183,7 +183,7 @@ def test_reset_ends_the_streams_and_says_so(at_hub: Command, client: Client, ord
     assert moved.err == f"moving {made.id} once the end of 1 stream has come.\n"
     assert "1 position, " in moved.out
     assert moved.out.endswith(" again\n")
-    assert client.subscriptions.cursors(made.id)[place].offset == 0
+    assert client.subscription(made.id).cursors()[place].offset == 0
 
 
 def test_reset_moves_to_an_offset_an_end_or_a_time(
@@ -224,12 +224,12 @@ def test_unusable_target_of_a_reset_moves_nothing(at_hub: Command, client: Clien
         refused = at_hub("groups", "reset", made.id, "--yes", *options, COLUMNS="300")
         assert (refused.status, told in refused.err) == (status, True), (options, refused.err)
         assert refused.out == "", "nothing is announced that is refused"
-    assert client.subscriptions.cursors(made.id) == []
+    assert client.subscription(made.id).cursors() == []
 
 
 def test_offset_of_one_of_several_event_types_requires_its_name(at_hub: Command, client: Client, orders: str) -> None:
     client.create_event_type(f"{orders}-too")
-    both, _ = client.subscriptions.create("billing", [orders, f"{orders}-too"])
+    both, _ = client.create_subscription("billing", [orders, f"{orders}-too"])
 
     refused = at_hub("groups", "reset", both.id, "--offset", "0=0", "--yes", COLUMNS="300")
     moved = at_hub("groups", "reset", both.id, "--offset", "0=0", "--event-type", orders, "--yes")
@@ -237,7 +237,7 @@ def test_offset_of_one_of_several_event_types_requires_its_name(at_hub: Command,
     assert refused.status == 2
     assert f"say which event type; {both.id} reads " in refused.err
     assert moved.status == 0
-    client.subscriptions.delete(both.id)
+    client.subscription(both.id).delete()
 
 
 @pytest.mark.parametrize("start", ["1h", "2020-01-01T00:00:00Z"])
@@ -251,9 +251,9 @@ def test_subscription_starts_at_a_time_or_a_duration_ago(
     at_hub("groups", "reset", later, "--offset", "3=latest", "--yes")
 
     assert ", which starts with the first event received at 20" in created.out
-    assert client.subscriptions.show(later).read_from == "cursors"
-    assert {each["offset"] for each in client.subscriptions.show(later).initial_cursors} == {"001-0001--1"}
-    client.subscriptions.delete(later)
+    assert client.subscription(later).show().read_from == "cursors"
+    assert {each["offset"] for each in client.subscription(later).show().initial_cursors} == {"001-0001--1"}
+    client.subscription(later).delete()
 
 
 def test_subscription_begins_at_the_cursors_of_a_file(
@@ -276,8 +276,8 @@ def test_subscription_begins_at_the_cursors_of_a_file(
     assert "or a file that is there" in wrong[1].err
     assert first.out.endswith(", which starts at the cursors in cursors.json\n")
     assert (again.err, " was there already, " in again.out) == ("", True)
-    assert client.subscriptions.cursors(copy)[1:] == client.subscriptions.cursors(made.id)[1:]
-    client.subscriptions.delete(copy)
+    assert client.subscription(copy).cursors()[1:] == client.subscription(made.id).cursors()[1:]
+    client.subscription(copy).delete()
 
 
 def test_delete_asks_first(at_hub: Command, orders: str, made: Subscription) -> None:
@@ -298,20 +298,20 @@ def test_delete_asks_first(at_hub: Command, orders: str, made: Subscription) -> 
 def test_watching_continues_after_the_hub_has_restarted(penstock: Command) -> None:
     with live_hub(f"sqlite:///{penstock.directory}/hub.db") as hub, Client(hub.url) as client:
         client.create_event_type("order.placed")
-        made, _ = client.subscriptions.create("billing", ["order.placed"])
+        made, _ = client.create_subscription("billing", ["order.placed"])
         words = ("subscription", "stats", made.id, "--watch", "--interval", "0.1", "-o", "json", "--url", hub.url)
         with penstock.start(*words) as watching:
             assert json.loads(watching.stdout.readline())["gap"] is None
             hub.kill()
             away = watching.stderr.readline().decode()
             hub.start()
-            client.subscriptions.reset(made.id, to="latest")
+            client.subscription(made.id).reset(to="latest")
             while json.loads(watching.stdout.readline())["gap"] is None:
                 pass
             hub.kill()
             away_again = watching.stderr.readline().decode()
             hub.start()
-            client.subscriptions.delete(made.id)
+            client.subscription(made.id).delete()
             status, rest = watching.wait(300), watching.stderr.read().decode().splitlines()
 
     for told in (away, away_again):

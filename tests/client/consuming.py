@@ -37,12 +37,12 @@ def definition(name: str, **members: Any) -> dict[str, Any]:
 def subscribe(client: Client, name: str, **members: Any) -> str:
     """Create such a subscription, and return its id."""
     traits: Any = {"consumer_group": uuid.uuid4().hex, "start": "earliest", **members}
-    return client.subscriptions.create("shop", [name], **traits)[0].id
+    return client.create_subscription("shop", [name], **traits)[0].id
 
 
 def unconsumed(client: Client, id: str) -> int:
     """Return how many events are not committed."""
-    return sum(each.unconsumed_events or 0 for each in client.subscriptions.stats(id))
+    return sum(each.unconsumed_events or 0 for each in client.subscription(id).stats())
 
 
 class Seen:

@@ -35,7 +35,7 @@ PARKING = {"penstock/park-after-attempts": "2"}
 
 
 def states(client: Client, wanted: str) -> list[str]:
-    return sorted(each.state for each in client.subscriptions.stats(wanted))
+    return sorted(each.state for each in client.subscription(wanted).stats())
 
 
 def test_every_event_is_handled_in_order_of_its_key_and_committed(client: Client, hub: LiveHub, kind: Kind) -> None:
@@ -129,16 +129,16 @@ def test_poison_key_is_parked_while_others_are_handled_and_handled_when_it_is_re
     waiting = range(47, EVENTS, 20)
     with Running(kind, hub.url, wanted, handle, batch_limit=20):
         seen.wait_for(EVENTS - len(waiting))
-        until(lambda: [each.key for each in client.subscriptions.parked(wanted)] == ["key-7"])
+        until(lambda: [each.key for each in client.subscription(wanted).parked()] == ["key-7"])
         until(lambda: unconsumed(client, wanted) == 0)
-        [parked] = client.subscriptions.parked(wanted)
+        [parked] = client.subscription(wanted).parked()
         assert (parked.attempts, parked.events) == (2, len(waiting)), "what is before it was handled"
         assert sorted(seen.numbers) == sorted(set(range(EVENTS)) - set(waiting)), "each once"
 
         is_mended.set()
-        client.subscriptions.retry_parked(wanted)
+        client.subscription(wanted).retry_parked()
         seen.wait_for(EVENTS)
-        until(lambda: client.subscriptions.parked(wanted) == [])
+        until(lambda: client.subscription(wanted).parked() == [])
 
     assert seen.is_in_order
     assert attempts[47] in (2, 3), "where it is not the first of its span, it comes again as the first"
@@ -156,17 +156,17 @@ def test_key_that_fails_again_when_it_is_retried_is_parked_again(client: Client,
         seen(event)
 
     def is_parked() -> bool:
-        return [each.state for each in client.subscriptions.parked(wanted)] == ["parked"]
+        return [each.state for each in client.subscription(wanted).parked()] == ["parked"]
 
     with Running(kind, hub.url, wanted, handle):
         until(is_parked)
-        client.subscriptions.retry_parked(wanted)
+        client.subscription(wanted).retry_parked()
         until(lambda: len(attempts) == 4 and is_parked())
         seen.wait_for(EVENTS - 10)
 
-        [parked] = client.subscriptions.parked(wanted)
-        client.subscriptions.skip_parked(wanted, parked.id, "it was a test")
-        until(lambda: client.subscriptions.parked(wanted) == [])
+        [parked] = client.subscription(wanted).parked()
+        client.subscription(wanted).skip_parked(parked.id, "it was a test")
+        until(lambda: client.subscription(wanted).parked() == [])
     assert (attempts, seen.is_in_order) == ([7] * 4, True)
     assert unconsumed(client, wanted) == 0
 
@@ -186,7 +186,7 @@ def test_event_without_a_key_is_parked_alone(client: Client, hub: LiveHub, kind:
         seen.wait_for(EVENTS - 2)
         until(lambda: unconsumed(client, wanted) == 0)
     assert sorted(seen.numbers) == sorted(set(range(EVENTS)) - {50, 51})
-    assert [(each.key, each.events) for each in client.subscriptions.parked(wanted)] == [(None, 1)] * 2
+    assert [(each.key, each.events) for each in client.subscription(wanted).parked()] == [(None, 1)] * 2
 
 
 def test_handler_that_recovers_continues_where_it_failed(client: Client, hub: LiveHub, kind: Kind) -> None:
@@ -241,14 +241,14 @@ def test_stream_that_fails_too_often_ends_consuming_where_rules_say_so(
     with pytest.raises(HandlerFailed, match="broken"):
         Running(kind, hub.url, wanted, handle, rules=Rules(attempts_max=1)).run()
     assert set(states(client, wanted)) == {"unassigned"}
-    assert client.subscriptions.parked(wanted) == []
+    assert client.subscription(wanted).parked() == []
 
 
 def test_unknown_or_deleted_subscription_ends_consuming(client: Client, hub: LiveHub, kind: Kind) -> None:
     wanted = subscribe(client, create_filled(client))
     for subscription in ("0f6b7a2c-7f0e-4c1e-9a37-0b1c2d3e4f50", wanted):
         with pytest.raises(SubscriptionNotFound):
-            Running(kind, hub.url, subscription, lambda _: client.subscriptions.delete(wanted)).run()
+            Running(kind, hub.url, subscription, lambda _: client.subscription(wanted).delete()).run()
 
 
 def test_many_streams_are_handled_together(client: Client, hub: LiveHub) -> None:

@@ -154,10 +154,10 @@ def test_subscription_is_created_and_reset_at_a_time(client: Client) -> None:
     client.publish("a", ({"n": number} for number in range(10)))
     hour, later = timedelta(hours=1), datetime(2999, 1, 1, tzinfo=UTC)
 
-    made, _ = client.subscriptions.create("shop", ["a"], start=hour)
-    ended, _ = client.subscriptions.create("shop", ["a"], consumer_group="late", start=later)
-    moved = client.subscriptions.reset(made.id, to=later)
-    back = client.subscriptions.reset(made.id, [PositionReset("a", 0, to=hour)])
+    made, _ = client.create_subscription("shop", ["a"], start=hour)
+    ended, _ = client.create_subscription("shop", ["a"], consumer_group="late", start=later)
+    moved = client.subscription(made.id).reset(to=later)
+    back = client.subscription(made.id).reset([PositionReset("a", 0, to=hour)])
 
     ends = client.partitions("a")
     assert [each["offset"] for each in made.initial_cursors] == [offset_text(each.epoch, -1) for each in ends]
@@ -165,7 +165,7 @@ def test_subscription_is_created_and_reset_at_a_time(client: Client) -> None:
     assert [each.offset for each in back] == [0]
     assert [each["offset"] for each in ended.initial_cursors] == [offset_text(each.epoch, each.newest) for each in ends]
     for each in (made, ended):
-        client.subscriptions.delete(each.id)
+        client.subscription(each.id).delete()
 
 
 def test_publishing_and_following_survive_a_killed_hub(hub: LiveHub, client: Client) -> None:

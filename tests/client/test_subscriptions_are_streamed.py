@@ -50,7 +50,7 @@ async def test_committed_batches_come_in_order_and_do_not_come_again(client: Cli
     assert sorted(seen.numbers) == list(range(EVENTS))
     assert seen.is_in_order
     assert unconsumed(client, stream.id) == 0
-    assert len(client.subscriptions.all(event_types=wanted["event_types"])) == 1
+    assert len(client.subscriptions(event_types=wanted["event_types"])) == 1
 
 
 @pytest.mark.parametrize("size", [7, 1_000])
@@ -93,7 +93,7 @@ async def test_uncommitted_batch_comes_again_as_soon_as_its_stream_is_left(clien
     async with opened(consuming):
         async with stream_of(consuming, wanted) as stream:
             batch = await first(stream)
-        assert [each.state for each in client.subscriptions.stats(wanted)] == ["unassigned"]
+        assert [each.state for each in client.subscription(wanted).stats()] == ["unassigned"]
         async with stream_of(consuming, wanted) as stream:
             assert (await first(stream)).raw == batch.raw
             with pytest.raises(StreamNotFound):

@@ -37,7 +37,7 @@ def test_examples_of_the_http_pages_answer_as_shown(
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("about", ["from penstock", "DataChange[Bus]", "commit_positions", "hub.subscriptions.reset"])
+@pytest.mark.parametrize("about", ["from penstock", "DataChange[Bus]", "commit_positions", "create_subscription"])
 def test_examples_of_the_client_print_the_shown_output(
     sqlite_url: str, capsys: pytest.CaptureFixture[str], about: str
 ) -> None:

@@ -141,7 +141,7 @@ def test_event_types_are_read_side_by_side_and_new_events_at_once(hub: LiveHub, 
 @pytest.fixture(params=["feed", "subscription"])
 def begin(request: pytest.FixtureRequest, hub: LiveHub, client: Client) -> Callable[..., LocalProcessor]:
     """Makes processors of the orders in the feed, or in a subscription."""
-    subscription = client.subscriptions.create("shop", [ORDERS], start="earliest")[0].id
+    subscription = client.create_subscription("shop", [ORDERS], start="earliest")[0].id
 
     def of_feed(handler: Any, **options: Any) -> LocalProcessor:
         return LocalProcessor(

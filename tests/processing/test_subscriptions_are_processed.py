@@ -38,7 +38,7 @@ def client(hub: LiveHub) -> Iterator[Client]:
 
 @pytest.fixture
 def subscription(client: Client) -> str:
-    return client.subscriptions.create("shop", ["order.placed"], start="earliest")[0].id
+    return client.create_subscription("shop", ["order.placed"], start="earliest")[0].id
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ def test_each_key_is_a_stream_and_a_restart_resumes_behind_the_commit(
         publish(client, range(500, 900))
         running.wait_until_caught_up(300)
     assert seen.numbers == numbers_of(range(900))
-    assert {each.unconsumed_events for each in client.subscriptions.stats(subscription)} == {0}
+    assert {each.unconsumed_events for each in client.subscription(subscription).stats()} == {0}
     assert sorted(place for places in seen.places.values() for place in places) == sorted(
         (f"order.placed/{partition}", offset)
-        for partition, each in enumerate(client.subscriptions.cursors(subscription))
+        for partition, each in enumerate(client.subscription(subscription).cursors())
         for offset in range(each.offset)
     ), "indices are offsets"
 
@@ -94,7 +94,7 @@ def test_stopped_processor_leaves_unhandled_events_to_the_next(client: Client, s
         assert seen.tried.wait(300)
         until(lambda: seen.count == 270)
         assert len(running.engine.busy.failing) == 1
-    left = sum(each.unconsumed_events or 0 for each in client.subscriptions.stats(subscription))
+    left = sum(each.unconsumed_events or 0 for each in client.subscription(subscription).stats())
     assert 30 <= left < 300, "other partitions are committed, the stream that fails holds its own"
 
     again = Seen()
@@ -121,7 +121,7 @@ def test_expired_session_is_replaced_without_repeating_running_calls(
         hub.pause()  # Nobody can extend the lease.
         time.sleep(2)
         hub.resume()
-        until(lambda: client.subscriptions.stats(subscription)[0].state == "assigned")
+        until(lambda: client.subscription(subscription).stats()[0].state == "assigned")
         publish(client, range(40, 80))
         go_on.set()
         running.wait_until_caught_up(300)
@@ -139,9 +139,9 @@ def test_slow_handler_keeps_its_session(client: Client, subscription: str, read:
     publish(client, range(10), customers=1)
     with local(slow, read(commit_timeout=3)) as running:
         until(lambda: calls)
-        first = client.subscriptions.stats(subscription)[0].stream_id
+        first = client.subscription(subscription).stats()[0].stream_id
         running.wait_until_caught_up(300)
-        assert client.subscriptions.stats(subscription)[0].stream_id == first
+        assert client.subscription(subscription).stats()[0].stream_id == first
     assert calls == ["order.placed-0"]
 
 
@@ -151,7 +151,7 @@ def test_partitions_are_shared_among_processors_and_come_back(client: Client, su
     with local(first, read()) as one:
         one.wait_until_caught_up(300)
         with local(second, read()):
-            owners = lambda: {each.stream_id for each in client.subscriptions.stats(subscription)}  # noqa: E731
+            owners = lambda: {each.stream_id for each in client.subscription(subscription).stats()}  # noqa: E731
             until(lambda: len(owners()) == 2)
             publish(client, range(400, 800))
             one.wait_until_caught_up(300)
@@ -169,7 +169,7 @@ def test_events_behind_a_reset_are_handled_again(client: Client, subscription: s
     publish(client, range(200))
     with local(seen, read()) as running:
         running.wait_until_caught_up(300)
-        client.subscriptions.reset(subscription, to="earliest", reason="mails were lost")
+        client.subscription(subscription).reset(to="earliest", reason="mails were lost")
         running.wait_until_caught_up(300)
         publish(client, range(200, 250))
         running.wait_until_caught_up(300)
@@ -185,7 +185,7 @@ def test_processor_that_is_killed_loses_nothing_and_repeats_only_uncommitted_eve
     published = 0
 
     def left() -> int:
-        found = [each.unconsumed_events for each in client.subscriptions.stats(subscription)]
+        found = [each.unconsumed_events for each in client.subscription(subscription).stats()]
         return sum(published if count is None else count for count in found)
 
     def note(lines: Sequence[str], uncommitted: int) -> None:
@@ -224,7 +224,7 @@ def test_parked_events_are_handled_when_the_hub_sends_them_again(client: Client,
 
     publish(client, range(30))
     rules = Rules(concurrency=1, attempts_max=1, exhausted="stop")
-    while not client.subscriptions.parked(subscription):
+    while not client.subscription(subscription).parked():
         source = SubscriptionSource(hub.url, subscription, batch_limit=20, commit_timeout=2)
         with source, suppress(HandlerFailed), local(slow, source, rules=rules, commit_interval=0.01) as running:
             running.wait_until_caught_up(300)
@@ -233,16 +233,16 @@ def test_parked_events_are_handled_when_the_hub_sends_them_again(client: Client,
     source = SubscriptionSource(hub.url, subscription, batch_limit=20, commit_timeout=5)
     with source, local(seen, source) as running:
         running.wait_until_caught_up(300)
-        client.subscriptions.retry_parked(subscription)
+        client.subscription(subscription).retry_parked()
         running.wait_until_caught_up(300)
-        assert not client.subscriptions.parked(subscription)
+        assert not client.subscription(subscription).parked()
         publish(client, range(30, 50))
         running.wait_until_caught_up(300)
     assert {key: sorted(set(numbers)) for key, numbers in seen.numbers.items()} == numbers_of(range(50))
     assert seen.numbers["order.placed-3"] == numbers_of(range(50))["order.placed-3"]
     assert sorted(place for places in seen.places.values() for place in places) == sorted(
         (f"order.placed/{partition}", offset)
-        for partition, each in enumerate(client.subscriptions.cursors(subscription))
+        for partition, each in enumerate(client.subscription(subscription).cursors())
         for offset in range(each.offset)
     ), "indices are offsets, whatever was left out, and however often it came"
 
@@ -258,8 +258,8 @@ def test_filtered_events_are_committed_and_a_missing_subscription_is_created(cli
         running.wait_until_caught_up(300)
     assert sorted(event.data["n"] for event in found) == [n for n in range(200) if n % 2 and n % 10 != 3]
     assert {(event.stream, event.kind) for event in found} == {("n-1", kind) for kind in "1579"}
-    [shown] = client.subscriptions.all(owning_application="mails")
-    assert {each.unconsumed_events for each in client.subscriptions.stats(shown.id)} == {0}
+    [shown] = client.subscriptions(owning_application="mails")
+    assert {each.unconsumed_events for each in client.subscription(shown.id).stats()} == {0}
 
 
 def test_failed_read_is_repeated(client: Client, read: Any, subscription: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ def test_subscription_source_refuses_bad_parameters(hub: LiveHub, read: Any) -> 
 
 def parking_subscription(client: Client) -> str:
     """Return the id of a subscription that parks a stream after two attempts."""
-    return client.subscriptions.create("parking", [ORDERS], start="earliest", annotations=PARKING)[0].id
+    return client.create_subscription("parking", [ORDERS], start="earliest", annotations=PARKING)[0].id
 
 
 def test_failed_processor_gives_its_session_back_at_once(hub: LiveHub, client: Client) -> None:

@@ -104,7 +104,7 @@ def create(
     annotations = None if park_after is None else {PARK_AFTER: str(park_after)}
     wish = {} if start is None else _parse_start(start)
     with _open(url) as client:
-        made, created = client.subscriptions.create(
+        made, created = client.create_subscription(
             application, event_types, consumer_group=group, annotations=annotations, **wish
         )
     if output == "json":
@@ -213,9 +213,7 @@ def list_all(
     from penstock.cli.output import print_json, print_table, say
 
     with _open(url) as client:
-        subscriptions = client.subscriptions.all(
-            owning_application=application, event_types=event_type or (), status=True
-        )
+        subscriptions = client.subscriptions(owning_application=application, event_types=event_type or (), status=True)
         for name in () if subscriptions else event_type or ():
             client.event_type(name)  # Raises where there is none: nobody can have subscribed to it.
         groups = client.consumer_groups(kind="subscription") if subscriptions else []
@@ -275,8 +273,8 @@ def show(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption
 
     with _open(url) as client:
         meant = _find(client, subscription)
-        partitions = client.subscriptions.stats(meant.id)
-        keys = client.subscriptions.parked(meant.id)
+        partitions = client.subscription(meant.id).stats()
+        keys = client.subscription(meant.id).parked()
     if output == "json":
         rows = [_partition_object(each) for each in partitions]
         print_json(msgspec.structs.asdict(meant) | {"partitions": rows, "parked_keys": len(keys)})
@@ -322,9 +320,9 @@ def delete(
     with _open(url) as client:
         meant = _find(client, subscription)
         if not yes:
-            standing = _total(client.subscriptions.stats(meant.id))
+            standing = _total(client.subscription(meant.id).stats())
             confirm(f"Delete {meant.id} ({_describe(meant)}; {standing}) for ever?")
-        client.subscriptions.delete(meant.id)
+        client.subscription(meant.id).delete()
     if output == "json":
         print_json({"id": meant.id})
     else:
@@ -357,9 +355,9 @@ def stats(
     with _open(url) as client:
         meant = _find(client, subscription)
         if watch:
-            _watch(meant.id, lambda: client.subscriptions.stats(meant.id), interval, as_json=output == "json")
+            _watch(meant.id, lambda: client.subscription(meant.id).stats(), interval, as_json=output == "json")
             return
-        partitions = client.subscriptions.stats(meant.id)
+        partitions = client.subscription(meant.id).stats()
     if output == "json":
         print_json(_stats_object(meant.id, partitions))
     else:
@@ -516,7 +514,7 @@ def _find(client: "Client", given: str) -> "Subscription":
     if not given:
         raise typer.BadParameter("it is empty: `penstock subscription list` has all", param_hint="ID")
     if len(given) >= ID_CHARS:
-        return client.subscriptions.show(given.lower())
+        return client.subscription(given.lower()).show()
     if meant := find_by_prefix(client, given):
         return meant
     raise CommandFailure(
@@ -534,7 +532,7 @@ def find_by_prefix(client: "Client", given: str) -> "Subscription | None":
 
     if not given or len(given) >= ID_CHARS:
         return None
-    matching = [each for each in client.subscriptions.all() if each.id.startswith(given.lower())]
+    matching = [each for each in client.subscriptions() if each.id.startswith(given.lower())]
     if len(matching) < 2:
         return matching[0] if matching else None
     lines = [f"{each.id}  {_describe(each)}" for each in matching[:CANDIDATES_MAX]]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from penstock.client.producers.replay import Replay, Replayed
     from penstock.client.registry import Compatibility, PartitionOffsets, PublishingProperties, SchemaChange
     from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream, AsyncUncommittedBatch
-    from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
     from penstock.client.subscriptions.model import (
         ParkedEvent,
         ParkedKey,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     )
     from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
     from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
-    from penstock.client.subscriptions.subscriptions import Subscriptions
     from penstock.core.log.start import Start
     from penstock.wire.groups import (
         CommittedPosition,
@@ -81,7 +79,6 @@ else:
                 "Start",
             ],
             "client.subscriptions.async_stream": ["AsyncSubscriptionStream", "AsyncUncommittedBatch"],
-            "client.subscriptions.async_subscriptions": ["AsyncSubscriptions"],
             "client.subscriptions.model": [
                 "ParkedEvent",
                 "ParkedKey",
@@ -92,7 +89,6 @@ else:
             ],
             "client.subscriptions.stream": ["SubscriptionStream", "UncommittedBatch"],
             "client.subscriptions.stream_protocol": ["SubscriptionBatch"],
-            "client.subscriptions.subscriptions": ["Subscriptions"],
             "core.log.start": ["Start"],
             "wire.groups": [
                 "CommittedPosition",
@@ -121,7 +117,6 @@ __all__ = [
     "AsyncFollow",
     "AsyncIdempotentProducer",
     "AsyncSubscriptionStream",
-    "AsyncSubscriptions",
     "AsyncUncommittedBatch",
     "BearerToken",
     "Client",
@@ -168,7 +163,6 @@ __all__ = [
     "SubscriptionBatch",
     "SubscriptionCursor",
     "SubscriptionStream",
-    "Subscriptions",
     "TokenFile",
     "UncommittedBatch",
     "share",

@@ -28,9 +28,10 @@ from penstock.client.registry import (
     make_definition,
     schema_text,
 )
+from penstock.client.subscriptions.model import Subscription
+from penstock.client.subscriptions.protocol import InitialCursors
 from penstock.client.subscriptions.stream import SubscriptionStream
 from penstock.client.subscriptions.stream_protocol import StreamParameters
-from penstock.client.subscriptions.subscriptions import Subscriptions
 from penstock.core.events.event import NewEvent
 from penstock.core.log.start import Start
 from penstock.core.subscriptions.assignment import FeedPartition
@@ -74,7 +75,6 @@ class Client(Closing):
     def __init__(self, url: str, *, http: Any = None, auth: Any = None, retry_timeout: float = RETRY_TIMEOUT) -> None:
         self._protocol = HubProtocol(check_address(url, relative=http is not None), retry_timeout)
         self._transport = Transport(http, auth=auth)
-        self._subscriptions = Subscriptions(self._protocol.subscriptions, self._transport)
 
     def create_event_type(
         self,
@@ -493,10 +493,72 @@ class Client(Closing):
         """
         self._transport.carry_out(self._protocol.consumer_groups.forget(group))
 
-    @property
-    def subscriptions(self) -> Subscriptions:
-        """The hub's subscriptions: create, show, reset and delete them, inspect statistics and parked keys."""
-        return self._subscriptions
+    def create_subscription(
+        self,
+        owning_application: str,
+        event_types: Iterable[str],
+        *,
+        consumer_group: str | None = None,
+        start: Start | None = None,
+        initial_cursors: InitialCursors = (),
+        annotations: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        authorization: Mapping[str, Any] | None = None,
+    ) -> tuple[Subscription, bool]:
+        """Return the subscription of an application to event types, and whether this call created it.
+
+        An application has one subscription to the same event types for each consumer group. If it exists, all other
+        arguments are ignored.
+
+        Args:
+            owning_application: The owner.
+            event_types: Names of the event types to read.
+            consumer_group: Distinguishes subscriptions of the same application to the same event types; `default` by
+                default.
+            start: Where to begin: `latest` (the default); `earliest`; a time, a datetime with a zone: the first event
+                received then or later; or a duration, a timedelta: the same, so long ago.
+            initial_cursors: Instead of *start*, cursors to begin at, one for each partition, from `cursors` or in
+                Nakadi's format.
+            annotations: Annotations, such as `penstock/park-after-attempts`.
+            labels: Labels.
+            authorization: Who may read and change the subscription, in Nakadi's format.
+
+        Raises:
+            TypeError: *event_types* is a string instead of a list of names.
+            BadParameter: *start* is none of these, or is given beside *initial_cursors*.
+            InvalidSubscription: A member breaks a rule, or an event type does not exist.
+            UnusablePosition: A cursor does not belong to these event types, or events after it have been removed.
+        """
+        members = {
+            "owning_application": owning_application,
+            "consumer_group": consumer_group,
+            "annotations": annotations,
+            "labels": labels,
+            "authorization": authorization,
+        }
+        return self._transport.carry_out(
+            self._protocol.subscriptions.create(event_types, start, initial_cursors, members)
+        )
+
+    def subscriptions(
+        self,
+        *,
+        owning_application: str | None = None,
+        event_types: Iterable[str] = (),
+        reader: str | None = None,
+        status: bool = False,
+    ) -> list[Subscription]:
+        """Return all subscriptions, newest first.
+
+        Args:
+            owning_application: Return only subscriptions of this owner.
+            event_types: Return only subscriptions that read all of these.
+            reader: Return only subscriptions that name this reader, such as `service:billing`.
+            status: Whether to fill in `partitions`.
+        """
+        return self._transport.carry_out(
+            self._protocol.subscriptions.all(owning_application, event_types, reader, status=status)
+        )
 
     def subscription(
         self,
@@ -551,6 +613,7 @@ class Client(Closing):
         return SubscriptionStream(
             self._transport, self._protocol.url, subscription, parameters, retry=retry,
             retry_timeout=self._protocol.retry_timeout, reconnect=reconnect, kind=type,
+            subscriptions=self._protocol.subscriptions,
         )  # fmt: skip
 
     def consume(

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import httpx2
@@ -12,8 +11,8 @@ import pytest
 
 from penstock.client import AsyncClient, AsyncFeed, AsyncIdempotentProducer, Client, Feed
 from penstock.client.log.publishing import Published
-from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
-from penstock.client.subscriptions.subscriptions import Subscriptions
+from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
+from penstock.client.subscriptions.stream import SubscriptionStream
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventTypeExists, SubscriptionNotFound
 from penstock.wire.groups import NewPosition, PositionReset
@@ -88,37 +87,36 @@ CALLS = [
     Call("retry_parked_stream", ("g",), {}, [({"retried": 3}, 200)], ["POST /groups/g/parked/retry"], "3"),
     Call("skip_parked_stream", ("g", "7", "why"), {}, [({}, 204)], ["POST /groups/g/parked/7/skip"], "None"),
     Call("forget_group", ("g",), {}, [({}, 204)], ["DELETE /groups/g"], "None"),
-    Call("subscriptions.create", ("shop", ["a"]),
+    Call("create_subscription", ("shop", ["a"]),
          {"consumer_group": "x", "start": "earliest", "annotations": {"a": "b"}},
          [(SHOWN, 201)], ["POST /subscriptions"], "True)"),
-    Call("subscriptions.all", (), {"owning_application": "shop", "event_types": ["a"], "reader": "service:x"},
+    Call("subscriptions", (), {"owning_application": "shop", "event_types": ["a"], "reader": "service:x"},
          [({"items": [SHOWN]}, 200)],
          ["GET /subscriptions?event_type=a&owning_application=shop&reader=service%3Ax&limit=1000&token=new"], "id='5'"),
-    Call("subscriptions.show", ("5",), {}, [(SHOWN, 200)], ["GET /subscriptions/5"], "id='5'"),
-    Call("subscriptions.update", ("5",), {"labels": {"a": "b"}}, [(SHOWN, 200), ({}, 204)],
+    Call("subscription.show", (), {}, [(SHOWN, 200)], ["GET /subscriptions/5"], "id='5'"),
+    Call("subscription.update", (), {"labels": {"a": "b"}}, [(SHOWN, 200), ({}, 204)],
          ["GET /subscriptions/5", "PUT /subscriptions/5"], "None"),
-    Call("subscriptions.delete", ("5",), {}, [({}, 204)], ["DELETE /subscriptions/5"], "None"),
-    Call("subscriptions.stats", ("5",), {}, [(STATS, 200)], ["GET /subscriptions/5/stats?show_time_lag=true"],
+    Call("subscription.delete", (), {}, [({}, 204)], ["DELETE /subscriptions/5"], "None"),
+    Call("subscription.stats", (), {}, [(STATS, 200)], ["GET /subscriptions/5/stats?show_time_lag=true"],
          "'unassigned'"),
-    Call("subscriptions.stats", ("5",), {"lag": False}, [(STATS, 200)],
+    Call("subscription.stats", (), {"lag": False}, [(STATS, 200)],
          ["GET /subscriptions/5/stats?show_time_lag=false"], "=0"),
-    Call("subscriptions.cursors", ("5",), {}, [(CURSORS, 200)], ["GET /subscriptions/5/cursors"], "offset=0"),
-    Call("subscriptions.reset", ("5",), {"to": "latest", "reason": "why"},
+    Call("subscription.cursors", (), {}, [(CURSORS, 200)], ["GET /subscriptions/5/cursors"], "offset=0"),
+    Call("subscription.reset", (), {"to": "latest", "reason": "why"},
          [(OF_A, 200), (OFFSETS, 200), (CURSORS, 200), ({}, 204)],
          ["GET /subscriptions/5", "GET /event-types/a/partitions", "GET /subscriptions/5/cursors",
           "PATCH /subscriptions/5/cursors"], "came_from=0, offset=5"),
-    Call("subscriptions.parked", ("5",), {}, [({"items": [PARKED]}, 200)], ["GET /subscriptions/5/parked"], "key='k'"),
-    Call("subscriptions.parked_key", ("5", "7"), {"limit": 3}, [(PARKED, 200)],
+    Call("subscription.parked", (), {}, [({"items": [PARKED]}, 200)], ["GET /subscriptions/5/parked"], "key='k'"),
+    Call("subscription.parked_key", ("7",), {"limit": 3}, [(PARKED, 200)],
          ["GET /subscriptions/5/parked/7?limit=3"], "items=[]"),
-    Call("subscriptions.retry_parked", ("5",), {}, [({"retried": 3}, 200)], ["POST /subscriptions/5/parked/retry"],
+    Call("subscription.retry_parked", (), {}, [({"retried": 3}, 200)], ["POST /subscriptions/5/parked/retry"],
          "3"),
-    Call("subscriptions.retry_parked", ("5", "7"), {}, [({}, 204)], ["POST /subscriptions/5/parked/7/retry"], "1"),
-    Call("subscriptions.skip_parked", ("5", "7", "why"), {}, [({}, 204)], ["POST /subscriptions/5/parked/7/skip"],
+    Call("subscription.retry_parked", ("7",), {}, [({}, 204)], ["POST /subscriptions/5/parked/7/retry"], "1"),
+    Call("subscription.skip_parked", ("7", "why"), {}, [({}, 204)], ["POST /subscriptions/5/parked/7/skip"],
          "None"),
-    Call("subscriptions.extend_lease", ("5", "s"), {}, [({}, 204)], ["POST /subscriptions/5/streams/s/lease"], "None"),
 ]  # fmt: skip
 IN_OTHER_TESTS = {
-    "publish", "feed", "partition_for", "publishing_properties", "subscriptions", "subscription", "consume",
+    "publish", "feed", "partition_for", "publishing_properties", "subscription", "consume",
     "parts",
 }  # fmt: skip
 
@@ -133,24 +131,32 @@ def client(kind: Kind, *handlers: Any) -> tuple[Any, Handlers]:
 async def test_method_makes_its_requests_and_returns_their_answer(kind: Kind, call: Call) -> None:
     hub, handlers = client(kind, *(json(value, status) for value, status in call.answers))
 
-    found = await result(attrgetter(call.name)(hub)(*call.given, **call.options))
+    _, _, of_subscription = call.name.rpartition("subscription.")
+    caller = hub if of_subscription == call.name else hub.subscription("5")
+    found = await result(getattr(caller, of_subscription)(*call.given, **call.options))
 
     asked = [f"{each.method} {str(each.url).removeprefix('http://s')}" for each in handlers.requests]
     assert asked == call.requests
     assert call.shows in repr(found)
 
 
+OF_STREAMS = {"id", "stream_id", "advance", "commit", "extend_lease", "end", "stop"}
+
+
 @pytest.mark.parametrize(
-    ("prefix", "classes"),
-    [("", (Client, AsyncClient)), ("subscriptions.", (Subscriptions, AsyncSubscriptions))],
-    ids=["client", "subscriptions"],
+    ("prefix", "classes", "others"),
+    [
+        ("", (Client, AsyncClient), IN_OTHER_TESTS),
+        ("subscription.", (SubscriptionStream, AsyncSubscriptionStream), OF_STREAMS),
+    ],
+    ids=["client", "subscription"],
 )
-def test_both_kinds_have_the_methods_of_the_table(prefix: str, classes: tuple[type, type]) -> None:
+def test_both_kinds_have_the_methods_of_the_table(prefix: str, classes: tuple[type, type], others: set[str]) -> None:
     names = [{name.removeprefix("aclose") for name in vars(each) if name[0] != "_"} - {"", "close"} for each in classes]
     tested = {each.name.removeprefix(prefix) for each in CALLS if each.name.startswith(prefix)}
 
     assert names[0] == names[1]
-    assert names[0] - tested == (set() if prefix else IN_OTHER_TESTS)
+    assert names[0] - tested == others
 
 
 @pytest.mark.parametrize(("method", "status"), [("replace_event_type", 200), ("check_definition", 204)])

@@ -80,7 +80,6 @@ REQUESTS: dict[str, tuple[Callable[[], Exchange[Any]], Any, bool]] = {
     "reset": (lambda: GROUPS.reset("g", None, **TO_END, dry_run=False), LOST, False),
     "create a subscription": (lambda: SUBSCRIPTIONS.create(["a"], None, (), {}), LOST, True),
     "show a subscription": (lambda: SUBSCRIPTIONS.show("5"), LOST, True),
-    "extend a lease": (lambda: SUBSCRIPTIONS.extend_lease("5", "s"), LOST, True),
     "delete a subscription": (lambda: SUBSCRIPTIONS.delete("5"), LOST, False),
     "retry a parked key": (lambda: SUBSCRIPTIONS.retry_parked("5", "7"), LOST, False),
     "retry all parked keys": (lambda: SUBSCRIPTIONS.retry_parked("5", None), LOST, False),

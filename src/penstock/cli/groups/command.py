@@ -288,7 +288,7 @@ def delete(
             if not yes:
                 confirm(f"Forget {name}, which has {_behind(found)}, for ever?")
             if found.kind == SUBSCRIPTION:
-                client.subscriptions.delete(name)
+                client.subscription(name).delete()
             else:
                 client.forget_group(name)
     if output == "json":

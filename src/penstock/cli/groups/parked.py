@@ -86,7 +86,7 @@ def list_parked(
         with open_hub(url) as client:
             name, kind = _kind_of(client, name)
             if kind == SUBSCRIPTION:
-                _list_keys(client.subscriptions.parked(name), output)
+                _list_keys(client.subscription(name).parked(), output)
                 return
             found = _spans_of_hub(client.parked_streams(name))
     if output == "json":
@@ -189,7 +189,7 @@ def retry(
         with open_hub(url) as client:
             name, kind = _kind_of(client, name)
             if kind == SUBSCRIPTION:
-                count, what = client.subscriptions.retry_parked(name, which), "key"
+                count, what = client.subscription(name).retry_parked(which), "key"
             elif which is None:
                 count = client.retry_parked_stream(name)
             else:
@@ -347,7 +347,7 @@ def _show_key(client: "Client", name: str, which: str, limit: int, output: str) 
     from penstock.cli.event_line import cut
     from penstock.cli.output import counted, print_json, print_table, say
 
-    parked = client.subscriptions.parked_key(name, which, limit=limit)
+    parked = client.subscription(name).parked_key(which, limit=limit)
     if output == "json":
         print_json(parked)
         return
@@ -361,9 +361,9 @@ def _show_key(client: "Client", name: str, which: str, limit: int, output: str) 
 def _skip_key(client: "Client", name: str, which: str, reason: str, output: str) -> None:
     from penstock.cli.output import counted, print_json, say
 
-    parked = client.subscriptions.parked_key(name, which, limit=1)
-    client.subscriptions.skip_parked(name, which, reason)
-    ahead = sum(each.events for each in client.subscriptions.parked(name) if each.id == parked.id)
+    parked = client.subscription(name).parked_key(which, limit=1)
+    client.subscription(name).skip_parked(which, reason)
+    ahead = sum(each.events for each in client.subscription(name).parked() if each.id == parked.id)
     skipped = max(0, parked.events - ahead)
     if output == "json":
         print_json({"name": name, "skipped_events": skipped, "events_ahead": ahead})

@@ -138,7 +138,7 @@ def _mover(
 ) -> "Callable[[Any, str | None, bool], list[ResetPosition]]":
     """Return what moves a group to resets, with a reason, or only shows what that would be."""
     if known.kind == SUBSCRIPTION:
-        return lambda items, reason, dry: client.subscriptions.reset(name, items, reason=reason, dry_run=dry)
+        return lambda items, reason, dry: client.subscription(name).reset(items, reason=reason, dry_run=dry)
     return lambda items, reason, dry: client.reset_positions(name, items, reason=reason, dry_run=dry)
 
 
@@ -191,7 +191,7 @@ def _count_streams(client: "Client", name: str) -> str:
     """Return in words the number of streams; an empty text if there is none."""
     from penstock.cli.output import counted
 
-    streams = {each.stream_id for each in client.subscriptions.stats(name, lag=False) if each.stream_id}
+    streams = {each.stream_id for each in client.subscription(name).stats(lag=False) if each.stream_id}
     return counted(len(streams), "stream") if streams else ""
 
 

@@ -323,11 +323,6 @@ class SubscriptionProtocol:
         url = self._parked_address(id, parked_id, "skip")
         yield from self._json.send(HttpRequest(method="POST", url=url, headers=_JSON, body=body), is_not_applied, 204)
 
-    def extend_lease(self, id: str, stream_id: str) -> Exchange[None]:
-        """Extend the lease of a stream: restart the time in which it has to commit."""
-        url = subscription_address(self._url, id, "streams", stream_id, "lease")
-        yield from self._json.send(HttpRequest(method="POST", url=url, headers=_ACCEPTED), is_transient, 204)
-
     def _plan_resets(
         self, id: str, items: Iterable[PositionReset] | None, to: Start | None
     ) -> Exchange[list[ResetPosition]]:

@@ -500,14 +500,14 @@ class SubscriptionSource(Closing):
         Raises:
             Unavailable: the hub is away, which is not waited for; says which, and why.
         """
-        asked = self._impatient.subscriptions
-        stats = asked.stats(self._id(), lag=False)
+        asked = self._impatient.subscription(self._id())
+        stats = asked.stats(lag=False)
         found = {encode_tranche(each.event_type, each.partition): each.unconsumed_events for each in stats}
         with self._changed:
             again = Counter(
                 {name: each.uncommitted for name, each in self._subscribed.items() if name.endswith(PARKED)}
             )
-        for key in asked.parked(self._id()) if any(each.parked_events for each in stats) else ():
+        for key in asked.parked() if any(each.parked_events for each in stats) else ():
             if key.state == RETRYING:
                 again[f"{encode_tranche(key.event_type, key.partition)}{PARKED}"] += key.events
         return found | again
@@ -542,7 +542,7 @@ class SubscriptionSource(Closing):
 
     def park_after_attempts(self) -> int | None:
         """Return after how many failed attempts the subscription has an event's key parked; None: it says nothing."""
-        found = self._client.subscriptions.show(self._id())
+        found = self._client.subscription(self._id()).show()
         policy = read_unprocessable_policy({"annotations": dict(found.annotations)})
         return None if policy is None else policy.send_count
 
@@ -701,7 +701,7 @@ class SubscriptionSource(Closing):
     def _cursors(self) -> dict[str, FeedPosition]:
         return {
             encode_tranche(each.event_type, each.partition): FeedPosition(each.epoch, each.offset)
-            for each in self._client.subscriptions.cursors(self._id())
+            for each in self._client.subscription(self._id()).cursors()
         }
 
     def _id(self) -> str:
