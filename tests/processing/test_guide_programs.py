@@ -23,13 +23,17 @@ from tests.processing.office import until
 from tests.processing.programs import output, running
 
 GUIDES = ROOT / "docs" / "guides"
+PROCESSORS = sorted((GUIDES / "processors").glob("*.md"))
 PROGRAMS = {
-    guide: [
+    page.stem: [
         block.text
-        for block in blocks(GUIDES / f"{guide}.md")
+        for block in blocks(page)
         if block.language == "python" and "penstock.spark" not in block.text  # tests/spark runs those.
     ]
-    for guide in ("processors", "watching-processors", "reactions", "duplicates-and-order")
+    for page in (
+        *PROCESSORS,
+        *(GUIDES / f"{name}.md" for name in ("watching-processors", "reactions", "duplicates-and-order")),
+    )
 }
 CREATED = r"^penstock event-type create (\S+) --partition-key-field (\w+)$"
 CUSTOMERS = ("Ada", "Bob", "Cyd")
@@ -69,7 +73,8 @@ def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
 def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     """A hub with the events of the guides on processors and reactions."""
     with live_hub(f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db") as hub, Client(hub.url) as client:
-        for name, key in re.findall(CREATED, (GUIDES / "processors.md").read_text(encoding="utf-8"), re.MULTILINE):
+        page = (GUIDES / "processors" / "README.md").read_text(encoding="utf-8")
+        for name, key in re.findall(CREATED, page, re.MULTILINE):
             client.create_event_type(name, partition_count=2, partition_strategy="hash", partition_key_fields=[key])
         client.create_event_type("invoice.sent", category="business", partition_count=2)
         client.create_event_type("order.copied", partition_count=2)
@@ -101,12 +106,30 @@ def test_decorated_handler_prints_orders_and_ends_on_sigterm(shared_hub: LiveHub
 
     with (
         Client(shared_hub.url) as client,
-        running("-c", program("@handles(", shared_hub), directory=tmp_path) as mailer,
+        running("-c", program('group="mailer"', shared_hub), directory=tmp_path) as mailer,
     ):
         until(has_committed)
         printed = mailer.terminate()
 
     assert sorted(map(int, re.findall(r"order (\d+) of", printed))) == list(range(30))
+
+
+def test_customer_without_an_address_is_parked_at_the_hub(shared_hub: LiveHub, tmp_path: Path) -> None:
+    def parked() -> list[str]:
+        groups = client.consumer_groups(kind="processor")
+        has_begun = any(group.name == "shipper" for group in groups)
+        return [each.stream for each in client.parked_streams("shipper")] if has_begun else []
+
+    with (
+        Client(shared_hub.url) as client,
+        running("-c", program("def ship(event)", shared_hub), directory=tmp_path) as shipper,
+    ):
+        until(lambda: parked() == ["order.placed-Bob"])
+        shipped = 20
+        lines = [shipper.line() for _ in range(shipped)]
+        shipper.terminate()
+
+    assert len(re.findall(r"order \d+ goes to (?:Oslo|Voss)", "\n".join(lines))) == shipped
 
 
 def test_processor_commits_its_work_on_sigterm(shared_hub: LiveHub, tmp_path: Path) -> None:
@@ -125,7 +148,7 @@ def test_processor_commits_its_work_on_sigterm(shared_hub: LiveHub, tmp_path: Pa
 def test_stream_that_cannot_be_shipped_is_parked_and_shipped_after_a_retry(
     run: Callable[[str], str], tmp_path: Path
 ) -> None:
-    printed = run("def ship(")
+    printed = run("def ship(stream")
     assert re.findall(r"(\d+) parcels to (Oslo|Voss|Bergen)", printed)[-1] == ("10", "Bergen")
     assert re.search(r"^parked: order\.placed-Bob, 10 events from \d+ on, KeyError: 'Bob'$", printed, re.MULTILINE)
     assert not DatabaseCheckpoints(f"sqlite:///{tmp_path}/shipping.db", "shipping").parked()
@@ -326,4 +349,16 @@ def test_periodic_program_goes_through_both_tranches(run: Callable[[str], str]) 
 
 def test_programs_of_the_guides_are_as_many_as_are_tested_here() -> None:
     counts = {guide: len(programs) for guide, programs in PROGRAMS.items()}
-    assert counts == {"processors": 16, "watching-processors": 2, "reactions": 4, "duplicates-and-order": 5}
+    assert {name: count for name, count in counts.items() if count} == {
+        "README": 2,
+        "failures": 1,
+        "idempotent-handlers": 5,
+        "many-streams": 1,
+        "projections": 3,
+        "running": 3,
+        "sources": 1,
+        "transactions": 1,
+        "watching-processors": 2,
+        "reactions": 4,
+        "duplicates-and-order": 5,
+    }

@@ -30,7 +30,7 @@ SPARK = [
 ]
 OPTIONS = ROOT / "docs" / "reference" / "spark.md"
 PIPELINES = ROOT / "docs" / "guides" / "pipelines.md"
-PROCESSORS = ROOT / "docs" / "guides" / "processors.md"
+PROCESSORS = [ROOT / "docs" / "guides" / "processors" / f"{name}.md" for name in ("projections", "spark")]
 HUB = "http://localhost:8080"
 MESSAGE_DB = "postgresql://message_store@localhost:5432/message_store"
 """Where events are, as the guides say it."""
@@ -142,10 +142,11 @@ def test_programs_of_the_processors_guide_run_on_spark(
     spark: SparkSession, customers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ingest(spark, f"{tmp_path}/lake/orders", url=customers, eventType="order.placed").awaitTermination(300)
-    for block in (block for block in blocks(PROCESSORS) if "penstock.spark" in block.text):
+    on_spark = [(page, block) for page in PROCESSORS for block in blocks(page) if "penstock.spark" in block.text]
+    for page, block in on_spark:
         program = block.text.replace(HUB, customers).replace('"lake/', f'"{tmp_path}/lake/')
         program = program.replace("sqlite:///", f"sqlite:///{tmp_path}/")
-        exec(compile(program, f"{PROCESSORS.name}:{block.line}", "exec"), {"__name__": "example"})
+        exec(compile(program, f"{page.name}:{block.line}", "exec"), {"__name__": "example"})
 
     assert capsys.readouterr().out == (
         "60 orders folded into a table\n3 customers in files\n60 orders scored\n60 orders in the lake\n"
