@@ -285,6 +285,8 @@ def test_subscription_source_refuses_bad_parameters(hub: LiveHub, read: Any) -> 
         read(stream="id")
     with pytest.raises(BadParameter, match="batch_limit is 0"):
         read(batch_limit=0)
+    with pytest.raises(BadParameter, match="SubscriptionSource without `stream`"):
+        local(Seen(), read(stream=["customer"]), rules=Rules(attempts_max=1, exhausted="park"))
     source = SubscriptionSource(hub.url, "none")
     with pytest.raises(SubscriptionNotFound), source:
         local(Seen(), source)

@@ -133,6 +133,9 @@ class Progress:
 
     def __init__(self, engine: Engine, source: Source, checkpoints: Checkpoints, *, keeps_ahead: bool = False) -> None:
         if engine.rules.exhausted == "park":
+            if not checkpoints.keeps_parked and isinstance(checkpoints, HandingCheckpoints):
+                allowed = "'stop', or a SubscriptionSource without `stream`: the hub parks the keys of the event type"
+                raise BadParameter(parameter="exhausted", value="park", allowed=allowed)
             if not checkpoints.keeps_parked:
                 allowed = "'stop', since these checkpoints keep no parked streams; HubCheckpoints do"
                 raise BadParameter(parameter="exhausted", value="park", allowed=allowed)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.core.subscriptions.assignment import PoisonOffset
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.core.subscriptions.tokens import ParkedSpan, make_parked_token
 from penstock.errors import DatabaseUnavailable, ParkedNotFound, SubscriptionNotFound
@@ -105,6 +106,70 @@ def deliver_at_flush(hub: Played, stream: ConsumerStream) -> list[str]:
     hub.now += 1
     hub.lease.renew()
     return [each.partition(" Stream started")[0] for each in deliver(stream) if "[]" not in each]
+
+
+# Given up by the consumer
+
+
+def give_up(hub: Played, sub: str, stream: ConsumerStream, *events: tuple[int, int]) -> None:
+    """End a stream that gives up events, each by its epoch and offset."""
+    close(stream)
+    parked = [PoisonOffset(P, epoch, offset, 3) for epoch, offset in events]
+    hub.sessions.release(sub, stream.session_id, failed=(), parked=parked)
+
+
+def test_event_that_a_consumer_gives_up_parks_its_key_from_there_on(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, 2, 3, 4, 5, keys="abaab")
+    stream = hub.stream(sub, batch_limit=1)
+    deliver(stream)
+
+    give_up(hub, sub, stream, (1, 2))
+
+    with store.read() as tx:
+        assert [(each.key, each.attempts) for each in tx.subscriptions.list_parked(sub)] == [("a", 3)]
+    assert [slot.failed for slot in read_slots(store, sub)] == [0]
+    sent = [each.partition(" ")[0] for each in deliver(hub.stream(sub, batch_limit=1))]
+    assert sent == ["0:1[1]", "0:2[2]", "0:5[5]"], "what is before it comes again"
+    assert read_waiting(store, sub) == {"a": [2, 3]}
+
+
+def test_event_without_a_key_that_a_consumer_gives_up_is_left_out_alone(hub: Played, store: Store, sub: str) -> None:
+    hub.publish(1, 2, 3, keys="...")
+    stream = hub.stream(sub, batch_limit=1)
+    deliver(stream)
+
+    give_up(hub, sub, stream, (1, 1))
+
+    sent = [each.partition(" ")[0] for each in deliver(hub.stream(sub, batch_limit=1))]
+    assert sent == ["0:1[1]", "0:3[3]"]
+    assert read_waiting(store, sub) == {None: [1]}
+
+
+@pytest.mark.parametrize("event", [(1, 0), (2, 1), (1, 2), (1, 99)], ids=["committed", "epoch", "end", "beyond"])
+def test_event_that_is_not_uncommitted_here_is_not_parked(
+    hub: Played, store: Store, sub: str, event: tuple[int, int]
+) -> None:
+    hub.publish(1, 2, keys="ab")
+    stream = hub.stream(sub, batch_limit=1)
+    deliver(stream)
+    commit(hub, stream, 1)
+
+    give_up(hub, sub, stream, event)
+
+    assert read_waiting(store, sub) == {}
+
+
+def test_event_of_a_partition_that_another_stream_has_is_not_parked(hub: Played, store: Store) -> None:
+    both = subscribed(store, partitions=2)
+    hub.publish(1, keys="a")
+    hub.publish(2, partition=1, keys="b")
+    mine, other = open_stream(hub.sessions, both, Q), open_stream(hub.sessions, both, P)
+    hub.sessions.end(both, mine.session.id, an_end(60, p1=1))
+
+    hub.sessions.release(both, mine.session.id, failed=(), parked=[PoisonOffset(P, 1, 0, 3)])
+
+    assert read_waiting(store, both) == {}
+    assert read_owners(store, both)[0] == other.session.id
 
 
 # Waiting
