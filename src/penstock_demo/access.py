@@ -1,7 +1,7 @@
-"""How each process of the demo reaches the hub, and what each may do there.
+"""How each process of the demo connects to the hub, and its rights there.
 
-On an open hub nobody is asked who they are. On one that `securing` has secured each process is a caller of its own,
-with a token in a file, and may do what it has to do and no more.
+An open hub does not ask for credentials. On a hub that `securing` has secured, each process is a caller of its own,
+with a token in a file, and has only the rights that it needs.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ CALLERS: Final = (OPERATOR, PUBLISHER, PIPELINE, FLAGGER, STRANGER)
 
 
 class Lists(NamedTuple):
-    """Who may write to an event type, and who may read it."""
+    """The callers that may write to an event type, and those that may read it."""
 
     writers: tuple[str, ...]
     readers: tuple[str, ...]
@@ -52,14 +52,14 @@ def _listed(*names: str) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class HubAccess:
-    """Where the hub is, and the files with the tokens of its callers: none, where nobody is asked."""
+    """The hub's address, and the files with its callers' tokens; an open hub has none."""
 
     url: str
     tokens: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def is_secured(self) -> bool:
-        """Whether the hub asks for tokens."""
+        """Return whether the hub asks for tokens."""
         return bool(self.tokens)
 
     def protect(self, event_type: str, definition: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ _MONTH: Final = """
 
 
 class ColdHistory(NamedTuple):
-    """What lies in the cold tier, and what has been read across it."""
+    """The content of the cold tier, and the number of events read across it."""
 
     events: int
     files: int

@@ -1,8 +1,8 @@
-"""How late each carrier left on each day: a feed made of the flights' feed, which says every change once.
+"""The delay of each carrier on each day: a feed derived from the flights' feed, with each change once.
 
-What is counted of a carrier's day is kept in Spark's state, and grows with each micro-batch that has flights of it. The
-new sums go out as a data change: no day needs to be closed, and flights may come in any order. The last change of a day
-holds what all of its flights add up to.
+Spark's state keeps the sums of a carrier's day, which grow with each micro-batch that has flights of it. The new sums
+are published as a data change: no day needs to be closed, and flights may come in any order. The last change of a day
+holds the sums of all of its flights.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ _CHANGE: Final = f"eid STRING, data_op STRING, carrier STRING, day DATE, {_STATE
 
 
 class FeedSummary(NamedTuple):
-    """What the feed has told."""
+    """Counts of the feed's changes and days."""
 
     changes: int
     days: int

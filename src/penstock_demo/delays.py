@@ -1,7 +1,7 @@
-"""The read model: how late each carrier's flights were in each month, kept by projections on Spark, in SQLite.
+"""The read model: each carrier's delays in each month, kept in SQLite by projections on Spark.
 
-On the way it is stopped once, at the worst moment: a round is folded, and its rows are not written. What is done then
-goes on where the rows say that it is.
+The demo stops the projection once, at the worst moment: a round is folded, and its rows are not written. The next run
+continues from the positions in the rows.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ ORDER BY carrier, month
 
 
 class Month(NamedTuple):
-    """Whose row a flight is counted in."""
+    """The key of the row that counts a flight."""
 
     carrier: str
     month: int
@@ -42,7 +42,7 @@ class Month(NamedTuple):
 
 @dataclass
 class Sums:
-    """What a carrier's flights of a month add up to. In any order: they come from several partitions."""
+    """The sums of a carrier's flights of a month. Any order works: the flights come from several partitions."""
 
     flights: int = 0
     cancelled: int = 0
@@ -54,7 +54,7 @@ class Sums:
 
 @dataclass
 class Airline:
-    """What a carrier is called."""
+    """The name of a carrier."""
 
     name: str = ""
 
@@ -74,7 +74,7 @@ class Delay(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """What was done before a projection was stopped, and after."""
+    """The progress of a projection before and after it was stopped."""
 
     before: int
     """Flights that were folded and written."""
@@ -134,15 +134,15 @@ class ReadModel:
     def keep(
         self, spark: "SparkSession", hub: HubAccess, count: int, note: "Callable[[Projected], object]"
     ) -> Stop | None:
-        """Fold in what is new, and be stopped once in the middle; return what that did, None: it was not stopped.
+        """Fold new flights, and stop once in the middle; return the progress around the stop, None if there was none.
 
-        Of few flights there are fewer rounds.
+        Few flights take fewer rounds.
 
         Args:
             spark: The session.
-            hub: The hub, which the pipeline asks.
-            count: How many flights there are in all.
-            note: Is told after each round what is done.
+            hub: The hub that the pipeline reads.
+            count: The number of all flights.
+            note: Called with the progress after each round.
         """
         from penstock.spark.projections.database import DatabaseTarget
         from penstock.spark.projections.project import project
@@ -196,7 +196,7 @@ class _Stopped(Exception):
 
 
 class StoppedOnce:
-    """A target whose projection is stopped after so many rounds: the next one is folded, and its rows are lost."""
+    """A target that stops its projection after a number of rounds: the next round is folded, and its rows are lost."""
 
     def __init__(self, target: "ProjectionTarget", rounds: int) -> None:
         self.folded = 0

@@ -1,8 +1,8 @@
-"""A reaction: an aircraft that leaves late three times in a row is flagged, by an event in a feed of its own.
+"""A reaction: flags an aircraft that leaves late three times in a row, by an event in a feed of its own.
 
-It is a process of its own, `python -m penstock_demo.flagging URL DIRECTORY`, so that it can be killed: with
-`--dies-after N` it kills itself at the worst moment, when flags are published and the transaction that says so is open.
-Whoever starts it again has those flights come again, finds what it had found, and publishes the same: the hub has it.
+It is a process of its own, `python -m penstock_demo.flagging URL DIRECTORY`, so that it can be killed. With
+`--dies-after N` it kills itself at the worst moment: flags are published, and the transaction that records them is
+open. After a restart it reads those flights again and publishes the same flags, which the hub recognises as repeats.
 """
 
 import argparse
@@ -40,7 +40,7 @@ INSERT INTO aircraft (tailnum, late) VALUES (?, ?) ON CONFLICT (tailnum) DO UPDA
 
 
 class Done(NamedTuple):
-    """What a run has done."""
+    """The counts of a run."""
 
     flights: int
     """Handled."""
@@ -145,7 +145,7 @@ def main() -> None:
 
 
 def _end_with_stdin() -> None:
-    """End as soon as whoever has started this has ended, however that was."""
+    """Exit as soon as the parent process has ended, for any reason."""
     sys.stdin.read()
     os._exit(1)
 

@@ -33,7 +33,7 @@ SELECT tailnum, flight_id FROM numbered WHERE number = {in_a_row}
 
 
 class Kill(NamedTuple):
-    """What was done before the process was killed, and after."""
+    """The progress before and after the process was killed."""
 
     before: int
     """Flights that were handled, as far as that was committed."""
@@ -44,19 +44,19 @@ class Kill(NamedTuple):
 
 
 class Flags(NamedTuple):
-    """What the feed has told."""
+    """The counts of the feed."""
 
     flags: int
     aircraft: int
 
 
 def flag_all(hub: HubAccess, directory: Path, log: Path) -> Kill | None:
-    """Have the aircraft of flights that are new be flagged; return what the kill did, None: nothing was killed.
+    """Flag the aircraft of new flights; return the progress around the kill, or None if nothing was killed.
 
-    Where there is nothing to flag in the second half of what is new, there is no moment to be killed at.
+    Nothing is killed if no aircraft is flagged in the second half of the new flights.
 
     Raises:
-        CommandFailure: the process has ended in another way.
+        CommandFailure: the process ended in another way.
     """
     with hub.open_client(FLAGGER) as client:
         count = stored_count(client, DEPARTED)

@@ -39,7 +39,7 @@ _ATTEMPTS: Final = (
 
 
 class Trial(NamedTuple):
-    """What somebody has asked the hub, and what came of it."""
+    """A request to the hub, and its result."""
 
     caller: str
     request: str
@@ -47,7 +47,7 @@ class Trial(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """What was found on a secured hub."""
+    """The results of the checks of a secured hub."""
 
     tls: str
     """The version of TLS and the cipher that client and hub use."""

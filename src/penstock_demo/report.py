@@ -1,4 +1,4 @@
-"""What the demo prints: how long things took, how late the carriers were, where to look further."""
+"""The demo's output: durations, the carriers' delays, and where to look further."""
 
 import calendar
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def print_steps(console: Console, steps: Sequence[DemoStep]) -> None:
 
 
 def print_history(console: Console, history: ColdHistory) -> None:
-    """Print what lies in the cold tier, and who has read it."""
+    """Print the content of the cold tier and its readers."""
     data, stored = history.data_bytes / 1e6, history.file_bytes / 1e6
     console.print(
         f"[bold green]{number(history.events)} departures lie in {counted(history.files, 'file')} of the cold tier:"
@@ -87,7 +87,7 @@ def print_delays(console: Console, delays: Sequence[Delay]) -> None:
 
 
 def print_restarts(console: Console, stop: Stop | None, kill: Kill | None) -> None:
-    """Print what was done before and after what was stopped in the middle, if anything was."""
+    """Print the progress before and after each process that was stopped in the middle, if any was."""
     if stop is not None or kill is not None:
         console.print(Text("What restarts in the middle did", "bold"))
     if stop is not None:
@@ -125,14 +125,14 @@ def _kill_told(kill: Kill) -> str:
 
 
 def print_security(console: Console, hub: HubAccess, proof: Proof, directory: Path, searched: int) -> None:
-    """Print how the hub was secured, who may do what, and what it has answered to whom.
+    """Print how the hub was secured, the callers' rights, and the hub's answers to them.
 
     Args:
-        console: Where to.
+        console: The console to print to.
         hub: The hub.
-        proof: What was found when it was tried.
-        directory: Where everything lies.
-        searched: How many files in it were searched for tokens.
+        proof: The results of the checks.
+        directory: The demo's directory.
+        searched: The number of files in it that were searched for tokens.
     """
     shown = _relative(directory)
     console.print(Text("What was secured, and how", "bold"))
@@ -159,7 +159,7 @@ def _rights_told() -> list[tuple[str, str, str]]:
 
 
 def print_places(console: Console, directory: Path, picture: Path, security: Security | None = None) -> None:
-    """Print where everything lies, and the commands that show more; if there is *security*, with what it asks for."""
+    """Print the places of the demo's files, and commands that show more; with *security*, the commands use a token."""
     shown = _relative(directory)
     console.print(Text("Where it lies", "bold"))
     secrets = [

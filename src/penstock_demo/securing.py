@@ -1,6 +1,6 @@
 """Secures the demo's hub: makes a certificate, and a token for each caller.
 
-Each run makes them anew. The authority that signs the certificate signs nothing else: its key is never written down.
+Each run makes new ones. The authority that signs the certificate signs nothing else: its key is never written down.
 The tokens of earlier runs are revoked.
 """
 

@@ -46,7 +46,7 @@ LOCK_SECONDS_MAX: Final = 20.0
 
 
 class Found(NamedTuple):
-    """What Spark has found."""
+    """The results of Spark's reads."""
 
     read: dict[str, int]
     """How many events of each event type are in the lake."""
@@ -59,13 +59,13 @@ class Found(NamedTuple):
 
 
 def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False) -> None:
-    """Publish the flights, read them with Spark, print and draw what comes of it; everything lies in *directory*.
+    """Publish the flights, read them with Spark, print and draw the results; all files are in *directory*.
 
     A hub that is to be *is_secure* has a certificate and asks for tokens, here for those of the demo's own processes.
 
     Raises:
-        CommandFailure: something is missing, nothing can be put into *directory*, or what came out is not what went in.
-            Or the hub has let in somebody whom it should have refused.
+        CommandFailure: a requirement is missing, *directory* is not writable, or the events read are not those
+            published. Or the hub has accepted a caller that it should have refused.
     """
     _check_requirements(is_secure=is_secure)
     unwind_on_sigterm()  # So that what was started is ended then too.

@@ -572,7 +572,7 @@ class _Served(NamedTuple):
     url: str
     database: str
     created: bool
-    """Whether the database file was created."""
+    """True if the database file was created."""
     warnings: Sequence[_Warning]
 
 

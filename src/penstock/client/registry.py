@@ -40,13 +40,13 @@ class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
     level: str
     """The part of the version number that the change increments: PATCH, MINOR or MAJOR."""
     refused: bool
-    """Whether the compatibility mode of the event type forbids the change."""
+    """True if the compatibility mode of the event type forbids the change."""
     instead: str = ""
     """An alternative to a refused change."""
     producers: bool = False
-    """Whether producers can certainly stay unchanged."""
+    """True if producers can certainly stay unchanged."""
     consumers: bool = False
-    """Whether consumers can certainly stay unchanged."""
+    """True if consumers can certainly stay unchanged."""
     old: Any = None
     new: Any = None
 
@@ -64,9 +64,9 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """The version that the schema would get; the current version if the schema is equal or refused."""
     producers: bool
-    """Whether producers can certainly stay unchanged."""
+    """True if producers can certainly stay unchanged."""
     consumers: bool
-    """Whether consumers can certainly stay unchanged."""
+    """True if consumers can certainly stay unchanged."""
     changes: list[SchemaChange] = []
     error: str | None = None
     """The reason for a refusal."""

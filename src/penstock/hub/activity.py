@@ -188,7 +188,7 @@ class Activity:
 
     @property
     def logs_requests(self) -> bool:
-        """Whether requests are recorded."""
+        """Return whether requests are recorded."""
         return ACCESS_LOG_FEATURE in self._features
 
     def add_publish(self, event_type: str, caller: Caller, *, events: int, size: int, ms: float) -> None:

@@ -48,7 +48,7 @@ class OwnEventType(NamedTuple):
     key_field: str | None = None
     """The member that is the key of each event; None: events have no key, and go to any partition."""
     is_private: bool = False
-    """Whether nobody is on its lists at first: see `NOBODY`."""
+    """True if its lists are empty at first: see `NOBODY`."""
     retention_days: int = 30
     """How long it is created to keep its events."""
 

@@ -44,9 +44,9 @@ class Comparison(NamedTuple):
     version: str
     """The version that the schema would get; the current version if it is refused or means the same."""
     producers: bool
-    """Whether existing producers are certain to stay compatible."""
+    """True if existing producers are certain to stay compatible."""
     consumers: bool
-    """Whether existing consumers are certain to stay compatible."""
+    """True if existing consumers are certain to stay compatible."""
     changes: Sequence[dict[str, Any]]
     """As they are `describe_changes`."""
     refused: PenstockError | None

@@ -98,11 +98,11 @@ class SourceOptions:
     min_partitions: int | None = None
     """At least so many tasks, where there are so many events; None: as many as keep this machine's cores busy."""
     split_partitions: bool = True
-    """Whether several tasks may read from one partition; else what a task reads of it is all of it, in order."""
+    """True if several tasks may read from one partition; else what a task reads of it is all of it, in order."""
     fail_on_data_loss: bool = True
-    """Whether events that are gone before they were read end the query."""
+    """True if events that are gone before they were read end the query."""
     include_headers: bool = False
-    """Whether there is a column `headers`."""
+    """True if there is a column `headers`."""
     payload: Payload = "json"
     """What events are: JSON, typed columns, or both."""
     schema_versions: Mapping[str, str] = field(default_factory=dict)

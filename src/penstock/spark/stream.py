@@ -61,9 +61,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[str, Heads] | None = None
         self._seen: dict[str, Heads] | None = None
         self._is_new = False
-        """Whether no micro-batch of the query has ended yet."""
+        """True if no micro-batch of the query has ended yet."""
         self._checked = False
-        """Whether the checkpoint has been held against the options."""
+        """True if the checkpoint has been compared with the options."""
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""

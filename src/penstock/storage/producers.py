@@ -22,7 +22,7 @@ class Producer(NamedTuple):
     claim_id: str | None
     """Id of the claim that began the epoch; None if an append began it."""
     is_pinned: bool
-    """Whether the producer is kept however long it is idle."""
+    """True if the producer is kept however long it is idle."""
     updated_at: int
     """When the epoch began, or when the producer last appended."""
 

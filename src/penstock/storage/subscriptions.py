@@ -91,7 +91,7 @@ class StoredParkedKey(NamedTuple):
     """How often the first event was sent without being committed."""
     parked_at: int
     is_retried: bool
-    """Whether the events are to be sent again, or are being sent."""
+    """True if the events are to be sent again, or are being sent."""
     events: int
     first: int
     """Offset of the first parked event."""

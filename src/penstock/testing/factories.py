@@ -1,11 +1,11 @@
-"""Makes event types and events that are valid as they are, so that a test says only what matters to it.
+"""Makes valid event types and events, so that a test states only the values that it depends on.
 
-What they make is the same in every run: an event's *number* decides its content, its id and when it happened.
+The results are the same in every run: an event's *number* determines its content, id and time.
 
     client.create_event_type(**an_event_type("order.placed", category="business"))
     client.publish("order.placed", [a_business_event(number) for number in range(3)])
 
-Every call makes a new one, which may be changed.
+Every call returns a new object, which the test may change.
 """
 
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ __all__ = ["a_business_event", "a_data_event", "a_feed_event", "a_new_event", "a
 
 
 def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:
-    """Return the definition of an event type, as `Hub.registry.create` takes it, and `Client`'s its members.
+    """Return the definition of an event type for `Hub.registry.create`; for `Client`, pass its members.
 
-    Its category is undefined, and it has one partition; *definition* are any members of Nakadi's shape. What a hub
-    insists on besides is filled in.
+    Its category is undefined, and it has one partition; *definition* are any members of Nakadi's shape. Other required
+    members are filled in.
 
     >>> an_event_type(partition_count=4)["partition_count"]
     4
@@ -90,7 +90,7 @@ def a_new_event(
     headers: Mapping[str, str] | None = None,
     partition: int | None = None,
 ) -> NewEvent:
-    """Return *event*, by default `an_event()`, as `Hub.log.publish` takes it, with what accompanies it.
+    """Return *event*, by default `an_event()`, as a `NewEvent` for `Hub.log.publish`.
 
     >>> bytes(a_new_event({"n": 1.5}, key="7").data)
     b'{"n":1.5}'
@@ -112,9 +112,9 @@ def a_feed_event(
     kind: str = "order.placed",
     received_at: int = START_AT,
 ) -> FeedEvent[Data]:
-    """Return *event*, by default `an_event()`, as a page of a feed holds it: for tests of what consumes one.
+    """Return *event*, by default `an_event()`, as a page of a feed holds it, for tests of consumers.
 
-    With *type* it is one of a feed that is read with that type. *received_at* are microseconds since 1970, UTC.
+    With *type*, its data is decoded to that type. *received_at* are microseconds since 1970, UTC.
 
     >>> a_feed_event({"n": 1.5}, partition=3).data
     {'n': 1.5}

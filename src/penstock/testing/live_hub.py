@@ -23,7 +23,7 @@ START_SECONDS_MAX = 120.0
 
 
 class Process(Protocol):
-    """What a hub runs in: the part of `subprocess.Popen` that is used here."""
+    """The process of a hub: the part of `subprocess.Popen` that is used here."""
 
     pid: int
     stdin: IO[bytes] | None

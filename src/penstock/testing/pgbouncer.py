@@ -1,4 +1,4 @@
-"""A PgBouncer of one's own before a PostgreSQL cluster, for tests of what must not count on a session."""
+"""A PgBouncer in front of a PostgreSQL cluster, for tests of code that must not depend on a session."""
 
 import contextlib
 import os

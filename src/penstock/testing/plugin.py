@@ -1,11 +1,11 @@
-"""Fixtures for tests of what talks to a hub, which pytest finds by itself where Penstock is installed.
+"""Fixtures for tests of hub clients. pytest discovers them where Penstock is installed.
 
     penstock_hub      a live hub on a SQLite database of the test's own
     penstock_memory   streams in memory, to which a test appends
     penstock_clock    the time, which stands still until the test moves it
     penstock_run      makes processors that run step by step, by that time
 
-pytest loads this before anything else, so whatever is slow is imported where a test asks for it.
+pytest loads this before anything else, so slow modules are imported only when a test uses a fixture.
 """
 
 from __future__ import annotations

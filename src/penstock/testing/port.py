@@ -13,10 +13,10 @@ _choose: Final = random.SystemRandom().randrange
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on now.
+    """Return a port of the loopback interface that is not in use.
 
-    It is no port that the system gives to outgoing connections, where there are others: one of those could be taken
-    before a server listens on it.
+    The port is outside the system's range for outgoing connections if possible: a connection could take a port of that
+    range before a server listens on it.
     """
     for _ in range(100):
         try:

@@ -112,7 +112,7 @@ class PostgresCluster:
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        """Drop the database at *url*, cutting the connections that somebody has left behind."""
+        """Drop the database at *url*, and close the connections that are still open to it."""
         name = url.rpartition("/")[2]
         self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 

@@ -173,7 +173,7 @@ class Check:
 
     @property
     def is_good(self) -> bool:
-        """Whether all definitions are readable and valid, would not be refused, and break no MUST without a waiver."""
+        """Return whether all definitions are readable, valid and acceptable, and break no MUST without a waiver."""
         return not self.error_count and not self.count("MUST")
 
     @property

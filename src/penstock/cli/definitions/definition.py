@@ -74,7 +74,7 @@ class Definition:
     bundle: Bundle | None = None
     """Its schema, if that was taken out of another document."""
     is_inline: bool = False
-    """Whether its schema is an object in the definition itself."""
+    """True if its schema is an object in the definition itself."""
 
     @property
     def name(self) -> str:

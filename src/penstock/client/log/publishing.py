@@ -330,7 +330,7 @@ class CheckedData(NamedTuple):
     raw: bytes
     """The event as JSON on one line."""
     is_filled: bool
-    """Whether its metadata has an id and a time."""
+    """True if its metadata has an id and a time."""
 
 
 class Event:

@@ -42,7 +42,7 @@ class PublishResult:
     offsets: Sequence[OffsetRange]
     """The ranges of offsets at which the events are stored, in the order of the events."""
     duplicate: bool
-    """Whether an earlier attempt had stored the events."""
+    """True if an earlier attempt had stored the events."""
     attempts: int
     """Number of times that the call sent the batch."""
 
@@ -57,7 +57,7 @@ class Resolution:
     """The sequence number of the batch's first event."""
     count: int
     stored: bool | None
-    """Whether the whole batch is stored, which is final; None if the hub has forgotten it."""
+    """True if the whole batch is stored, which is final; None if the hub has forgotten it."""
     offsets: Sequence[OffsetRange]
     """The ranges of offsets at which it is stored."""
 

@@ -130,9 +130,9 @@ class ProducerCall:
         """The values as events, once they are converted."""
         self.attempts = 0
         self.is_ambiguous = False
-        """Whether an attempt has an unknown outcome."""
+        """True if an attempt has an unknown outcome."""
         self.in_flight = False
-        """Whether a batch was sent whose response has not arrived."""
+        """True if a batch was sent whose response has not arrived."""
         self.result: PublishResult | None = None
         """The result, as soon as the events are known to be stored."""
         self._over = False

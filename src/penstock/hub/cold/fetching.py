@@ -23,7 +23,7 @@ class _Step(NamedTuple):
     start: int
     stop: int
     is_last: bool
-    """Whether the file has no others above the floor."""
+    """True if the file has no others above the floor."""
 
 
 def fetch(

@@ -66,7 +66,7 @@ class SealingOptions(NamedTuple):
     """The size of a file, in bytes of data before compression; once its oldest event is twice as old, a smaller one is
     written."""
     is_typed: bool = True
-    """Whether files have columns for what the schemas of event types name."""
+    """True if files have columns for what the schemas of event types name."""
 
 
 class _Candidate(NamedTuple):

@@ -47,17 +47,17 @@ class NewEvents(NamedTuple):
     flow_id: str | None = None
     """The flow id for events whose metadata has none."""
     strict: bool = False
-    """Whether to refuse metadata members that only a hub may write, as Nakadi does, instead of replacing them."""
+    """True to refuse metadata members that only a hub may write, as Nakadi does, instead of replacing them."""
     deletes: bool = False
-    """Whether these are tombstones, which delete the earlier events of their keys."""
+    """True if these are tombstones, which delete the earlier events of their keys."""
     partition: int | None = None
     """The partition of all events; an event that the partition strategy assigns elsewhere is refused."""
     validated: bool = False
-    """Whether they were validated when they were uploaded, so that validation is skipped."""
+    """True if they were validated when they were uploaded, so that validation is skipped."""
     published_by: str = PUBLISHER
     """The name of the caller, for the metadata of events that have some."""
     is_own: bool = False
-    """Whether the hub publishes them itself."""
+    """True if the hub publishes them itself."""
 
 
 NOTHING: Final = NewEvents()
@@ -304,7 +304,7 @@ class NumberedBatch(NamedTuple):
     digests: bytes
     """The digests of its events, one after the other."""
     trims: bool = False
-    """Whether to append the rest of a batch whose beginning is stored; otherwise that is an error."""
+    """True to append the rest of a batch whose beginning is stored; otherwise that is an error."""
 
     deadline: float | None = None
     """The latest start, in seconds of the monotonic clock; None for no limit."""
@@ -443,7 +443,7 @@ class PublishRequest:
         self.moves_until = 0.0
         """The time, on the monotonic clock, after which it fails instead of waiting for the outbox."""
         self.moved = False
-        """Whether all outbox rows that precede it are in the log."""
+        """True if all outbox rows that precede it are in the log."""
         self.future: Future[AppendResult | None] = Future()
 
     @property

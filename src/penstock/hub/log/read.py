@@ -174,7 +174,7 @@ class Track:
         self.has_holes = any(
             offsets[physical] < heads[feed.partition_ids[physical]].holes_stop for physical in view.physical
         )
-        """Whether events after the offsets may have been removed one by one."""
+        """True if events after the offsets may have been removed one by one."""
         self.removals = {physical: heads[feed.partition_ids[physical]].removals for physical in view.physical}
         """By physical partition: the number of removals of events one by one, as it was when the page was opened."""
         self.sealed = {
@@ -275,11 +275,11 @@ class PageReading(NamedTuple):
     scan_max: int
     """The number of events that a filtered page may scan in each partition."""
     has_holes: bool = False
-    """Whether events of the page may have been removed one by one, as is known at its beginning."""
+    """True if events of the page may have been removed one by one, as is known at its beginning."""
     is_even: bool = False
-    """Whether the shares of the partitions are what they will ever be, however long the feed becomes."""
+    """True if the shares of the partitions are what they will ever be, however long the feed becomes."""
     uses_replicas: bool = False
-    """Whether replicas of the database may serve its chunks."""
+    """True if replicas of the database may serve its chunks."""
 
     def find_next_range(self, track: Track) -> ReadRange | None:
         """Return the next range to read of *track*; None if its share of the page is full or nothing is left."""

@@ -189,7 +189,7 @@ class _Segment(NamedTuple):
     stop: int
     size: int
     is_file: bool = False
-    """Whether they are in a file of the cold tier."""
+    """True if they are in a file of the cold tier."""
 
 
 class _SegmentSizes:

@@ -57,7 +57,7 @@ class BatchPresence(NamedTuple):
     """The stored part of a batch, as far as the hub still knows it."""
 
     whole: bool | None
-    """Whether the whole batch is stored; None if the hub no longer knows."""
+    """True if the whole batch is stored; None if the hub no longer knows."""
     ranges: Sequence[OffsetRange] = ()
     """The offsets of the events of the batch that are stored."""
 

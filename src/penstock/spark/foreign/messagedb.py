@@ -337,7 +337,7 @@ class CategoryStream(ForeignStream[Places]):
         self._target: dict[str, int] | None = None
         self._seen: dict[str, int] | None = None
         self._is_new = False
-        """Whether no micro-batch of the query has ended yet."""
+        """True if no micro-batch of the query has ended yet."""
         self._is_checked = False
 
     def begin(self) -> Places:

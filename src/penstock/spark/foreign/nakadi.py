@@ -203,7 +203,7 @@ class SubscriptionQuery(ForeignQuery):
     token_file: str | None = option(options.token_file, None)
     """The file with the bearer token, which the driver reads for each request."""
     fail_on_data_loss: bool = option(options.flag_of, True)
-    """Whether events that are gone before they were read end the query."""
+    """True if events that are gone before they were read end the query."""
     retry_timeout: float = option(options.seconds_of, 120.0)
     """How long the driver waits for a server that does not answer, or for room for its stream; 0: not at all."""
 
@@ -409,7 +409,7 @@ class SubscriptionReader:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a stream that may bring something."""
+        """Return whether an open stream may deliver events."""
         return self._stream is not None and self._ended is None
 
     def ends(self) -> dict[NakadiPartition, str]:

@@ -185,13 +185,13 @@ class FeedQuery(ForeignQuery):
     event_types: tuple[str, ...] = option(_names, ())
     """The kinds of events wanted; empty: all."""
     include_headers: bool = option(flag_of, False)
-    """Whether there is a column `headers`."""
+    """True if there is a column `headers`."""
     headers: tuple[str, ...] | None = option(_names, None)
     """The names of the headers to include; None: all."""
     token_file: str | None = option(parse_token_file, None)
     """The file with the bearer token, read for each request."""
     fail_on_data_loss: bool = option(flag_of, True)
-    """Whether a cursor that the server refuses ends the query."""
+    """True if a cursor that the server refuses ends the query."""
     retry_timeout: float = option(seconds_of, 120.0)
     """How long a read waits for a server that does not answer; 0: not at all."""
 
@@ -467,18 +467,18 @@ class FeedMicroBatch:
 
     @property
     def is_enough(self) -> bool:
-        """Whether no partition is to be asked any more."""
+        """Return whether the look is complete: no partition needs another request."""
         return not self.hungry or (self.events_max is not None and self.events >= self.events_max)
 
     @property
     def is_news(self) -> bool:
-        """Whether there is anything for Spark to keep: events, or the end from which a partition is to be read."""
+        """Return whether there is progress for Spark to store: events, or the end from which to read a partition."""
         cursors = self.course.cursors
         return self.events > 0 or any(cursors.get(number, LAST) != LAST for number in self._unplaced)
 
     @property
     def has_moved(self) -> bool:
-        """Whether pages without events have led on."""
+        """Return whether pages without events have moved a cursor."""
         cursors = self.course.cursors
         return any(cursors.get(number, place.cursor) != place.cursor for number, place in self.places.items())
 

@@ -58,7 +58,7 @@ class _Child:
             _make(call, first, count, told)
         os.close(told)
         self.is_over = False
-        """Whether it makes no more calls: it was killed, or has died."""
+        """True if it makes no more calls: it was killed, or has died."""
 
     def next(self, timeout: float) -> Made:
         """Return what has come of the next call."""

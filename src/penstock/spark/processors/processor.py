@@ -229,7 +229,7 @@ class SparkProcessor(Processor):
         self._silent: ProcessorUnhealthy | None = None
         """Fail because the source has not answered for longer than it may: it is closed, nothing waits for it."""
         self._is_careful = False
-        """Whether each call is made in a process that may die: one has, and it is not known of which stream."""
+        """True if each call is made in a process that may die: one has, and it is not known of which stream."""
 
     def close(self) -> None:
         """Let go of the source, where rounds were carried out by `step` alone."""

@@ -46,7 +46,7 @@ class Result(NamedTuple):
     stream: str
     place: int
     again: bool
-    """Whether it is from an earlier round."""
+    """True if it is from an earlier round."""
     first: int
     """The offset of its first event."""
     next: int

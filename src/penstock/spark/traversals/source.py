@@ -49,7 +49,7 @@ class PeriodicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, timetable: Timetable) -> None:
         self._timetable = timetable
         self._is_single = False
-        """Whether one traversal at most is wanted, if it is due."""
+        """True if one traversal at most is wanted, if it is due."""
         self._is_over = False
 
     def initialOffset(self) -> dict[str, Any]:

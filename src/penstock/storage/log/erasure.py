@@ -47,7 +47,7 @@ class StreamOfKey(NamedTuple):
     next: int
     """Index behind its last event: of a feed, the offset."""
     is_named: bool
-    """Whether it is the stream of the key; else only its failure names the key."""
+    """True if it is the stream of the key; else only its failure names the key."""
 
 
 class ErasureRepository:

@@ -30,7 +30,7 @@ class EventKey(NamedTuple):
     offset: int
     key: str | None
     is_deletion: bool
-    """Whether it asks to delete the earlier events of its key, and is not shown itself."""
+    """True if it asks to delete the earlier events of its key, and is not shown itself."""
     received_at: int
 
 

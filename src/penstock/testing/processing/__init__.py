@@ -1,13 +1,13 @@
-"""For tests of handlers: faults that come when a test says so, time that it moves, and what must hold in the end.
+"""Helpers for tests of handlers: injected faults, virtual time, and assertions about the result.
 
-times               when something is to happen: nth, every, by_chance, always
-faulty_handler      FaultyHandler fails calls, before or after they have had their effect
+times               when a fault happens: nth, every, by_chance, always
+faulty_handler      FaultyHandler fails calls, before or after their effect
 slow_handler        SlowHandler lets virtual time pass in calls
 faulty_source       FaultySource fails reads, repeats events, and mixes streams
 faulty_checkpoints  FaultyCheckpoints fails commits, or loses their answers
-virtual_inline      VirtualInline runs a processor by a VirtualClock, and outlasts what passes
-witness             Witness notes calls, and holds them against what the source has
-caught_up           await_caught_up waits for processors that run, and says what holds them up
+virtual_inline      VirtualInline runs a processor by a VirtualClock, and retries transient errors
+witness             Witness records calls, and compares them with the source's events
+caught_up           await_caught_up waits for running processors, and reports what blocks them
 """
 
 from penstock.testing.processing.caught_up import await_caught_up

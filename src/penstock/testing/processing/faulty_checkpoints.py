@@ -11,17 +11,17 @@ from penstock.testing.processing.times import Times, check_times, never
 
 
 class FaultyCheckpoints:
-    """Keeps what a processor commits with other checkpoints, but for what is to fail.
+    """Passes commits to other checkpoints, except those that fail.
 
     Args:
-        checkpoints: What keeps it.
-        fails: Which commits fail, counted from 1: nothing of them is kept.
-        loses: Which commits lose their answer: all of them is kept, and whoever commits cannot know.
+        checkpoints: The checkpoints that store the commits.
+        fails: Commits that fail, counted from 1; nothing of them is stored.
+        loses: Commits whose answer is lost: they are stored, but the processor gets an error.
 
     Raises:
-        BadParameter: one of them is none of these.
-        Unavailable: (`commit`) it is one that is to fail.
-        OutcomeUnknown: (`commit`) its answer is to be lost.
+        BadParameter: an argument has the wrong type.
+        Unavailable: (`commit`) this commit fails.
+        OutcomeUnknown: (`commit`) the answer is lost.
     """
 
     def __init__(self, checkpoints: Checkpoints, *, fails: Times = never, loses: Times = never) -> None:
@@ -37,7 +37,7 @@ class FaultyCheckpoints:
 
     @property
     def keeps_parked(self) -> bool:
-        """Whether parked streams are kept."""
+        """Return whether parked streams are kept."""
         return self._checkpoints.keeps_parked
 
     def positions(self) -> Mapping[str, Position]:

@@ -11,22 +11,22 @@ from penstock.testing.processing.times import Times, always, check_times
 
 
 class InjectedFault(Exception):
-    """What fails because a test has said so."""
+    """Raised by calls that a test has chosen to fail."""
 
 
 class FaultyHandler:
-    """Hands calls on to a handler, but for those that are to fail. Safe to use from many threads.
+    """Passes calls to a handler, except those that fail. Safe to use from many threads.
 
     Args:
-        handler: What is to be called.
-        times: Which calls fail, of those that *streams* choose, counted as they come over all streams.
-        streams: Whose calls may fail; None: those of all.
-        error: Makes what is raised.
-        has_effect: Whether a call that fails has been handed on before, as when a process dies right after it: then the
-            handler is given the same events again.
+        handler: The handler to call.
+        times: Calls that fail, among those that *streams* select, counted over all streams.
+        streams: Streams with calls that may fail; None: all streams.
+        error: Makes the exception.
+        has_effect: Call the handler before the call fails, as when a process dies right after it. The handler then gets
+            the same events again.
 
     Raises:
-        BadParameter: one of them is none of these.
+        BadParameter: an argument has the wrong type.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class FaultyHandler:
         self.failures = 0
         """How many calls have failed by this."""
         self.is_async = is_coroutine_function(handler)
-        """Whether calls are to be awaited."""
+        """True if calls are to be awaited."""
         self._handler = handler
         self._times = times
         self._streams = None if streams is None else frozenset(streams)

@@ -49,17 +49,17 @@ class FaultySource:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the indices of a stream follow each other without gaps."""
+        """Return whether the indices of a stream follow each other without gaps."""
         return self.inner.is_dense
 
     @property
     def is_by_stream(self) -> bool:
-        """Whether an index is its stream's own, as in the source."""
+        """Return whether each stream has indices of its own, as in the source."""
         return self.inner.is_by_stream
 
     @property
     def is_replayable(self) -> bool:
-        """Whether what was read can be read again."""
+        """Return whether events can be read again."""
         return self.inner.is_replayable
 
     def tranches(self) -> Collection[str]:

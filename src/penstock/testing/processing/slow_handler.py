@@ -11,17 +11,17 @@ from penstock.testing.processing.times import Times, always, check_times
 
 
 class SlowHandler:
-    """Lets virtual time pass before it hands a call on; nothing sleeps. Safe to use from many threads.
+    """Advances virtual time before it passes a call on; nothing sleeps. Safe to use from many threads.
 
     Args:
-        handler: What is to be called.
-        clock: What is moved.
-        seconds: How long a call takes by it.
-        times: Which calls take so long, of those that *streams* choose, counted as they come over all streams.
-        streams: Whose calls; None: those of all.
+        handler: The handler to call.
+        clock: The clock to advance.
+        seconds: The duration of a slow call, by this clock.
+        times: Calls that are slow, among those that *streams* select, counted over all streams.
+        streams: Streams with calls that may be slow; None: all streams.
 
     Raises:
-        BadParameter: one of them is none of these.
+        BadParameter: an argument has the wrong type.
     """
 
     def __init__(

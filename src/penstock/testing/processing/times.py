@@ -25,7 +25,7 @@ def nth(*numbers: int) -> Times:
 
 
 def every(count: int) -> Times:
-    """Return that it happens each time that so many have been.
+    """Return the times `count`, `2 * count`, `3 * count` and so on.
 
     Raises:
         BadParameter: *count* is no whole number from 1.

@@ -1,4 +1,4 @@
-"""Runs a processor step by step, by a clock that a test shares out among all who tell the time."""
+"""Runs a processor step by step, by a clock that a test shares between its components."""
 
 import math
 from typing import Any, Final
@@ -16,21 +16,21 @@ PAUSE_SECONDS: Final = 0.1
 
 
 class VirtualInline(InlineProcessor):
-    """An `InlineProcessor` whose time is that of a `VirtualClock`: who advances one of them has advanced the other.
+    """An `InlineProcessor` that runs by a `VirtualClock`: to advance either is to advance both.
 
-    Reads and commits that fail for a time are made again by the next step, as by `LocalProcessor`; time moves on by a
-    tenth of a second.
+    The next step repeats reads and commits that failed with a transient error, as `LocalProcessor` does; it first
+    advances time by a tenth of a second.
 
     Args:
         handler: See `Handler`.
-        source: Where it reads.
-        clock: Whose time it is; None: one of its own.
-        failures_max: How many steps in a row may fail so.
-        options: What else `InlineProcessor` takes.
+        source: The source to read.
+        clock: The clock; None: a new one.
+        failures_max: The number of steps in a row that may fail this way.
+        options: Further arguments of `InlineProcessor`.
 
     Raises:
-        BadParameter: one of them is none of these, or (`advance`) time is to go back.
-        PenstockError: (`step`, `drain`) something has failed that does not pass, or too often in a row.
+        BadParameter: an argument has the wrong type, or (`advance`) time would go back.
+        PenstockError: (`step`, `drain`) a permanent error occurred, or too many transient ones in a row.
     """
 
     def __init__(

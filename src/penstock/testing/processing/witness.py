@@ -23,15 +23,15 @@ class _Done(NamedTuple):
 
 
 class Witness:
-    """Hands calls on to a handler and notes them. Safe to use from many threads, and for one processor after the other.
+    """Passes calls to a handler and records them. Safe to use from many threads, and by one processor after another.
 
-    It stands next to the handler, within what makes it fail: `FaultyHandler(witness, …)`.
+    Wrap it directly around the handler, inside other wrappers: `FaultyHandler(witness, …)`.
 
     Args:
-        handler: What is to be called; None: nothing is, all is done.
+        handler: The handler to call; None: every call is done at once.
 
     Raises:
-        BadParameter: it cannot be called as handlers are.
+        BadParameter: *handler* cannot be called as a handler.
     """
 
     def __init__(self, handler: Handler | None = None) -> None:
@@ -43,7 +43,7 @@ class Witness:
         """What no processor may do and was done all the same."""
         self._handler: Handler = _nothing if handler is None else handler
         self.is_async = is_coroutine_function(handler)
-        """Whether calls are to be awaited."""
+        """True if calls are to be awaited."""
         self._done: list[_Done] = []
         self._active: set[str] = set()
         self._turn = threading.Lock()
@@ -63,24 +63,24 @@ class Witness:
 
     @property
     def handled(self) -> dict[str, list[Any]]:
-        """What was done of each stream, in order; repeats are left out."""
+        """Return the handled events of each stream, in order, without repeats."""
         found: dict[str, list[Any]] = {}
         for (stream, _), events in self._fold(is_dense=False)[0].items():
             found.setdefault(stream, []).extend(events)
         return found
 
     def assert_handled_all(self, source: Source, *, parked: Collection[str] = ()) -> None:
-        """Assert that all that *source* has was handled, each stream in its order, and no stream by two calls at once.
+        """Assert that all events of *source* were handled, in order in each stream, with one call at a time per stream.
 
-        What was handled again counts once. The source must be one that can be read again, at rest, from its beginning.
+        Repeats count once. The source must be replayable from its beginning, and must not change meanwhile.
 
         Args:
-            source: What the processor has read.
-            parked: Streams that need not be done.
+            source: The processor's source.
+            parked: Streams that may be incomplete.
 
         Raises:
-            AssertionError: It is not so; names each stream, and which of its events.
-            BadParameter: *source* is none, or *parked* are no names.
+            AssertionError: an event was not handled, or not in order; the message names the streams and events.
+            BadParameter: *source* is no source, or *parked* are no names.
         """
         check_source(source)
         check_texts("parked", parked)

@@ -31,7 +31,7 @@ class AsEvents:
 
     plan: ProcessingPlan
     again: bool
-    """Whether they were read before."""
+    """True if they were read before."""
     then: Then | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

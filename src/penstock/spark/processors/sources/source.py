@@ -24,7 +24,7 @@ class TrancheRange(NamedTuple):
     position: Position = ""
     """From where the tranche is read on when all of them are handled; nothing where they are read again."""
     is_tail: bool = False
-    """Whether there is nothing more behind them."""
+    """True if there is nothing more behind them."""
 
 
 class Then(NamedTuple):
@@ -90,7 +90,7 @@ class SparkSource(Source, Protocol):
 
     @property
     def passes_over_loss(self) -> bool:
-        """Whether events that are gone are passed over, with a line in the log; else their streams fail."""
+        """Return whether events that are gone are passed over, with a line in the log; else their streams fail."""
         ...
 
     def open(self, spark: SparkSession) -> None:

@@ -194,7 +194,7 @@ class _Counted(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether no index is missing."""
+        """Return whether no index is missing."""
         return self.events == self.next - self.first
 
 
@@ -204,7 +204,7 @@ class _Behind(NamedTuple):
     gaps: Mapping[str, int | None]
 
     def holds(self, positions: Mapping[str, Position], now: float) -> bool:
-        """Whether it need not be asked anew: who waits asks often, and that nothing is behind has to be new."""
+        """Return whether it need not be asked anew: who waits asks often, and that nothing is behind has to be new."""
         return positions == self.positions and any(self.gaps.values()) and now - self.at < LOOK_INTERVAL
 
 

@@ -62,9 +62,9 @@ class Shapes(NamedTuple):
     blocks: list[int]
     """Number of neighbours of each block; of the first and last block only those inside the range."""
     keyed: bool
-    """Whether any event has a key."""
+    """True if any event has a key."""
     sparse: bool
-    """Whether any event has a kind or headers."""
+    """True if any event has a kind or headers."""
 
 
 def decode_shapes(joined: bytes) -> Shapes:
