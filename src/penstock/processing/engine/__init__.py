@@ -1,14 +1,14 @@
-"""The rules by which streams are handed to handlers and progress is made: pure, with the time given to every step.
+"""The engine of processors: schedules calls and tracks progress. It does no I/O; every step receives the time.
 
-    item      what the engine needs to know of an event
-    rules     what a processor keeps to: how far it reads ahead, how it calls, backoff, health
-    tranche   the batches of a tranche that are under way, and the position that is safe to resume from
-    stream    a stream that waits: its events, its call, and its place among those that are ready
-    parking   streams that are set aside, and how they are read again
-    busy      which calls are active, which streams fail or stall, and for how long
-    engine    all of it together
+    item      protocol of the items that the engine schedules
+    rules     a processor's rules: reading ahead, calls, backoff, health
+    tranche   the unfinished batches of a tranche, and the position that is safe to resume from
+    stream    a stream: its waiting events, its call, and the queue of ready streams
+    parking   parked streams and their replay
+    busy      active calls, failing and stalled streams, and their times
+    engine    combines all of these
 
-Runners (`penstock.processing.runners`) read, call and commit; they differ in nothing else.
+Runners (`penstock.processing.runners`) read, call and commit; they differ only in that.
 """
 
 from typing import TYPE_CHECKING

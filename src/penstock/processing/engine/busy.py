@@ -1,4 +1,4 @@
-"""Which calls are active, which streams fail or stall, and for how long.
+"""Active calls, and failing and stalled streams with the time since when they are.
 
 A stream *fails* if its last call has raised or is overdue. It *stalls* if calls return without an error and without
 progress. Ages are known while calls are still running. A stream that alternates between the two counts as what its
@@ -18,15 +18,15 @@ from penstock.processing.stats import counted_as
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Since when a stream makes no progress."""
+    """A stream that makes no progress, and the time since when."""
 
     stream: str
     index: int
-    """Of the first event that is not done."""
+    """Index of the first event that is not done."""
     since: float
-    """When the call began that was the first to get nowhere."""
+    """Time at which the first of the unsuccessful calls began."""
     last: float
-    """When the last one did."""
+    """Time at which the last of them began."""
     attempts: int
     tag: str | None
     detail: str | None
@@ -34,7 +34,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How many streams are in one state, and for how long."""
+    """Number of streams in one state, and their times in it."""
 
     streams: int
     attempts: int
@@ -47,43 +47,43 @@ NEWS_MAX: Final = 100
 
 
 class Busy:
-    """What is under way, and what is wrong."""
+    """Tracks the active calls, and the streams that fail or stall."""
 
     def __init__(self) -> None:
         self.active: dict[str, Call] = {}
-        """In the order in which they began."""
+        """The active calls by stream, in the order in which they began."""
         self.failing: dict[str, Trouble] = {}
         self.stalled: dict[str, Trouble] = {}
         self._by_turns: dict[str, Trouble] = {}
-        """Of streams that are in one of these states: what they were in the other, since they last made progress."""
+        """For streams in one of these states: their trouble in the other state since they last made progress."""
         self.troubled_calls: set[str] = set()
         """The streams of active calls that had failed or stalled before, and of those that are overdue."""
         self.overdue_calls: set[str] = set()
         self.failures: Counter[str] = Counter()
-        """How many calls have failed, by tag; one that is overdue has by that, whatever comes of it."""
+        """Number of failed calls by tag. An overdue call counts as failed, however it ends."""
         self.news: deque[Trouble] = deque(maxlen=NEWS_MAX)
-        """The last streams that have begun to fail, until somebody takes them out to tell of them."""
+        """The streams that began to fail last, until the reporter removes them."""
 
     def begin(self, call: Call) -> None:
-        """A call has begun."""
+        """Record that a call has begun."""
         self.active[call.stream] = call
         if call.stream in self.failing or call.stream in self.stalled:
             self.troubled_calls.add(call.stream)
 
     def overdue(self, call: Call, failure: Failure) -> None:
-        """A call that goes on has failed."""
+        """Record that a call is overdue: it counts as failed while it still runs."""
         self.troubled_calls.add(call.stream)
         self.overdue_calls.add(call.stream)
         self._fail(call, failure)
 
     def failed(self, call: Call, failure: Failure) -> None:
-        """A call has ended in vain."""
+        """Record that a call has failed."""
         self.end(call)
         if not call.is_overdue:
             self._fail(call, failure)
 
     def went_well(self, call: Call, *, has_progressed: bool, tag: str | None) -> None:
-        """A call has ended without an error."""
+        """Record that a call has ended without an error."""
         self.end(call)
         if has_progressed:
             if self.failing or self.stalled:  # Else, as mostly, there is nothing to be forgotten.
@@ -93,13 +93,13 @@ class Busy:
             self.stalled[call.stream] = _again(before, call, tag, None)
 
     def end(self, call: Call) -> None:
-        """A call has ended, however."""
+        """Remove a call that has ended, with or without an error."""
         del self.active[call.stream]
         self.troubled_calls.discard(call.stream)
         self.overdue_calls.discard(call.stream)
 
     def forget(self, stream: str) -> None:
-        """A stream is nobody's trouble any more."""
+        """Remove a stream from the failing and stalled ones."""
         self.failing.pop(stream, None)
         self.stalled.pop(stream, None)
         self._by_turns.pop(stream, None)
@@ -126,7 +126,7 @@ class Busy:
             self.news.append(trouble)
 
     def _before(self, stream: str, state: dict[str, Trouble], other: dict[str, Trouble]) -> Trouble | None:
-        """Return what a stream was in a *state* that it enters, or stays in; have it leave the *other* one."""
+        """Move a stream from the *other* state to *state*; return its previous trouble in *state*."""
         left = other.pop(stream, None)
         if left is None:
             return state.get(stream)

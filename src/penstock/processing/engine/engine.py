@@ -1,6 +1,6 @@
-"""Streams, spans, calls and progress together.
+"""The engine of a processor: it turns batches into calls, and settled calls into positions.
 
-A runner opens tranches, hands in what it reads, takes calls out, settles them, and commits positions:
+A runner opens tranches, ingests the batches that it reads, takes calls, settles them, and commits positions:
 
     engine.open("0", position)
     if engine.room("0"): engine.ingest(batch, now)
@@ -8,9 +8,9 @@ A runner opens tranches, hands in what it reads, takes calls out, settles them, 
     engine.positions()
 
 Invariants:
-    A stream is never with two handlers. Its events are handed out by index, each until it is done.
-    A position never passes an event that is not done, and never goes back.
-    What holds one stream or one tranche back, holds no other, up to what may be read ahead.
+    A stream has at most one call at a time. Its events are handled in the order of their indices.
+    A position never passes an event that is not done, and never decreases.
+    A blocked stream or tranche does not block others, up to the limits for reading ahead.
 """
 
 from collections import Counter, defaultdict
@@ -33,18 +33,18 @@ from penstock.processing.stats import Latency, Stats, counted_as
 
 
 class Foreseen(NamedTuple):
-    """Where an engine will have come to."""
+    """The progress of an engine after given results."""
 
     positions: Mapping[str, Position]
-    """By tranche."""
+    """Positions by tranche."""
     ahead: Mapping[Place, int | None]
-    """Of streams that will be ahead of these, or will be no more, what has changed."""
+    """Changes of the streams that are ahead of these positions; None: the stream is no longer ahead."""
     parked: Mapping[Place, Parked]
-    """Of parked streams that are tried again, what will be left."""
+    """Remaining spans of parked streams that are tried again."""
     touched: AbstractSet[str]
-    """The tranches of which something will have been done."""
+    """The tranches that the results make progress in."""
     gone: AbstractSet[str]
-    """Streams that were parked or given up while their calls went on: what these have done is not to be kept."""
+    """Streams that were parked or given up while their calls went on: the results of these calls must not be kept."""
 
 
 class StateCount(NamedTuple):
@@ -52,22 +52,22 @@ class StateCount(NamedTuple):
 
     streams: int
     events: int
-    """Events that wait or are with handlers; those that wait behind an active call count as ready."""
+    """Events that wait or that handlers have; those that wait behind an active call count as ready."""
 
 
 class Engine:
-    """What one processor has under way.
+    """Schedules the calls of one processor, and tracks their progress.
 
-    Memory: the events that are read ahead, and the positions of so many streams as are to be remembered.
+    Memory: the events that are read ahead, and the positions of up to `Rules.remember` idle streams.
 
     Args:
-        rules: What it keeps to.
-        chance: For the jitter of delays.
-        is_patient: Whether a stream is parked only when its call has ended, however long it lasts.
-        is_dense: Whether the indices of a stream follow each other without gaps, so that one that is missing is seen.
+        rules: The processor's rules.
+        chance: Random numbers for the jitter of delays.
+        is_patient: True if a stream is parked only when its call has ended, however long it lasts.
+        is_dense: True if the indices of a stream have no gaps, so that the engine can detect a missing event.
 
     Raises:
-        BadParameter: all events are required of a source of whose streams nobody can tell what is missing.
+        BadParameter: the rules require all events, but the source's indices have gaps, which hide missing events.
     """
 
     def __init__(self, rules: Rules, chance: Random, *, is_dense: bool, is_patient: bool = False) -> None:
@@ -79,28 +79,28 @@ class Engine:
         self.is_dense = is_dense
         self.busy = Busy()
         self.parking = Required(self._ended) if rules.require_all else Parking(self._ended)
-        """The streams that are set aside."""
+        """The parked streams."""
         self.latency: dict[str, Latency] = {}
-        """What calls have taken, by what has come of them: `ok`, or the tag of an outcome or a failure."""
+        """Durations of calls by result: `ok`, or the tag of an outcome or a failure."""
         self.stats = Stats()
-        """What handlers have counted, observed and set."""
+        """Counters, observations and gauges of handlers."""
         self.handled = 0
-        """How many events are done that were with handlers."""
+        """Number of events that handlers have completed."""
         self.repeats = 0
-        """How many events were not taken in, since they had been before."""
+        """Number of events that were ignored as repeats."""
         self._chance, self._is_patient = chance, is_patient
         self._tranches: dict[str, Tranche] = {}
         self._streams: dict[str, Stream] = {}
         self._ready = Ready()
         self._ends: dict[str, int] = {}
-        """Behind what was parked of dense streams and is no more, while there is more of them in other tranches."""
+        """Ends of the spans that dense streams no longer have parked, while they have others in other tranches."""
         self._rested = 0
-        """How often streams have come to rest."""
+        """Number of times that a stream became idle."""
         self._batches = 0
 
     @property
     def counts(self) -> Counter[str]:
-        """What handlers have counted."""
+        """The handlers' counters."""
         return self.stats.counts
 
     def open(
@@ -110,29 +110,29 @@ class Engine:
 
         Args:
             tranche: Its name.
-            position: All before it is done.
-            ahead: Up to which index streams are done beyond it; None: nobody keeps that. Else `ahead` and `foresee`
-                say what is to be kept.
-            is_exact: Whether that is of all that are done with anything; else of those alone of which something was
-                parked and is no more: what was dropped is never handled, whenever it comes.
+            position: All events before it are done.
+            ahead: Indices up to which streams are done beyond the position; None: the checkpoint does not store them.
+                Else `ahead` and `foresee` return the changes to store.
+            is_exact: True if *ahead* has every stream that is ahead; else it has only those whose parked span ended.
+                Dropped events are never handled, even if they are read again.
         """
         most, events = self.rules.batches_ahead, self.rules.events_ahead
         self._tranches[tranche] = Tranche(
             tranche, position, batches_max=most, events_max=events, ahead=ahead, is_exact=is_exact
         )
-        if ahead and self.is_dense:  # Then indices are those of the streams, wherever these go on.
+        if ahead and self.is_dense:  # Dense indices belong to the stream, not to the tranche.
             for stream, index in ahead.items():
                 if stream not in self.parking.streams:
                     self._at(stream, tranche).move(index)
 
     def close(self, tranche: str) -> None:
-        """Hand out nothing of a tranche any more. Calls that go on may still move its position."""
+        """Stop calling handlers with events of a tranche. Active calls may still move its position."""
         self._tranches[tranche].is_closed = True
 
     def forget(self, tranche: str) -> None:
-        """Forget a tranche, with all that was read of it and is not done, and what is parked of it, which is kept.
+        """Forget a tranche, its unfinished events and its parked spans, which the checkpoint has.
 
-        What its streams have in other tranches goes on without it.
+        Its streams go on with their events of other tranches.
         """
         found = self._tranches.pop(tranche)
         for stream in [*self._streams.values()]:
@@ -151,21 +151,21 @@ class Engine:
         self._unload(tranche)
 
     def ingest(self, batch: Batch, now: float) -> None:
-        """Take in what was read of a tranche, and let it be handed out as the rules have it.
+        """Add a batch of a tranche; its events become ready for calls.
 
         Raises:
-            BadParameter: an event has an index below 0, or that nobody can keep. No position passes its batch.
+            BadParameter: an event's index is below 0, or too large to store. No position passes its batch.
         """
         tranche = self._tranches.get(batch.tranche)
         if tranche is None or tranche.is_closed:
-            return  # It was given up while it was being read.
+            return  # The tranche was given up during the read.
         running = tranche.begin(self._batches, batch)
         self._batches += 1
         streams, parked, is_sparse = self._streams, self.parking.streams, not self.is_dense
         active, ahead, add = self.busy.active, tranche.ahead, self._ready.add
         waits = self.rules.require_all
         unseen = ahead.unseen if ahead is not None else None
-        running.missing += 1  # Until all is taken in: no position passes what is refused.
+        running.missing += 1  # Until all events are added: no position passes a refused one.
         for item in batch.items:
             name, index = item.stream, item.index
             if not 0 <= index < INDEX_END:
@@ -203,7 +203,7 @@ class Engine:
         tranche.advance()
 
     def take(self, count: int, now: float) -> list[Call]:
-        """Return up to *count* calls to be made now; how many go on at once, is for the runner to see to."""
+        """Return up to *count* calls to make now. The runner limits how many are active at once."""
         concurrency, busy, ready = self.rules.concurrency, self.busy, self._ready
         ready.wake(now)
         calls: list[Call] = []
@@ -214,15 +214,15 @@ class Engine:
             if stream.queue and not stream.tranche.is_closed:
                 calls.append(self._call(stream, now))
             elif self._streams.get(stream.name) is stream and not stream.tranche.is_closed:
-                self._rest(stream)  # Else another has taken its place meanwhile, or its tranche is given up.
+                self._rest(stream)  # Else another stream replaced it, or its tranche is closed.
         return calls
 
     def settle(self, call: Call, result: Outcome | Failure, now: float, took: float) -> None:
-        """Take note of what has come of a call, which took so many seconds.
+        """Record the result of a call, which took *took* seconds.
 
         Raises:
-            HandlerFailed: it has failed as often as it may, and that is to stop the processor. Its cause is what the
-                handler has raised, where that is known.
+            HandlerFailed: the stream has used its attempts, and the rules stop the processor then. The cause is the
+                handler's exception, if it is known.
         """
         self._measure(result, took)
         stream = self._streams.get(call.stream)
@@ -240,7 +240,7 @@ class Engine:
             self._succeed(stream, call, result, now)
 
     def give_back(self, call: Call) -> None:
-        """Take back a call that was not made: its stream can be handed out again, as if nothing had been."""
+        """Take back a call that was not made: its stream becomes ready again, without a failed attempt."""
         stream = self._streams.get(call.stream)
         if stream is None or call.given_up is not None:
             self._end_given_up(call, stream)
@@ -253,10 +253,10 @@ class Engine:
     def overdue(self, now: float) -> list[Call]:
         """Return the calls that have just become overdue: they count as failed, though they go on.
 
-        Their streams are handed out again when they have ended: `settle` them then.
+        `settle` them when they end: only then are their streams called again.
 
         Raises:
-            HandlerFailed: one has failed as often as it may by that, and is to stop the processor.
+            HandlerFailed: one of their streams has used its attempts, and the rules stop the processor then.
         """
         most = self.rules.timeout
         if most is None:
@@ -274,7 +274,7 @@ class Engine:
             if call.is_below(stream.write):
                 self._forgive(stream)
             elif self._is_exhausted(stream) and not (self._is_patient and parks):
-                if parks:  # Else what the call still comes to counts as ever.
+                if parks:  # Else the result of the call counts as usual.
                     call.given_up = stream.tranche.name
                     stream.put_back(call.events)
                 self._give_up(stream, call, failure)
@@ -282,50 +282,50 @@ class Engine:
 
     @property
     def due(self) -> float | None:
-        """When there is something to hand out again, if nothing comes before; None: not by the time alone."""
+        """Time at which the next waiting stream becomes ready; None: no stream waits for a time."""
         return self._ready.due
 
     def check_health(self, now: float) -> None:
-        """Raise ProcessorUnhealthy where streams have made no progress for longer than the rules bear."""
+        """Raise ProcessorUnhealthy if streams have made no progress for longer than the rules allow."""
         self.rules.health.check(self.busy, now)
 
     def go_on(self, stream: str, index: int) -> None:
-        """Have a stream go on at *index*: what is below it will never come, or need not be handled."""
+        """Advance a stream to *index*: lower events will never come, or need not be handled."""
         found = self._at(stream, next(iter(self._tranches)))  # Dense streams' indices are not a tranche's.
         if stream in self.parking.streams:
             self.parking.handled(stream, found.tranche.name, index, 0)
         self._met(found.move(index))
         self._list_again(found)
 
-    # What is parked, and read again
+    # Parked streams and replays
 
     def known(self) -> set[str]:
-        """Return the streams of which something is not done, or remembered: what comes of them has to wait its turn."""
+        """Return the streams with unfinished events or a remembered index: their next events are handled in order."""
         known = {*self._streams, *self.parking.streams}
         return known.union(*(tranche.unseen for tranche in self._tranches.values()))
 
     def wanted(self, stream: str, tranche: str) -> int:
-        """Return which index of a stream is wanted next in a tranche: what is below is handled, or was skipped."""
+        """Return the next index of a stream to handle in a tranche: lower events are handled or skipped."""
         found, passed = self._streams.get(stream), self._tranches[tranche].unseen.get(stream, 0)
         return max(found.write, passed) if found is not None and found.tranche.name == tranche else passed
 
     def begun(self, stream: str) -> SourceItem | None:
-        """Return what waits of a stream and is done in part, as only what stands for several events can be."""
+        """Return a stream's first waiting item if it is partly done. Only an item of several events can be."""
         found = self._streams.get(stream)
         first = found.queue[0] if found is not None and found.queue else None
         return first if found is not None and first is not None and first.index < found.write else None
 
     def replays(self) -> list[Parked]:
-        """Return what is to be read again of streams that were parked, and are to be tried again."""
+        """Return the spans to read again, of parked streams that are tried again."""
         return [replay for replay in self.parking.replays() if self._is_in_want(replay.stream)]
 
     def replaying(self, tranche: str) -> int:
-        """Return how many events of a tranche are held that were read again."""
+        """Return the number of replayed events of a tranche that are in memory."""
         retried = (self._streams.get(stream) for stream in self.parking.retried)
         return sum(stream.held for stream in retried if stream is not None and stream.tranche.name == tranche)
 
     def replay_all(self, replays: Sequence[Parked], page: Batch | Failure, now: float) -> None:
-        """Take in a page that was read again for several streams, from where all of *replays* say on; or why not."""
+        """Add a page that was read again for several streams, from the position of *replays*, or the read's failure."""
         if isinstance(page, Failure):
             for replay in replays:
                 self.replay(replay, page, now)
@@ -337,7 +337,7 @@ class Engine:
             self.replay(replay, page._replace(items=items[replay.stream]), now)
 
     def replay(self, replay: Parked, batch: Batch | Failure, now: float) -> None:
-        """Take in what was read again of one stream, from where *replay* says on; or why it cannot be read."""
+        """Add the events of one stream that were read again from the position of *replay*, or the read's failure."""
         if isinstance(batch, Failure):  # It is parked as before.
             self.parking.fail(replay, batch)
             return
@@ -345,7 +345,7 @@ class Engine:
         stream = self._streams.get(name)
         is_elsewhere = stream is not None and not self.is_dense and stream.tranche.name != batch.tranche
         if is_elsewhere and stream is not None and not stream.is_idle:
-            return  # It has had events since that was asked for: they are done before, and the page is read again.
+            return  # It has newer events since the request: they are handled first, then the page is read again.
         items = self.parking.taken(replay, batch)
         if not items:
             return
@@ -357,18 +357,18 @@ class Engine:
         elif stream.is_idle:
             stream.tranche = tranche
         stream.take_again(items)
-        if stream.is_idle:  # It was to go on behind all of them.
+        if stream.is_idle:  # The stream is already past all of them.
             self._has_caught_up(stream)
         elif stream.call is None and not stream.is_listed and not self._is_in_want(name):
             self._ready.add(stream)
         self._ready.wake(now)
 
     def retry(self, stream: str) -> None:
-        """Have a stream tried again, if it is parked: see `replays`."""
+        """Try a stream again if it is parked: see `replays`."""
         self.parking.retry(stream)
 
     def drop(self, stream: str) -> None:
-        """Forget what is parked of a stream: nobody handles it any more, only what comes from now on."""
+        """Drop the parked events of a stream: they are never handled. The stream goes on with later events."""
         found = self._streams.get(stream)
         if found is not None and not found.wants:
             found.move(found.end)
@@ -377,21 +377,21 @@ class Engine:
                 del self._streams[stream]
         self.parking.drop(stream)
 
-    # How far it is, and what another process would have to begin with
+    # Progress, and the state that another process resumes from
 
     def tranche_of(self, stream: str) -> str:
-        """Return where the events come from that a stream has now."""
+        """Return the tranche of a stream's present events."""
         return self._streams[stream].tranche.name
 
     def tranches_of(self, call: Call) -> Collection[str]:
-        """Return where the events of a call come from."""
+        """Return the tranches of a call's events."""
         stream = self._streams.get(call.stream)
         if call.given_up is not None or stream is None:
             return () if call.given_up is None else (call.given_up,)
         return {stream.tranche.name, *(want.tranche.name for want in stream.wants if want.first < call.next)}
 
     def missing(self) -> dict[str, tuple[int, int]]:
-        """Return the streams that wait for an index, which that is, and the first one that there is behind it."""
+        """Return the streams that wait for a missing index, each with that index and the next one present."""
         if not self.rules.require_all:
             return {}
         return {
@@ -402,30 +402,30 @@ class Engine:
         }
 
     def is_active(self, tranche: str) -> bool:
-        """Tell whether calls of a tranche go on."""
+        """Return whether a tranche has active calls."""
         return any(tranche in self.tranches_of(call) for call in self.busy.active.values())
 
     def tranche(self, name: str) -> Tranche:
-        """Return how far a tranche is."""
+        """Return a tranche, with its progress."""
         return self._tranches[name]
 
     def room(self, tranche: str) -> int:
-        """Return how many events of *tranche* may be read now; 0: none, until others are done."""
+        """Return how many events of *tranche* may be read now; 0: none until others are done."""
         return self._tranches[tranche].room
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was handed in is done."""
+        """True if all ingested events are done."""
         return not any(tranche.batches for tranche in self._tranches.values())
 
     def positions(self) -> dict[str, Position]:
-        """Return from where each tranche is to be resumed: all before it is done."""
+        """Return each tranche's position to resume from: all events before it are done."""
         return {name: tranche.completed for name, tranche in self._tranches.items()}
 
     def ahead(self) -> dict[Place, int | None]:
-        """Return which streams are ahead of their tranche's position, and up to where; None: they are no more.
+        """Return the streams that are ahead of their tranche's position, with their index; None: no longer ahead.
 
-        That is what has changed since it was `kept`.
+        Only changes since the last `kept_ahead` are returned.
         """
         return {
             (stream, name): index
@@ -435,14 +435,14 @@ class Engine:
         }
 
     def kept_ahead(self, changes: Mapping[Place, int | None]) -> None:
-        """Take note that *changes* of what is `ahead` are kept."""
+        """Record that *changes* from `ahead` are stored."""
         for (stream, name), index in changes.items():
             tranche = self._tranches.get(name)
             if tranche is not None and tranche.ahead is not None:
                 tranche.ahead.kept(stream, index)
 
     def foresee(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Foreseen:
-        """Return what will have to be kept once calls are settled with these *results*."""
+        """Return the progress to store once calls are settled with these *results*."""
         met: Counter[Running] = Counter()
         reached: list[tuple[str, int, BatchRequirement]] = []
         parked: dict[Place, Parked] = {}
@@ -473,9 +473,9 @@ class Engine:
     def census(self) -> dict[str, StateCount]:
         """Return the number of streams in each state.
 
-        A handler works on an `active` stream and could begin with a `ready` one. A `waiting` one waits for its time, a
-        `gapped` one for a missing index. A `parked` one is set aside, a `synced` one has nothing to do. The time that
-        this takes grows with the number of streams that have events to handle.
+        A handler has an `active` stream and could be called with a `ready` one. A `waiting` stream waits for its time,
+        a `gapped` one for a missing index. A `parked` one is set aside; a `synced` one has no events to handle.
+        The cost grows with the number of streams that have events to handle.
         """
         ready, streams = self._ready, self._streams
         active = self.busy.active
@@ -504,7 +504,7 @@ class Engine:
         return call
 
     def _end_given_up(self, call: Call, stream: Stream | None) -> None:
-        """Take note that a call has ended whose stream was parked meanwhile, and may have others by now."""
+        """Record the end of a call whose stream was parked meanwhile, and may have new events since."""
         self.busy.end(call)
         if stream is not None and stream.call is call:
             stream.call = None
@@ -547,7 +547,7 @@ class Engine:
             self._ready.hold(stream, now + self._delay(stream.attempts))
 
     def _forgive(self, stream: Stream) -> None:
-        """Forget what has failed of a stream: somebody has had it go on behind that."""
+        """Clear a stream's failures: an operator advanced it past the failed event."""
         self.busy.forget(stream.name)
         stream.attempts = 0
 
@@ -566,7 +566,7 @@ class Engine:
         self._park(stream, call, failure)
 
     def _park(self, stream: Stream, call: Call, failure: Failure) -> None:
-        """Set a stream aside with all that waits: its batches wait for it no longer."""
+        """Park a stream with all its waiting events: its batches no longer wait for it."""
         parking = self.parking
         for parked in stream.set_aside(call, failure):
             parking.park(parked)
@@ -578,7 +578,7 @@ class Engine:
         self._met(stream.later)
 
     def _list(self, stream: Stream) -> None:
-        """Have a stream that is with no handler stand among the ready ones, if there is anything to hand out."""
+        """Add a stream without an active call to the ready ones, if it has events to handle."""
         queue = stream.queue
         if not queue:
             self._rest(stream)
@@ -590,7 +590,7 @@ class Engine:
             self._list(stream)
 
     def _met(self, wants: Sequence[BatchRequirement | Later]) -> None:
-        """Take note that the batches of *wants* wait for so many things less."""
+        """Mark *wants* as met in their batches, and advance tranches whose oldest batch is done."""
         for want in wants:
             running = want.running
             running.missing -= 1
@@ -598,7 +598,7 @@ class Engine:
                 want.tranche.advance()
 
     def _rest(self, stream: Stream) -> None:
-        """Forget a stream that has nothing to do, unless repeats are to be known by where it is."""
+        """Forget an idle stream, unless its index is needed to recognise repeats."""
         stream.attempts = 0
         if stream.later:
             self._move_on(stream)
@@ -613,16 +613,16 @@ class Engine:
             self._purge()
 
     def _move_on(self, stream: Stream) -> None:
-        """Go on with what has come of a stream from another tranche."""
+        """Continue a stream with its later events of another tranche."""
         followed = self._streams[stream.name] = stream.followed()
         self._met([later for later in stream.later if later.tranche is followed.tranche])
         self._list(followed)
 
     def _purge(self) -> None:
-        """Of more streams that have nothing to do than are to be remembered, forget those that rest longest.
+        """Forget the streams that are idle longest, if there are more than `Rules.remember`.
 
-        Where all events are required, none is forgotten: what is missing could not be told any more. Nor is one that
-        skips what has not come yet.
+        If all events are required, no stream is forgotten: missing events could not be detected then. A stream that
+        skips events still to come is not forgotten either.
         """
         most = self.rules.remember
         if self.rules.require_all or len(self._streams) <= most:
@@ -636,16 +636,16 @@ class Engine:
         latency = self.latency.get(kind) or self.latency.setdefault(counted_as(kind, self.latency), Latency())
         latency.add(took)
 
-    # What is parked
+    # Parked streams
 
     def _is_in_want(self, stream: str) -> bool:
-        """Tell whether nothing is held of a stream that could be handed out now, or be with a handler."""
-        if stream in self.busy.active:  # Who was parked while a call went on, has to wait for its end.
+        """Return whether a stream has no active call and no event in memory that could be handled now."""
+        if stream in self.busy.active:  # A stream parked during a call waits for its end.
             return False
         found = self._streams.get(stream)
         if found is None or found.is_idle:
             return True
-        # Else what is held is to be done before; where all is required, that may wait for what is to be read again.
+        # Events in memory are handled first; with require_all, they may wait for events to be read again.
         return self.rules.require_all and bool(found.queue) and found.queue[0].index > found.write
 
     def _at(self, stream: str, tranche: str) -> Stream:
@@ -656,23 +656,23 @@ class Engine:
         return found
 
     def _has_caught_up(self, stream: Stream) -> bool:
-        """Take note that what was read again of a stream is done; tell whether it is as all others are from now on."""
+        """Record that a stream's replayed page is done; return whether the stream has caught up and is kept."""
         name, tranche = stream.name, stream.tranche.name
-        if not self.is_dense:  # More of it may have come than was read again.
+        if not self.is_dense:  # More events may have come than were replayed.
             stream.end = max(stream.end, self.parking.streams[name][tranche].next)
         del self._streams[name]
         self.parking.page_done(name, tranche)
         if not self.is_dense and name not in self.parking.streams:
-            self._streams[name] = stream  # It may skip what has not come yet.
+            self._streams[name] = stream  # It may skip events that have not come yet.
         return name in self._streams
 
     def _unload(self, tranche: str) -> None:
-        """Let go of what is parked of a tranche that is given up."""
+        """Forget the parked spans of a tranche that is given up."""
         self.parking.unload(tranche)
         self._ends = {stream: end for stream, end in self._ends.items() if stream in self.parking.streams}
 
     def _ended(self, parked: Parked) -> None:
-        """Have nothing come again of what was parked, though its tranche's position may lie before it."""
+        """Skip the events of a parked span that has ended, though its tranche's position may lie before them."""
         tranche = self._tranches.get(parked.tranche)
         if tranche is None:
             return
@@ -681,14 +681,14 @@ class Engine:
             self._go_on_behind(parked)
 
     def _go_on_behind(self, parked: Parked) -> None:
-        """Have a stream go on behind what was parked of it, once nothing is: what is missing there is seen by that."""
+        """Advance a stream past its parked spans once all have ended, so that missing events there are detected."""
         name = parked.stream
         end = max(parked.index, parked.next, self._ends.pop(name, 0))
         if name in self.parking.streams:
             self._ends[name] = end
             return
         found = self._at(name, parked.tranche)
-        if not found.wants:  # Else it goes on with what it has, since others had parked that.
+        if not found.wants:  # Else it goes on with its present events: another processor parked that span.
             found.move(end)
             found.end = max(found.end, end)
 
@@ -709,5 +709,5 @@ class Engine:
 
 
 def _count(items: Sequence[SourceItem]) -> int:
-    """Return how many events *items* stand for. All of a processor are events, or all are spans."""
+    """Return the number of events in *items*. A processor's items are all events, or all spans."""
     return sum(map(events_of, items)) if items and hasattr(items[0], "events") else len(items)

@@ -1,4 +1,4 @@
-"""What the engine needs to know of an event; what else there is of it is the handler's."""
+"""Protocol of the items that the engine schedules. The rest of an event concerns only the handler."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from penstock.errors import BadParameter
 
 Position: TypeAlias = int | str
-"""Of a tranche: from where to read on. The engine hands it back, and never looks into it."""
+"""Place in a tranche from which reading continues. It is opaque to the engine."""
 
 
 class SourceItem(Protocol):
@@ -19,30 +19,30 @@ class SourceItem(Protocol):
 
     @property
     def index(self) -> int:
-        """Its place in the stream, from 0 on; larger than that of the event before it in its tranche."""
+        """Its index in the stream, from 0 on; larger than that of the stream's event before it in the tranche."""
         ...
 
     @property
     def next(self) -> int:
-        """The least index that the event behind it can have."""
+        """The least index that the stream's next event can have."""
         ...
 
 
 class Batch(NamedTuple):
-    """What was read of a tranche at once, or a part of that, behind which a position can stand."""
+    """Events of one read of a tranche, or a part of them, with the position after them."""
 
     tranche: str
     end: Position
-    """Where to read on once all of it is handled."""
+    """The position after its events."""
     items: Sequence[SourceItem]
     is_tail: bool = False
-    """Whether there was nothing more behind it."""
+    """True if the tranche had no further events."""
     size: int | None = None
-    """How many events it has, where its items are spans; None: as many as items."""
+    """Number of events if its items are spans; None: the number of items."""
     bytes: int | None = None
-    """How much was read for it; None: its source does not say."""
+    """Number of bytes read for it; None: the source does not report it."""
     is_part: bool = False
-    """Whether the next batch of the tranche was read together with it."""
+    """True if the next batch of the tranche comes from the same read."""
 
 
 def check_items(parameter: str, items: Iterable[Any]) -> None:
@@ -59,12 +59,12 @@ def check_items(parameter: str, items: Iterable[Any]) -> None:
 
 
 def in_parts(batch: Batch, size: int, end: Callable[[SourceItem], Position]) -> list[Batch]:
-    """Return *batch* as parts of up to *size* items, so that its position need not wait for all of it.
+    """Split *batch* into parts of up to *size* items, so that the position can advance part by part.
 
     Args:
-        batch: What is cut.
-        size: How many.
-        end: Returns the position behind an item.
+        batch: The batch to split.
+        size: Maximum number of items in a part.
+        end: Returns the position after an item.
     """
     items = batch.items
     last = max(0, len(items) - 1) // size * size
@@ -78,15 +78,15 @@ def in_parts(batch: Batch, size: int, end: Callable[[SourceItem], Position]) -> 
 
 
 def events_of(item: SourceItem) -> int:
-    """Return how many events an item stands for: one, unless it is a span that says so (`events`)."""
+    """Return the number of events in an item: one, unless it is a span with an attribute `events`."""
     count: int = getattr(item, "events", 1)
     return count
 
 
 def index_unfit(item: SourceItem, tranche: str) -> BadParameter:
-    """Return what is wrong with an item of a tranche whose index is below 0, or `INDEX_END` or more.
+    """Return the error for an item of a tranche whose index is below 0, or `INDEX_END` or more.
 
-    Nothing of a stream is wanted below 0, and no database keeps how far it is behind that end.
+    Indices begin at 0, and databases cannot store a larger one.
     """
     allowed = "indices from 0 on, below 2**63 - 1: its source has to number the events of each stream so"
     return BadParameter(parameter="index", value=f"{item.index} of {item.stream} in {tranche}", allowed=allowed)

@@ -1,7 +1,7 @@
-"""Streams that were set aside, since an event of theirs could not be handled however often that was tried.
+"""Parked streams: streams set aside since one of their events failed in all its attempts.
 
-What comes of such a stream waits with it, unread: it is known from where it can be read again. When it is tried again
-it is read page by page from there, until it has caught up with what came meanwhile; then it is as all others are.
+Later events of a parked stream wait with it. They are not kept in memory, only the position to read them again from.
+A retry reads the stream page by page from there, until it has caught up; then the stream is no longer parked.
 """
 
 from collections import Counter
@@ -13,28 +13,28 @@ from penstock.processing.engine.item import Batch, Position, SourceItem, events_
 from penstock.processing.outcomes import Failure
 
 Place: TypeAlias = tuple[str, str]
-"""A stream, and the tranche that it lies in."""
+"""A stream, and the tranche of the parked span."""
 BEHIND = Failure("parked", "events of this stream lie in another tranche, and wait for it")
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A span that nobody handles until somebody says so: the events behind the first one wait with it, in order."""
+    """A span that is not handled until an operator retries it. Events behind the first one wait with it, in order."""
 
     stream: str
     tranche: str
     index: int
-    """Of the first event: the one that could not be handled."""
+    """Index of the first event: the one that could not be handled."""
     next: int
-    """Behind the last event that has come so far."""
+    """Index after the last event so far."""
     events: int
-    """How many wait; those that a handler has skipped unread are among them, until it is over."""
+    """Number of waiting events; it includes unread events that a handler has skipped, until the span has ended."""
     attempts: int
-    """How often the first event was tried, in all."""
+    """Total number of attempts for the first event."""
     tag: str
     detail: str
     since: Position
-    """From where the tranche is to be read again to find them."""
+    """Position from which the tranche has to be read again to find them."""
 
     @property
     def place(self) -> Place:
@@ -43,36 +43,36 @@ class Parked:
 
 
 class Parking:
-    """The streams that are set aside, and those of them that are tried again.
+    """The parked streams, and those of them that are tried again.
 
     Args:
-        ended: Is told what is parked no more.
+        ended: Called with each span that is no longer parked.
     """
 
     def __init__(self, ended: Callable[[Parked], None]) -> None:
         self._ended = ended
         self.streams: dict[str, dict[str, Parked]] = {}
-        """By stream and tranche; of several tranches of one stream, the one that was parked first comes first."""
+        """Parked spans by stream and tranche; of one stream, the span that was parked first comes first."""
         self.retried: dict[str, None] = {}
-        """The streams that are tried again; those of which a page was read last come last."""
+        """The streams that are tried again; the stream whose page was read last comes last."""
         self._changed: dict[Place, None] = {}
         self._fresh: set[Place] = set()
-        """What was parked and is not kept as that yet: what is asked for it was asked before."""
+        """Newly parked places that are not stored yet: stored requests for them are older."""
         self._pages: dict[str, Position] = {}
         self._over: set[Place] = set()
-        """What is parked no more, where that is not kept yet."""
+        """Places that are no longer parked, while that is not stored yet."""
         self._tried: set[Place] = set()
-        """What waits behind what was tried in vain, where that is not kept yet."""
+        """Places that wait behind a failed retry, while that is not stored yet."""
 
     def load(self, kept: Iterable[Parked]) -> None:
-        """Begin with what was kept, the oldest first."""
+        """Load the stored spans, the oldest first."""
         for parked in kept:
             self.streams.setdefault(parked.stream, {})[parked.tranche] = parked
 
     def unload(self, tranche: str) -> None:
-        """Let go of what is kept of a tranche, which another processor has from now on."""
+        """Forget the spans of a tranche that another processor owns from now on."""
         for stream, spans in [*self.streams.items()]:
-            if next(iter(spans)) == tranche:  # Of that the page was that is not done, if any is.
+            if next(iter(spans)) == tranche:  # An unfinished page belongs to the first span.
                 self._pages.pop(stream, None)
             spans.pop(tranche, None)
             if not spans:
@@ -84,27 +84,27 @@ class Parking:
         self._fresh = {place for place in self._fresh if place[1] != tranche}
 
     def changes(self) -> Mapping[Place, Parked | None]:
-        """Return what is to be kept since `kept` was called: as it is now, or None where it is over."""
+        """Return the spans to store that changed since `kept` was called; None: no longer parked."""
         return {(stream, tranche): self.streams.get(stream, {}).get(tranche) for stream, tranche in self._changed}
 
     @property
     def has_changes(self) -> bool:
-        """Whether there are `changes`."""
+        """True if there are `changes`."""
         return bool(self._changed)
 
     def anew(self, changes: Collection[Place]) -> frozenset[Place]:
-        """Return which *changes* are of what was parked no more since `kept`, and is anew: nothing is wanted of it."""
+        """Return the *changes* whose span ended and was parked again since `kept`: older requests do not apply."""
         return frozenset(self._over.intersection(changes))
 
     def tried(self, changes: Collection[Place], lost: Collection[str]) -> frozenset[Place]:
-        """Return what waits behind *changes* that were tried in vain, but in tranches that are *lost*."""
+        """Return the places that wait behind *changes* of failed retries, except in *lost* tranches."""
         streams = {stream for stream, _ in changes}
         return frozenset(place for place in self._tried if place[0] in streams and place[1] not in lost)
 
     def kept(
         self, changes: Mapping[Place, Parked | None], anew: Collection[Place] = (), tried: Collection[Place] = ()
     ) -> None:
-        """Take note that *changes* are kept. What has changed again since they were told is still to be."""
+        """Record that *changes* are stored. Newer changes of the same spans are still to be stored."""
         self._over -= {place for place, parked in changes.items() if parked is None or place in anew}
         self._tried.difference_update(tried)
         for place, parked in changes.items():
@@ -115,11 +115,11 @@ class Parking:
                 self._fresh.discard(place)
 
     def is_fresh(self, stream: str) -> bool:
-        """Tell whether a stream was parked, and that is not kept yet."""
+        """Return whether a stream is newly parked, and that is not stored yet."""
         return any(place[0] == stream for place in self._fresh)
 
     def park(self, parked: Parked) -> None:
-        """Set a span aside; one that was tried again in vain keeps what has come behind it meanwhile."""
+        """Park a span; after a failed retry, it keeps the events that have come behind it meanwhile."""
         before = self.streams.setdefault(parked.stream, {}).get(parked.tranche)
         if before is not None:
             attempts = before.attempts + parked.attempts
@@ -131,12 +131,12 @@ class Parking:
         self._set(parked)
 
     def fail(self, asked: Parked, failure: Failure) -> None:
-        """Set aside again, for that reason, what was *asked* to be replayed, unless it was dropped meanwhile."""
+        """Park the span *asked* to be replayed again, with *failure*, unless it was dropped meanwhile."""
         if asked.stream in self.retried and asked.tranche in self.streams[asked.stream]:
             self.park(replace(asked, attempts=1, tag=failure.tag, detail=failure.detail))
 
     def wait(self, item: SourceItem, tranche: str, start: Position) -> None:
-        """Have an event of a parked stream wait; its batch begins at *start*."""
+        """Add an event to a parked stream; its batch begins at *start*."""
         parked = self.streams[item.stream].get(tranche)
         if parked is None:
             tag, detail = BEHIND.tag, BEHIND.detail
@@ -146,7 +146,7 @@ class Parking:
             self._set(replace(parked, next=item.next, events=parked.events + events_of(item)))
 
     def hand_over(self, places: Iterable[Place]) -> None:
-        """Forget what is parked at *places*: somebody else keeps it, and sends the events again."""
+        """Forget the spans at *places*: the source stores them, and sends the events again."""
         for stream, tranche in places:
             self._changed.pop((stream, tranche), None)
             self._fresh.discard((stream, tranche))
@@ -156,42 +156,42 @@ class Parking:
                 self.streams.pop(stream, None)
 
     def retry(self, stream: str) -> None:
-        """Have a stream tried again, if it is parked."""
+        """Try a stream again, if it is parked."""
         if stream in self.streams:
             self.retried[stream] = None
 
     def drop(self, stream: str) -> None:
-        """Forget what waits of a stream: nobody will handle it."""
+        """Drop the waiting events of a stream: they are never handled."""
         self.retried.pop(stream, None)
         self._pages.pop(stream, None)
         for parked in self.streams.pop(stream, {}).values():
             self._leave(parked)
 
     def replays(self) -> list[Parked]:
-        """Return what is to be read again, of streams whose last page is done."""
+        """Return the spans to read again, of streams whose last page is done."""
         waiting = (stream for stream in self.retried if stream not in self._pages)
         return [next(iter(self.streams[stream].values())) for stream in waiting]
 
-    def is_searched(self, stream: str) -> bool:  # noqa: ARG002 - Nobody waits for what is missing.
-        """Tell whether there may be more of a stream that is tried again, so that nobody knows what is missing."""
+    def is_searched(self, stream: str) -> bool:  # noqa: ARG002 - This class does not wait for missing events.
+        """Return whether a retried stream may have unread events, so that missing ones cannot be known yet."""
         return False
 
     def is_read(self, stream: str) -> bool:
-        """Tell whether what is held of a stream was read again.
+        """Return whether the events of a stream in memory were read again.
 
-        Else it was held before, and what others have parked of it in another tranche has come to this processor.
+        Else they were read before, and this processor took over a span of the stream that another one parked.
         """
         return stream in self._pages
 
     def beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - Indices may be missing.
-        """Return with which index a stream goes on of which *items* were read again."""
+        """Return the next index to handle of a stream whose *items* were read again."""
         return min(item.index for item in items)
 
     def taken(self, asked: Parked, page: Batch) -> list[SourceItem]:
-        """Return which events of a *page* are to be handled now, that was read for what was *asked* to be replayed.
+        """Return the events to handle now from a *page* that was read for the span *asked* to be replayed.
 
-        A page may have more of the stream than was taken in so far. That may come to wait, too, before the page is
-        done: then the page is read again.
+        A page may contain events of the stream that were not ingested so far. They may be parked, too, before the page
+        is done: then the page is read again.
         """
         parked = self.streams.get(asked.stream, {}).get(asked.tranche)
         if parked is None or asked.stream not in self.retried:
@@ -203,23 +203,23 @@ class Parking:
         if wanted:
             self._pages[asked.stream] = asked.since if has_more else page.end
         elif has_more or (page.is_tail and not page.items and parked.next == asked.next):
-            self._end(parked)  # What waited is not there any more.
+            self._end(parked)  # The parked events no longer exist.
         else:
             self._set(replace(parked, since=page.end))
         return wanted
 
     def handled(self, stream: str, tranche: str, to: int, events: int) -> None:
-        """Take note that so many *events* of a stream that is tried again are done, up to *to*."""
+        """Record that a number of *events* of a retried stream are done, up to *to*."""
         for parked in self.handled_if(stream, tranche, to, events):
             self._set(parked)
 
     def handled_if(self, stream: str, tranche: str, to: int, events: int) -> list[Parked]:
-        """Return what is left of a parked stream once so many *events* of it are done, up to *to*."""
+        """Return the remaining spans of a parked stream once a number of its *events* are done, up to *to*."""
         parked = self.streams[stream][tranche]
         return [replace(parked, index=max(to, parked.index), events=max(0, parked.events - events))]
 
     def page_done(self, stream: str, tranche: str) -> None:
-        """Take note that a page is done: what waits behind it is to be read, or it has caught up."""
+        """Record that a page is done: the events behind it have to be read, or the stream has caught up."""
         parked = self.streams[stream][tranche]
         end = self._pages.pop(stream)
         if parked.index >= parked.next:
@@ -247,25 +247,25 @@ class Parking:
 
 @dataclass(slots=True)
 class _Search:
-    """How far a stream was read again."""
+    """Progress of reading a stream again."""
 
     places: dict[str, Position] = field(default_factory=dict)
-    """From where it is to be read on, by tranche."""
+    """Positions to continue reading from, by tranche."""
     pages: Counter[str] = field(default_factory=Counter)
-    """How many were read, by tranche."""
+    """Number of pages read, by tranche."""
     ended: set[str] = field(default_factory=set)
-    """The tranches that have no more of it, unless something comes."""
+    """The tranches that have no further events of it, until new ones come."""
     has_found: bool = False
-    """Whether not all is done that was found."""
+    """True if some of the events found are not done."""
 
 
 class Required(Parking):
-    """The streams that are set aside where no index may be left out: they go on with the very index that comes next.
+    """Parked streams if all events are required: a stream goes on only with exactly its next index.
 
-    That event may have come late, behind others, or in another tranche. So it is looked for in all that is parked of
-    its stream, page by page; what is found on the way is held meanwhile.
+    That event may have come late, behind others, or in another tranche. So all parked spans of the stream are searched
+    page by page; other events found are kept in memory meanwhile.
 
-    Invariant: all spans of a stream have the same `index`, the one that it wants next.
+    Invariant: all spans of a stream have the same `index`, the next one to handle.
     """
 
     def __init__(self, ended: Callable[[Parked], None]) -> None:
@@ -273,30 +273,30 @@ class Required(Parking):
         self._searches: dict[str, _Search] = {}
 
     def load(self, kept: Iterable[Parked]) -> None:
-        """Begin with what was kept, the oldest first."""
+        """Load the stored spans, the oldest first."""
         super().load(kept)
         for stream in self.streams:
             self._level(stream)
 
     def unload(self, tranche: str) -> None:
-        """Let go of what is kept of a tranche, which another processor has from now on."""
+        """Forget the spans of a tranche that another processor owns from now on."""
         super().unload(tranche)
         self._searches = {stream: search for stream, search in self._searches.items() if stream in self.streams}
 
-    def beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - There may be some before these.
-        """Return with which index a stream goes on of which *items* were read again."""
+    def beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - Earlier ones may exist.
+        """Return the next index to handle of a stream whose *items* were read again."""
         return min(parked.index for parked in self.streams[stream].values())
 
     def is_read(self, stream: str) -> bool:
-        """Tell whether what is held of a stream was read again."""
+        """Return whether the events of a stream in memory were read again."""
         return stream in self.retried
 
     def is_searched(self, stream: str) -> bool:
-        """Tell whether there may be more of a stream that is tried again, so that nobody knows what is missing."""
+        """Return whether a retried stream may have unread events, so that missing ones cannot be known yet."""
         return stream in self.retried and bool(self._unread(stream))
 
     def park(self, parked: Parked) -> None:
-        """Set a span aside; what was tried again in vain keeps its spans."""
+        """Park a span; after a failed retry, the stream keeps its spans."""
         stream = parked.stream
         if stream in self.retried:
             first = next(iter(self.streams[stream].values()))
@@ -306,12 +306,12 @@ class Required(Parking):
         self._level(stream)
 
     def wait(self, item: SourceItem, tranche: str, start: Position) -> None:
-        """Have an event of a parked stream wait; its batch begins at *start*."""
+        """Add an event to a parked stream; its batch begins at *start*."""
         stream, spans = item.stream, self.streams[item.stream]
         wanted, known = self.beginning(stream, ()), spans.get(tranche)
         if item.next <= wanted:
             return  # A repeat.
-        if known is not None and item.next <= known.next:  # It has come late, where it was missing, or again.
+        if known is not None and item.next <= known.next:  # A late event that was missing, or a repeat.
             self._set(replace(known, events=known.events + events_of(item)))
         else:
             super().wait(item, tranche, start)
@@ -320,12 +320,12 @@ class Required(Parking):
             search.ended.discard(tranche)
 
     def drop(self, stream: str) -> None:
-        """Forget what waits of a stream: nobody will handle it."""
+        """Drop the waiting events of a stream: they are never handled."""
         self._searches.pop(stream, None)
         super().drop(stream)
 
     def replays(self) -> list[Parked]:
-        """Return what is to be read again to find what comes next of each stream."""
+        """Return the spans to read again to find the next event of each stream."""
         found = []
         for stream in self.retried:
             if unread := self._unread(stream):
@@ -334,7 +334,7 @@ class Required(Parking):
         return found
 
     def taken(self, asked: Parked, page: Batch) -> list[SourceItem]:
-        """Return what a *page* has of a stream that is not done, by index."""
+        """Return the unfinished events of a stream in a *page*, by index."""
         stream, tranche = asked.place
         unread = {each.tranche: each for each in (self._unread(stream) if stream in self.retried else ())}
         parked = unread.get(tranche)
@@ -348,7 +348,7 @@ class Required(Parking):
         search.has_found |= bool(found)
         if len(found) == len(items):
             search.places[tranche] = page.end
-        # What came meanwhile may lie behind the page, if it was not in it.
+        # Events that came meanwhile may lie behind the page.
         if parked == asked and (len(found) < len(items) or (page.is_tail and not page.items)):
             search.ended.add(tranche)
         if not search.has_found:
@@ -358,11 +358,11 @@ class Required(Parking):
     def handled_if(
         self,
         stream: str,
-        tranche: str,  # noqa: ARG002 - What is wanted next is the same in all.
+        tranche: str,  # noqa: ARG002 - All spans have the same next index.
         to: int,
         events: int,
     ) -> list[Parked]:
-        """Return what is left of a parked stream once so many *events* of it are done, up to *to*."""
+        """Return the remaining spans of a parked stream once a number of its *events* are done, up to *to*."""
         left, spans = events, []
         for parked in self.streams[stream].values():
             done = min(left, parked.events)
@@ -371,7 +371,7 @@ class Required(Parking):
         return spans
 
     def page_done(self, stream: str, tranche: str) -> None:  # noqa: ARG002 - There may be several.
-        """Take note that all is done that was found: what is behind it is to be read, or it has caught up."""
+        """Record that all events found are done: later ones have to be read, or the stream has caught up."""
         self._search(stream).has_found = False
         for parked in [*self.streams[stream].values()]:
             if parked.index >= parked.next:
@@ -379,7 +379,7 @@ class Required(Parking):
         self._go_on(stream)
 
     def _go_on(self, stream: str) -> None:
-        """Begin where it was read to, of a stream of which nothing is held; end it if nothing of it is there."""
+        """Store the positions read to of a stream without events in memory; end its spans if no events are left."""
         if stream in self.streams:
             search = self._search(stream)
             for tranche, place in search.places.items():
@@ -392,7 +392,7 @@ class Required(Parking):
             self._searches.pop(stream, None)
 
     def _unread(self, stream: str) -> list[Parked]:
-        """Return what there may be more of, with the places from where it is to be read on."""
+        """Return the spans that may have unread events, with the positions to continue reading from."""
         search = self._search(stream)
         return [
             replace(parked, since=search.places.get(tranche, parked.since))

@@ -1,4 +1,4 @@
-"""The rules of a processor: how far it reads ahead, how it calls, and what becomes of what fails."""
+"""The rules of a processor: how far it reads ahead, how it calls, and how it treats failures."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Backoff:
     Each is shortened at random by up to *jitter* of it.
 
     Raises:
-        BadParameter: they do not grow, or the jitter is no part.
+        BadParameter: the delays do not grow, or the jitter is not from 0 to 1.
     """
 
     first_seconds: float = 0.1
@@ -32,30 +32,30 @@ class Backoff:
         check_number("backoff.jitter", self.jitter, least=0, most=1, allowed="from 0 to 1")
 
     def delay(self, attempts: int, chance: float) -> float:
-        """Return how many seconds to wait after so many *attempts*; *chance* is from 0 to 1.
+        """Return the seconds to wait after *attempts* failed attempts; *chance* is from 0 to 1.
 
         >>> [Backoff(first_seconds=1).delay(attempts, 0.0) for attempts in (1, 2, 3, 100)]
         [1.0, 2.0, 4.0, 60.0]
         """
-        # A power of so many attempts that it would be no number any more is far beyond the most.
+        # The exponent is limited: a larger power would overflow, and is far above max_seconds anyway.
         grown = self.first_seconds * self.factor ** min(attempts - 1, 64)
         return min(grown, self.max_seconds) * (1 - self.jitter * chance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """For how many seconds a stream may fail or stall, or the source be silent, before the processor stops.
+    """Limits in seconds after which a failing or stalled stream, or a silent source, stops the processor.
 
-    None: for ever. A source that is away comes back by itself in most cases, and the processor goes on then.
+    None: no limit. An unavailable source usually recovers, and the processor continues then.
 
     Raises:
-        BadParameter: one of them is no number of seconds above 0.
+        BadParameter: a limit is not a number of seconds above 0.
     """
 
     failing_seconds_max: float | None = None
     stalled_seconds_max: float | None = None
     unanswered_seconds_max: float | None = None
-    """For how long the source may give no answer."""
+    """Seconds for which the source may give no answer."""
 
     def __post_init__(self) -> None:
         check_some_seconds("health.failing_seconds_max", self.failing_seconds_max)
@@ -63,17 +63,17 @@ class Health:
         check_some_seconds("health.unanswered_seconds_max", self.unanswered_seconds_max)
 
     def check_source(self, unanswered_seconds: float) -> None:
-        """Raise ProcessorUnhealthy where the source has not answered for longer than it may."""
+        """Raise ProcessorUnhealthy if the source has not answered for longer than the limit."""
         if self.unanswered_seconds_max is not None and unanswered_seconds > self.unanswered_seconds_max:
             raise ProcessorUnhealthy.of(
                 "source-silent", seconds=round(unanswered_seconds), most=self.unanswered_seconds_max
             )
 
     def check(self, busy: Busy, now: float) -> None:
-        """See whether all is well enough to go on.
+        """Check the failing and stalled streams against the limits.
 
         Raises:
-            ProcessorUnhealthy: a stream fails or stalls for longer than it may; names all that do.
+            ProcessorUnhealthy: streams fail or stall for longer than the limits; the error names all of them.
         """
         failing = _older("failing", busy.failing.values(), now, self.failing_seconds_max)
         stalled = _older("stalled", busy.stalled.values(), now, self.stalled_seconds_max)
@@ -97,38 +97,38 @@ Exhausted: TypeAlias = Literal["stop", "park"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a processor keeps to.
+    """The rules of a processor: reading ahead, calls, retries and health.
 
     Raises:
-        BadParameter: one of them cannot be.
+        BadParameter: a rule has a value that is not allowed.
     """
 
     concurrency: int = 8
-    """How many streams are with handlers at once."""
+    """Maximum number of concurrent calls, each of one stream."""
     batches_ahead: int = 64
-    """How many batches of a tranche may be read that are not done yet."""
+    """Maximum number of unfinished batches of a tranche."""
     events_ahead: int = 100_000
-    """How many events they may have."""
+    """Maximum number of events in these batches."""
     events_per_call: int = 10_000
-    """How many events a handler is given at most."""
+    """Maximum number of events of a call."""
     require_all: bool = False
-    """Whether a stream waits for an index that is missing, from 0 on, where its source is dense; else it goes on.
+    """True if a stream of a source with dense indices waits for a missing index, from 0 on; else it goes on.
 
-    One that will never come can be approved while the processor runs: `approve_missing`.
+    An operator can approve an index that will never come while the processor runs: `approve_missing`.
 
-    It has to begin where the source does: nobody knows what is missing of a stream that was handled in part before. All
-    streams are remembered, however many.
+    The processor has to begin at the source's start: it cannot detect missing events of a stream that was partly
+    handled before. It remembers all streams, however many.
     """
     backoff: Backoff = field(default_factory=Backoff)
     timeout: float | None = None
-    """A call that lasts longer has failed, and its events come again when it has ended: a coroutine is cancelled; a
-    thread cannot be. Where it ends well nevertheless, what it says counts, unless its stream was parked meanwhile."""
+    """Seconds after which a call counts as failed. Its events are handled again when it has ended: a coroutine is
+    cancelled, a thread cannot be. If it succeeds late, its outcome counts, unless its stream was parked meanwhile."""
     attempts_max: int | None = None
-    """How often in a row the first event of a span is tried; None: for ever."""
+    """Maximum number of consecutive attempts for the first event of a span; None: no limit."""
     exhausted: Exhausted = "stop"
-    """What becomes of a stream then: the processor stops, or the stream is parked and the others go on."""
+    """Action after the last attempt: stop the processor, or park the stream and go on with the others."""
     remember: int = 100_000
-    """Of how many streams that have nothing to do it is remembered how far they are, to know repeats by."""
+    """Maximum number of idle streams whose index is remembered, to recognise repeats."""
     health: Health = field(default_factory=Health)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A stream that waits: its events, how far it is handled, its call, and its place among those that are ready.
+"""A stream: its waiting events, its progress and its call, and the queue of ready streams.
 
 Source: the stream states of Propulsion, https://github.com/jet/propulsion; docs/propulsion.md compares the two.
 """
@@ -19,39 +19,39 @@ from penstock.processing.outcomes import Failure
 
 
 class Call(msgspec.Struct, gc=False, eq=False):
-    """A run of one stream's events, which a handler is called with.
+    """A span of one stream that a handler is called with.
 
-    As long as it is not settled, its stream is not handed out again.
+    The stream gets no other call until this one is settled.
     """
 
     stream: str
     events: Sequence[SourceItem]
     attempt: int
-    """From 1 on: how often in a row it was tried to get its first event done."""
+    """Number of consecutive attempts for its first event, from 1 on."""
     began: float
     called: float = 0.0
-    """When its handler was called; infinite while it waits for a thread."""
+    """Time at which its handler was called; infinite while it waits for a thread."""
     is_overdue: bool = False
-    """Whether it has been told to fail since it lasts too long."""
+    """True if it counts as failed since it lasts too long."""
 
     given_up: str | None = None
-    """Of a stream that was parked while it went on: the tranche that its events lie in."""
+    """The tranche of its events, if its stream was parked while the call went on."""
 
     index: int = 0
-    """The index of its first event, whatever its handler does to that."""
+    """The index of its first event, even if the handler changes that event."""
     next: int = 0
-    """The index behind its last event, likewise."""
+    """The index after its last event, likewise."""
 
     def __post_init__(self) -> None:
         events = self.events
         self.index, self.next = events[0].index, events[-1].next
 
     def below(self, index: int) -> int:
-        """Return how many of its events lie below *index*."""
+        """Return the number of its events below *index*."""
         return len(self.events) if index >= self.next else sum(item.next <= index for item in self.events)
 
     def is_below(self, index: int) -> bool:
-        """Tell whether nothing of it is at *index* or behind: its stream goes on there, whatever comes of it."""
+        """Return whether all its events lie below *index*: its result does not matter to a stream that is there."""
         return self.next <= index
 
     def __repr__(self) -> str:
@@ -62,13 +62,13 @@ _index: Final[Callable[[SourceItem], int]] = attrgetter("index")
 
 
 class BatchRequirement(msgspec.Struct, gc=False, eq=False):
-    """That a batch is not done before a stream is handled up to an index."""
+    """A requirement of a batch: it is not done before a stream is handled up to an index."""
 
     next: int
     running: Running
     tranche: Tranche
     first: int
-    """The index of its first event that was not handled when it came."""
+    """The index of the stream's first event in the batch that was not handled when it was read."""
 
 
 _next: Final[Callable[[BatchRequirement], int]] = attrgetter("next")
@@ -76,7 +76,7 @@ _number: Final[Callable[[Running], int]] = attrgetter("number")
 
 
 class Later(NamedTuple):
-    """An event that waits until those of its stream are done that lie in another tranche."""
+    """An event that waits for its stream's earlier events, which lie in another tranche."""
 
     item: SourceItem
     tranche: Tranche
@@ -84,7 +84,7 @@ class Later(NamedTuple):
 
 
 class Stream:
-    """One stream: the events that wait, and what waits for them."""
+    """One stream: its waiting events, and the batches that wait for them."""
 
     __slots__ = (
         "attempts",
@@ -105,52 +105,52 @@ class Stream:
     def __init__(self, name: str, tranche: Tranche) -> None:
         self.name = name
         self.tranche = tranche
-        """Where its events come from, if its indices are those of a tranche."""
+        """The tranche of its events, if its indices are those of a tranche."""
         self.later: list[Later] = []
-        """Events of the same name from another tranche, whose indices have nothing to do with these: they come then."""
+        """Events of the same stream in another tranche with unrelated indices: they are handled after the others."""
         self.write = 0
-        """The index wanted next: what is below it is handled, or need not be."""
+        """The next index to handle: lower events are handled, or need not be."""
         self.end = 0
-        """Behind the last event that was taken in; less than `write` where what comes next is to be skipped."""
+        """The index after the last event that was added; less than `write` if the next events are to be skipped."""
         self.queue: list[SourceItem] = []
-        """The events that wait, by index; those that are with a handler are not among them."""
+        """The waiting events, by index, without those of the active call."""
         self.wants: list[BatchRequirement] = []
-        """By index."""
+        """The requirements of batches, by index."""
         self.call: Call | None = None
         self.attempts = 0
-        """How often in a row its first event was tried in vain."""
+        """Number of consecutive failed attempts for its first event."""
         self.has_stalled = False
-        """Whether its last call has got nowhere, without an error."""
+        """True if its last call made no progress, without an error."""
         self.is_gapped = False
-        """Whether an index may be missing among the events that wait."""
+        """True if an index may be missing among the waiting events."""
         self.rested = 0
-        """A number that is larger the later it had nothing to do."""
+        """Sequence number of the last time that it became idle."""
         self.is_listed = False
-        """Whether it stands among those that are ready, or that wait for their time."""
+        """True if it is in `Ready`: ready, or waiting for its time."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing of it that is not done."""
+        """True if it has no unfinished events."""
         return self.call is None and not self.queue and not self.later
 
     @property
     def held(self) -> int:
-        """How many of its events are held: those that wait, and those that are with a handler."""
+        """Number of its events in memory: the waiting ones, and those of the active call."""
         return len(self.queue) + (0 if self.call is None else len(self.call.events))
 
     def is_held_of(self, tranche: Tranche) -> bool:
-        """Tell whether events of a tranche are held that a batch waits for: what comes of it then is behind these."""
+        """Return whether a batch of a tranche waits for events of this stream: newer events queue behind these."""
         return any(want.tranche is tranche for want in self.wants) or any(
             each.tranche is tranche for each in self.later
         )
 
     def wait(self, later: Later) -> None:
-        """Have an event of another tranche wait; its batch waits for it."""
+        """Queue an event of another tranche; its batch waits for it."""
         self.later.append(later)
         later.running.missing += 1
 
     def followed(self) -> "Stream":
-        """Return the stream that takes its place once it is done: what has come from one other tranche meanwhile."""
+        """Return the stream that replaces it once it is done, with the later events of one other tranche."""
         followed = Stream(self.name, self.later[0].tranche)
         for later in self.later:
             if later.tranche is followed.tranche:
@@ -160,7 +160,7 @@ class Stream:
         return followed
 
     def take_in(self, item: SourceItem, tranche: Tranche, running: Running) -> bool:
-        """Take in an event of a batch; tell whether it was new. A repeat changes nothing."""
+        """Add an event of a batch; return whether it was new. A repeat changes nothing."""
         end = item.next
         if end <= self.write:
             return False
@@ -177,7 +177,7 @@ class Stream:
         return is_new
 
     def take_again(self, items: Sequence[SourceItem]) -> None:
-        """Take in what was read again. Nothing waits for it."""
+        """Add events that were read again. No batch waits for them."""
         for item in items:
             if item.next > self.write and not self._has(item):
                 insort(self.queue, item, key=_index)
@@ -185,9 +185,9 @@ class Stream:
         self.is_gapped = True
 
     def head(self, *, is_dense: bool, events_max: int) -> Sequence[SourceItem]:
-        """Take the events out that come next: one after the other where indices are dense, up to so many.
+        """Remove and return the next events, up to *events_max*; if indices are dense, only up to the next gap.
 
-        They cannot be changed: what a handler did to them would be lost to whoever settles its call.
+        The sequence is immutable: settling the call needs all its events, even if the handler changes its own list.
         """
         queue = self.queue
         count = min(len(queue), events_max)
@@ -201,9 +201,9 @@ class Stream:
         return tuple(queue[:count])
 
     def leave(self, tranche: Tranche) -> bool:
-        """Forget what has come from a tranche that is given up; tell whether there was anything.
+        """Forget the events of a tranche that is given up; return whether there were any.
 
-        Where its events lie in others, too, it goes on with those; else its `tranche` stays.
+        The stream goes on with its events of other tranches; if it has none, its `tranche` stays.
         """
         later = [each for each in self.later if each.tranche is not tranche]
         wants = [each for each in self.wants if each.tranche is not tranche]
@@ -218,9 +218,9 @@ class Stream:
         return True
 
     def set_aside(self, call: Call, failure: Failure) -> list[Parked]:
-        """Return what is on record of it when it is parked, since the first event of *call* could not be handled.
+        """Return the spans to park, since the first event of *call* could not be handled.
 
-        That is a span for each tranche that its events lie in.
+        There is one span for each tranche of its events.
         """
         by_tranche: dict[str, list[BatchRequirement]] = {}
         for want in self.wants:
@@ -228,20 +228,20 @@ class Stream:
         if len(by_tranche) > 1:
             return [self._span(wants, failure) for wants in by_tranche.values()]
         tranche, since = self.tranche.name, self.tranche.completed
-        if self.wants:  # Else it was parked before, and has been tried again: from where is known.
+        if self.wants:  # Else it was parked before and tried again: the record has its position.
             oldest = min((want.running for want in self.wants), key=_number)
             tranche, since = self.wants[0].tranche.name, oldest.start
         end, events = self.queue[-1].next, sum(map(events_of, self.queue))
         return [Parked(self.name, tranche, call.index, end, events, self.attempts, failure.tag, failure.detail, since)]
 
     def put_back(self, events: Sequence[SourceItem]) -> None:
-        """Have *events* wait again, before the others, but for those that need not be handled any more."""
+        """Put *events* back before the waiting ones, without those that no longer need to be handled."""
         left = [item for item in events if item.next > self.write] if self.write > events[0].index else events
         self.queue = [*left, *self.queue]
         self.is_gapped = True
 
     def move(self, to: int) -> list[BatchRequirement]:
-        """Have *to* wanted next, never less than before; return whose wants are met by that."""
+        """Advance the next index to *to*, never backwards; return the requirements that this meets."""
         if to <= self.write:
             return []
         self.write = to
@@ -258,13 +258,13 @@ class Stream:
         return wants[:met]
 
     def begun(self, to: int) -> list[BatchRequirement]:
-        """Return what it has done something of once it is done up to *to*, where it is kept which streams are ahead."""
+        """Return the requirements with progress once it is done up to *to*, if streams that are ahead are stored."""
         if not self.tranche.is_exact or to <= self.write:
             return []
         return [want for want in self.wants if want.first < to]
 
     def _span(self, wants: Sequence[BatchRequirement], failure: Failure) -> Parked:
-        """Return what is on record of it in the tranche of these *wants*."""
+        """Return the span to park in the tranche of these *wants*."""
         first, end = max(self.write, min(want.first for want in wants)), wants[-1].next
         events = sum(
             events_of(item) for item in self.queue if any(each.first <= item.index < each.next for each in wants)
@@ -296,15 +296,15 @@ def _holds(items: Sequence[SourceItem], item: SourceItem) -> bool:
 
 
 TROUBLED_SHARE: Final = 0.25
-"""Of the calls under way, while healthy streams wait; one at least."""
+"""Maximum share of troubled streams among the active calls while healthy ones wait; at least one call."""
 
 
 class Ready:
-    """The streams that can be handed out, and those that wait for their time. Each stands here once.
+    """The streams that are ready for a call, and those that wait for their time. Each is listed once.
 
-    First comes whoever holds a position back, then the others as they came, and troubled ones in between. Troubled
-    streams, which have failed or made no progress, have their share of the handlers and no more, however many they are:
-    healthy ones do not wait for them.
+    Streams that hold a position back come first, then the others in order of arrival, with troubled ones in between.
+    Troubled streams have failed or made no progress. They get a limited share of the handlers, however many they are,
+    so that healthy streams do not wait for them.
     """
 
     def __init__(self) -> None:
@@ -316,33 +316,33 @@ class Ready:
         self._was_troubled = False
 
     def __len__(self) -> int:
-        """How many there are that can be handed out, as far as the time was told."""
+        """Return the number of ready streams, as of the last `wake`."""
         return len(self._urgent) + len(self._healthy) + len(self._troubled)
 
     @property
     def due(self) -> float | None:
-        """When the next one of those comes that wait for their time; None: none waits."""
+        """Time at which the next waiting stream becomes ready; None: no stream waits."""
         return self._held[0][0] if self._held else None
 
     def add(self, stream: Stream) -> None:
-        """Add a stream that has something to be handled."""
+        """Add a stream that has events to handle."""
         if not stream.is_listed:
             stream.is_listed = True
             self._file(stream)
 
     def hold(self, stream: Stream, until: float) -> None:
-        """Add a stream that is not to be handed out before *until*."""
+        """Add a stream that must not be called before *until*."""
         stream.is_listed = True
         self._count += 1
         heappush(self._held, (until, self._count, stream))
 
     def wake(self, now: float) -> None:
-        """Move those on whose time has come."""
+        """Make the waiting streams ready whose time has come."""
         while self._held and self._held[0][0] <= now:
             self._file(heappop(self._held)[2])
 
     def next(self, troubled: int, concurrency: int) -> Stream | None:
-        """Take out who comes next, while so many *troubled* streams are with handlers, of *concurrency*."""
+        """Remove and return the next stream, given the active *troubled* calls and the maximum *concurrency*."""
         chosen, is_troubled = self._urgent or self._healthy, False
         if self._troubled:
             is_full = self._was_troubled or troubled >= max(1, int(concurrency * TROUBLED_SHARE))
