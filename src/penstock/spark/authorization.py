@@ -59,7 +59,7 @@ class Credential:
                 headers = renewed
 
     def headers(self) -> dict[str, str]:
-        """Return the header for the token. A file without one is read again for a second: somebody may be writing it.
+        """Return the header for the token. Read a file without one again for a second: it may be being written.
 
         Raises:
             BadParameter: the file has no token.
@@ -104,10 +104,10 @@ ANONYMOUS: Final = Credential()
 
 
 def authorization(authorization_file: str | None) -> dict[str, str]:
-    """Return the header for the token that the file has now: whoever renews it writes the file anew.
+    """Return the header for the token that the file has now. To renew the token, replace the file.
 
     Raises:
-        BadParameter: there is no token in it; what is in it is not shown.
+        BadParameter: the file has no token; the error does not show its content.
     """
     if authorization_file is None:
         return {}

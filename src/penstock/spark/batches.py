@@ -38,11 +38,11 @@ class Range(NamedTuple):
 def plan_tasks(
     ranges: Sequence[Range], *, min_tasks: int | None, cores: int, splits: bool = True
 ) -> list[tuple[Range, ...]]:
-    """Return what each task reads: together every event of *ranges* once.
+    """Return the ranges that each task reads: together every event of *ranges* once.
 
-    A large range is cut, small ones are gathered; within a task a partition's events stay in order. *min_tasks* is
-    kept to wherever there are so many events; None asks for as many as are worth it on *cores*. Unless it *splits*, a
-    range is left whole: then what a task has of a partition is all of it.
+    Large ranges are cut, small ones are combined; within a task a partition's events stay in order. There are at least
+    *min_tasks* tasks if there are enough events; None: a suitable number for *cores*. Without *splits*, ranges stay
+    whole: one task reads all of a partition.
     """
     ranges = [each for each in ranges if each.events > 0]
     events = sum(each.events for each in ranges)

@@ -31,12 +31,12 @@ def left_out(places: Mapping[str, FeedPlace], wanted: Collection[str]) -> dict[s
 def check_checkpoint(
     kept: Mapping[str, FeedPlace], options: SourceOptions, versions: Mapping[str, str], *, is_new: bool = False
 ) -> None:
-    """Tell, as a warning in the log, where a query goes on from *kept* that is not as its options say.
+    """Log a warning for each difference between *kept*, from which a query continues, and its options.
 
-    One that *is_new* has no micro-batch behind it, but may have to run one again.
+    A query that *is_new* has completed no micro-batch, but may have to repeat one.
 
     Raises:
-        BadParameter: typed columns would be those of another schema than the checkpoint's, and nobody has said so.
+        BadParameter: typed columns would be those of another schema than the checkpoint's, and no option allows that.
     """
     if options.starting_offsets not in (None, "earliest") and not is_new:
         tell_beginning()
@@ -59,7 +59,7 @@ def tell_beginning(option: str = "startingOffsets") -> None:
 
 
 def tell_difference(kept: Iterable[str], wanted: Sequence[str], option: str) -> None:
-    """Log what the checkpoint has *kept* and is no longer *wanted* by *option*, and what is new."""
+    """Log the names that the checkpoint has *kept* and *option* no longer has in *wanted*, and the new ones."""
     if left := sorted(set(kept) - set(wanted)):
         _log.warning("the checkpoint has %s, too; %s wins: they are not read", ", ".join(left), option)
     if added := [name for name in wanted if name not in set(kept)]:

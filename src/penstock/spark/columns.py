@@ -31,7 +31,7 @@ VERSIONS: Final = "penstock.schemas"
 
 
 class Registered(NamedTuple):
-    """What the registry says of events."""
+    """The registry's description of events."""
 
     columns: StructType
     versions: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What a query asks of the hub."""
+"""The requests of a query to the hub."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class RegisteredSchema(NamedTuple):
-    """What the registry says of an event type's events."""
+    """The registry's description of an event type's events."""
 
     version: str
     """Of its schema."""
@@ -219,7 +219,7 @@ def _cold_files(told: Any) -> ColdFiles:
 
 
 def _history(told: Any) -> tuple[list[Reset], bool]:
-    """Read a page of what was done to a group; return it, and whether another one follows."""
+    """Parse a page of a group's history; return its resets, and whether another page follows."""
     resets = [
         Reset(int(each["id"]), each["event_type"], int(each["partition"]), int(each["epoch"]), int(each["went_to"]))
         for each in told["items"]

@@ -1,4 +1,4 @@
-"""Errors of ours that tasks have raised on executors, found again in what Spark says of them."""
+"""Errors of ours that tasks have raised on executors, recovered from Spark's error messages."""
 
 import re
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""What a feed has to offer, and where in it a query is to begin or end."""
+"""The extent of a feed, and the offsets at which a query begins or ends."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -18,8 +18,8 @@ def report_loss(fail: bool, *, event_type: str, partition: int | None, lost: int
     Args:
         fail: The option failOnDataLoss.
         event_type: The feed.
-        partition: None stands for all of them.
-        lost: How many events; None when nobody knows.
+        partition: The partition; None: all of them.
+        lost: The number of lost events; None: unknown.
         reason: Why they are gone.
     """
     where = "all partitions" if partition is None else f"partition {partition}"
@@ -135,7 +135,7 @@ def settle(event_type: str, start: FeedPlace, heads: Heads, *, fail_on_loss: boo
 
 
 def raised(heads: Heads, place: FeedPlace | None) -> Heads:
-    """Return *heads* as they are at least, since somebody has seen the feed come to *place*.
+    """Return *heads* raised to *place*, which the feed is known to have reached.
 
     >>> raised(Heads(1, (0, 0), (7, 4)), FeedPlace(1, (9, 2))).nexts
     (9, 4)

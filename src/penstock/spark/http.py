@@ -1,4 +1,4 @@
-"""HTTP of Spark's driver and its tasks: the client's, with what a query sends and what it expects to be answered."""
+"""HTTP of Spark's driver and tasks: the client's HTTP, with a query's headers and checks of the answers."""
 
 import io
 import json
@@ -100,19 +100,19 @@ def asked(
     wanted: str = HUB,
     read: Callable[[Any], Any] = lambda said: said,
 ) -> Any:
-    """Return the server's answer in JSON; None if it is empty.
+    """Send a request; return the server's answer, decoded from JSON, or None if it is empty.
 
     Args:
-        address: Where to ask.
-        body: Bytes are sent as they are, anything else as JSON.
+        address: The URL.
+        body: The body; bytes are sent unchanged, other values as JSON.
         method: By default POST with a body, GET without.
-        media_type: Of the body.
+        media_type: The media type of the body.
         headers: See `QueryHttp`.
-        wanted: What should answer there, for errors.
-        read: Makes of the answer what is returned.
+        wanted: The kind of server that is expected there, for errors.
+        read: Converts the decoded answer into the result.
 
     Raises:
-        PenstockError: The server answers something else, or the connection failed.
+        PenstockError: The server's answer is an error or malformed, or the connection failed.
     """
     sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     told = {"accept": JSON} | ({} if sent is None else {"content-type": media_type})

@@ -63,12 +63,12 @@ _quote_text: Final = json.JSONEncoder(ensure_ascii=False).encode
 def json_text(values: pa.Array, kind: DataType, name: str, as_text: Collection[str] = ()) -> pa.Array:
     """Return the JSON of each of *values*, which are of a *kind* that `has_json` knows; null where a value is null.
 
-    What Spark holds as a string without being UTF-8 is not UTF-8 in the JSON either.
+    Strings of Spark that are not valid UTF-8 stay invalid in the JSON.
 
     Args:
         values: A column.
         kind: Its type.
-        name: What it is called: that of `data.lines[].price`, or `data.prices{}`.
+        name: Its path, such as `data.lines[].price` or `data.prices{}`.
         as_text: Names of decimals that become strings.
     """
     match kind:
@@ -176,7 +176,7 @@ def _date(values: pa.Array) -> pa.Array:
 
 
 def _days(days: pa.Array) -> pa.Array:
-    """Return the dates that are so many days after 1970-01-01."""
+    """Return the dates for *days*, which count from 1970-01-01."""
     far = pc.or_(pc.less(days, _DAYS_MIN), pc.greater(days, _DAYS_MAX))
     if not pc.any(far).as_py():
         return days.cast(pa.int32()).cast(pa.date32()).cast(pa.string())

@@ -25,24 +25,24 @@ _TIME_ZONE: Final = {"spark.sql.session.timeZone": "UTC"}
 def session(
     app_name: str = "penstock", *, master: str | None = None, config: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """Return the Spark session of this process, started where there is none.
+    """Return the Spark session of this process; start one if there is none.
 
-    It runs on this machine, listens on the loopback interface alone, shows no web page and reckons in UTC. Spark's
-    Python workers run on the interpreter that runs now, unless PYSPARK_PYTHON says otherwise: Spark itself would take
-    the first `python3` on the path, whatever it has installed.
+    It runs on this machine, listens on the loopback interface alone, shows no web page and uses UTC. Spark's Python
+    workers run on the interpreter that runs now, unless PYSPARK_PYTHON says otherwise: Spark itself would take the
+    first `python3` on the path.
 
-    One of a server of Spark Connect reckons in UTC, too; where it runs, and on what, is the server's business.
+    A session of a Spark Connect server uses UTC, too; the server decides where it runs.
 
     Args:
-        app_name: What Spark calls the application.
+        app_name: The name of the application in Spark.
         master: Where to run, in Spark's words, or the address of a server of Spark Connect: `sc://spark.example:15002`.
             By default the server that SPARK_REMOTE names, else all cores of this machine.
         config: Spark's settings, which win over ours.
 
     Raises:
-        ModuleNotFoundError: PySpark, or what it needs for Spark Connect, is missing; says what to install.
-        RequirementMissing: Java is missing; says what to install.
-        BadParameter: Spark is to be started here, and SPARK_REMOTE names a server.
+        ModuleNotFoundError: PySpark, or a library for Spark Connect, is missing; the message names what to install.
+        RequirementMissing: Java is missing; the message names what to install.
+        BadParameter: *master* is local, and SPARK_REMOTE names a server.
     """
     try:
         from pyspark.errors import PySparkRuntimeError

@@ -1,8 +1,8 @@
-"""Shows the hub how far a stream has come, under the name of a consumer group, and hears of its being reset there.
+"""Mirrors a stream's progress to the hub as a consumer group, and applies resets of that group.
 
-Spark's checkpoint is the authority: what the hub has is a mirror of it, for those who look. Somebody who resets the
-group wants the stream to go on elsewhere. The hub keeps these resets by growing numbers, and an offset that Spark keeps
-says up to which of them it has heeded: so each is heeded once, also by a query that is started again.
+Spark's checkpoint is the authority; the hub has a copy of it for operators. An operator who resets the group moves the
+stream. The hub numbers these resets, and each offset in Spark's checkpoint has the number of the last reset applied to
+it: so each reset is applied once, also after a restart of the query.
 """
 
 import logging
@@ -19,7 +19,7 @@ _log: Final = logging.getLogger("penstock.spark")
 
 
 class Reset(NamedTuple):
-    """A position of the group to which somebody has moved it."""
+    """A reset of a position of the group by an operator."""
 
     id: int
     event_type: str
@@ -53,10 +53,7 @@ class Mirror:
         return max((reset.id for reset in self._group.resets(0)), default=0)
 
     def rewound(self, start: Mapping[str, FeedPlace]) -> tuple[dict[str, FeedPlace], int]:
-        """Return what is to go on elsewhere than at *start*, as was asked for at the hub since, and where.
-
-        Told besides up to which reset that heeds.
-        """
+        """Return the places that were reset since *start*, and the number of the last reset that they include."""
         newest = heeded(start)
         if newest is None:  # The checkpoint is from before the query had a group.
             newest = self.newest() if self._heeded is None else self._heeded

@@ -54,7 +54,7 @@ _PARTITION: Final = re.compile(r"0|[1-9]\d{0,4}", re.ASCII)
 
 
 class AskedOffsets(NamedTuple):
-    """What an option says of one event type."""
+    """The offsets that an option gives for one event type."""
 
     epoch: int | None
     """That of the feed when the offsets were noted, where they say so."""
@@ -63,7 +63,7 @@ class AskedOffsets(NamedTuple):
 
 
 class AskedTime(NamedTuple):
-    """What an option says of one event type, or of all: the events that were received at a time or later."""
+    """A time that an option gives for one event type, or all: read the events received then or later."""
 
     text: str
     """As RFC 3339 writes it."""
@@ -76,7 +76,7 @@ Evolution: TypeAlias = Literal["pinned", "latest"]
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """What a query wants to read, and how."""
+    """The options of a query that reads a hub."""
 
     url: str
     """Of the hub, without a slash at the end."""
@@ -120,10 +120,10 @@ class SourceOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
-    """Read the options of a query; their names may be in any case.
+    """Parse the options of a query. Names are case-insensitive.
 
     Raises:
-        BadParameter: one is missing, unknown or wrong; names it, what was given and what is allowed.
+        BadParameter: one is missing, unknown or wrong; the error has its name, its value and the allowed values.
     """
     values = known_options(given, NAMES)
     event_types = event_types_of(values)

@@ -1,4 +1,4 @@
-"""What a query asks of the hub when it publishes: uploads, and batches made of them."""
+"""The requests of a query that publishes: uploads, and batches made of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

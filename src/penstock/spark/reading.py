@@ -80,10 +80,10 @@ def check_place(part: PagePart, wanted: Range) -> None:
 
 
 def sifted(batches: list[pa.RecordBatch], wanted: Range, left_out: str, cursor: str) -> Iterator[PagePart]:
-    """Yield the parts of a page that leaves events out, as many as it says up to its cursor.
+    """Yield the parts of a page that omits *left_out* events before its cursor.
 
     Raises:
-        MalformedAnswer: what it shows and what it says to leave out are not all that there is up to the cursor.
+        MalformedAnswer: shown and omitted events do not add up to the cursor.
     """
     shown = sum(batch.num_rows for batch in batches)
     try:

@@ -15,7 +15,7 @@ from penstock.typed.columns import decimal_strings, event_columns, merge
 
 
 class SchemaLookup(Protocol):
-    """What knows schemas: a hub."""
+    """Finds schemas: implemented by a hub's client."""
 
     def registered(self, event_type: str, version: str | None) -> RegisteredSchema:
         """See `RemoteHub.registered`."""
@@ -46,11 +46,11 @@ def typed_events(registry: SchemaLookup, options: SourceOptions) -> Registered:
 
 
 def decimals_as_text(rows: StructType, told: Callable[[], dict[str, Any]]) -> frozenset[str]:
-    """Return which decimals within `data` of *rows* the event type wants as strings, as `json_text` is told of them.
+    """Return the decimals within `data` of *rows* that the event type wants as strings, named as for `json_text`.
 
     Args:
-        rows: The schema of what a query publishes.
-        told: Returns the event type, as the hub tells of it. It is called only if there are decimals.
+        rows: The schema of the rows that a query publishes.
+        told: Returns the event type as the hub describes it. It is called only if there are decimals.
     """
     data = rows["data"].dataType if "data" in rows.names else None
     if not isinstance(data, StructType):

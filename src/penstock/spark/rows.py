@@ -51,16 +51,16 @@ class EventRows:
     def __init__(
         self, schema: StructType, event_type: str, *, rejects: bool, as_text: Collection[str] = frozenset()
     ) -> None:
-        """Make events of rows of this *schema*.
+        """Convert rows of this *schema* to events.
 
         Args:
             schema: The columns.
-            event_type: What the events are of, for errors.
-            rejects: Whether a row that cannot be an event is handed to the hub as a text, which the hub rejects.
+            event_type: The event type, for errors.
+            rejects: True to send a row that cannot be an event to the hub as a text, which the hub rejects.
             as_text: Decimals that become strings, as `decimal_texts` names them.
 
         Raises:
-            BadParameter: a column is missing, unknown, or of a type that is none of an event's.
+            BadParameter: a column is missing, unknown, or of an unsuitable type.
         """
         self._kinds = check_columns(schema)
         self._event_type = event_type

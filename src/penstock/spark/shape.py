@@ -87,6 +87,6 @@ def headers_map(texts: pa.Array) -> pa.Array:
 
 
 def selected(rows: pa.RecordBatch, columns: Sequence[QueryColumn]) -> pa.RecordBatch:
-    """Return *columns* of *rows*, with what the query says of them."""
+    """Return *columns* of *rows*, with the nullability of the query's columns."""
     fields = [rows.schema.field(each.name).with_nullable(each.nullable) for each in columns]
     return pa.RecordBatch.from_arrays([rows.column(each.name) for each in fields], schema=pa.schema(fields))

@@ -1,7 +1,7 @@
-"""Publishes what a query writes: each micro-batch, or each batch write, once.
+"""Publishes the rows of a query: each micro-batch, or each batch write, once.
 
-Spark calls `write` for each task, on an executor, and `commit` on the driver, with what the tasks that succeeded have
-told.
+Spark calls `write` for each task, on an executor, and `commit` on the driver, with the messages of the tasks that
+succeeded.
 """
 
 import logging
@@ -60,7 +60,7 @@ Told = Sequence[WriterCommitMessage | None]
 
 
 class _Sink:
-    """What streams and batch writes have in common. Holds plain values: it is sent to executors."""
+    """The base of streams and batch writes. It is sent to executors, so it has plain values."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options

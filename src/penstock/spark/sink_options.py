@@ -49,10 +49,10 @@ class SinkOptions:
 
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Read the options of a query that publishes; their names may be in any case.
+    """Parse the options of a query that publishes. Names are case-insensitive.
 
     Raises:
-        BadParameter: one is missing, unknown or wrong; names it, what was given and what is allowed.
+        BadParameter: one is missing, unknown or wrong; the error has its name, its value and the allowed values.
     """
     ours = {name: value for name, value in given.items() if name.lower() not in OF_STREAMS}
     values = known_options(ours, SINK_NAMES)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Holding:
-    """Holds micro-batches back that have fewer than so many events, for up to so many seconds since the last one."""
+    """Delays micro-batches with fewer events than a minimum, up to a time since the last one."""
 
     events_min: int | None
     """None: none is held back."""
@@ -37,7 +37,7 @@ class Holding:
         self._last_at = self.clock()
 
     def holds(self, events: int) -> bool:
-        """Tell whether a micro-batch of so many *events* is to wait; if not, it begins now."""
+        """Return whether a micro-batch of this many *events* has to wait; if not, it begins now."""
         now = self.clock()
         if self.events_min is not None and events < self.events_min and now < self._last_at + self.seconds_max:
             return True

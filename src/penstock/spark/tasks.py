@@ -1,4 +1,4 @@
-"""What Spark's tasks are given and do."""
+"""Spark's tasks: their inputs and their work."""
 
 import os
 from collections.abc import Iterator
@@ -67,5 +67,5 @@ def read_task(
 
 
 def cores() -> int:
-    """Return how many tasks this machine can run at once. What a cluster can run is not told to a source."""
+    """Return the number of tasks that this machine can run at once. A source does not know that of a cluster."""
     return os.cpu_count() or 1

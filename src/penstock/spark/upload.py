@@ -1,4 +1,4 @@
-"""On executors: a task uploads its rows, which nobody sees before the driver names the upload.
+"""On executors: a task uploads its rows, which stay invisible until the driver names the upload.
 
 See docs/decisions/staged-batches.md.
 """
@@ -24,7 +24,7 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 @dataclass(frozen=True)
 class Uploaded(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     place: int
     """The task's place in the batch."""
@@ -68,7 +68,7 @@ def upload(
 
 
 def chunks_of(events: Iterable[NewEvent]) -> Iterator[Chunk]:
-    """Yield *events* in chunks, of up to so many and about so many bytes."""
+    """Yield *events* in chunks of at most `CHUNK_EVENTS_MAX` events and about `CHUNK_BYTES` bytes."""
     waiting: list[NewEvent] = []
     size = 0
     for event in events:

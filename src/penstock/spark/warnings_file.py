@@ -1,6 +1,6 @@
-"""Our warnings in a file of their own, too, for who has started Spark and shows them to people.
+"""Copies our warnings to a file, for the program that has started Spark and shows them to users.
 
-What a source or a sink warns of, it logs as `penstock.spark` in processes that Spark starts: among much of Spark's own.
+Sources and sinks log warnings as `penstock.spark` in processes that Spark starts, among many lines of Spark's own.
 """
 
 import logging

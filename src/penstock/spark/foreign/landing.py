@@ -59,11 +59,11 @@ class Landing:
     """The query's, so that two queries with one location never meet."""
 
     def write(self, lane: str, number: int, batches: Sequence[pa.RecordBatch]) -> None:
-        """Land a page: whole, or not at all. It takes the place of one that has the number.
+        """Land a page, entirely or not at all. It replaces a page of the same number.
 
         Args:
-            lane: Whose page.
-            number: Which.
+            lane: The lane.
+            number: The number of the page.
             batches: At least one, maybe empty.
         """
         path = self._path(lane, number)
@@ -95,7 +95,7 @@ class Landing:
             ) from error
 
     def forget(self, lane: str, below: int) -> None:
-        """Delete the pages of a lane with smaller numbers, and what was left half written among them."""
+        """Delete the pages of a lane with smaller numbers, and their partially written files."""
         selector = pafs.FileSelector(self._lane(lane), allow_not_found=True)
         for found in self._files.get_file_info(selector):
             number = found.base_name.partition(".")[0]
@@ -235,7 +235,7 @@ def pages_between(location: str, start: Landed, end: Landed) -> list[PageRange]:
 
 
 def cut(ranges: Sequence[PageRange], pieces: int) -> list[PageRange]:
-    """Cut *ranges* into about so many *pieces*.
+    """Cut *ranges* into about *pieces* pieces.
 
     >>> landing = Landing("/var/landing", "6f1c")
     >>> [each[1:] for each in cut([PageRange(landing, "r/0", 3, 9), PageRange(landing, "r/1", 0, 2)], 4)]

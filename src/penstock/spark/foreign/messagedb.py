@@ -184,7 +184,7 @@ def plan_ranges(
 
 
 def cut_at(whole: CategoryRange, sizes: Sequence[int], store: "MessageDatabase") -> list[CategoryRange]:
-    """Cut *whole* into pieces of so many events each, the last of which goes to its end."""
+    """Cut *whole* into pieces of *sizes* events; the last one extends to its end."""
     pieces, left = [], whole
     for place, events in enumerate(sizes, start=1):
         end = store.behind(left, events) if place < len(sizes) else left.end

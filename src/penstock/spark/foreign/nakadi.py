@@ -424,11 +424,11 @@ class SubscriptionReader:
         return self._read(_committed, *self._cursors)
 
     def open(self, wanted: Cursors) -> Cursors:
-        """Open a stream of what follows *wanted*; return where it begins.
+        """Open a stream of the events after *wanted*; return its first cursors.
 
         Raises:
-            EventsLost: More is committed, or what follows is not all there, and failOnDataLoss says that it fails.
-            Forbidden: The subscription had to be moved, and may not be.
+            EventsLost: The subscription is further, or events after *wanted* are missing, and failOnDataLoss is set.
+            Forbidden: The subscription must be moved, and the caller may not do that.
         """
         if self._ended is not None:
             self._sleep(self._backoff.delay(self._ended.error or Unavailable(self._ended.reason)))
@@ -461,7 +461,7 @@ class SubscriptionReader:
             self._tokens[place, cursor.offset] = cursor.cursor_token
 
     def commit(self, cursors: Cursors) -> None:
-        """Commit those of *cursors* that the stream was sent. If they are not taken any more, close the stream."""
+        """Commit those of *cursors* that the stream has delivered. Close the stream if the server refuses them."""
         sent = {place: offset for place, offset in cursors.items() if (place, offset) in self._tokens}
         if self._stream is None or not sent:
             return
@@ -665,7 +665,7 @@ class NakadiStream(LandingStream[LandedCursors]):
         super().commit(start, end)
 
     def close(self) -> None:
-        """Close the stream. What Spark has not committed stays uncommitted."""
+        """Close the stream. Events that Spark has not committed stay uncommitted."""
         self._subscription.close()
 
     def _gather(self, batch: _MicroBatch, events_max: int | None) -> None:

@@ -35,10 +35,10 @@ def option_names(kind: "type[ForeignQuery]") -> tuple[str, ...]:
 
 
 def parse_query(kind: type[Query], given: Mapping[str, str]) -> Query:
-    """Return the query of a *kind* with the options *given*, whose names may be in any case.
+    """Return the query of a *kind* with the options *given*. Names of options are case-insensitive.
 
     Raises:
-        BadParameter: One is missing, unknown or wrong. The error has its name, its value and what is allowed.
+        BadParameter: One is missing, unknown or wrong. The error has its name, its value and the allowed values.
     """
     values = known_options(given, option_names(kind))
     chosen = {

@@ -383,7 +383,7 @@ class RemoteFeed:
 
 
 def _refuses_cursor(error: PenstockError) -> bool:
-    """Return whether *error* means that nothing can be read from a cursor any more."""
+    """Return whether *error* means that the server can no longer read from a cursor."""
     if isinstance(error, ServerError):
         return bool(error.status == 410)
     return isinstance(error, CursorExpired | BadCursor)

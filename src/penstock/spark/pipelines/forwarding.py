@@ -34,25 +34,26 @@ def forward(
     trigger: dict[str, Any] | None = None,
     **source: str,
 ) -> "StreamingQuery":
-    """Begin to forward feeds, byte for byte, those of a partition in their order, and return the query.
+    """Start forwarding feeds, byte for byte and in order within a partition, and return the query.
 
-    Every record carries its origin in headers: feed, partition, offset and id of what is in it.
+    Every record has its origin in headers: feed, partition, offset and id of its events.
 
     Args:
         spark: The session.
-        to: Where to: `Kafka` or `Nakadi`, which have each event at least once, or the `HubFeed` of another hub, once.
-        checkpoint: Where the query keeps how far it is: without it, all is sent again.
-        layout: What a record is: `raw`, an event as it is; `stream-span`, events of a stream that follow each other;
-            `summary`, the newest event of a stream in a part of a micro-batch.
+        to: The target: `Kafka` or `Nakadi`, which get each event at least once, or the `HubFeed` of another hub, once.
+        checkpoint: The directory for the query's progress: without it, all is sent again.
+        layout: The form of a record: `raw`, one event, unchanged; `stream-span`, events of a stream that follow each
+            other; `summary`, the newest event of a stream in a part of a micro-batch.
         index: Of spans and summaries: the member of the events, such as `version` or `order.version`, that is their
             index in their stream. By default that is their offset; of the events of a span, the last one's is.
-        trigger: When, as `DataStreamWriter.trigger` takes it; by default what there is now, and then no more.
+        trigger: Arguments of `DataStreamWriter.trigger`; by default `availableNow`: the query ends after the present
+            events.
         source: The options of the source, such as `url` and `eventType`. Unless `startingOffsets` says otherwise, a
             new query starts at the earliest event.
 
     Raises:
         BadParameter: an option is missing, unknown or wrong.
-        EventTypeNotFound: there is no such feed.
+        EventTypeNotFound: a feed does not exist.
         RequirementMissing: the session has no connector for Kafka.
     """
     if layout not in LAYOUTS:

@@ -47,15 +47,15 @@ _ANY_AGE: Final = "36500d"
 class Files:
     """Files of a format at a path.
 
-    `json` has an event on each line, which goes on byte for byte. Of the others each row is an event, whose members are
-    its columns; where there is a column `data`, as in what `export` and `ingest` write, that is the event, and `key`,
-    `headers`, `partition` and `metadata` go with it. Values of CSV are texts, unless the option `schema` says what they
-    are.
+    `json` has an event on each line, which is published byte for byte. In other formats each row is an event, with its
+    columns as members. If there is a column `data`, as in files of `export` and `ingest`, it is the event, and the
+    columns `key`, `headers`, `partition` and `metadata` accompany it. Values of CSV are strings, unless the option
+    `schema` gives their types.
 
-    What is at the path is read once, by its name: a file is to be moved there when it is whole, and not to be added to.
+    Each file name is read once: move complete files to the path, and do not append to them.
 
     Raises:
-        BadParameter: there is no such format.
+        BadParameter: the format is unknown.
     """
 
     path: str
@@ -135,19 +135,20 @@ def import_(
     layout: Layout = "raw",
     trigger: dict[str, Any] | None = None,
 ) -> "StreamingQuery":
-    """Begin to publish what comes from elsewhere, each event once, and return the query.
+    """Start publishing events of Kafka or files, each event once, and return the query.
 
     Args:
         spark: The session.
-        origin: Where from: `Kafka` or `Files`. Headers of each event say from which place it is.
-        to: The feed.
-        checkpoint: Where the query keeps how far it is: without it, all is published again.
-        layout: What a record, or a line, is: `raw`, an event, byte for byte; `stream-span` or `summary`, which hold
+        origin: `Kafka` or `Files`. Headers of each event have its place there.
+        to: The target feed.
+        checkpoint: The directory for the query's progress: without it, all is published again.
+        layout: The form of a record or line: `raw`, an event, byte for byte; `stream-span` or `summary`, which hold
             events of a stream.
-        trigger: When, as `DataStreamWriter.trigger` takes it; by default what there is now, and then no more.
+        trigger: Arguments of `DataStreamWriter.trigger`; by default `availableNow`: the query ends after the present
+            events.
 
     Raises:
-        BadParameter: something is missing, unknown or wrong.
+        BadParameter: an option is missing, unknown or wrong.
         RequirementMissing: the session has no connector for Kafka.
     """
     if layout not in LAYOUTS:

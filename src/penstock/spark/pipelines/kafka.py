@@ -78,7 +78,7 @@ class Kafka:
 
 
 def check_kafka(spark: "SparkSession") -> None:
-    """Raise RequirementMissing, with what brings it, unless the session has Spark's connector for Kafka."""
+    """Raise RequirementMissing, with a remedy, unless the session has Spark's connector for Kafka."""
     check_format(spark, "kafka", f"spark.jars.packages={CONNECTOR}")
 
 

@@ -1,11 +1,11 @@
-"""Feeds into a lake: partitioned files of events, each event in them once, and few of them.
+"""Exports feeds to a lake: a small number of partitioned files, with each event once.
 
-A micro-batch has folders of its own, which are written anew when it is run again:
+A micro-batch has folders of its own, which a repeated micro-batch overwrites:
 
     LAKE/event_type=order.placed/date=2026-11-20/batch=7d3f21c0-000000000042/part-….parquet
 
-So whatever reads the lake sees each event once, without having to know Spark's log of what it has written. A table of
-Delta has a log, which keeps the query and the number of its last micro-batch.
+So all readers of the lake see each event once, without reading Spark's log of written files. A table of Delta has a
+log, which keeps the query and the number of its last micro-batch.
 """
 
 import json
@@ -75,18 +75,18 @@ def ingest(
 
 
 def export(spark: "SparkSession", path: str, *, format: str = "parquet", overwrite: bool = False, **source: str) -> int:
-    """Write what a feed has between two places into files, and return how many events that are.
+    """Write a feed's events between two places to files, and return their number.
 
     Args:
         spark: The session.
-        path: Of the files: any that Spark can write to.
+        path: The path of the files: any that Spark can write to.
         format: `parquet`, `json`, `csv` or `orc`.
-        overwrite: Whether what is there is replaced; else there must be nothing.
+        overwrite: Replace existing files; otherwise *path* must not exist.
         source: The options of the source, such as `url`, `eventType`, `startingOffsets` and `endingOffsets`.
 
     Raises:
         BadParameter: an option is missing, unknown or wrong.
-        pyspark.errors.AnalysisException: there is something at *path*.
+        pyspark.errors.AnalysisException: *path* exists.
     """
     if format not in EXPORTS:
         raise bad_option("format", format, ", ".join(EXPORTS))

@@ -1,6 +1,6 @@
-"""StreamSpans and summaries: the records in which Propulsion has events of a stream go through Kafka.
+"""StreamSpans and summaries: Propulsion's records for events of a stream in Kafka.
 
-What they look like is in `penstock.processing.sources.spans`, which reads them. The events' own bytes are not touched.
+`penstock.processing.sources.spans` describes and reads them. The bytes of the events stay unchanged.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ class SpanEvent(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is sent."""
+    """A record to send."""
 
     event_type: str
     partition: int

@@ -49,14 +49,14 @@ def watch(
     lag: Callable[[], float | None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Report:
-    """Wait for the end of a query, *tell* how far it is whenever that has changed, and return how far it came.
+    """Wait for the end of a query, pass its progress to *tell* whenever it changes, and return the last progress.
 
-    When somebody sets *stop*, the micro-batch that is under way goes on to its end, for up to 30 s, and then the query
-    ends: what it has written is whole, and it goes on from there when it is started again. Where micro-batches follow
-    each other at once, the next one may have begun by then: it is run again.
+    When *stop* is set, the query ends after the current micro-batch, or after 30 s. Its output is complete, and a
+    restarted query continues from there. If micro-batches follow each other at once, the next one may have begun: it is
+    repeated after a restart.
 
     Raises:
-        pyspark.errors.StreamingQueryException: it has failed.
+        pyspark.errors.StreamingQueryException: the query failed.
     """
     began, seen, report = clock(), _Seen(), Report(0, 0, 0.0, None, None)
     asked: tuple[float, int] | None = None
@@ -78,7 +78,7 @@ def watch(
 
 
 class _Seen:
-    """What a query has told of its micro-batches that had rows, added up."""
+    """Sums of a query's reports about its micro-batches that had rows."""
 
     def __init__(self) -> None:
         self.newest = -1

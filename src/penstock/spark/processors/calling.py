@@ -1,4 +1,4 @@
-"""Calls a handler on the executors, stream by stream. What it raises is a failure of that stream, and of no task."""
+"""Calls a handler on the executors, stream by stream. An exception of the handler fails its stream, and no task."""
 
 import os
 import pickle
@@ -28,10 +28,10 @@ Made = tuple[Outcome | Failure, float]
 
 
 def in_children(call: Callable[[int], Made], count: int, timeout: float) -> Iterator[Made]:
-    """Yield what *call* returns for each number below *count*, one after the other, none of which lasts longer.
+    """Yield the results of *call* for the numbers below *count*, one after the other, in child processes.
 
-    What a call changes in memory is gone with its process. One that overruns has failed with the tag `timeout`, one
-    whose process has died otherwise with `died`.
+    A call's changes in memory are lost with its process. A call that takes longer than *timeout* fails with the tag
+    `timeout`; a call whose process dies for another reason fails with `died`.
     """
     at = 0
     while at < count:
@@ -154,7 +154,7 @@ class CallAll:
         yield from in_batches(self.results(table)) if table.num_rows else ()
 
     def results(self, table: pa.Table) -> Iterator[Result]:
-        """Make the calls that the events of *table* ask for, and yield what has come of each, and what waits."""
+        """Make the calls for the events of *table*; yield their results, and the spans that wait."""
         due: list[Due] = []
         for result, events in self._spans(table):
             if events is None:
@@ -221,16 +221,16 @@ def _computed() -> float:
 
 
 def by_stream(table: pa.Table, name: str = "stream") -> tuple[pa.Table, list[int]]:
-    """Return *table* sorted by stream, place and offset, old spans first; and where each group of these begins.
+    """Return *table* sorted by stream, place and offset, old spans first; and the start of each group of these.
 
-    An event that is there twice is there once.
+    Duplicate events are removed.
 
     Args:
         table: Events.
-        name: The column that tells which belong together.
+        name: The column to group by.
 
     Raises:
-        BadParameter: an index is that of two events in a group: nobody could tell which of the two is done.
+        BadParameter: two events of a group have the same index: progress could not tell them apart.
     """
     codes = table.column(name).combine_chunks().dictionary_encode()
     order = pa.table(

@@ -46,9 +46,9 @@ __all__ = ["SparkProcessor"]
 
 @contextmanager
 def cancellable(spark: SparkSession) -> Iterator[Callable[[], object]]:
-    """Lend what cancels all that this thread has Spark do in the block; any thread may call it, and more than once.
+    """Yield a function that cancels this thread's Spark jobs of the block; any thread may call it, repeatedly.
 
-    Who waits for Spark is told by it. Calls that go on are ended with their processes, a few seconds later.
+    The thread that waits for Spark gets an error. Calls under way end with their processes, a few seconds later.
     """
     tag = f"penstock-{uuid4().hex}"
     add, remove, cancel = _named(spark)
@@ -114,7 +114,7 @@ class Ending:
 
 @contextmanager
 def looking(look: Callable[[], None], interval: float) -> Iterator[None]:
-    """Have *look* called every so many seconds as long as the block runs, which leaves alone what is looked at."""
+    """Call *look* every *interval* seconds while the block runs. The block must not change what *look* examines."""
     is_over = threading.Event()
 
     def run() -> None:
@@ -143,38 +143,38 @@ ALONE_SECONDS: Final = 86_400.0
 class SparkProcessor(Processor):
     """A processor whose handler runs on Spark's executors, from `start` to `stop`, or as long as a `with` block.
 
-    Handlers, outcomes, rules, checkpoints and promises are those of `LocalProcessor`. A stream is
-    handled by one task at a time, in order; tasks run beside each other, and the next round begins when all are done. A
-    task that Spark runs again, since its executor has died, calls its handlers again. Executors need
-    Penstock with its dependencies, and whatever the handler imports.
+    Handlers, outcomes, rules, checkpoints and promises are those of `LocalProcessor`. A stream is handled by one task
+    at a time, in order; tasks run in parallel, and the next round begins when all are done. A task that Spark repeats,
+    since its executor has died, calls its handlers again. Executors need Penstock with its dependencies, and the
+    handler's imports.
 
-    Where `rules.health` is to end it during a round, the round has 30 s to end by itself. Then it is cancelled, with
-    whatever calls go on, and all its calls come again another time.
+    If `rules.health` ends the processor during a round, the round has 30 s to finish. Then it is cancelled with its
+    calls under way, and all its calls are repeated later.
 
     Args:
         spark: The session.
         handler: See `Handler`. It is sent to the executors as Spark sends functions.
-        source: The hub's address, as executors reach it; or a source that Spark reads, such as `TableSource`, which is
-            for this processor alone.
-        event_types: Of a hub, which feeds, at least one.
-        start: Of a hub, as for `FeedSource`.
-        fail_on_loss: Of a hub, as for `FeedSource`.
-        checkpoints: Where it keeps how far it is; by default in memory.
-        rules: What it keeps to. With `timeout`, calls are made in child processes, which are killed when it is over;
-            and so they are once one has ended the process that it was made in, so that its stream alone fails.
-            `concurrency` is Spark's: as many tasks go on as it has cores.
+        source: The hub's address, as executors reach it; or a source that Spark reads, such as `TableSource`, which no
+            other processor may use.
+        event_types: The feeds to read from a hub, at least one.
+        start: The start in a hub's feeds, as for `FeedSource`.
+        fail_on_loss: For a hub, as for `FeedSource`.
+        checkpoints: Where it stores its progress; by default in memory.
+        rules: Its rules. With `timeout`, it makes calls in child processes, which are killed after that time. It does
+            so too once a call has ended its worker process, so that only that stream fails. Spark's number of cores
+            replaces `concurrency`.
         classify: Names failures.
-        partitions: Into how many tasks streams are shuffled; by default as many as Spark has cores.
-        commit_interval: How often it commits at least; besides it does when it stops.
-        stats_interval: How often it says in the log how it goes; None: never.
-        name: What it is called in logs, views and metrics; by default what its checkpoints call it.
-        clock: Seconds that never go back.
+        partitions: The number of tasks to which streams are shuffled; by default Spark's number of cores.
+        commit_interval: The longest time between commits; it commits when it stops, too.
+        stats_interval: The interval of statistics in the log; None: never.
+        name: Its name in logs, views and metrics; by default the name of its checkpoints.
+        clock: A monotonic clock, in seconds.
 
     Raises:
-        BadParameter: Spark speculates: it would call handlers of one stream twice at once. Or the handler cannot be
-            called as it would be, or not be sent; the session, the source or the checkpoints are none, or what is said
-            of feeds is said beside another source.
-        PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
+        BadParameter: Spark's speculation is on: it would call handlers of one stream twice at once. Or the handler has
+            the wrong signature or cannot be pickled; the session, the source or the checkpoints have the wrong type, or
+            options of feeds are given with another source.
+        PenstockError: (`stop`, `wait_until_caught_up`) the error that ended it.
     """
 
     def __init__(
@@ -236,21 +236,21 @@ class SparkProcessor(Processor):
         self._source.close()
 
     def stop(self) -> None:
-        """End: a round that is under way is waited for, what is done is committed, and nothing new is begun.
+        """Wait for the round under way, commit its results, and end.
 
-        Where the source is away, nobody waits for it any more but the tasks of that round: for a minute, as often as
-        Spark tries a task.
+        If the source is unavailable, only the tasks of that round still wait for it, for a minute per attempt of a
+        task.
         """
         self._stopping.set()
         self._source.close()
         super().stop()
 
     def step(self) -> bool:
-        """Carry out one round; tell whether there was anything to do.
+        """Run one round; return whether there was work.
 
         Raises:
-            Unavailable: the source has been away for too long. The next round makes the calls of this one anew.
-            PenstockError: what is to end the processor.
+            Unavailable: the source was unavailable for too long. The next round repeats the calls of this one.
+            PenstockError: an error that ends the processor.
         """
         try:
             return self._round()
@@ -323,7 +323,7 @@ class SparkProcessor(Processor):
         self._observing.look(self._clock())
 
     def _waiting(self, *looks: Callable[[], None]) -> AbstractContextManager[None]:
-        """Have somebody look meanwhile. The engine is to be left alone."""
+        """Call *looks* periodically during the block, which must not use the engine."""
 
         def look() -> None:
             for each in (self._look, self._look_at_source, *looks):
@@ -332,7 +332,7 @@ class SparkProcessor(Processor):
         return looking(look, LOOK_INTERVAL)
 
     def _look_at_source(self) -> None:
-        """Close the source when it has not answered for longer than it may: whoever waits for it is woken."""
+        """Close the source if it has not answered for longer than the limit; this wakes threads that wait for it."""
         if self._silent is None:
             try:
                 self._observing.check_source(self._clock())

@@ -23,7 +23,7 @@ class Again:
 
 @dataclass(frozen=True)
 class ProcessingPlan:
-    """Whose events are handled, and whose are only counted. Holds plain values: it is sent to executors."""
+    """Selects the streams to handle, and those to count only. It is sent to executors, so it has plain values."""
 
     places: tuple[str, ...]
     """Tranches; rows name them by their number here."""
@@ -79,9 +79,9 @@ def numbers(column: pa.ChunkedArray) -> "memoryview[int]":
 
 
 def looked_at(events: pa.RecordBatch, plan: ProcessingPlan, *, again: bool) -> pa.RecordBatch:
-    """Return *events* without what nobody will look at: of those that were read before, other streams than the plan's.
+    """Return *events* without unneeded ones: of events read before, those of streams outside the plan.
 
-    Of those that are new and only wait, `data` is left out.
+    New events that only wait have no `data`.
     """
     streams = events.column("stream")
     if again:

@@ -1,4 +1,4 @@
-"""What comes back of a round: a row for each call, and for each span that waits. No payload is among it."""
+"""The results of a round: a row for each call, and for each span that waits. Rows have no payload."""
 
 import json
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ _SPAN: Final = 7
 
 
 class Result(NamedTuple):
-    """What has come of a span."""
+    """The result of a span."""
 
     stream: str
     place: int
@@ -67,10 +67,10 @@ class Result(NamedTuple):
     """Of the last call of a task: how many seconds of a core all its calls took."""
 
     def with_outcome(self, outcome: Outcome | Failure, took: float, passed: int) -> "Result":
-        """Return it with what a call has come to, by which its stream has passed so many events.
+        """Return it with the outcome of a call, which has advanced its stream by *passed* events.
 
         Raises:
-            Exception: an outcome that its handler has made by itself has something in it that no row holds.
+            Exception: the handler's outcome has a value that a row cannot hold.
         """
         if isinstance(outcome, Failure):
             return self._replace(state="failed", tag=outcome.tag, detail=outcome.detail, took=took)
@@ -95,7 +95,7 @@ class Result(NamedTuple):
 
     @property
     def outcome(self) -> Outcome | Failure:
-        """What its call has come to, for the engine."""
+        """Return the outcome of its call, for the engine."""
         if self.state == "failed":
             return Failure(self.tag or "failed", self.detail or "")
         to = self.next if self.to is None else self.to

@@ -1,4 +1,4 @@
-"""Rounds on the driver: how each is planned, and what is taken in of what executors have made of it."""
+"""Rounds on the driver: plans them, and passes the executors' results to the engine."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from penstock.spark.processors.sources.source import Look, TrancheRange
 
 
 class Planned(NamedTuple):
-    """What a round is to do, and what is read for it."""
+    """The plan of a round, and the ranges that it reads."""
 
     plan: ProcessingPlan
     look: Look
@@ -42,16 +42,15 @@ class Planned(NamedTuple):
         """Plan a round.
 
         Args:
-            engine: Of the processor.
-            look: What there is.
-            wants: What it wants of that, by tranche.
-            again: The calls that it makes of what was read before.
+            engine: The processor's engine.
+            look: The available events.
+            wants: The engine's read requests, by tranche.
+            again: The calls to make with events that were read before.
             timeout: See `ProcessingPlan`.
             partitions: See `ProcessingPlan`.
 
         Raises:
-            EventsLost, BadParameter: see `Look.check`: also where there is no room for more, and what was read
-                before is all that is to be read again.
+            EventsLost, BadParameter: see `Look.check`; also if the round reads only events that were read before.
             EventsLost: see `Look.stretch`.
         """
         look.check(engine.positions())
@@ -109,17 +108,17 @@ _log: Final = logging.getLogger("penstock.processing")
 
 
 class ResultIntake:
-    """Has the engine of a processor on Spark come to what executors have come to.
+    """Applies the executors' results to the engine of a processor on Spark.
 
-    Of a stream that is new and lies in several tranches, executors have handled what the first of the plan's places
-    has, and let the rest wait. So batches are taken in by these places, one after the other: then the engine, which has
-    a stream begin with what comes first, hands out the very calls that were made.
+    For a new stream in several tranches, executors have handled the events of the plan's first place, and let the
+    others wait. So batches are ingested in the order of these places: the engine begins a stream with the first events
+    that it gets, and thus returns the same calls that the executors have made.
 
     Args:
-        engine: Of the processor.
-        tally: Where it is counted.
-        clock: Seconds that never go back.
-        passes_over_loss: Whether events that are gone are passed over; else their streams fail.
+        engine: The processor's engine.
+        tally: The processor's counters.
+        clock: A monotonic clock, in seconds.
+        passes_over_loss: Skip events that are gone; otherwise their streams fail.
     """
 
     def __init__(self, engine: Engine, tally: Tally, clock: Callable[[], float], *, passes_over_loss: bool) -> None:
@@ -129,15 +128,15 @@ class ResultIntake:
         self._passes_over_loss = passes_over_loss
 
     def take_in(self, planned: Planned, results: Sequence[Result], again: Iterable[Call]) -> None:
-        """Take in what has come of a round.
+        """Apply the results of a round.
 
         Args:
             planned: The round.
-            results: What has come of it.
-            again: The calls that it has made of what was read before.
+            results: Its results.
+            again: The calls that it has made with events that were read before.
 
         Raises:
-            HandlerFailed: a stream has failed as often as it may. What has come of others is taken in nevertheless.
+            HandlerFailed: a stream has used its attempts. The results of other streams are applied nevertheless.
         """
         places, now, exhausted = planned.plan.places, self._clock(), list[HandlerFailed]()
         self._tally.cpu.add("handle", sum(result.computed for result in results))
@@ -189,7 +188,7 @@ class ResultIntake:
             exhausted.append(error)
 
     def _settle(self, call: Call, result: Result | None, now: float) -> None:
-        """Settle a call with what has come of it; None: its events are not there any more."""
+        """Settle a call with its result; None: its events no longer exist."""
         engine = self._engine
         if result is None:
             told = f"{call.stream} from {call.index} up to {call.next}: its events are not there any more"

@@ -1,4 +1,4 @@
-"""The session that a processor on Spark is given: on how many cores it runs, and what can be sent to its executors."""
+"""The Spark session of a processor: its number of cores, and checks that values can be sent to its executors."""
 
 from typing import Any, Final, Protocol
 
@@ -35,7 +35,7 @@ def check_sendable(parameter: str, value: Any) -> None:
 
 
 class Session(Protocol):
-    """What a session of Spark's has, also over Spark Connect, whose class is another."""
+    """The part of a Spark session that is used here; sessions of Spark Connect are of another class."""
 
     conf: Any = None
 

@@ -27,18 +27,18 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class DatabaseTarget:
-    """The table that `Projection.local` keeps, too: after a rebuild on Spark, that goes on from there.
+    """The same table as that of `Projection.local`, which can continue after a rebuild on Spark.
 
-    All its rows pass through the driver in each round, which holds them: have a rebuild take few rounds, by
-    `events_per_round`, and keep what is too large for that in files.
+    The driver holds all its rows in memory in each round: choose few rounds for a rebuild, by `events_per_round`, and
+    use files for projections that are too large.
 
     Args:
-        projection: Whose table it is.
+        projection: The projection.
         database: A URL, or a function that opens a connection; see `DatabaseCheckpoints`. The driver alone uses it.
 
     Raises:
-        BadParameter: the projection is none, or the database has a table of its name that is not its own.
-        ProjectionNotFound: its table is not there any more, and its checkpoint is.
+        BadParameter: *projection* is not a Projection, or the database has another table of its name.
+        ProjectionNotFound: its table no longer exists, but its checkpoint does.
     """
 
     def __init__(self, projection: Projection[Any], database: str | Connect) -> None:
@@ -54,10 +54,10 @@ class DatabaseTarget:
             projection.table.create(connection, positions)
 
     def positions(self, spark: SparkSession) -> Mapping[str, Position]:  # noqa: ARG002 - The driver asks itself.
-        """Return how far it is, by tranche, and take that over: whoever had it before keeps nothing more.
+        """Return its positions by tranche, and take them over: commits of an earlier owner fail.
 
         Raises:
-            BadParameter: streams of it are parked. What waits of them comes before its positions, and is not read here.
+            BadParameter: it has parked streams. Their waiting events precede its positions, and are not read here.
         """
         self._kept = dict(self._checkpoints.positions())
         self._checkpoints.take_over(self._kept, self._owner)

@@ -1,13 +1,13 @@
-"""Parquet or Delta as a target: the rows of each round that changes any, in a folder, and how far they go beside it.
+"""Parquet or Delta as a target: a folder with the rows of each round that changes any, and a note of their positions.
 
-    delays_v2/rows-3-5f0c...   the rows, with their positions; deleted ones too
-    delays_v2/positions-3      how far they go, which they are, and with which columns: written when they are whole, so
-                               it makes them count
+    delays_v2/rows-3-5f0c...   the rows, with their positions; includes deleted ones
+    delays_v2/positions-3      the positions, the name of the rows and their columns: written after the rows, so
+                               it makes them valid
     in-use-delays-1            which version is in use
 
-Any file system of Spark's will do. Rows carry their own positions, so a round that was killed between the two is
-folded again, to the same. Two that project at once do not overwrite each other: no rows stand beside positions of
-others, wherever that is; and whoever comes second is told, as far as `hadoop.create` says.
+Any file system of Spark works. Rows carry their own positions, so a round that was killed between the two is folded
+again, to the same. Two concurrent runs do not overwrite each other: on every file system, rows have their own
+positions; and the second run gets an error, within the limits of `version_folder.create`.
 """
 
 from collections.abc import Mapping
@@ -59,17 +59,16 @@ _GONE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_TABLE_NOT_FOU
 class FilesTarget:
     """Files that hold the rows of a projection; `read` returns them.
 
-    Each version has a folder of its own, and is built from the beginning beside the others. The first one of a path is
-    in use, until `switch` has another be.
+    Each version has a folder of its own, and is built from the beginning beside the others. The first version of a path
+    is in use until `switch` selects another.
 
     Args:
-        projection: Whose rows they are.
-        path: A folder for them, wherever Spark can write. Several projections may have the same.
+        projection: The projection.
+        path: A folder that Spark can write to. Several projections may share it.
         format: `parquet`, or `delta` where Spark has Delta.
 
     Raises:
-        BadParameter: the format is another, the path is none or Spark would take it for a pattern, or the projection is
-            none.
+        BadParameter: an argument has the wrong type or value, or Spark would take the path for a pattern.
     """
 
     def __init__(self, projection: Projection[Any], path: str | PathLike[str], *, format: Format = "parquet") -> None:
@@ -95,10 +94,10 @@ class FilesTarget:
         return self._told.positions
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
-        """Return the rows that there are, in the shape of events; None: there are none.
+        """Return the stored rows in the shape of events, or None if there are none.
 
         Raises:
-            ProjectionNotFound: they are not there any more, and how far they went is.
+            ProjectionNotFound: the rows no longer exist, but their positions do.
         """
         if self._told == NOTHING:
             return None
@@ -106,10 +105,10 @@ class FilesTarget:
         return kept.select(KEY, STATE, POSITION).mapInArrow(as_standing, KEYED_SQL)
 
     def keep(self, spark: SparkSession, found: Round) -> RoundResult:
-        """Write all rows, and then how far they go. Where none has changed, those that are there stay.
+        """Write all rows, and then their positions. If no row has changed, keep the stored rows.
 
         Raises:
-            CheckpointMoved: another has done so since `positions` was asked. What that has written is there.
+            CheckpointMoved: another run has done so since `positions` was called; its rows stay.
         """
         before, name = self._told, name_round(self._told)
         try:
@@ -155,15 +154,15 @@ def read(
 
     Args:
         spark: The session.
-        projection: Whose rows they are; it says the columns. Another version that is asked for has its own.
-        path: The folder that they are in.
-        format: That in which they are kept.
-        version: Which one; by default that which is in use.
+        projection: The projection, which determines the columns. Another *version* has its own columns.
+        path: The folder.
+        format: The format of the files.
+        version: The version; by default the one in use.
 
     Raises:
-        ProjectionNotFound: there is none.
-        ProjectionNotFound: its rows are not there any more, and how far they went is.
-        BadParameter: the version that is in use has not all columns of the projection, or is this one, and has others.
+        ProjectionNotFound: the projection has no rows there.
+        ProjectionNotFound: its rows no longer exist, but their positions do.
+        BadParameter: the version in use lacks columns of the projection, or is this version and has others.
     """
     root = path_of(path)
     in_use = VersionInUse(root, projection.name).find(spark) if version is None else f"{projection.name}_v{version}"

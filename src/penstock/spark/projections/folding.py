@@ -133,7 +133,7 @@ class FoldAll:
             yield text, state, _encode(row.positions).decode(), is_changed, None, None
 
     def _why(self, event: StreamEvent, refused: BadParameter) -> Exception:
-        """Return why an event's key is none: what its function raises, or what was wrong with what it returns."""
+        """Return the reason why an event has no key: the exception of the key's function, or *refused*."""
         try:
             self.projection.key_of(event)
         except Exception as error:  # noqa: BLE001 - That is what is told.

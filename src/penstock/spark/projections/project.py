@@ -76,7 +76,7 @@ _TARGETS: Final = "DatabaseTarget(projection, database) or FilesTarget(projectio
 
 
 class Round(NamedTuple):
-    """What came of a round."""
+    """The result of folding a round."""
 
     rows: DataFrame
     """As `folding.ROWS`: all rows, changed or not. To be evaluated once."""
@@ -85,7 +85,7 @@ class Round(NamedTuple):
 
 
 class RoundResult(NamedTuple):
-    """What a target has kept of a round."""
+    """The changes that a target has stored for a round."""
 
     changed: int
     """Rows."""
@@ -98,7 +98,7 @@ class ProjectionTarget(Protocol):
 
     @property
     def projection(self) -> Projection[Any]:
-        """Whose rows they are."""
+        """Return the projection of the rows."""
         ...
 
     @property
@@ -120,7 +120,7 @@ class ProjectionTarget(Protocol):
 
 
 class Projected(NamedTuple):
-    """What was done."""
+    """The progress of a run."""
 
     events: int
     """Read; where indices have holes, at most."""
@@ -139,33 +139,33 @@ def project(
     partitions: int | None = None,
     progress: Callable[[Projected], object] | None = None,
 ) -> Projected:
-    """Fold the events that there are into the rows of a target, from where it was left, and return what was done.
+    """Fold the available events into the rows of a target, from its positions on, and return the progress.
 
-    It is the target that says which projection is folded. The rows and their positions are those that its processor
-    makes in one process, which can go on from there. What is killed is begun again where it was: an event that is
-    folded in is never folded in twice. A row that cannot be folded holds no other of its round; it stays as it was
-    before that event, and so does the position of its tranche, which is read no further this time.
+    The target determines the projection. The rows and their positions equal those of its processor in one process,
+    which can continue from there. A killed run can be restarted: each event is folded exactly once. A row that cannot
+    be folded blocks no other of its round: it keeps its state before that event, its tranche keeps its position, and is
+    read no further in this run.
 
     Args:
         spark: The session.
-        target: Which projection is folded, and where its rows are kept: `FilesTarget(customers, "s3a://lake/read")`. A
-            projection is sent to executors, which need Penstock, msgspec and PyArrow.
-        source: The hub's address, as executors reach it; or a source that Spark reads, which is for this alone.
-        event_types: Of a hub, which feeds, at least one.
-        fail_on_loss: Of a hub, whether it is an error that events are gone which were not read.
-        events_per_round: How many are read at once; the rows that there are, are read in every round.
-        partitions: Into how many tasks rows are shuffled; by default as many as Spark has cores.
-        progress: Called after each round with what was done so far.
+        target: The projection and the place of its rows: `FilesTarget(customers, "s3a://lake/read")`. A projection is
+            sent to executors, which need Penstock, msgspec and PyArrow.
+        source: The hub's address, as executors reach it; or a source that Spark reads, which nothing else may use.
+        event_types: The feeds to read from a hub, at least one.
+        fail_on_loss: For a hub: raise EventsLost if events are gone before they were read.
+        events_per_round: The number of events to read at once; every round reads all stored rows.
+        partitions: The number of tasks to which rows are shuffled; by default Spark's number of cores.
+        progress: Called with the progress after each round.
 
     Raises:
-        BadParameter: the session or the target is none, or a number is; or a feed ends before a position. Or rows
-            of the target are parked. Or the state is a Struct that is defined in the program itself, or the projection
-            has something else that Spark cannot send.
+        BadParameter: an argument has the wrong type or value; a feed ends before a position; or rows of the target are
+            parked. Or the state is a Struct that is defined in the main program, or the projection has another value
+            that Spark cannot send.
         HandlerFailed: events could not be folded; it names one of each tranche. All others were folded first, in these
             tranches those of the same round.
-        CheckpointMoved: another processor of that name has committed meanwhile.
-        EventsLost: events are gone, and that is to fail.
-        EventsLost: a feed is another one now than its rows are made of.
+        CheckpointMoved: another processor of that name has committed in the meantime.
+        EventsLost: events are gone, with *fail_on_loss*.
+        EventsLost: a feed was recreated since its rows were made.
     """
     check_session(spark)
     check_members("target", target, ProjectionTarget, _TARGETS)

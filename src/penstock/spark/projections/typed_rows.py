@@ -1,6 +1,6 @@
-"""Rows of a projection as files have them: their columns have types, and beside them stands what folds go on from.
+"""Rows of a projection in files: typed columns, and the state from which folds continue.
 
-What is here is sent to executors.
+This module is sent to executors.
 """
 
 import reprlib
@@ -62,7 +62,7 @@ class TypedRows:
     projection: Projection[Any]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows with the key's and the state's columns, and what stands beside them."""
+        """Yield rows with the key's and the state's columns, and the fold's own columns."""
         table = self.projection.table
         for batch in batches:
             texts = zip(batch.column("key").to_pylist(), batch.column("positions").to_pylist(), strict=True)

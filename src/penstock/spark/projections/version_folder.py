@@ -23,12 +23,12 @@ _IS_CHECKED_AT_THE_END: Final = "fs.option.create.conditional.overwrite"
 
 
 def create(spark: SparkSession, path: str, text: str) -> bool:
-    """Create a file of one line in a folder that is there, and return whether it was made: none of its name was there.
+    """Create a file of one line in an existing folder; return False if a file of that name exists.
 
-    Of several that do so at once one is told that it was, on local disks, on HDFS, and on object stores that create
-    a file only if there is none: those of Azure and Google, and S3 with Hadoop 3.4.2 or later. Elsewhere, and over
-    Spark Connect, it is looked first and written then: several may be told so if they do it within a moment, and
-    what the last of them has written is there, or both are.
+    Of several concurrent calls exactly one returns True on local disks, on HDFS, and on object stores that create a
+    file only if there is none: those of Azure and Google, and S3 with Hadoop 3.4.2 or later. Elsewhere, and over Spark
+    Connect, this function checks first and writes then: several calls within a moment may return True, and the file of
+    the last one is there, or both are.
     """
     if not hasattr(spark, "_jvm"):
         return _create_by_spark(spark, path, text)
@@ -113,11 +113,11 @@ class Note(NamedTuple):
 
 
 class Notes:
-    """Notes of a name in a folder: `{name}-1`, `{name}-2`, each made once.
+    """Numbered notes in a folder: `{name}-1`, `{name}-2`, each created once.
 
     Args:
-        folder: Where they are.
-        name: What they are called, without a number.
+        folder: The folder.
+        name: The common name, without a number.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -145,12 +145,12 @@ class Notes:
         return None
 
     def add(self, spark: SparkSession, after: int, said: dict[str, Any]) -> Note | None:
-        """Add a note after that of a number, and return it; None: somebody else has added one meanwhile.
+        """Add the note after number *after*, and return it; None: another process has added one.
 
-        What holds where several do so at once, `hadoop.create` says.
+        See `create` for concurrent calls.
 
         Raises:
-            Unavailable: it was written, and is not found.
+            Unavailable: the note was written, but is not found.
         """
         text, number = json.dumps(said, sort_keys=True), after + 1
         while True:
@@ -166,12 +166,12 @@ class Notes:
 
 
 def newest_of(lines: Iterable[tuple[str, str]], name: str) -> Note | None:
-    """Return the newest note among lines of files; what is not whole does not count.
+    """Return the newest complete note among lines of files.
 
     Args:
         lines: The file, as Spark names it, and the line. A note is a file, or a folder with one in it; of two in a
-            folder, which two have written at once, one counts, whoever asks.
-        name: What the notes are called.
+            folder, written at the same time, every reader selects the same one.
+        name: The common name of the notes.
     """
     told: dict[int, str] = {}
     for file, line in lines:
@@ -232,7 +232,7 @@ def _said(processor: str) -> dict[str, Any]:
 
 
 class RoundNote(NamedTuple):
-    """What a note says of the rows of a round."""
+    """A note about the rows of a round."""
 
     number: int
     """Of the note."""
@@ -287,10 +287,10 @@ class VersionFolder:
         return None if added is None else self._of(added)
 
     def check_unmoved(self, spark: SparkSession, before: RoundNote, round: str, cause: Exception | None) -> None:
-        """Check that nobody else has had a round count after that of *before*; else ours goes, since it never will.
+        """Check that no other process has completed a round after *before*; otherwise remove our round.
 
         Raises:
-            CheckpointMoved: somebody has.
+            CheckpointMoved: another process has.
         """
         newest = self.told(spark)
         if newest.number <= before.number or newest.round == round:
@@ -339,12 +339,12 @@ def path_of(given: str | os.PathLike[str]) -> str:
 
 
 def name_round(before: RoundNote) -> str:
-    """Return a name that nobody else gives, for the round after *before* and its rows."""
+    """Return a unique name for the round after *before* and its rows."""
     return f"rows-{before.number + 1}-{uuid4().hex}"
 
 
 def is_over(name: str, before: RoundNote, now: RoundNote) -> bool:
-    """Tell whether nobody begins to read a note, or rows, any more: *before* and *now* are the newest two rounds."""
+    """Return whether no reader needs a note or rows any longer: *before* and *now* are the newest two rounds."""
     kind, _, rest = name.partition("-")
     number = rest.partition("-")[0]
     if kind not in ("positions", "rows") or not number.isdecimal():

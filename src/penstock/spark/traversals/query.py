@@ -24,23 +24,23 @@ def periodic(
     interval: str = "1 hour",
     available_now: bool = False,
 ) -> StreamingQuery:
-    """Start a query that traverses *rows* on an interval, and hands each traversal to *write*, with positions.
+    """Start a query that traverses *rows* on an interval, and passes each traversal to *write*, with positions.
 
-    The rows of a traversal have a column `position`, from the start of the traversal on without holes, larger than any
-    of a traversal before. A traversal that has failed, or was interrupted, comes again from its first row with the same
-    start, when the query is started again.
+    The rows of a traversal have a column `position`, without holes from the start of the traversal on, larger than all
+    of earlier traversals. After a restart, the query repeats a failed or interrupted traversal from its first row, with
+    the same start.
 
     Args:
         spark: The session in which it runs.
-        rows: Makes the data frame, anew for each traversal. It is persisted while the traversal lasts.
-        write: Is given the numbered rows, and the position of the first of them: it tells traversals apart.
-        checkpoint: Where Spark keeps when traversals have started. Each query needs one of its own.
+        rows: Makes the data frame for each traversal. It is persisted while the traversal lasts.
+        write: Called with the numbered rows and the position of the first one, which identifies the traversal.
+        checkpoint: Where Spark stores the starts of traversals. Each query needs one of its own.
         interval: From the start of a traversal to the start of the next, a duration such as `30s`, `15 minutes`, `1d`.
-        available_now: Whether to end after one traversal, or none if it is not due.
+        available_now: End after one traversal, or none if it is not due.
 
     Raises:
-        BadParameter: the interval is none. By the query: the data frame is a stream, has a column `position`, or more
-            than 1 000 000 000 rows.
+        BadParameter: the interval is invalid. By the query: the data frame is a stream, has a column `position`, or
+            more than 1 000 000 000 rows.
     """
     whole_seconds("interval", interval)
     spark.dataSource.register(PeriodicDataSource)

@@ -1,8 +1,8 @@
-"""What processors and projections on Spark read: sources whose events executors read by themselves.
+"""Sources of processors and projections on Spark: executors read their events directly.
 
-source      what such a source promises
+source      the protocol of such a source
 feeds       the feeds of a hub
-frames      what is read as a data frame of Spark's: rows become events
+frames      the base of sources that read a data frame: rows become events
 table       any data frame that can be read again
 kafka       records of Kafka
 messagedb   the categories of a MessageDB

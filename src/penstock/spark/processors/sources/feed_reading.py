@@ -19,7 +19,7 @@ from penstock.wire.http import is_transient
 
 @dataclass(frozen=True)
 class FeedTasks:
-    """What each task reads. Holds plain values: it is sent to executors."""
+    """The ranges that each task reads. It is sent to executors, so it has plain values."""
 
     hub: RemoteHub
     new: tuple[tuple[Range, ...], ...]
@@ -32,7 +32,7 @@ class FeedTasks:
 
 @dataclass(frozen=True)
 class ReadFeeds:
-    """Reads tasks, each named by its number in a column `id`: those for what is new, and then the others."""
+    """Reads the ranges of tasks, which a column `id` names by number: those with new events first."""
 
     plan: ProcessingPlan
     tasks: FeedTasks

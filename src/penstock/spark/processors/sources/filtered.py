@@ -33,14 +33,14 @@ class Sift:
 
 
 class SparkFiltered(Filtered):
-    """The same as `Filtered`, of a source that Spark reads. What is left out is not shuffled, and comes to no handler.
+    """The same as `Filtered`, for a source that Spark reads. Excluded events are not shuffled, and reach no handler.
 
     Args:
-        source: What is read.
+        source: The source to read.
         event_types, streams, kinds, except_event_types, except_streams, except_kinds, include_system: See `Filtered`.
 
     Raises:
-        BadParameter: one of them is no regular expression.
+        BadParameter: one of them is not a regular expression.
     """
 
     def __init__(

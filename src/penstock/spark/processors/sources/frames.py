@@ -1,4 +1,4 @@
-"""What sources have in common whose events Spark reads as a data frame, of which tranches and indices are columns."""
+"""The base of sources that Spark reads as a data frame, with tranches and indices as columns."""
 
 import threading
 from abc import abstractmethod
@@ -115,7 +115,7 @@ class FrameSource(Closing):
 
     @abstractmethod
     def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
-        """Return what a tranche, which ends at *end*, has from *start* on: so many events at most."""
+        """Return a range of at most *events_max* events of a tranche from *start* on; the tranche ends at *end*."""
 
     def settled(self, tranche: str, start: int, head: Head) -> int:  # noqa: ARG002 - Most have nothing to say.
         """Return where reading goes on in a tranche: at *start*, or where it can after events were lost.
@@ -201,7 +201,7 @@ class _FrameLook:
         return [*self.heads]
 
     def check(self, positions: Mapping[str, Position]) -> None:
-        """Do nothing: of rows nobody knows whether they were numbered anew, and any index may be missing."""
+        """Do nothing: renumbered rows cannot be detected, and any index may be missing."""
 
     def stretch(self, tranche: str, position: Position | None, events_max: int) -> TrancheRange | None:
         if tranche not in self.heads:

@@ -29,26 +29,25 @@ _HASHED: Final = f"coalesce(concat(topic, '-', {_KEY}), {_OWN})"
 class SparkKafkaSource(FrameSource):
     """Records of Kafka. A partition is a tranche, `orders/3`; a stream is the records of one key, `orders-7`.
 
-    An event's index is its offset; `raw` is the record's value, which is to be JSON where a handler asks for `data`;
-    its `kind` is the header `ce_type`, or the topic. A record without a value, which marks a deletion, is `null`.
-    Headers that are no texts are made such. Records without a key are one stream in each partition.
+    An event's index is its offset; `raw` is the record's value, which must be JSON if a handler uses `data`; its `kind`
+    is the header `ce_type`, or the topic. A record without a value, which marks a deletion, is `null`. Headers that
+    are not texts are converted. Records without a key form one stream in each partition.
 
-    The session needs Spark's connector and its own JVM: over Spark Connect nobody can be asked where partitions end.
+    The session needs Spark's connector and its own JVM: Spark Connect cannot query the ends of partitions.
 
     Args:
-        kafka: The brokers and the topics. Options such as `kafka.isolation.level` are kept to.
-        start: Where a processor begins that has no position: at the `earliest` record, or behind the `latest` there is.
-        is_hashed: Whether records of one key are always in the same partition, as Kafka's own partitioner has it until
-            partitions are added. Else those of a key in each partition are a stream by themselves, `orders-3_7`.
-        fail_on_loss: Whether it is an error that records are gone which were not read; else it goes on without them,
-            and says so in the log. A topic that was deleted and made again is noticed where it is shorter than it was.
+        kafka: The brokers and the topics. Options such as `kafka.isolation.level` apply.
+        start: Where a processor without a position begins: at the `earliest` record, or after the `latest` one.
+        is_hashed: True if records of one key are always in the same partition, as with Kafka's own partitioner until
+            partitions are added. Otherwise the records of a key form a stream in each partition, `orders-3_7`.
+        fail_on_loss: Raise EventsLost if records are gone before they were read; otherwise log it and continue. A
+            recreated topic is detected only if it is shorter than before.
 
     Raises:
-        BadParameter: no topic is named, or one of them is none of these; or (whatever reads) there is no topic of that
-            name.
-        EventsLost: (whatever reads) records are gone, and that is to fail.
+        BadParameter: no topic is named, or an argument has the wrong type; or (on reading) a topic does not exist.
+        EventsLost: (on reading) records are gone, with *fail_on_loss*.
         RequirementMissing: (`open`) the session has no connector, or no JVM of its own.
-        Unavailable: (whatever reads) no broker answers.
+        Unavailable: (on reading) no broker answers.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class SparkKafkaSource(FrameSource):
             }
 
     def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
-        """Return what a partition has from an offset on: so many records at most."""
+        """Return a range of at most *events_max* records of a partition from an offset on."""
         cut = min(end, start + events_max)
         return TrancheRange(tranche, start, cut, cut - start, position=cut, is_tail=cut == end)
 

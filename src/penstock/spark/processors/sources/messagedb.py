@@ -79,7 +79,7 @@ class SparkMessagedbSource(FrameSource):
             return {name: Head(FIRST, next_) for name, next_ in self._database.heads(self._categories).items()}
 
     def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
-        """Return what a category has from a global position on: so many events at most."""
+        """Return a range of at most *events_max* events of a category from a global position on."""
         whole = CategoryRange(tranche, start, end)
         with self._turn:
             events = self._database.count(whole, events_max + 1)

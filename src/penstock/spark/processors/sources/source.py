@@ -1,4 +1,4 @@
-"""What a processor on Spark reads: a source whose events executors read, stretch by stretch."""
+"""The protocol of sources for processors on Spark: executors read their events, range by range."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -28,7 +28,7 @@ class TrancheRange(NamedTuple):
 
 
 class Then(NamedTuple):
-    """What executors make of events right after they were read."""
+    """A transformation that executors apply to events right after reading them."""
 
     make: Callable[[pa.RecordBatch], pa.RecordBatch]
     columns: str
@@ -45,7 +45,7 @@ class PlannedRead(NamedTuple):
 
 
 class Look(Protocol):
-    """What a source had when it was looked: with that, a round is planned."""
+    """The extent of a source at a moment: a round is planned by it."""
 
     @property
     def tranches(self) -> Collection[str]:
@@ -62,12 +62,12 @@ class Look(Protocol):
         ...
 
     def stretch(self, tranche: str, position: Position | None, events_max: int) -> TrancheRange | None:
-        """Return what follows a position, so many events at most; None stands for where the source begins.
+        """Return a range of at most *events_max* events after a position; None: from the source's beginning.
 
-        None is returned where nothing follows, and of tranches that there were none of.
+        Return None if no events follow, or if the tranche does not exist.
 
         Raises:
-            EventsLost: events are gone that were not read, and that is to fail.
+            EventsLost: events are gone before they were read, and the source fails on loss.
         """
         ...
 
@@ -78,19 +78,19 @@ class Look(Protocol):
     def reading(
         self, plan: ProcessingPlan, new: Sequence[TrancheRange], again: Sequence[TrancheRange], then: Then | None
     ) -> PlannedRead:
-        """Return the events of a round: what is new, and what was read before."""
+        """Return the events of a round: new ones, and those that were read before."""
         ...
 
 
 class SparkSource(Source, Protocol):
-    """A source whose events Spark reads. It is for one processor, or one projection.
+    """A source whose events Spark reads. It serves one processor or projection.
 
-    Indices grow within a tranche, and what was read can be read again: see `Source`, of which it has all.
+    Indices increase within a tranche, and events can be read again: see `Source`, which it extends.
     """
 
     @property
     def passes_over_loss(self) -> bool:
-        """Return whether events that are gone are passed over, with a line in the log; else their streams fail."""
+        """Return whether events that are gone are skipped, with a line in the log; otherwise their streams fail."""
         ...
 
     def open(self, spark: SparkSession) -> None:

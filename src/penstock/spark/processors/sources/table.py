@@ -148,10 +148,10 @@ def data_column(frame: DataFrame, given: Given) -> Column:
 
 
 def headers_column(frame: DataFrame, given: Given | None) -> Column:
-    """Return the headers as a JSON object: of a map or a struct, or of what is one already.
+    """Return the headers as a JSON object, from a map, a struct or a JSON text.
 
     Raises:
-        BadParameter: they are neither.
+        BadParameter: they have another type.
     """
     if given is None:
         return sf.lit(None).cast("string")
@@ -194,7 +194,7 @@ class _Counted(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Return whether no index is missing."""
+        """Return whether every index is present."""
         return self.events == self.next - self.first
 
 
@@ -204,50 +204,50 @@ class _Behind(NamedTuple):
     gaps: Mapping[str, int | None]
 
     def holds(self, positions: Mapping[str, Position], now: float) -> bool:
-        """Return whether it need not be asked anew: who waits asks often, and that nothing is behind has to be new."""
+        """Return whether it is recent enough for *positions*. Waits look often, and an empty result must be fresh."""
         return positions == self.positions and any(self.gaps.values()) and now - self.at < LOOK_INTERVAL
 
 
 class TableSource(FrameSource):
-    """The rows of a data frame: of a lake, of files, of whatever Spark reads as a batch and can read again.
+    """The rows of a data frame: of a lake, of files, of any batch source of Spark that can be read again.
 
     Rows are events. Those of a stream are handled in the order of their index within a tranche.
 
-    **What appears later must have a larger index** than all that could be seen before in its tranche: what is added
-    below is never read, and nobody is told. Tables to which one writer appends are so, and those whose commits become
+    **Later rows must have a larger index** than all rows that were visible before in their tranche. Rows that are added
+    below are never read, without an error. Tables to which one writer appends are so, and those whose commits become
     visible as a whole, such as Delta's, written in order. A table whose indices are drawn before a transaction commits,
     as by a sequence of a database, is not; nor are files that several write at once. Where indices have no holes
     (`has_holes=False`) it does not matter: at a hole a tranche is read no further until it is filled. A row that is
     there twice, of the same index, kind and data, is one event; an index that is of two events of a stream is an error.
-    Rows without an index are not read. What is deleted or changed before it is read is seen as it is then, and not
-    missed.
+    Rows without an index are not read. Rows that are deleted or changed before they are read are read in their new
+    state.
 
-    Where it ends is asked of Spark in each round, by a query of tranches and indices alone; what is read is filtered by
-    these columns. So a table is cheap to follow where Spark can leave files out by them: partitioned by the tranche, or
-    with files in the order of the index. Sources that only stream, such as sockets, cannot be read again: bring them
-    into a feed first.
+    Each round asks Spark for the ends of tranches, by a query of tranches and indices alone, and filters its reads by
+    these columns. So a table is cheap to follow if Spark can skip files by them: partitioned by the tranche, or with
+    files in the order of the index. Sources that only stream, such as sockets, cannot be read again: bring them into a
+    feed first.
 
     Args:
-        frame: Makes the data frame, anew in each round, so that what was added is seen; or a data frame, whose files
-            stay those that it has found.
-        index: The column, or expression of Spark's, that tells a row's place in its tranche: a whole number from 0.
-        stream: What stream a row is in. Those without one are a stream in each tranche.
-        tranche: What a row's tranche is, as a column or several: `["event_type", "partition"]` are `order.placed/3`.
-            Columns of their own are filtered by faster than expressions. Without it the table is one tranche, `0`.
-        is_hashed: Whether all rows of a stream are in the same tranche. Else what it has in each is a stream by itself,
-            `3_Ada`. With one tranche it does not matter.
-        key: The event's key; by default what its stream is.
-        kind: What kind the event is of; by default `event`.
+        frame: A function that makes the data frame, called in each round, so that new rows are seen; or a data frame,
+            which keeps its list of files.
+        index: The column, or expression of Spark's, with a row's place in its tranche: a whole number from 0.
+        stream: A row's stream. Rows without one form a stream in each tranche.
+        tranche: A row's tranche, as a column or several: `["event_type", "partition"]` are `order.placed/3`. Columns of
+            their own are filtered by faster than expressions. Without it the table is one tranche, `0`.
+        is_hashed: True if all rows of a stream are in the same tranche. Otherwise its rows in each tranche form a
+            stream, `3_Ada`. With one tranche it does not matter.
+        key: The event's key; by default its stream.
+        kind: The event's kind; by default `event`.
         data: The event's JSON, as a text or bytes, or a struct, map or array; by default the whole row, as a struct.
-        headers: What stands beside it: a map, or a JSON object of texts.
-        received: When it was received: a timestamp, or microseconds since 1970.
-        start: Where a processor begins that has no position: at the `earliest` row, or behind the `latest` there is.
-            Tranches that come later are read whole.
-        has_holes: Whether indices can be missing for good within a tranche.
+        headers: The event's headers: a map, or a JSON object of texts.
+        received: The time of receipt: a timestamp, or microseconds since 1970.
+        start: Where a processor without a position begins: at the `earliest` row, or after the `latest` one. Tranches
+            that appear later are read from their beginning.
+        has_holes: True if indices can be missing permanently within a tranche.
 
     Raises:
-        BadParameter: one of them is none of these; or (whatever reads) the frame is a stream, or a column has a type
-            that it cannot, or an index is below 0.
+        BadParameter: an argument has the wrong type; or (on reading) the frame is a stream, a column has an unsuitable
+            type, or an index is below 0.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class TableSource(FrameSource):
         }
 
     def stretch(self, tranche: str, start: int, end: int, events_max: int) -> TrancheRange | None:
-        """Return what a tranche has from an index on: so many rows at most."""
+        """Return a range of at most *events_max* rows of a tranche from an index on."""
         self._floors[tranche] = start
         if not (self._has_holes or self._is_full(tranche, start, end)):
             return None
