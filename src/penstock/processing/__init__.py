@@ -2,7 +2,7 @@
 
 Most programs need these names, which this package exports:
 
-    handles             makes a function of an event a processor with a group in the hub; the shortest way
+    handles             the shortest way: makes a function of an event a processor with a group in the hub
     LocalProcessor      runs a handler in this process; InlineProcessor does so step by step, for tests
     FeedSource          reads feeds; SubscriptionSource reads a subscription
     HubCheckpoints      keeps positions in the hub; DatabaseCheckpoints keeps them in a database of yours
@@ -13,12 +13,12 @@ Most programs need these names, which this package exports:
 
 The others are exported by the module of their subject:
 
-    sources      checkpoints    targets      projections        what they are made of, and those for special cases
-    outcomes     done, done_to, retry, skip_to: what a handler may return; stats: what it may count
+    sources      checkpoints    targets      projections        the parts of a processor, and parts for special cases
+    outcomes     done, done_to, retry, skip_to: the results of a handler; stats: its statistics
     handling     by_kind: a handler for each kind of event
     engine       Backoff, Health
     together     Together: a handler of many streams at once
-    batcher      gathers what many handlers write to one target
+    batcher      gathers the writes of many handlers to one target
     duplicates   drops repeated events; changes and latest keep the newest change of each entity
     history      puts the events of an entity or a process in order
     view, metrics, snapshot   show how a processor is doing

@@ -23,18 +23,18 @@ E = TypeVar("E")
 
 
 class Gate(Generic[E]):
-    """Lets one call at a time through; what comes meanwhile queues, and goes together into the next.
+    """Lets one call at a time through; entries that arrive meanwhile queue, and go together into the next call.
 
     Invariants:
-        From `take` to `end` nothing is taken.
+        From `take` to `end` no other entry is taken.
         Each entry is taken once, in the order in which they were added, or withdrawn.
 
     Args:
-        linger_seconds: For so many seconds a call waits for company, from when its first entry was added.
-        most: With how many entries a call is made at most; with so many it waits no longer. None: with all.
+        linger_seconds: Seconds that a call waits for more entries after its first entry was added.
+        most: The maximum number of entries of a call; a call that has them waits no longer. None: no maximum.
 
     Raises:
-        BadParameter: one of them cannot be.
+        BadParameter: an argument is invalid.
     """
 
     def __init__(self, linger_seconds: float = 0.0, most: int | None = None) -> None:
@@ -45,19 +45,19 @@ class Gate(Generic[E]):
         self._most = most
         self._queue: deque[tuple[E, float]] = deque()
         self.is_busy = False
-        """Whether a call goes on."""
+        """True while a call is running."""
 
     @property
     def first(self) -> E | None:
-        """What has waited longest; None: nothing waits."""
+        """The entry that has waited longest; None: the queue is empty."""
         return self._queue[0][0] if self._queue else None
 
     def add(self, entry: E, now: float) -> None:
-        """Have *entry* wait for a call."""
+        """Queue *entry* for a call."""
         self._queue.append((entry, now))
 
     def withdraw(self, entry: E) -> bool:
-        """Take *entry* out of the queue; tell whether it was still there."""
+        """Remove *entry* from the queue; return whether it was still there."""
         for at, (waiting, _) in enumerate(self._queue):
             if waiting is entry:
                 del self._queue[at]
@@ -65,7 +65,7 @@ class Gate(Generic[E]):
         return False
 
     def wait(self, now: float) -> float | None:
-        """Return for how many seconds the next call is to wait, 0 if it can be made; None: until something changes."""
+        """Return the seconds until the next call is due, 0 if it is due now; None: it waits for a change."""
         if self.is_busy or not self._queue:
             return None
         if self._most is not None and len(self._queue) >= self._most:
@@ -73,7 +73,7 @@ class Gate(Generic[E]):
         return max(0.0, self._queue[0][1] + self._linger_seconds - now)
 
     def take(self, now: float) -> Collection[E]:
-        """Return with what a call is to be made now, until `end`; nothing, if there is none to be made."""
+        """Return the entries of the call to make now, which lasts until `end`; empty if no call is due."""
         if self.wait(now) != 0:
             return ()
         count = len(self._queue) if self._most is None else min(self._most, len(self._queue))
@@ -81,32 +81,33 @@ class Gate(Generic[E]):
         return [self._queue.popleft()[0] for _ in range(count)]
 
     def end(self) -> None:
-        """Say that the call has ended."""
+        """Mark the call as ended."""
         self.is_busy = False
 
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Wait = Callable[[threading.Condition, float | None], object]
-"""Waits until a condition is notified, or so many seconds have passed; None: as long as it takes."""
+"""Waits until a condition is notified, or the given seconds have passed; None: without a limit."""
 
 
 class Batcher(Generic[T]):
-    """Has items written together: one call at a time, each item in exactly one, in the order in which they came.
+    """Writes items in batches: one call at a time, each item in exactly one call, in the order of submission.
 
-    All items of a call share its fate: what it raises is raised to each that has handed one in. Whatever becomes of a
-    call, the next is made. It is made by one of the threads that wait for it, and may not hand anything in itself.
+    All items of a call share its outcome: an exception of the call is raised in each thread that submitted one of its
+    items. A failed call does not stop the next one. One of the waiting threads makes the call, which may not submit
+    items itself.
 
     Args:
         call: Writes a list of items, at least one.
-        each: Whether it returns a result for each item, in their order; else what it returns is everyone's.
-        linger_seconds: For so many seconds a call waits for company, from when its first item was handed in.
-        most: With how many items a call is made at most; with so many it waits no longer. None: with all there are.
-        clock: Seconds that never go back.
+        each: True: the call returns a result for each item, in their order. False: its result is that of all items.
+        linger_seconds: Seconds that a call waits for more items after its first item was submitted.
+        most: The maximum number of items of a call; a call that has them waits no longer. None: no maximum.
+        clock: Returns seconds that never decrease.
         wait: How threads wait.
 
     Raises:
-        BadParameter: one of them cannot be.
+        BadParameter: an argument is invalid.
     """
 
     def __init__(
@@ -132,12 +133,12 @@ class Batcher(Generic[T]):
         self._turn = threading.Lock()
 
     def submit(self, item: T) -> Any:
-        """Have *item* written, and return what the call returns for it, or for all.
+        """Write *item* in a call, and return the call's result for it, or for all items.
 
         Raises:
-            BadOutcome: the call was to return a result for each item, and has not; what it has written is written.
+            BadOutcome: the call had to return a result for each item, and did not; its writes stay.
             OutcomeUnknown: the thread that made the call was interrupted.
-            Exception: whatever the call raises.
+            Exception: any exception of the call.
         """
         with self._turn:
             entry = _Entry(item, threading.Condition(self._turn))
@@ -147,12 +148,12 @@ class Batcher(Generic[T]):
                 self._see_to(entry)
             except BaseException:
                 if self._gate.withdraw(entry):
-                    self._rouse()  # Whoever is first now is to look after the next call.
+                    self._rouse()  # The first entry's thread makes the next call.
                 raise
         return entry.outcome()
 
     def _see_to(self, entry: "_Entry[T]") -> None:
-        """Wait for the call with *entry*; who is first in the queue makes the call."""
+        """Wait for the call with *entry*; the thread whose entry is first in the queue makes it."""
         while not entry.is_done:
             seconds = self._gate.wait(self._clock()) if self._gate.first is entry else None
             if seconds == 0:
@@ -173,20 +174,20 @@ class Batcher(Generic[T]):
             self._rouse()
 
     def _rouse(self) -> None:
-        """Have the thread look that is to make the next call."""
+        """Wake the thread that has to make the next call."""
         if self._gate.first is not None:
             self._gate.first.changed.notify()
 
 
 class KeyedBatcher(Generic[K, T]):
-    """A `Batcher` for each key, which is forgotten when nobody uses it: calls for other keys go on beside each other.
+    """One `Batcher` for each key, removed when it is unused: calls for different keys run concurrently.
 
     Args:
         call: Writes a list of items, at least one, for a key.
         options: Those of a `Batcher`.
 
     Raises:
-        BadParameter: one of them cannot be.
+        BadParameter: an argument is invalid.
     """
 
     def __init__(self, call: Callable[[K, list[T]], Any], **options: Any) -> None:
@@ -196,13 +197,13 @@ class KeyedBatcher(Generic[K, T]):
         self._options = options
         self._gates: dict[K, tuple[Batcher[T], int]] = {}
         self._turn = threading.Lock()
-        Batcher[T](lambda _: None, **options)  # What is wrong with the options is said at once.
+        Batcher[T](lambda _: None, **options)  # Raises at once if an option is invalid.
 
     def __len__(self) -> int:
         return len(self._gates)
 
     def submit(self, key: K, item: T) -> Any:
-        """Have *item* written for *key*; see `Batcher.submit`."""
+        """Write *item* for *key*; see `Batcher.submit`."""
         with self._gate(key) as gate:
             return gate.submit(item)
 
@@ -239,7 +240,7 @@ class _Entry(Generic[T]):
 
 
 def outcomes_of(call: Callable[[list[T]], Any], items: list[T], each: bool) -> list[Callable[[], Any]]:
-    """Make *call*, and return for each of *items* what returns its result, or raises what the call has raised."""
+    """Make *call*, and return a function for each of *items* that returns its result or raises the call's exception."""
     try:
         return results_of(call([*items]), len(items), each)
     except Exception as error:  # noqa: BLE001 - It is raised to everyone.
@@ -247,10 +248,10 @@ def outcomes_of(call: Callable[[list[T]], Any], items: list[T], each: bool) -> l
 
 
 def results_of(returned: Any, count: int, each: bool) -> list[Callable[[], Any]]:
-    """Return what a call with *count* items has *returned* as the outcome of each.
+    """Return the outcomes of *count* items from the value that their call has *returned*.
 
     Raises:
-        BadOutcome: there are not as many results as items; or it has returned a coroutine, and written nothing.
+        BadOutcome: the numbers of results and items differ; or the call has returned a coroutine, and written nothing.
     """
     if inspect.iscoroutine(returned):
         returned.close()
@@ -272,34 +273,34 @@ def _given(result: Any) -> Any:
 
 
 def _raise(error: Exception) -> Any:
-    # What is raised by several threads would gather all their traces: each has a new one, from where it was raised.
+    # An exception that several threads raise would gather all their traces: each has a new one, from the raising line.
     raise error.with_traceback(None)
 
 
 def interrupted() -> Any:
-    """Be the outcome of an item whose call was interrupted.
+    """Raise the outcome of an item whose call was interrupted.
 
     Raises:
-        OutcomeUnknown: ever.
+        OutcomeUnknown: always.
     """
     raise OutcomeUnknown(reason="what was writing it was interrupted")
 
 
 class AsyncBatcher(Generic[T]):
-    """Has items written together, by the tasks of one event loop, whose clock says how long a call lingers.
+    """Writes items of the tasks of one event loop in batches; the loop's clock measures how long a call lingers.
 
-    Calls are made by a task of their own. A task that is cancelled before its item is in a call takes it back; one that
-    is cancelled later leaves the call as it is.
+    A separate task makes the calls. A task that is cancelled before its item is in a call withdraws the item; a later
+    cancellation does not affect the call.
 
     Args:
         call: A coroutine function that writes a list of items, at least one.
-        each: Whether it returns a result for each item, in their order; else what it returns is everyone's.
-        linger_seconds: For so many seconds a call waits for company, from when its first item was handed in.
-        most: With how many items a call is made at most; with so many it waits no longer. None: with all there are.
-        idle: Called when nothing goes on any more, and nothing waits.
+        each: True: the call returns a result for each item, in their order. False: its result is that of all items.
+        linger_seconds: Seconds that a call waits for more items after its first item was submitted.
+        most: The maximum number of items of a call; a call that has them waits no longer. None: no maximum.
+        idle: Called when no call is running and no item waits.
 
     Raises:
-        BadParameter: one of them cannot be.
+        BadParameter: an argument is invalid.
     """
 
     def __init__(
@@ -324,13 +325,13 @@ class AsyncBatcher(Generic[T]):
         """Makes calls for as long as anything waits."""
 
     async def submit(self, item: T) -> Any:
-        """Have *item* written, and return what the call returns for it, or for all.
+        """Write *item* in a call, and return the call's result for it, or for all items.
 
         Raises:
-            BadOutcome: the call was to return a result for each item, and has not; what it has written is written.
-            OutcomeUnknown: something that the call has waited for was cancelled.
-            RuntimeError: the batcher is at work in another event loop, where nobody would be woken from here.
-            Exception: whatever the call raises.
+            BadOutcome: the call had to return a result for each item, and did not; its writes stay.
+            OutcomeUnknown: an operation that the call awaited was cancelled.
+            RuntimeError: the batcher is in use in another event loop, whose tasks cannot be woken from here.
+            Exception: any exception of the call.
         """
         loop = asyncio.get_running_loop()
         calls = self._calls
@@ -359,7 +360,7 @@ class AsyncBatcher(Generic[T]):
                     await self._lingered(seconds)
         finally:
             self._calls = None
-            while (entry := self._gate.first) is not None:  # Whoever ends the calls ends those who wait for one.
+            while (entry := self._gate.first) is not None:  # Cancelling the calls cancels the waiting tasks.
                 self._gate.withdraw(entry)
                 entry.outcome.cancel()
             self._idle()
@@ -393,14 +394,14 @@ class AsyncBatcher(Generic[T]):
 
 
 class AsyncKeyedBatcher(Generic[K, T]):
-    """An `AsyncBatcher` for each key, which is forgotten when it has nothing to do.
+    """One `AsyncBatcher` for each key, removed when it is idle.
 
     Args:
         call: A coroutine function that writes a list of items, at least one, for a key.
         options: Those of an `AsyncBatcher`, without `idle`.
 
     Raises:
-        BadParameter: one of them cannot be.
+        BadParameter: an argument is invalid.
     """
 
     def __init__(self, call: Callable[[K, list[T]], Awaitable[Any]], **options: Any) -> None:
@@ -409,13 +410,13 @@ class AsyncKeyedBatcher(Generic[K, T]):
         self._call = call
         self._options = options
         self._gates: dict[K, AsyncBatcher[T]] = {}
-        AsyncBatcher[T](partial(call, None), **options, idle=lambda: None)  # type: ignore[arg-type]  # Says at once what is wrong.
+        AsyncBatcher[T](partial(call, None), **options, idle=lambda: None)  # type: ignore[arg-type]  # A check.
 
     def __len__(self) -> int:
         return len(self._gates)
 
     async def submit(self, key: K, item: T) -> Any:
-        """Have *item* written for *key*; see `AsyncBatcher.submit`."""
+        """Write *item* for *key*; see `AsyncBatcher.submit`."""
         gate = self._gates.get(key)
         if gate is None:
             forget = partial(self._gates.pop, key, None)

@@ -1,7 +1,7 @@
-"""Data changes, applied in whatever order and however often they come: decides which of them take effect.
+"""Data changes in any order, with repeats: decides which of them take effect.
 
-Guideline "Design for idempotent out-of-order processing": what is older than that which was applied last to the same
-entity is passed over. So changes have to hold the whole record, as it is after the change.
+Guideline "Design for idempotent out-of-order processing": a change that is older than the last applied one of
+its entity is ignored. So changes have to hold the whole record, as it is after the change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,11 +26,11 @@ class Change(NamedTuple, Generic[E]):
     event: E
     """The event, as it was handed in."""
     entity: Any
-    """What has changed: the value of its key field; a tuple, where there are several."""
+    """The changed entity: the value of its key field; a tuple if there are several."""
     order: Any
-    """Its ordering key: the value of its field; a tuple, where there are several."""
+    """Its ordering key: the value of its field; a tuple if there are several."""
     deletes: bool
-    """Whether the entity is gone."""
+    """True if the change deletes the entity."""
 
     @property
     def record(self) -> dict[str, Any]:
@@ -52,10 +52,10 @@ class Candidate(NamedTuple, Generic[E]):
 
 
 class LastChange(NamedTuple):
-    """What was last applied to an entity."""
+    """The last applied change of an entity."""
 
     order: Any
-    """The ordering key; None: nothing was."""
+    """Its ordering key; None: no change was applied."""
     deleted: bool = False
 
 
@@ -72,7 +72,7 @@ class Changes:
 
     Raises:
         EventUnusable: its events are no data changes.
-        BadParameter: neither you nor the definition say which the fields are.
+        BadParameter: neither the arguments nor the definition name the fields.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Changes:
         self._ordering = Ordering(order_by, source.name)
 
     def entities(self, events: Iterable[Any]) -> list[Any]:
-        """Return what *events* are about, each entity once: what to look up for `newest`.
+        """Return the entities of *events*, each once: look them up for `newest`.
 
         Raises:
             EventUnusable: an event does not name its entity.
@@ -105,10 +105,10 @@ class Changes:
         return [one(entity) for entity in dict.fromkeys(found)]
 
     def newest(self, events: Iterable[E], known: Mapping[Any, Any]) -> list[Change[E]]:
-        """Return which changes take effect, at most one for each entity: the newest, if it is newer than what is known.
+        """Return the changes that take effect, at most one for each entity: the newest, if newer than the known one.
 
-        What has the ordering key of one that is known is held to be its repeat, and passed over; only a deletion wins
-        over an update that has the same. Which of them comes first makes no difference.
+        A change with the ordering key of the known one counts as its repeat, and is ignored; only a deletion wins over
+        an update with the same ordering key, in either order of arrival.
 
         Args:
             events: Data changes, in any order: created (C), updated (U), deleted (D), or shown as they are (S).
@@ -122,7 +122,7 @@ class Changes:
         return [candidate.change for candidate in self.news(self.candidates(events), known)]
 
     def candidates(self, events: Iterable[E]) -> list[Candidate[E]]:
-        """Return the newest change of each entity: the first half of `newest`, before it is known what was applied.
+        """Return the newest change of each entity: the first half of `newest`, which needs no known changes.
 
         Raises:
             EventUnusable: as `newest`.
@@ -140,7 +140,7 @@ class Changes:
         return list(found.values())
 
     def news(self, candidates: Iterable[Candidate[E]], known: Mapping[Any, Any]) -> list[Candidate[E]]:
-        """Return which of *candidates* are newer than what is *known*: the second half of `newest`.
+        """Return those of *candidates* that are newer than the *known* changes: the second half of `newest`.
 
         Raises:
             EventUnusable: an ordering key cannot be compared with the one that is known.

@@ -1,4 +1,4 @@
-"""Opens the databases in which processing keeps what it has to know, and runs transactions in them."""
+"""Opens the databases in which processing keeps its state, and runs transactions in them."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -14,27 +14,27 @@ from penstock.processing.parameters import shown
 __all__ = ["connector"]
 
 _KINDS: Final = frozenset(["OperationalError", "InterfaceError"])
-"""What drivers call it, and derive from, when a database does not answer, is busy, or has no room."""
+"""Drivers' exception classes, or their bases, for a database that does not answer, is busy, or has no room."""
 _WRONG: Final = "SQLITE_ERROR"
-"""What SQLite calls a statement that is wrong, for which Python has the same class as for a database that is away."""
+"""SQLite's name for an invalid statement; Python has the same class for it as for an unavailable database."""
 _CLASSES: Final = frozenset(["08", "53", "57", "58"])
-"""Of SQLSTATE: connections, resources, what an operator does, and the system. Not 54, limits, which stay."""
+"""Classes of SQLSTATE: connections, resources, operator intervention, system. Not 54, limits, which do not pass."""
 _CHOSEN: Final = frozenset(["40001", "40P01"])
-"""Transactions were in each other's way, and this one was chosen to give way."""
+"""Transactions conflicted, and the database rolled this one back."""
 _READ_ONLY: Final = "25006"
-"""As after a failover, on who was the primary before."""
+"""As after a failover, on the former primary."""
 _SQLITE_READ_ONLY: Final = "SQLITE_READONLY"
-"""Likewise of a file, as where a disk was mounted anew."""
+"""Likewise for a file, as when a disk was remounted."""
 _OVERDUE: Final = frozenset(["25P03", "25P04"])
-"""A transaction was ended since it lasted, or was left alone, for too long."""
+"""A transaction was ended since it ran or was idle for too long."""
 _LOCKED: Final = "55P03"
 _PASSING: Final = _CHOSEN | _OVERDUE | {_READ_ONLY, _LOCKED}
 _ENDED: Final = frozenset(["57P01", "57P02", "57P03"])
-"""The server is shut down, has crashed, or starts: sessions end, whatever goes on in them."""
+"""The server shuts down, has crashed, or starts: it ends all sessions."""
 
 
 def is_passing(error: BaseException) -> bool:
-    """Tell whether a database has failed in a way that can pass: what was wanted may succeed later, unchanged."""
+    """Return whether a database has failed temporarily: the same operation may succeed later."""
     state = _state(error)
     if state:
         return state[:2] in _CLASSES or state in _PASSING
@@ -43,24 +43,24 @@ def is_passing(error: BaseException) -> bool:
 
 
 def is_nobodys(error: BaseException) -> bool:
-    """Tell whether an error itself says that no statement of the transaction is to blame that it has ended.
+    """Return whether an error says that no statement of the ended transaction is to blame.
 
-    There is no connection, the server goes or is only to be read, or the transaction was chosen to give way to another.
+    The connection is lost, the server shuts down or is read-only, or a conflicting transaction was preferred.
     """
     state = _state(error)
-    if not state:  # Drivers keep what they could not connect by; what they say elsewhere may be of a statement.
+    if not state:  # Drivers keep the error of a failed connection; other errors may be of a statement.
         is_read_only = getattr(error, "sqlite_errorname", "").startswith(_SQLITE_READ_ONLY)
         return is_read_only or getattr(error, "pgconn", None) is not None
     return state[:2] == "08" or state in _ENDED or state in _CHOSEN or state == _READ_ONLY
 
 
 def is_overdue(error: BaseException) -> bool:
-    """Tell whether a transaction was ended for its length, which is the doing of who was in it."""
+    """Return whether a transaction was ended for its length, which its own code caused."""
     return _state(error) in _OVERDUE
 
 
 def is_broken(connection: Any) -> bool:
-    """Tell whether the other side has ended a connection; not whether it was closed here."""
+    """Return whether the other side has ended a connection; one that was closed here does not count."""
     return bool(getattr(connection, "broken", False))
 
 
@@ -76,16 +76,16 @@ MEMORY: Final = ":memory:"
 POSTGRES: Final = ("postgresql://", "postgres://")
 _ALLOWED: Final = f"{SQLITE}FILE, postgresql://…, or a function"
 BUSY_TIMEOUT: Final = 30.0
-"""So long a SQLite file is waited for that others write to."""
+"""Seconds to wait for a SQLite file that others write to."""
 
 
 def connector(database: str | Connect) -> Connect:
-    """Return what opens *database*: a URL, `sqlite:///FILE` or `postgresql://…`, or a function of your own.
+    """Return a function that opens *database*: a URL, `sqlite:///FILE` or `postgresql://…`, or a function of your own.
 
     Raises:
         BadParameter: it is neither; or it is in memory, where each connection would have a database of its own.
-        DatabaseUnavailable: (what opens it, of a URL) it cannot be opened; says why.
-        RequirementMissing: (likewise) what it is opened with is not installed.
+        DatabaseUnavailable: (the function, for a URL) the database cannot be opened; says why.
+        RequirementMissing: (likewise) its driver is not installed.
     """
     if callable(database):
         return database
@@ -104,7 +104,7 @@ def connector(database: str | Connect) -> Connect:
 
 
 def is_missing(database: str | Connect) -> bool:
-    """Tell whether a database is a file of SQLite's that is not there, and which would be made by opening it."""
+    """Return whether a database is a SQLite file that does not exist, and that opening would create."""
     if not isinstance(database, str):
         return False
     url = plain_url(database)
@@ -115,14 +115,14 @@ def is_missing(database: str | Connect) -> bool:
 def transaction(connect: Connect) -> Iterator[Any]:
     """Open a connection and a transaction, which is committed at the end of the block, or rolled back by an error.
 
-    In SQLite nobody else writes from its beginning on: what it reads stays so until it is committed.
+    In SQLite it is the only writer from its beginning: the rows that it reads do not change until it commits.
 
     Raises:
         DatabaseUnavailable: the file is no SQLite database.
     """
     with closing(connect()) as connection:
         if not isinstance(connection, sqlite3.Connection):
-            connection.commit()  # What opening it has begun: within that, this would never be committed.
+            connection.commit()  # Opening may have begun a transaction, inside which this one would never be committed.
             with connection.transaction():
                 yield connection
             return
@@ -136,17 +136,17 @@ def transaction(connect: Connect) -> Iterator[Any]:
 
 
 def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
-    """Do *work* in a transaction of its own, and return what comes of it.
+    """Run *work* in its own transaction, and return its result.
 
     Args:
-        connect: Opens the connection that it is given.
-        work: What is done, where all tables are that it needs.
-        what: Whose database it is, for people.
+        connect: Opens the connection for *work*.
+        work: The function to run, in a database with all tables that it needs.
+        what: The owner of the database, for error messages.
 
     Raises:
-        DatabaseUnavailable: nothing is done: the database has failed before it was to commit.
-        OutcomeUnknown: it has failed when it was to commit.
-        DatabaseUnsuitable: nothing is done: a table is not there.
+        DatabaseUnavailable: nothing is done: the database has failed before the commit.
+        OutcomeUnknown: the database has failed during the commit.
+        DatabaseUnsuitable: nothing is done: a table is missing.
     """
     is_done = False
     try:
@@ -164,7 +164,7 @@ def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
 
 
 def may_be_one(first: str | Connect, second: str | Connect) -> bool:
-    """Tell whether two databases may be the same, as far as that can be told from how they are given.
+    """Return whether two databases may be the same, as far as their URLs or functions show.
 
     Raises:
         BadParameter: one is a URL that cannot be read.
@@ -184,20 +184,20 @@ def may_be_one(first: str | Connect, second: str | Connect) -> bool:
 
 
 def writes_alone(connect: Connect) -> bool:
-    """Tell whether nobody else writes to a database while a transaction of it lasts: so it is in SQLite."""
+    """Return whether a transaction of a database excludes all other writers, as in SQLite."""
     with closing(connect()) as connection:
         return isinstance(connection, sqlite3.Connection)
 
 
 def lacks_table(error: Exception) -> bool:
-    """Tell whether a database has no such table."""
+    """Return whether an error says that a table is missing."""
     return type(error).__name__ == "UndefinedTable" or "no such table" in str(error)
 
 
 def _name(url: str) -> str | None:
-    """Return a file's place, or the name that a database has on its server, which may be called in several ways.
+    """Return a file's path, or the database's name on its server; the server may have several host names.
 
-    None: that is not said, and so left to what the server, or the environment, has by default.
+    None: the URL has no name, so the server's or the environment's default applies.
     """
     if url.startswith(SQLITE):
         return str(Path(url.removeprefix(SQLITE)).resolve())
@@ -206,7 +206,7 @@ def _name(url: str) -> str | None:
 
     try:
         name = conninfo_to_dict(url).get("dbname")
-    except psycopg.ProgrammingError:  # It quotes what it cannot read, which may be the password.
+    except psycopg.ProgrammingError:  # It quotes the unreadable part, which may be the password.
         allowed = (
             "postgresql://USER:PASSWORD@HOST/NAME, in which other characters than letters and digits are escaped: %20"
         )
@@ -221,7 +221,7 @@ def _begin(connection: sqlite3.Connection) -> None:
         DatabaseUnavailable: the file is no SQLite database.
     """
     try:
-        if connection.in_transaction:  # As from the start on, where `autocommit` is False: others can write beside it.
+        if connection.in_transaction:  # As from the start with `autocommit` False: others can write beside it.
             connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.DatabaseError as error:
@@ -235,7 +235,7 @@ def _begin(connection: sqlite3.Connection) -> None:
 def _sqlite(file: Path) -> sqlite3.Connection:
     try:
         return sqlite3.connect(file, timeout=BUSY_TIMEOUT, isolation_level=None)
-    except sqlite3.OperationalError as error:  # The driver does not say what of it is wrong.
+    except sqlite3.OperationalError as error:  # The driver does not name the cause.
         raise DatabaseUnavailable(reason=f"{file} cannot be opened: {_hindrance(file, error)}") from error
 
 

@@ -18,7 +18,7 @@ from penstock.processing.together import Together
 
 COMMIT_INTERVAL: Final = 1.0
 CANCELLED_INTERVAL: Final = 0.1
-"""How often it is looked whether the program wants it to end."""
+"""Seconds between two checks for the program's cancellation."""
 
 
 class ConsumeOptions(NamedTuple):
@@ -86,7 +86,7 @@ async def async_consume_subscription(
             ends.append(asyncio.ensure_future(_set(cancel)))
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        processor.grace_seconds = 0.0  # Whoever cancels a task wants its handlers cancelled too.
+        processor.grace_seconds = 0.0  # Cancelling the task cancels its handlers too.
         raise
     finally:
         for each in ends:
@@ -95,7 +95,7 @@ async def async_consume_subscription(
 
 
 async def _stop(processor: LocalProcessor) -> None:
-    """Stop a processor; a cancellation meanwhile takes effect once it has ended, and what is done is committed."""
+    """Stop a processor; a cancellation meanwhile takes effect after it has ended and committed its progress."""
     stopping = asyncio.ensure_future(asyncio.to_thread(processor.stop))
     try:
         await asyncio.shield(stopping)
@@ -111,7 +111,7 @@ async def _set(cancel: AsyncCancel) -> None:
 
 def _tell(processor: LocalProcessor, loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
     processor.wait()
-    with suppress(RuntimeError):  # The loop is closed: nobody waits.
+    with suppress(RuntimeError):  # The loop is closed: no task waits.
         loop.call_soon_threadsafe(over.set)
 
 

@@ -1,10 +1,10 @@
-"""The consumer's own database, in which processing keeps what it has to know, in the consumer's own transactions.
+"""The consumer's own database, in which processing keeps its state, in the consumer's own transactions.
 
-Plans hand out steps and are given the rows that they find, so that the same lines serve sync and async connections.
+Plans yield steps and receive the rows of each, so that the same code serves sync and async connections.
 
 Invariants:
     Nothing here commits, rolls back or begins, and no driver is imported.
-    What a plan keeps is written inside a transaction, or not at all.
+    A plan writes inside a transaction, or not at all.
 """
 
 import time
@@ -24,7 +24,7 @@ from penstock.errors import WrongTransaction
 from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
 
 Clock = Callable[[], int]
-"""Gives microseconds since 1970, UTC."""
+"""Returns microseconds since 1970, UTC."""
 
 
 def system_clock() -> int:
@@ -36,18 +36,18 @@ R = TypeVar("R")
 Parameters = Mapping[str, object]
 Rows = list[tuple[Any, ...]]
 _IDLE: Final = 0
-"""As libpq says that no transaction is open."""
+"""libpq's status for a connection without an open transaction."""
 
 
 class Step(NamedTuple):
-    """One statement to be run."""
+    """One statement to run."""
 
     statement: str
     """The name of its file."""
     parameters: Parameters | Sequence[Parameters]
-    """Or several sets of them, with each of which it is run."""
+    """Or several sets of them; the statement is run with each."""
     finds: bool = False
-    """Whether there are rows to fetch, which a psycopg cursor does not know beforehand inside a pipeline."""
+    """True if the statement returns rows, which a psycopg cursor cannot tell beforehand inside a pipeline."""
 
 
 Plan = Generator[Step, Rows, R]
@@ -97,7 +97,7 @@ class Database:
         self._connection.cursor().execute(self._statements.creation(statement))
 
     def carry_out(self, plan: Plan[R], *, writes: bool = True) -> R:
-        """Do what *plan* says, and return what it makes of it.
+        """Run the steps of *plan*, and return its result.
 
         Raises:
             WrongTransaction: it *writes*, and no transaction is open, nor would the driver begin one.
@@ -131,7 +131,7 @@ class AsyncDatabase:
         await self._connection.cursor().execute(self._statements.creation(statement))
 
     async def carry_out(self, plan: Plan[R], *, writes: bool = True) -> R:
-        """Do what *plan* says, and return what it makes of it; see `Database.carry_out`."""
+        """Run the steps of *plan*, and return its result; see `Database.carry_out`."""
         if writes:
             _check_transaction(self._connection)
         try:
@@ -150,9 +150,7 @@ class AsyncDatabase:
 
 
 def _check_transaction(connection: Any) -> None:
-    if hasattr(
-        connection, "in_transaction"
-    ):  # sqlite3, which since Python 3.12 has two ways to say that it begins none.
+    if hasattr(connection, "in_transaction"):  # sqlite3: since Python 3.12 two settings prevent transactions.
         mode = getattr(connection, "autocommit", -1)
         at_once = mode is True or (mode == -1 and connection.isolation_level is None)
         is_open = connection.in_transaction
@@ -164,13 +162,13 @@ def _check_transaction(connection: Any) -> None:
 
 
 def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Undo what the connection's text factory may have made of texts."""
+    """Return *row* with texts as `str`, if the connection's text factory has returned bytes."""
     return tuple([value.decode() if isinstance(value, bytes) else value for value in row])
 
 
 @cache
 def statement_of(dialect: Dialect, name: str, table: str) -> str:
-    """Return the text of a statement: of the dialect's own file, or of the one that both share."""
+    """Return the text of a statement: from the dialect's own file, or from the file that both dialects share."""
     folder = files(__package__) / "statements"
     own = folder / dialect / f"{name}.sql"
     text = (own if own.is_file() else folder / f"{name}.sql").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """Drops repeats: remembers, beside the consumer's state, which events it has seen.
 
-Guideline "Prepare for duplicate Events": publishers and consumers that had no answer try again, so an event can be in
-a feed twice, and a page can come twice. Its `eid` tells.
+Guideline "Prepare for duplicate Events": publishers and consumers without an answer try again, so an event can be in
+a feed twice, and a page can come twice. The event's `eid` identifies repeats.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +22,11 @@ TABLE: Final = "penstock_seen"
 WINDOW_EVENTS: Final = 100_000
 _CREATE: Final = "seen_create"
 _BEGINNING: Final = -(2**63)
-"""The first time that a database can tell."""
+"""The earliest time that a database can store."""
 
 
 class _Memory:
-    """What has been seen of one feed by one consumer, as plans."""
+    """The events of one feed that one consumer has seen, as plans."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class _Memory:
         if not first:
             return []
         now = self._clock()
-        if self._window_seconds is not None:  # A quiet partition may still hold what the window has left behind.
+        if self._window_seconds is not None:  # A quiet partition may still hold events older than the window.
             listed = msgspec.json.encode(sorted(first)).decode()
             yield Step("seen_drop_expired", {**self._reader, "eids": listed, "since": self._since(now)})
         batch = msgspec.json.encode(sorted(eids.items())).decode()
@@ -95,36 +95,36 @@ class _Memory:
         yield Step("seen_forget", self._reader)
 
     def _since(self, now: int) -> int:
-        """Return the first time that lies in the window."""
+        """Return the first time in the window."""
         if self._window_seconds is None:
             return _BEGINNING
         return max(_BEGINNING, now - round(self._window_seconds * 1_000_000))
 
 
 class Duplicates:
-    """Tells which events a consumer has not seen yet, and remembers that it has, in the consumer's own transaction.
+    """Returns the events that a consumer has not seen yet, and records them in the consumer's own transaction.
 
-    What is remembered shares the fate of the transaction: where that is rolled back, or the consumer is killed, the
-    events are fresh again. It never commits and never rolls back, and does not mind the connection's factories.
+    The record is part of the transaction: after a rollback, or if the consumer is killed, the events are fresh again.
+    `Duplicates` never commits and never rolls back, and works with any row and text factories of the connection.
 
-    An event is known until *window_events* more of its partition have been, and perhaps for longer; but never for more
-    than *window_seconds*, where these are given, from when it was first seen to when it is asked about, whether or not
-    anything else has come meanwhile. A repeat of one that is not known is fresh, and has its effect once more. Repeats
-    are recognised in whichever partition of the feed they come. Several workers can share a consumer's name.
+    An event is known until *window_events* later events of its partition were seen, perhaps longer. With
+    *window_seconds* it is known for at most that time after it was first seen, even in a quiet partition. A repeat of
+    an unknown event is fresh, and has its effect once more. Repeats are recognised in any partition of the feed.
+    Several workers can share a consumer's name.
 
     Args:
         connection: The consumer's `sqlite3` or `psycopg` connection.
-        event_type: The event type's definition, as `Client.event_type` gives it. Its name will do, or that of another
-            server's feed; then it is the first event without an id that is refused, rather than the event type.
+        event_type: The event type's definition, as `Client.event_type` gives it. Or its name, or that of
+            another server's feed; then the first event without an id is refused, rather than the event type.
         consumer: The consumer's name.
         window_events: Events of one partition; None: any number.
         window_seconds: Seconds, by *clock*; None: any number.
         table: The table's name.
-        clock: Gives the time in microseconds since 1970, UTC.
+        clock: Returns the time in microseconds since 1970, UTC.
 
     Raises:
         EventUnusable: the event type's category is undefined: its events have no `eid`.
-        BadParameter: the window is none; the consumer's or the table's name is none.
+        BadParameter: the window, the consumer's name or the table's name is invalid.
         TypeError: the connection is of another kind.
     """
 
@@ -143,16 +143,16 @@ class Duplicates:
         self._database = Database(connection, table)
 
     def create(self) -> None:
-        """Create the table if it is not there. Consumers whose migrations create it need not call this."""
+        """Create the table if it does not exist. Consumers with a migration for it need not call this."""
         self._database.create(_CREATE)
 
     def fresh(self, events: Iterable[E]) -> list[E]:
-        """Return those of *events* that have not been seen yet, each once and in their order, and remember them.
+        """Return those of *events* that were not seen yet, each once and in their order, and record them.
 
-        All are checked before anything is remembered. However many they are, that takes a few statements.
+        All are checked before any is recorded. Any number of events takes a few statements.
 
         Args:
-            events: A page's, or any others as decoded objects.
+            events: Those of a page, or any others as decoded objects.
 
         Raises:
             EventUnusable: an event has no `metadata.eid`; names it.
@@ -161,14 +161,14 @@ class Duplicates:
         return self._database.carry_out(self._memory.fresh(events))
 
     def seen(self, eids: Iterable[str]) -> set[str]:
-        """Return which of *eids* this consumer has seen, in whatever feed, as far as they are remembered.
+        """Return those of *eids* that this consumer has seen, in any feed, as far as they are recorded.
 
-        The *window_seconds* given here count for events of all feeds.
+        This object's *window_seconds* apply to events of all feeds.
         """
         return self._database.carry_out(self._memory.seen(eids), writes=False)
 
     def forget(self) -> None:
-        """Forget all that this consumer has seen of the feed: for one that is to read it again from the beginning.
+        """Delete this consumer's record of the feed, so that it can read the feed again from the beginning.
 
         Raises:
             WrongTransaction: no transaction is open.
@@ -198,15 +198,15 @@ class AsyncDuplicates:
         await self._database.create(_CREATE)
 
     async def fresh(self, events: Iterable[E]) -> list[E]:
-        """Return those of *events* that have not been seen yet, and remember them; see `Duplicates.fresh`."""
+        """Return those of *events* that were not seen yet, and record them; see `Duplicates.fresh`."""
         return await self._database.carry_out(self._memory.fresh(events))
 
     async def seen(self, eids: Iterable[str]) -> set[str]:
-        """Return which of *eids* this consumer has seen; see `Duplicates.seen`."""
+        """Return those of *eids* that this consumer has seen; see `Duplicates.seen`."""
         return await self._database.carry_out(self._memory.seen(eids), writes=False)
 
     async def forget(self) -> None:
-        """Forget all that this consumer has seen of the feed; see `Duplicates.forget`."""
+        """Delete the record of this consumer's events of the feed; see `Duplicates.forget`."""
         await self._database.carry_out(self._memory.forget())
 
 

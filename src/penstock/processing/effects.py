@@ -1,4 +1,4 @@
-"""What a reaction publishes because of an event, and the id by which a repeat of it is recognised."""
+"""Effects of a reaction: events that it publishes because of a cause, with ids by which repeats are recognised."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,20 +14,20 @@ _IDS: Final = UUID("b6f0d1f4-5b55-5a0e-8a83-2b8f6f2a9d11")
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An event that is to be published because of another one.
+    """An event to publish because of another one.
 
     Raises:
-        BadParameter: the event type is no text, or the name or the key is none that there can be.
+        BadParameter: the event type is no text, or the name or the key is invalid.
     """
 
     event_type: str
-    """Where to."""
+    """The event type to publish to."""
     data: Any
-    """The event: of what `Client.publish` takes."""
+    """The event, as `Client.publish` takes it."""
     name: str = ""
-    """What it is called among the effects of one event; by default as its event type. It has to stay the same."""
+    """Its name among the effects of one event; by default its event type. It must stay the same."""
     key: str | None = None
-    """Its key, where it is to have another one than its event type's partition key fields give."""
+    """Its key; None: the values of its event type's partition key fields."""
 
     def __post_init__(self) -> None:
         check_name("event_type", self.event_type)
@@ -37,19 +37,19 @@ class Effect:
 
     @property
     def called(self) -> str:
-        """Its name, or what stands for it."""
+        """Its name, or by default its event type."""
         return self.name or self.event_type
 
 
 def effect_id(cause: StreamEvent | str, name: str) -> str:
-    """Return the id of an effect, which is the same whenever it is brought about.
+    """Return the id of an effect, which is the same each time the effect is published.
 
     Args:
-        cause: The event, or its `eid`. Of an event that has none, its stream, what numbers that, and its index count.
-        name: The effect's.
+        cause: The event, or its `eid`. Without an `eid`, the id depends on the event's stream, numbering and index.
+        name: The effect's name.
 
     Raises:
-        BadParameter: one of them is none of these.
+        BadParameter: an argument is of another kind.
 
     >>> effect_id("8c7a2a7e-3f0c-4c57-8a4e-0d5f9f3a1b11", "payment.taken")
     '9968980e-de03-5cc3-9bb5-5d20f5b8c4b2'

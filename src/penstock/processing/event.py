@@ -1,4 +1,4 @@
-"""What is looked at in an event that was read: its id, its parents, and whose it is."""
+"""Reads the members of an event that processing needs: its id, its parents, and its event type."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,24 +15,24 @@ from penstock.schema.traversal import Path, key_path
 from penstock.wire.log.reader.pages import FeedEvent
 
 EID_CHARS_MAX: Final = 255
-"""The hub's are UUIDs, of 36; other servers may have others, and an index of a database takes no more."""
+"""The hub's ids are UUIDs of 36 characters; other servers may have longer ones, and a database index takes no more."""
 _decode: Final = msgspec.json.Decoder().decode
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class EventOrigin(NamedTuple):
-    """Where events come from."""
+    """The event type, or other server's feed, that events come from."""
 
     name: str
     """The event type's name, or that of another server's feed."""
     category: str | None
     """None: unknown."""
     definition: Mapping[str, Any]
-    """As the hub shows it; empty where it is unknown."""
+    """As the hub shows it; empty if it is unknown."""
 
 
 def source_of(event_type: str | Mapping[str, Any]) -> EventOrigin:
-    """Return what is known of *event_type*: its definition as `Client.event_type` gives it, or a name alone.
+    """Return the origin of events from *event_type*: its definition as `Client.event_type` returns it, or a name alone.
 
     Raises:
         TypeError: it is neither.
@@ -51,19 +51,19 @@ def source_of(event_type: str | Mapping[str, Any]) -> EventOrigin:
 
 
 def body(event: Any) -> Any:
-    """Return the event itself: as JSON says it, of one that was read from a feed; as it is, of any other."""
+    """Return the event itself: the decoded JSON of an event from a feed; any other event unchanged."""
     if not isinstance(event, FeedEvent):
         return event
     return _decode(event.raw) if event.is_typed else event.data
 
 
 def partition_of(event: Any) -> int:
-    """Return the partition from which *event* was read; 0 where that is not known."""
+    """Return the partition from which *event* was read; 0 if it is unknown."""
     return event.partition if isinstance(event, FeedEvent) else 0
 
 
 def metadata_of(event: Any) -> Mapping[str, Any]:
-    """Return the metadata of *event*; empty where it has none."""
+    """Return the metadata of *event*; empty if it has none."""
     if isinstance(event, FeedEvent) and event.is_typed:
         return event.metadata
     whole = body(event)
@@ -72,10 +72,10 @@ def metadata_of(event: Any) -> Mapping[str, Any]:
 
 
 def eid_of(event: Any, index: int, event_type: str | None) -> str:
-    """Return the id of *event*, a UUID in lower case, since its letters' case says nothing.
+    """Return the id of *event*; a UUID in lower case, since UUIDs are case-insensitive.
 
     Raises:
-        EventUnusable: it has none, or one that is no id; names it by its *index* in the batch.
+        EventUnusable: it has no id, or an invalid one; names the event by its *index* in the batch.
 
     >>> eid_of({"metadata": {"eid": "0D3E36C0-0E5E-4A3B-9B4E-8F1A3F2B6C7D"}}, 0, None)
     '0d3e36c0-0e5e-4a3b-9b4e-8f1a3f2b6c7d'
@@ -88,10 +88,10 @@ def eid_of(event: Any, index: int, event_type: str | None) -> str:
 
 
 def parents_of(event: Any, index: int, event_type: str | None) -> tuple[str, ...]:
-    """Return the ids that *event* names in `metadata.parent_eids`; none where it names none.
+    """Return the ids in `metadata.parent_eids` of *event*; empty if there are none.
 
     Raises:
-        EventUnusable: it names something that is no id.
+        EventUnusable: a value is no id.
     """
     parents = metadata_of(event).get("parent_eids")
     if parents is None:
@@ -102,7 +102,7 @@ def parents_of(event: Any, index: int, event_type: str | None) -> tuple[str, ...
 
 
 def unplaced(event: Any, index: int | None, event_type: str | None, reason: str) -> EventUnusable:
-    """Return the error that says of *event* why it cannot be put in order."""
+    """Return the error that *event* cannot be put in order, with the *reason*."""
     return EventUnusable.of(
         "order-unknown", **_named(event, index, event_type), eid=metadata_of(event).get("eid"), reason=reason
     )
@@ -118,7 +118,7 @@ def _named(event: Any, index: int | None, event_type: str | None) -> dict[str, A
 
 
 def one_case(eid: str) -> str:
-    """Return a UUID in lower case, since the case of its letters says nothing; any other id as it is."""
+    """Return a UUID in lower case, since UUIDs are case-insensitive; any other id unchanged."""
     return eid if eid.islower() or not _UUID.fullmatch(eid) else eid.lower()
 
 
@@ -132,12 +132,12 @@ class FieldReader:
     """Reads the values of fields out of events.
 
     Args:
-        fields: Which.
-        allowed: The types of value that will do, and how an error calls them.
-        parameter: What the fields are for, for errors.
+        fields: The fields to read.
+        allowed: The accepted types of values, and their name in error messages.
+        parameter: The parameter that names the fields, for error messages.
 
     Raises:
-        BadParameter: there are none.
+        BadParameter: *fields* is empty.
     """
 
     def __init__(self, fields: Fields, allowed: tuple[tuple[type, ...], str], parameter: str) -> None:
@@ -152,7 +152,7 @@ class FieldReader:
         """Return the values of *event*, whose `body` is *whole*, one for each field.
 
         Raises:
-            EventUnusable: one of them is missing or of no type that will do; names the event and the field.
+            EventUnusable: a value is missing or of another type; names the event and the field.
         """
         if self._call is not None:
             value = self._call(event)
@@ -168,7 +168,7 @@ class FieldReader:
 
 
 def one(values: Values) -> Any:
-    """Return the value itself where there is but one field, else all of them.
+    """Return the value itself if there is one field, else the tuple of all values.
 
     >>> one((7,)), one(("de", 7))
     (7, ('de', 7))
@@ -177,7 +177,7 @@ def one(values: Values) -> Any:
 
 
 def many(value: Any) -> Values:
-    """Return what `one` made of values as it was before.
+    """Return the values from which `one` made *value*.
 
     >>> many(7), many(("de", 7)), many(["de", 7])
     ((7,), ('de', 7), ('de', 7))
@@ -202,7 +202,7 @@ E = TypeVar("E")
 
 _KEY: Final = ((int, float, str), "a number or a text")
 _EXACT_MAX: Final = 2**53
-"""Beyond it, what JSON libraries make of a number with a point or an exponent is no longer each number of its own."""
+"""Above it, JSON libraries may read different numbers with a point or an exponent as the same float."""
 _RIGHT: Final = (
     "right would be all numbers, all digits, all times with a zone (2026-01-01T12:00:00Z), or all other texts"
 )
@@ -233,7 +233,7 @@ class Ordering:
         """Return the ordering key of *event*, whose `body` is *whole*.
 
         Raises:
-            EventUnusable: it is missing, neither number nor text, or a number that is not told exactly.
+            EventUnusable: it is missing, neither number nor text, or a number that is not exact.
         """
         key = self._reader.read(event, whole, index, self._event_type)
         for value in key:
@@ -246,7 +246,7 @@ class Ordering:
         """Return whether *key*, that of *event*, is earlier than (-1), equal to (0) or later than (1) *other*.
 
         Raises:
-            EventUnusable: they cannot be compared: their values are of different kinds, or not equally many.
+            EventUnusable: they cannot be compared: their values differ in kind or number.
         """
         if len(key) != len(other):
             wrong = f"they have {len(key)} and {len(other)} values; right are equally many"
@@ -265,7 +265,7 @@ class Ordering:
         return unplaced(event, index, self._event_type, reason)
 
     def sort(self, events: Iterable[tuple[int, E]]) -> list[E]:
-        """Return *events*, given with their places in the batch, by ordering key; those with equal ones as they came.
+        """Return *events*, with their places in the batch, sorted by ordering key; equal ones keep their order.
 
         Raises:
             EventUnusable: as `key` and `compare`.
@@ -279,7 +279,7 @@ class Ordering:
 
 
 def compare(one: Any, other: Any) -> int | None:
-    """Return which of two values is the later: -1, 0 or 1; None where they are of different kinds.
+    """Compare two values: return -1, 0 or 1 if *one* is earlier, equal or later; None if their kinds differ.
 
     There are four kinds, and in each one order of all its values: numbers; texts of digits alone, which are compared as
     the numbers that they are; times with a zone, as the moments that they are; and all other texts, letter by letter,
@@ -300,7 +300,7 @@ def compare(one: Any, other: Any) -> int | None:
 
 
 def _read(value: Any) -> tuple[str, Any]:
-    """Return of what kind *value* is, and by what it is compared with others of that kind."""
+    """Return the kind of *value*, and its sort key within that kind."""
     if not isinstance(value, str):
         is_number = isinstance(value, int | float | Decimal)
         return "a number" if is_number else f"a {type(value).__name__}", value  # What a consumer keeps can be anything.
@@ -314,7 +314,7 @@ def _read(value: Any) -> tuple[str, Any]:
 
 @lru_cache(maxsize=4_096)
 def _moment(text: str) -> tuple[int, int, str] | None:
-    """Return the minute that a time is in, the second of it, and the digits of its fraction; None where it is none.
+    """Return the minute that a time is in, the second of it, and the digits of its fraction; None if *text* is no time.
 
     Zones are whole minutes off, so that each leap second, the 60th, stays a second of its own.
     """

@@ -42,7 +42,7 @@ _EITHER: Final = (
 class EventHandler:
     """A function that handles the events of feeds, as a consumer group of the hub; made by `handles`.
 
-    It can still be called as the function that it was: tests need nothing else.
+    It can still be called like the function itself, as in tests.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class EventHandler:
         Args:
             hub: The hub's address.
             auth: The credential that the hub is sent: see `Client`.
-            checkpoints: Where the processor keeps how far it is; by default in the hub.
+            checkpoints: Where the processor keeps its positions; by default in the hub.
 
         Raises:
-            BadParameter: the address or the credential is none.
+            BadParameter: the address or the credential is invalid.
             RequirementMissing: PyArrow is not installed; the extra `arrow` brings it.
         """
         return LocalProcessor(
@@ -92,9 +92,9 @@ class EventHandler:
         )
 
     def run(self, hub: str = HUB, *, auth: Any = None, checkpoints: Checkpoints | None = None) -> None:
-        """Handle events until Ctrl-C or SIGTERM; calls that are under way end first, and what is done is committed.
+        """Handle events until Ctrl-C or SIGTERM; running calls end first, and their progress is committed.
 
-        In another thread than the main one, which no signal reaches, it runs until the processor ends by itself.
+        Outside the main thread, which alone receives signals, it runs until the processor ends by itself.
 
         Raises:
             PenstockError: the processor has ended by itself: its checkpoint was moved, say, or a stream has failed as
@@ -118,14 +118,15 @@ def handles(
     """Return a decorator that makes a function the handler of feeds, as a consumer group of the hub.
 
     The function takes an event, or a stream's name and a span of its events; it may be a coroutine function. Events of
-    one key come in their order, one after the other; those of other keys at the same time. Each is handled at least
-    once. Where the function raises, the event comes again after a pause that grows, and holds up its own key only.
+    one key are handled in their order, one after the other; events of different keys concurrently. Each event is
+    handled at least once. If the function raises, the event comes again after a growing pause, and delays only its own
+    key.
 
     Args:
-        event_types: Whose events, at least one.
-        group: The name under which the hub keeps how far the processor is, and `penstock groups` shows it.
+        event_types: The event types to read, at least one.
+        group: The name under which the hub keeps the processor's positions, and `penstock groups` shows them.
         start: Where a new group begins: see `FeedSource`.
-        rules: How many keys are handled at once, and what becomes of failures.
+        rules: The number of keys handled at once, and the treatment of failures.
         classify: Names failures, for logs and metrics.
 
     Raises:
@@ -162,7 +163,7 @@ def as_handler(function: Callable[..., Any]) -> Handler:
             except Exception:
                 if place == 0:
                     raise
-                return done_to(event.index)  # It comes again as the first, and what it raises then is told.
+                return done_to(event.index)  # It comes again as the first, and its exception is raised then.
             _check_nothing(returned, function)
         return None
 
@@ -189,7 +190,7 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _check_nothing(returned: Any, function: Callable[..., Any]) -> None:
-    """Raise TypeError where a handler of one event has *returned* what it would take for an outcome."""
+    """Raise TypeError if a handler of one event has *returned* a value: it may not return an outcome."""
     if returned is None:
         return
     if inspect.iscoroutine(returned):
@@ -202,12 +203,12 @@ def _check_nothing(returned: Any, function: Callable[..., Any]) -> None:
 
 
 class Ended(Exception):
-    """SIGTERM has come."""
+    """The process has received SIGTERM."""
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Have SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself."""
+    """Make SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself."""
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield

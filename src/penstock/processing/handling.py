@@ -1,4 +1,4 @@
-"""Calls a handler, and turns whatever comes of it into what the engine settles a call with."""
+"""Calls a handler, and converts its result or exception into the outcome or failure of the call."""
 
 import asyncio
 import inspect
@@ -21,16 +21,16 @@ __all__ = ["Classify", "Handler", "by_kind"]
 
 R = TypeVar("R")
 _inherited: "Final[list[_Own]]" = []
-"""Loops of the process that this one was forked from: to close one would have that process's sleep on."""
+"""Loops of the parent process before a fork: closing one here would stop the parent's from waking."""
 
 
 class EventLoop(threading.local):
-    """A loop of its own for each thread, and for each process that a thread is forked into."""
+    """One event loop for each thread, and for each process that a thread is forked into."""
 
     _own: "_Own | None" = None
 
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """Return what comes of *coroutine*.
+        """Run *coroutine*, and return its result.
 
         Raises:
             RuntimeError: an event loop runs in this thread already.
@@ -44,7 +44,7 @@ class EventLoop(threading.local):
 
 
 class _Own:
-    """A loop that is closed when nobody uses it any more."""
+    """An event loop that is closed when it is unused."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -54,13 +54,12 @@ class _Own:
 
 
 Handler: TypeAlias = Callable[[str, Sequence[Any]], Any]
-"""Takes a stream's name and a span of its events, by index; returns an outcome, an index, or nothing where all is done.
+"""Takes a stream's name and a span of its events, by index; returns an outcome, an index, or None if all is done.
 
-It may be a coroutine function. It is never called for a stream while a call for that stream goes on; it may be called
-with events that it has seen before.
+It may be a coroutine function. A stream has one call at a time. Events may be repeats of earlier calls.
 """
 Classify: TypeAlias = Callable[[Exception], str | None]
-"""Says what a failure is called; None: as its exception is."""
+"""Returns the tag of a failure; None: the name of its exception's class."""
 
 DETAIL_CHARS_MAX: Final = 4_000
 TAG_CHARS_MAX: Final = 200
@@ -71,11 +70,11 @@ class Handling:
     """Calls one handler.
 
     Args:
-        handler: What is called.
-        classify: Names failures, for views, logs and metrics.
+        handler: The handler to call.
+        classify: Returns tags of failures, for views, logs and metrics.
 
     Raises:
-        BadParameter: the handler, or what classifies, cannot be called as it would be.
+        BadParameter: the handler or *classify* cannot be called with the right arguments.
     """
 
     def __init__(self, handler: Handler, classify: Classify | None = None) -> None:
@@ -87,7 +86,7 @@ class Handling:
         self._loop = EventLoop()
 
     def __call__(self, call: Call) -> Outcome | Failure:
-        """Return what has come of a call."""
+        """Call the handler, and return the result of the call."""
         try:
             returned = self._handler(call.stream, call.events)
             if returned is None:
@@ -95,16 +94,16 @@ class Handling:
             if inspect.iscoroutine(returned):
                 returned = self._loop.run(returned)
             return settled(returned, call.next)
-        except BaseException as error:  # Whatever a handler raises is a failure of that stream, and of no other.
+        except BaseException as error:  # An exception of a handler is a failure of that stream, and of no other.
             if is_interrupt(error):
                 raise
             return self.failed(call, error)
 
     async def awaited(self, call: Call) -> Outcome | Failure:
-        """Return what has come of a call, where the handler is a coroutine function.
+        """Call the handler, a coroutine function, and return the result of the call.
 
         Raises:
-            CancelledError: the call itself is cancelled; not something that it has waited for.
+            CancelledError: the call itself is cancelled, rather than an operation that it awaited.
         """
         try:
             returned = self._handler(call.stream, call.events)
@@ -117,27 +116,27 @@ class Handling:
             return self.failed(call, error)
 
     def failed(self, call: Call, error: BaseException) -> Failure:
-        """Return what has come of a call that has raised."""
+        """Return the failure of a call that has raised *error*."""
         _log.debug("a call for %s has failed", call.stream, exc_info=error)
         return failure_of(error, self._classify)
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Tell whether somebody wants the program to end: nobody can interrupt another thread than the main one."""
+    """Return whether the user has interrupted the program, which is possible in the main thread only."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def check_handler(handler: Handler, parameter: str = "handler") -> None:
-    """Raise BadParameter unless *handler* takes a stream's name and its events, and does something when called."""
+    """Raise BadParameter unless *handler* takes a stream's name and its events, and is no generator."""
     check_function(parameter, handler, "stream", "events")
     check_returns(parameter, handler)
 
 
 def settled(returned: Any, end: int) -> Outcome:
-    """Return what a handler has *returned* for a span that ends before index *end* as an outcome.
+    """Convert the value that a handler has *returned* for a span that ends before index *end* to an outcome.
 
     Raises:
-        BadOutcome: it is none, or an index beyond the span: only `skip_to` passes over what nobody has seen.
+        BadOutcome: it is none, or an index beyond the span: only `skip_to` may skip unseen events.
     """
     outcome = outcome_of(returned)
     if outcome.next is not None and outcome.next > end and not (outcome.skips and outcome.next <= INDEX_END):
@@ -147,9 +146,9 @@ def settled(returned: Any, end: int) -> Outcome:
 
 
 def failure_of(error: BaseException, classify: Classify | None) -> Failure:
-    """Return *error* as a failure, under the name that *classify* gives it; where that is none or fails, as that.
+    """Return *error* as a failure with the tag from *classify*; if *classify* fails, return its own failure.
 
-    What cannot be printed of it is escaped, and what is long is cut: so it can be kept, and shown, anywhere.
+    Unprintable characters are escaped, and long texts are cut, so that a failure can be stored and shown anywhere.
     """
     tag, beside = None, ""
     if classify is not None and isinstance(error, Exception):
@@ -159,7 +158,7 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
                 allowed = f"a function that returns a text or None, also for {type(error).__name__}: {error}"
                 raise BadParameter(parameter="classify", value=found, allowed=allowed)
             tag = found
-        except BaseException as raised:  # It is the user's, as the handler is.
+        except BaseException as raised:  # The user's code, like the handler.
             if is_interrupt(raised):
                 raise
             if not isinstance(raised, BadParameter):
@@ -178,7 +177,7 @@ def _cut(text: str, length: int) -> str:
 def _said(error: BaseException) -> str:
     try:
         return str(error)
-    except BaseException as raised:  # An exception may fail to say what it is.
+    except BaseException as raised:  # An exception's `__str__` may fail.
         if is_interrupt(raised):
             raise
         return f"its text cannot be had: {type(raised).__name__}"
@@ -187,16 +186,16 @@ def _said(error: BaseException) -> str:
 def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None) -> Handler:
     """Return a handler that gives each run of events of one kind to the handler of that kind.
 
-    The next run comes when the one before is done: what is not done of one is the end of the call. Where one of them is
-    a coroutine function, so is what is returned.
+    The next run follows when the one before is done; the call ends at the first run that is not done. If a handler is
+    a coroutine function, so is the returned one.
 
     Args:
-        handlers: By kind.
-        otherwise: For all other kinds; None: they fail.
+        handlers: Handlers by kind.
+        otherwise: The handler of all other kinds; None: they fail.
 
     Raises:
-        BadParameter: they are not told by kind, there are none, or one of them cannot be called as handlers are.
-        KindUnexpected: (the handler) there is an event of a kind that nobody is there for.
+        BadParameter: *handlers* is no mapping, there is no handler, or one cannot be called as a handler.
+        KindUnexpected: (the handler) an event has a kind without a handler.
     """
     allowed = "handlers by kind, such as {'order.placed': handle}"
     check_kind("handlers", handlers, Mapping, allowed)
@@ -208,7 +207,7 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
         check_handler(otherwise, "otherwise")
 
     def begun(stream: str, events: Sequence[Any]) -> tuple[Any, int]:
-        """Call the handler of the first run; return what it returns, and where the run ends."""
+        """Call the handler of the first run; return its result, and the end of the run."""
         kind = events[0].kind
         chosen = handlers.get(kind, otherwise)
         if chosen is None:
@@ -228,7 +227,7 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
 
 
 def _of_run(returned: Any, events: Sequence[Any], end: int) -> Outcome:
-    """Return what has come of a span by what was *returned* for its first run, which ends at a place."""
+    """Return the outcome of a span from the value *returned* for its first run, which ends before place *end*."""
     outcome = settled(returned, events[end - 1].next)
     if end < len(events) and outcome.next is None:
         return replace(outcome, next=events[end].index)

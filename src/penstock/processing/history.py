@@ -1,4 +1,4 @@
-"""Puts the events of an entity or a business process in order again, however they came.
+"""Restores the order of an entity's or business process's events, which may arrive in any order.
 
 By their ordering key, or by the parents that they name: guidelines "Provide a means for explicit event ordering" and
 "Use Business Events to signal steps and arrival points in business processes".
@@ -34,23 +34,23 @@ _GROUP: Final = ((int, str), "a whole number or a text")
 
 @dataclass(frozen=True, slots=True)
 class History(Generic[E]):
-    """Events in order, each after its parents, as far as these are there."""
+    """Events in order, each after those of its parents that are present."""
 
     events: list[E]
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By the id of an event that stands there without some of its parents: the ids of those."""
+    """By the id of an event without some of its parents: the ids of the missing parents."""
 
 
 def grouped(events: Iterable[E], fields: Fields) -> dict[Any, list[E]]:
-    """Return *events* by what they are about, as they came: by entity, or by business process.
+    """Group *events* by entity or business process; each group keeps their order.
 
     Args:
-        events: Of one event type or of several.
-        fields: Paths to what names the entity or the process, such as `data.id`, or a function from an event to that.
-            Where there are several, the key is a tuple.
+        events: Events of one or several event types.
+        fields: Paths to the values that name the entity or the process, such as `data.id`, or a function from an event
+            to them. If there are several, the key is a tuple.
 
     Raises:
-        EventUnusable: an event has not all of these fields.
+        EventUnusable: an event lacks one of these fields.
 
     >>> grouped([{"order_id": 7, "n": 1}, {"order_id": 8}, {"order_id": 7, "n": 2}], ["order_id"])
     {7: [{'order_id': 7, 'n': 1}, {'order_id': 7, 'n': 2}], 8: [{'order_id': 8}]}
@@ -63,9 +63,9 @@ def grouped(events: Iterable[E], fields: Fields) -> dict[Any, list[E]]:
 
 
 def in_order(events: Iterable[E], order_by: Fields) -> list[E]:
-    """Return the events of one entity or process by their ordering keys; those with equal keys as they came.
+    """Return the events of one entity or process sorted by ordering key; equal ones keep their order.
 
-    An event that came several times, as its `eid` tells, stands there once.
+    An event that comes several times with the same `eid` is returned once.
 
     Args:
         events: In any order.
@@ -93,14 +93,14 @@ def in_order(events: Iterable[E], order_by: Fields) -> list[E]:
 
 
 def by_parents(events: Iterable[E]) -> History[E]:
-    """Return *events* so that each stands after those that it names in `metadata.parent_eids`.
+    """Return *events* sorted so that each follows its parents in `metadata.parent_eids`.
 
-    Of those that could come next, the one that came first does. An event that came several times stands there once. A
-    parent that is not among the events is reported, and not waited for.
+    Otherwise events keep their order. An event that comes several times is returned once. `missing` names parents that
+    are not among the events; no event waits for them.
 
     Raises:
         EventUnusable: an event has no id.
-        EventUnusable: events are parents of each other, in a circle, and so came in no order; names them.
+        EventUnusable: events are parents of each other, in a circle, and so have no order; names them.
     """
     nodes: dict[str, E] = {}
     parents: dict[str, tuple[str, ...]] = {}
@@ -119,9 +119,9 @@ def by_parents(events: Iterable[E]) -> History[E]:
 
 
 def arranged(parents: Mapping[str, Collection[str]]) -> list[str]:
-    """Return the keys of *parents* so that each stands after its parents, and as early as it can as they come.
+    """Return the keys of *parents* sorted so that each follows its parents; otherwise they keep their order.
 
-    Left out are those with a parent that is not among the keys, or is left out itself.
+    A key with a parent that is not among the keys, or is omitted itself, is omitted.
 
     >>> arranged({"c": ["a"], "b": [], "a": [], "d": ["x"]})
     ['b', 'a', 'c']
@@ -147,7 +147,7 @@ def arranged(parents: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def refuse_circles(parents: Mapping[str, Collection[str]], nodes: Mapping[str, Any]) -> None:
-    """Raise EventUnusable where *parents*, all of them keys, lead back to where they began; names the circle."""
+    """Raise EventUnusable if *parents*, all of them keys, form a circle; names the circle."""
     left = parents.keys() - set(arranged(parents))
     if not left:
         return
@@ -171,12 +171,12 @@ class _Held(NamedTuple, Generic[E]):
     event: E
     parents: tuple[str, ...]
     number: int
-    """Which event it was, counted over all that were taken."""
+    """The event's number among all that were taken."""
     feed: str
 
 
 class _Pages:
-    """The pages of one feed that have been taken and not been settled."""
+    """The pages of one feed that were taken and are not settled."""
 
     def __init__(self) -> None:
         self._open: deque[tuple[int, Page]] = deque()
@@ -186,7 +186,7 @@ class _Pages:
         self._open.append((end, Page((), page.cursors, page.since)))
 
     def settled(self, start: int | None) -> Page:
-        """Return what leads past the pages whose events all lie before number *start*; past all, where that is None."""
+        """Return the cursors after the pages whose events are all before number *start*; None: after all pages."""
         since: dict[int, str] = {}
         cursors: dict[int, str] = {}
         while self._open and (start is None or self._open[0][0] <= start):
@@ -197,18 +197,18 @@ class _Pages:
 
 
 class HeldBack(Generic[E]):
-    """Events that wait for their parents: each comes out after those that it names in `metadata.parent_eids`.
+    """Holds events back until their parents, named in `metadata.parent_eids`, are released.
 
-    It is for consumers of business processes whose steps come from several partitions or feeds, and so in no order. An
-    event waits until its parents have come out, or until *limit* more events have been taken, repeats among them; then
-    it comes out without them, and says so. Time alone lets nothing out: where no more events come, what is held stays
-    held, until you ask for the `rest`. It is all in memory: where the consumer's transaction fails, make another, and
-    begin from the cursors that are stored. Those must not lead past events that are held: store the ones of `settled`.
+    For consumers of business processes whose steps come from several partitions or feeds, and so in no order. An event
+    waits until its parents are released, or until *limit* more events, repeats included, were taken; then it is
+    released without them, and `missing` names them. Time alone releases no event: without new events, held ones wait
+    until you call `rest`. All state is in memory: if the consumer's transaction fails, make another object, and begin
+    from the stored cursors. Those must not be after held events: store the ones of `settled`.
 
     Args:
-        limit: Events to be taken until one comes out without its parents.
-        remembered: Of so many events it is remembered that they came out. Older ones count as parents that have come if
-            you say so with *known*.
+        limit: Events to take until an event is released without its parents.
+        remembered: The number of released events whose ids are remembered. Pass older ones that are parents as
+            *known*.
 
     Raises:
         BadParameter: *limit* or *remembered* is no whole number from 1.
@@ -221,19 +221,19 @@ class HeldBack(Generic[E]):
         self._remembered = remembered
         self._held: dict[str, _Held[E]] = {}
         self._out: dict[str, None] = {}
-        """The ids of those that came out, in that order."""
+        """The ids of released events, in the order of release."""
         self._taken = 0
         self._pages: dict[str, _Pages] = {}
 
     @property
     def events(self) -> list[E]:
-        """The events that are held, as they came."""
+        """The held events, in the order of arrival."""
         return [held.event for held in self._held.values()]
 
     def parents(self, events: Iterable[Any]) -> set[str]:
-        """Return the ids of parents of *events*, or of those that are held, that have not come yet as far as is known.
+        """Return the ids of parents of *events*, and of held ones, that are not known to have come.
 
-        That is what to ask `Duplicates.seen`, and to hand to `take` as *known*.
+        Pass these ids to `Duplicates.seen`, and its result to `take` as *known*.
 
         Raises:
             EventUnusable: as `take`.
@@ -246,14 +246,14 @@ class HeldBack(Generic[E]):
         return named - self._out.keys() - self._held.keys() - mine
 
     def take(self, events: Iterable[E] | Page, *, known: Collection[str] = (), feed: str = "") -> History[E]:
-        """Take *events* and return those that can come out now, in order; `missing` says which parents were given up.
+        """Take *events*, and return those released now, in order; `missing` names the parents that were given up.
 
-        An event that is held, or came out not long ago, is a repeat and passed over.
+        An event that is held, or was released recently, is a repeat and is ignored.
 
         Args:
             events: Events, or a page of them, whose cursors `settled` returns when they may be stored.
-            known: Ids of events that were dealt with before, in an earlier run for instance.
-            feed: Which feed the page is of, where you take from several.
+            known: Ids of events that were processed before, in an earlier run for instance.
+            feed: The feed of the page, if you take from several.
 
         Raises:
             EventUnusable: an event has no id; nothing was taken.
@@ -278,18 +278,18 @@ class HeldBack(Generic[E]):
         return self._let_out(frozenset(map(one_case, known)), overdue=taken - self._limit)
 
     def rest(self) -> History[E]:
-        """Return all that is held, in order, each after its parents as far as these are there; nothing is held then.
+        """Release all held events, and return them in order, each after those of its parents that are present.
 
-        For a feed that has ended, or has brought nothing for longer than you want to wait. `missing` says which parents
-        were given up; one that comes after all comes out by itself.
+        For a feed that has ended, or had no events for longer than you want to wait. `missing` names the parents that
+        were given up; one that arrives later is released by itself.
         """
         return self._let_out(frozenset(), overdue=self._taken)
 
     def settled(self, feed: str = "") -> Page:
-        """Return the cursors that may be stored now, as a page without events: all before them has come out.
+        """Return the cursors that may be stored now, as a page without events: all events before them are released.
 
-        It leads on from the one that was returned last, so that `CursorTable.advance` can store it. Call it once after
-        each `take`, when what came out is dealt with.
+        The page follows the one returned last, so that `CursorTable.advance` can store it. Call it once after each
+        `take`, when the released events are processed.
         """
         pages = self._pages.get(feed)
         if pages is None:
@@ -297,14 +297,14 @@ class HeldBack(Generic[E]):
         return pages.settled(next((held.number for held in self._held.values() if held.feed == feed), None))
 
     def _let_out(self, known: frozenset[str], overdue: int) -> History[E]:
-        """Let out what waits for nothing any more, and what came before number *overdue*."""
+        """Release events that wait for no parent, and those with a number below *overdue*."""
         awaited = {
             eid: [parent for parent in held.parents if parent not in known and parent not in self._out]
             for eid, held in self._held.items()
         }
         order = arranged(awaited)
         late = {eid for eid, held in self._held.items() if held.number < overdue}.difference(order)
-        if late:  # First what waits for nothing else than events that never came, then what waits for what still waits.
+        if late:  # First events that wait only for parents that never came, then those that wait for waiting ones.
             order = arranged(_spared(awaited, late, self._held))
             if late := late.difference(order):
                 order += arranged(_spared(_without(awaited, order), late, late))
@@ -321,7 +321,7 @@ class HeldBack(Generic[E]):
 
 
 def _spared(awaited: _Awaited, late: Collection[str], waited_for: Collection[str]) -> _Awaited:
-    """Return *awaited*, where those that are *late* wait for none but *waited_for*."""
+    """Return *awaited*, reduced so that *late* events wait only for those in *waited_for*."""
     return {
         eid: [parent for parent in parents if parent in waited_for] if eid in late else parents
         for eid, parents in awaited.items()

@@ -1,4 +1,4 @@
-"""Remembers, beside the consumer's state, which change was applied last to each entity."""
+"""Records, beside the consumer's state, the last applied change of each entity."""
 
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
@@ -16,14 +16,14 @@ E = TypeVar("E")
 
 TABLE: Final = "penstock_latest"
 ENTITY_BYTES_MAX: Final = 1_024
-"""Of all key fields together, as JSON: PostgreSQL's index takes no more than some 2700 bytes of a row."""
+"""The limit of all key fields together, as JSON: PostgreSQL's index takes at most some 2700 bytes of a row."""
 _CREATE: Final = "latest_create"
 _encode: Final = msgspec.json.encode
 _decode: Final = msgspec.json.decode
 
 
 class _Memory:
-    """What was applied last to the entities of one feed by one consumer, as plans."""
+    """The last applied changes of one feed's entities at one consumer, as plans."""
 
     def __init__(self, changes: Changes, consumer: str, clock: Clock) -> None:
         check_name("consumer", consumer)
@@ -34,7 +34,7 @@ class _Memory:
         self._clock = clock
 
     def newest(self, events: Iterable[E]) -> Plan[list[Change[E]]]:
-        # What is wrong with an event by itself comes out before anything is written.
+        # An invalid event raises before any write.
         candidates = {self._text(each): each for each in self._changes.candidates(events)}
         if not candidates:
             return []
@@ -68,23 +68,23 @@ class _Memory:
 
 
 class Latest:
-    """Tells which data changes take effect, and remembers what was applied last, in the consumer's own transaction.
+    """Selects the data changes that take effect, and records the last applied ones in the consumer's own transaction.
 
-    Changes may come in any order and any number of times, through any number of workers: applied as `newest` says, they
-    end in the same state as applied in order, once. Deleted entities are remembered too, so that an update which comes
-    late does not bring them back. What is remembered shares the fate of the transaction.
+    Changes may come in any order and any number of times, through any number of workers: applying the results of
+    `newest` gives the same state as applying each change once, in order. Deleted entities are recorded too, so that a
+    late update does not restore them. The record is part of the transaction.
 
     A consumer whose own table holds each entity's ordering key needs no table beside it: see `Changes.newest`.
 
     Args:
         connection: The consumer's `sqlite3` or `psycopg` connection.
-        changes: Which event type, and by which fields its changes name and order entities.
+        changes: The event type, and the fields by which its changes name and order entities.
         consumer: The consumer's name.
         table: The table's name.
-        clock: Gives the time in microseconds since 1970, UTC.
+        clock: Returns the time in microseconds since 1970, UTC.
 
     Raises:
-        BadParameter: the consumer's or the table's name is none.
+        BadParameter: the consumer's or the table's name is invalid.
         TypeError: the connection is of another kind.
     """
 
@@ -101,25 +101,25 @@ class Latest:
         self._database = Database(connection, table)
 
     def create(self) -> None:
-        """Create the table if it is not there. Consumers whose migrations create it need not call this."""
+        """Create the table if it does not exist. Consumers with a migration for it need not call this."""
         self._database.create(_CREATE)
 
     def newest(self, events: Iterable[E]) -> list[Change[E]]:
-        """Return the changes that take effect, at most one for each entity, and remember them as applied.
+        """Return the changes that take effect, at most one for each entity, and record them as applied.
 
-        Store the record of each, or delete it where `deletes` says so, in the same transaction. However many they are,
-        that takes three statements. On PostgreSQL the entities are held until the transaction ends, so that workers who
-        are given changes of the same entity wait for each other.
+        Store the record of each, or delete it if `deletes` is True, in the same transaction. Any number of changes
+        takes three statements. On PostgreSQL the entities are locked until the transaction ends, so that workers with
+        changes of the same entity wait for each other.
 
         Raises:
             EventUnusable: an event is no data change, does not name its entity, or has no ordering key that can be
                 compared; names it.
-            WrongTransaction: no transaction is open, so a change would be remembered before its effect.
+            WrongTransaction: no transaction is open, so a change would be recorded before its effect.
         """
         return self._database.carry_out(self._memory.newest(events))
 
     def forget(self) -> None:
-        """Forget all that was applied of this feed: for a consumer that is to build its state anew.
+        """Delete the record of this feed's applied changes, for a consumer that rebuilds its state.
 
         Raises:
             WrongTransaction: no transaction is open.
@@ -127,7 +127,7 @@ class Latest:
         self._database.carry_out(self._memory.forget())
 
     def forget_deleted(self, seconds: float) -> None:
-        """Forget entities that were deleted more than *seconds* ago: a change of theirs that comes after takes effect.
+        """Delete the record of entities deleted over *seconds* ago: a later change of theirs takes effect.
 
         Raises:
             BadParameter: *seconds* is no number, or less than 0.
@@ -156,13 +156,13 @@ class AsyncLatest:
         await self._database.create(_CREATE)
 
     async def newest(self, events: Iterable[E]) -> list[Change[E]]:
-        """Return the changes that take effect, and remember them as applied; see `Latest.newest`."""
+        """Return the changes that take effect, and record them as applied; see `Latest.newest`."""
         return await self._database.carry_out(self._memory.newest(events))
 
     async def forget(self) -> None:
-        """Forget all that was applied of this feed; see `Latest.forget`."""
+        """Delete the record of this feed's applied changes; see `Latest.forget`."""
         await self._database.carry_out(self._memory.forget())
 
     async def forget_deleted(self, seconds: float) -> None:
-        """Forget entities that were deleted more than *seconds* ago; see `Latest.forget_deleted`."""
+        """Delete the record of entities deleted more than *seconds* ago; see `Latest.forget_deleted`."""
         await self._database.carry_out(self._memory.forget_deleted(seconds))

@@ -1,6 +1,6 @@
-"""Numbers of running processors for Prometheus, and rules by which it gives the alarm.
+"""Metrics of running processors for Prometheus, and its alerting rules.
 
-They are read out of snapshots when Prometheus asks, so that a handler that hangs is seen though nothing ends.
+Each scrape reads them from snapshots, so that a hanging handler is visible before its call ends.
 """
 
 import time
@@ -31,13 +31,13 @@ Samples: TypeAlias = Iterable[tuple[Labels, float]]
 
 
 class ProcessorMetrics(Collector):
-    """Collects the metrics of processors, each under its name in the label `group`: to be registered in a registry.
+    """Collector of processors' metrics for a registry; the label `group` has the processor's name.
 
     Args:
-        processors: Those that are there now; `add` takes more.
+        processors: The first processors; `add` takes more.
 
     Raises:
-        BadParameter: one is none, or two of them have the same name.
+        BadParameter: a value is no processor, or two have the same name.
     """
 
     def __init__(self, *processors: ObservedProcessor) -> None:
@@ -46,10 +46,10 @@ class ProcessorMetrics(Collector):
             self.add(processor)
 
     def add(self, processor: ObservedProcessor) -> None:
-        """Collect those of one more.
+        """Add a processor.
 
         Raises:
-            BadParameter: it is none, or another one has its name.
+            BadParameter: it is no processor, or another one has its name.
         """
         check_observed("processors", processor)
         name = processor.name
@@ -58,11 +58,11 @@ class ProcessorMetrics(Collector):
         self._processors = {**self._processors, name: processor}
 
     def remove(self, processor: ObservedProcessor) -> None:
-        """Collect those of a processor no more."""
+        """Remove a processor."""
         self._processors = {name: each for name, each in self._processors.items() if each is not processor}
 
     def collect(self) -> Iterable[Metric]:
-        """Return them as Prometheus' library takes them."""
+        """Return the metrics as objects of Prometheus' library."""
         found = [processor.snapshot for processor in self._processors.values()]
         for name, says, labels, samples in _GAUGES:
             yield _filled(GaugeMetricFamily(name, says, labels=["group", *labels]), samples, found)
@@ -74,18 +74,18 @@ class ProcessorMetrics(Collector):
 
 @contextmanager
 def serve_metrics(port: int, *processors: ObservedProcessor, host: str = HOST) -> Iterator[str]:
-    """Serve the metrics of processors at `/metrics`, as long as the block runs; lend the address.
+    """Serve the metrics of processors at `/metrics` while the block runs; yield the address.
 
-    `/` says where they are; at other paths there is nothing.
+    `/` links to them; other paths are not found.
 
     Args:
-        port: Where to listen; 0: any that is free.
-        processors: Whose metrics.
+        port: The port to listen on; 0: any free port.
+        processors: The processors whose metrics are served.
         host: The address to listen on. There is no authorization.
 
     Raises:
-        BadParameter: there is no processor, one is none, or two of them have the same name; something else listens
-            there, or nobody can; says why.
+        BadParameter: there is no processor, a value is none, or two have the same name; or the address cannot be
+            listened on, with the reason.
     """
     if type(port) is not int or not 0 <= port <= PORT_MAX:
         allowed = f"from 0, which is any that is free, to {PORT_MAX}; processors follow it"
@@ -108,12 +108,12 @@ def serve_metrics(port: int, *processors: ObservedProcessor, host: str = HOST) -
 
 
 def alert_rules() -> str:
-    """Return rules for Prometheus, as it reads them from a file: when to warn, and when to page."""
+    """Return alerting rules for Prometheus, as the text of a rule file: when to warn, and when to page."""
     return (files(__package__) / "alerts.yml").read_text(encoding="utf-8")
 
 
 def _at_its_path(app: WSGIApplication | None) -> WSGIApplication:
-    """Return *app* as it is at the path of metrics alone."""
+    """Return *app*, restricted to the path of metrics."""
     assert app is not None
 
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -128,7 +128,7 @@ def _at_its_path(app: WSGIApplication | None) -> WSGIApplication:
 
 
 def _hindrance(port: int, host: str, error: Exception) -> BadParameter:
-    """Return why nobody can listen there."""
+    """Return the error that an address cannot be listened on, with the reason."""
     reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, gaierror) or getattr(error, "errno", None) == EADDRNOTAVAIL:
         return BadParameter(
@@ -168,7 +168,7 @@ def _busy_seconds(snapshot: Snapshot) -> Samples:
 
 
 def _of_tranches(figure: Callable[[TrancheFigures], float | None]) -> Callable[[Snapshot], Samples]:
-    """Return what gives a *figure* of each tranche; of those that have it."""
+    """Return a function from a snapshot to a *figure* of each tranche that has it."""
     return lambda snapshot: [
         ((tranche.name,), value) for tranche in snapshot.tranches if (value := figure(tranche)) is not None
     ]
@@ -180,7 +180,7 @@ def _lag(snapshot: Snapshot) -> Samples:
 
 
 def _number(position: Position) -> int | None:
-    """Return a position as a number: of a feed its offset, without the epoch; None: it is none.
+    """Return a position as a number, for a feed its offset without the epoch; None: it is not numeric.
 
     >>> _number(17), _number("2:17"), _number("part-3.json")
     (17, 17, None)
@@ -294,7 +294,7 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         lambda each: [] if each.rounds is None else [((), each.round_now_seconds())],
     ),
 ]
-"""Name, what it says, its labels beside the group, and its samples."""
+"""Name, description, labels beside the group, and samples of each gauge."""
 
 _COUNTERS: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] = [
     (

@@ -1,4 +1,4 @@
-"""Outcomes of a call: what a handler says about the span that it was given."""
+"""Outcomes of a call: the answers of a handler about its span."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,32 +13,32 @@ __all__ = ["Outcome", "done", "done_to", "retry", "skip_to"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of a span; made by `done`, `done_to`, `retry` and `skip_to`."""
+    """The result of a handler for a span; made by `done`, `done_to`, `retry` and `skip_to`."""
 
     next: int | None = None
-    """The index wanted next: events below it are done, seen or not. None: the whole span is done."""
+    """The next index that is wanted: events below it are done, seen or not. None: the whole span is done."""
     after_seconds: float | None = None
-    """What is left is to wait for so many seconds; None: it comes again at once."""
+    """Seconds until the rest comes again; None: at once."""
     tag: str | None = None
-    """What it is called in views, logs and metrics."""
+    """Its tag in views, logs and metrics."""
     counts: Mapping[str, int] | None = None
-    """What is to be counted under names of the user's own."""
+    """Amounts to add to the user's own counters."""
     stats: Stats | None = None
-    """Further statistics under names of the user's own."""
+    """Further statistics under the user's own names."""
     skips: bool = field(default=False, compare=False)
-    """Whether `next` may lie beyond the span."""
+    """True if `next` may lie beyond the span."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """That a handler has raised, or has not ended in time."""
+    """The result of a call that has raised, or has lasted too long."""
 
     tag: str
-    """Which kind of failure: the exception's class, `timeout`, or what the user's classification says."""
+    """The kind of failure: the exception's class, `timeout`, or the user's classification."""
     detail: str
-    """What was raised, for people."""
+    """The exception as a text."""
     error: BaseException | None = field(default=None, compare=False, repr=False)
-    """What was raised, where that is known: in the process that has made the call, and in no other."""
+    """The exception, in the process that has made the call; None in others."""
 
     def __reduce__(self) -> tuple[type["Failure"], tuple[str, str]]:
         return Failure, (self.tag, self.detail)
@@ -46,21 +46,21 @@ class Failure:
 
 ALL: Final = Outcome()
 _NO_COUNTS: Final = ("after", "after_seconds", "index", "next")
-"""They mean something to others of these functions: whoever gives them to one that counts them has mistaken it."""
+"""Parameters of other functions here: as the name of a count they are a mistake."""
 
 
 def timed_out(seconds: float) -> Failure:
-    """Return what has come of a call that was not done after so many seconds."""
+    """Return the failure of a call that was not done after *seconds*."""
     return Failure("timeout", f"the handler was not done after {seconds:g} s")
 
 
 def done(*, tag: str | None = None, stats: Stats | None = None, **counts: int) -> Outcome:
-    """Say that the whole span is done; as a handler does that returns nothing.
+    """Return the outcome that the whole span is done; a handler may also return None.
 
-    *tag*, *stats* and *counts* tell more of the call, as of the others.
+    *tag*, *stats* and *counts* describe the call further, likewise in the other functions.
 
     Raises:
-        BadParameter: (as of the others) what is said is none of what it should be.
+        BadParameter: (likewise in the other functions) an argument is invalid.
     """
     return _outcome(None, None, tag, stats, counts)
 
@@ -73,9 +73,9 @@ def done_to(
     stats: Stats | None = None,
     **counts: int,
 ) -> Outcome:
-    """Say that the events below *index* are done. The others come again: at once, or after *after_seconds*.
+    """Return the outcome that events below *index* are done. The others come again at once, or after *after_seconds*.
 
-    It lies in the span, or just behind: only `skip_to` passes over what was not seen.
+    *index* lies in the span, or just behind it: only `skip_to` may skip unseen events.
     """
     _check_index(index)
     if after_seconds is not None:
@@ -84,13 +84,13 @@ def done_to(
 
 
 def retry(after_seconds: float, *, tag: str | None = None, stats: Stats | None = None, **counts: int) -> Outcome:
-    """Say that nothing is done yet, without an error: the span comes again after *after_seconds*."""
+    """Return the outcome that no event is done yet, without an error: the span comes again after *after_seconds*."""
     check_seconds("after_seconds", after_seconds, zero=True)
     return _outcome(-1, after_seconds, tag, stats, counts)
 
 
 def skip_to(index: int, *, tag: str | None = None, stats: Stats | None = None, **counts: int) -> Outcome:
-    """Say that the handler has seen further than it was given: events below *index* are dropped when they come."""
+    """Return the outcome that the handler is beyond its span: events below *index* are dropped when they come."""
     _check_index(index)
     return replace(_outcome(index, None, tag, stats, counts), skips=True)
 
@@ -121,7 +121,7 @@ def _check_index(index: Any) -> None:
 
 
 def outcome_of(returned: Any) -> Outcome:
-    """Return what a handler has *returned* as an outcome: nothing is `done`, a number is `done_to`.
+    """Convert the value *returned* by a handler to an outcome: None is `done`, a number is `done_to`.
 
     Raises:
         BadOutcome: it is none of these.

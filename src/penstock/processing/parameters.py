@@ -1,4 +1,4 @@
-"""What processing is told by its caller: a name, a number, a source. What is wrong is named before it is used."""
+"""Checks of parameters, such as names, numbers and sources: an invalid one raises before it is used."""
 
 import inspect
 import sys
@@ -8,17 +8,17 @@ from typing import Any, Final
 from penstock.errors import BadParameter
 
 INDEX_END: Final = 2**63 - 1
-"""Every index of an event is smaller: the index behind it is kept in columns of 64 bits."""
+"""Every index of an event is smaller, so that the next index fits into columns of 64 bits."""
 
 SECONDS_MAX: Final = sys.float_info.max
 """Whole numbers may be larger; no time can be added to these."""
 
 
 def check_name(parameter: str, name: Any) -> None:
-    """Raise BadParameter unless *name*, under which something is remembered, is a text that people can read.
+    """Raise BadParameter unless *name*, a key of stored state, is a printable text.
 
-    A null is like no other in a database: what is remembered under it would never be found again. Names are typed in
-    commands, and printed in tables and logs.
+    A null equals no other in a database: a row under it would never be found again. Names are typed in commands, and
+    printed in tables and logs.
     """
     if type(name) is not str or not name.strip() or not name.isprintable():
         allowed = "a text of at least one character, not of blanks alone, without control characters"
@@ -26,9 +26,9 @@ def check_name(parameter: str, name: Any) -> None:
 
 
 def check_members(parameter: str, value: Any, protocol: type, allowed: str) -> None:
-    """Raise BadParameter unless *value* has what *protocol* names, as far as that can be told; *allowed* says what has.
+    """Raise BadParameter if *value* lacks members of *protocol*; *allowed* describes right values.
 
-    What it lacks is named where it has something of it.
+    The error names the missing members if *value* has some of them.
     """
     wanted = [name for name in dir(protocol) if not name.startswith("_")]
     missing = [name for name in wanted if isinstance(value, type) or not hasattr(value, name)]
@@ -38,13 +38,13 @@ def check_members(parameter: str, value: Any, protocol: type, allowed: str) -> N
 
 
 def check_kind(parameter: str, value: Any, kind: Any, allowed: str) -> None:
-    """Raise BadParameter unless *value* is of a *kind*, for `isinstance`; *allowed* says which, and why."""
+    """Raise BadParameter unless *value* is an instance of *kind*; *allowed* describes right values."""
     if not isinstance(value, kind):
         raise BadParameter(parameter=parameter, value=shown(value), allowed=allowed)
 
 
 def shown(value: Any) -> Any:
-    """Return what may be shown of a value that is none: of an address its scheme, since a password may be in it.
+    """Return an invalid value for an error message: of an address only its scheme, since it may contain a password.
 
     >>> shown("postgresql://me:secret@host/db"), shown("shop.db"), shown(5)
     ('postgresql://…', 'shop.db', 5)
@@ -60,13 +60,13 @@ def check_count(parameter: str, value: Any, *, least: int = 1) -> None:
 
 
 def check_whole(parameter: str, value: Any) -> None:
-    """Raise BadParameter unless *value* is a whole number, whichever."""
+    """Raise BadParameter unless *value* is a whole number."""
     if type(value) is not int:
         raise BadParameter(parameter=parameter, value=shown(value), allowed="a whole number")
 
 
 def check_texts(parameter: str, value: Any) -> None:
-    """Raise BadParameter unless *value* is a collection of texts, such as a list; a text by itself is none."""
+    """Raise BadParameter unless *value* is a collection of texts, such as a list; a single text is refused."""
     if (
         isinstance(value, str | bytes)
         or not isinstance(value, Collection)
@@ -76,13 +76,13 @@ def check_texts(parameter: str, value: Any) -> None:
 
 
 def check_number(parameter: str, value: Any, *, least: float, most: float = float("inf"), allowed: str) -> None:
-    """Raise BadParameter unless *value* is a number from *least* to *most*; *allowed* says which these are."""
+    """Raise BadParameter unless *value* is a number from *least* to *most*; *allowed* describes right values."""
     if not is_number(value) or not least <= value <= most:
         raise BadParameter(parameter=parameter, value=value, allowed=allowed)
 
 
 def check_seconds(parameter: str, value: Any, *, zero: bool = False) -> None:
-    """Raise BadParameter unless *value* is a finite number of seconds: more than 0, or 0 where *zero* is allowed."""
+    """Raise BadParameter unless *value* is a finite number of seconds: more than 0, or 0 if *zero* is True."""
     if not is_number(value) or not (0 < value <= SECONDS_MAX or (zero and value == 0)):
         raise BadParameter(
             parameter=parameter, value=value, allowed="0 or more, in seconds" if zero else "more than 0, in seconds"
@@ -90,7 +90,7 @@ def check_seconds(parameter: str, value: Any, *, zero: bool = False) -> None:
 
 
 def check_some_seconds(parameter: str, value: Any) -> None:
-    """Raise BadParameter unless *value* is a finite number of seconds above 0, or None: none at all."""
+    """Raise BadParameter unless *value* is a finite number of seconds above 0, or None."""
     if value is not None and (not is_number(value) or not 0 < value <= SECONDS_MAX):
         raise BadParameter(parameter=parameter, value=value, allowed="more than 0, or None, in seconds")
 
@@ -102,14 +102,14 @@ def check_flag(parameter: str, value: Any) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether *value* is a number; neither True nor False is one here."""
+    """Return whether *value* is a number; True and False are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_coroutine_function(value: Any) -> bool:
-    """Tell whether calls of *value* are to be awaited: also of an object whose `__call__` is such, or that says so.
+    """Return whether calls of *value* have to be awaited, also for an object with an async `__call__`.
 
-    It says so by an attribute `is_async`, as wrappers do that hand calls on.
+    An object may say so by an attribute `is_async`, as wrappers do that forward calls.
     """
     called = getattr(value, "__call__", None)  # noqa: B004 - It is asked what it is, not whether it is there.
     is_written_so = inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(called)
@@ -117,20 +117,20 @@ def is_coroutine_function(value: Any) -> bool:
 
 
 def check_returns(parameter: str, value: Any) -> None:
-    """Raise BadParameter if *value* is a function that yields: called as one that returns, it does nothing."""
+    """Raise BadParameter if *value* is a generator function: calling it would not run its body."""
     if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
         shown = f"{getattr(value, '__name__', type(value).__name__)}, which yields"
         raise BadParameter(parameter=parameter, value=shown, allowed="a function that returns, and does not yield")
 
 
 def check_function(parameter: str, value: Any, *arguments: str, is_async: bool | None = None) -> None:
-    """Raise BadParameter unless *value* can be called with so many arguments, as far as that can be told.
+    """Raise BadParameter if the signature of *value* does not accept *arguments*.
 
     Args:
-        parameter: Its name.
+        parameter: The parameter's name.
         value: The function.
-        arguments: What it is to be called with.
-        is_async: Whether it is to be a coroutine function; None: it may be.
+        arguments: Names of the arguments of a call.
+        is_async: False: *value* must not be a coroutine function. None: it may be one.
     """
     if is_async is False and is_coroutine_function(value):
         shown = f"async {getattr(value, '__name__', type(value).__name__)}"
@@ -138,7 +138,7 @@ def check_function(parameter: str, value: Any, *arguments: str, is_async: bool |
     if callable(value):
         try:
             signature = inspect.signature(value, follow_wrapped=False)  # A wrapper may take other arguments.
-        except ValueError:  # Of what is not written in Python.
+        except ValueError:  # A function that is not written in Python.
             return
         try:
             signature.bind(*arguments)

@@ -1,4 +1,4 @@
-"""Where a processor begins, what it reads and what it commits: its engine between its source and its checkpoints."""
+"""Progress of a processor: it connects the engine with its source and its checkpoints."""
 
 import logging
 from collections import Counter, defaultdict
@@ -24,27 +24,27 @@ from penstock.processing.outcomes import Failure, Outcome
 from penstock.processing.sources.source import ReadRequest, Source
 
 REPLAY_EVENTS: Final = 10_000
-"""How many events are read at once; those of streams that are not tried again are among them."""
+"""The number of events of one read, including those of streams that are not retried."""
 
 
 class PageReplay(NamedTuple):
-    """A page that is to be read again."""
+    """A page to read again."""
 
     parked: Sequence[Parked]
-    """For whom: all of them are read on from there."""
+    """The parked streams that need the page, which are read on from there."""
     want: ReadRequest
 
     @property
     def tranche(self) -> str:
-        """Which tranche it is a page of."""
+        """The tranche of the page."""
         return self.parked[0].tranche
 
 
 def replays_of(engine: Engine, tranches: Collection[str]) -> list[PageReplay]:
-    """Return what is to be read again now, of these *tranches*.
+    """Return the pages of these *tranches* to read again now.
 
-    Of each that is one page, for the stream that has waited longest and all others that are read on from there. Of what
-    was read again as many events are held as may be read ahead, beside those that are.
+    Each tranche gets one page, for the stream that has waited longest and all others that can be read on from there.
+    The limit of events read ahead applies to replayed events separately.
     """
     asked: defaultdict[str, list[Parked]] = defaultdict(list)
     for parked in engine.replays() if engine.parking.retried else ():
@@ -57,15 +57,15 @@ def replays_of(engine: Engine, tranches: Collection[str]) -> list[PageReplay]:
 def news_of(
     requests: Mapping[Place, Request], parking: Parking, begun: Collection[str], there: Collection[str]
 ) -> dict[str, Request]:
-    """Return of which parked streams something is wanted that is to be done now, and what.
+    """Return the requests for parked streams to apply now, by stream.
 
-    Of one that is parked in several tranches it counts what is wanted of the first: of others it may be left over.
+    For a stream that is parked in several tranches the request of the first counts; others may be outdated.
 
     Args:
-        requests: What is wanted.
-        parking: What is parked.
-        begun: The tranches that are begun with. To begin with one is to forget what was heeded of it.
-        there: Those that the source has.
+        requests: The operators' requests.
+        parking: The parked streams.
+        begun: The open tranches. Opening a tranche resets its applied requests.
+        there: The tranches of the source.
     """
     known = {place: parking.streams.get(place[0], {}) for place in requests} if there else {}
     first = {place: spans for place, spans in known.items() if place[1] == next(iter(spans), None)}
@@ -78,57 +78,57 @@ def news_of(
 
 
 def _was_tried(stream: str, parking: Parking) -> bool:
-    # What was asked before a stream was parked anew has been done.
+    # A request from before a stream was parked again has been applied.
     return stream in parking.retried or parking.is_fresh(stream)
 
 
 def _replay(waiting: Sequence[Parked], engine: Engine) -> PageReplay | None:
-    """Return the page that is to be read for those who are *waiting* in one tranche; None: there is no room for it."""
+    """Return the page to read for the streams *waiting* in one tranche; None: there is no room for it."""
     place, most = waiting[0], engine.rules.events_ahead
     left = most - engine.replaying(place.tranche)
-    if left < most - most // 2:  # Else pages would be small, and many.
+    if left < most - most // 2:  # Else pages would be small and numerous.
         if not engine.parking.is_searched(place.stream):
             return None
-        left = most  # What is held may wait for what is in the next page.
+        left = most  # Held events may wait for events of the next page.
     together = [each for each in waiting if each.since == place.since]
     return PageReplay(together, ReadRequest(place.since, min(REPLAY_EVENTS, left)))
 
 
 _log: Final = logging.getLogger("penstock.processing")
 UNSETTLED: Final = -1.0
-"""Less than any number of looks: parked streams are tried again, or what has come of them is not committed."""
+"""Less than any number of polls: parked streams are being retried, or their results are not committed."""
 CONCEDED_MAX: Final = 5
-"""So often in a row a tranche is begun with anew that others move, before that ends the processor."""
+"""The processor ends after this number of consecutive restarts of a tranche that others move."""
 
 
 class Beginning(NamedTuple):
-    """Where a tranche is begun with."""
+    """The state with which a tranche is opened."""
 
     position: Position
     kept: Position | None
-    """What is committed of it."""
+    """Its committed position."""
     parked: Sequence[Parked]
     ahead: Mapping[str, int] | None
-    """Up to which index streams are handled beyond it; None: that is not kept."""
+    """By stream, the index up to which it is handled beyond the position; None: it is not stored."""
 
 
 class NotToBeKept(Exception):
-    """What calls have come to is not this processor's to keep any more."""
+    """The processor may not commit results of calls: another may own their tranche."""
 
 
 class Progress:
-    """The checkpoints of a processor, held against what its engine has come to.
+    """The progress of a processor: compares its engine with its checkpoints, and commits the difference.
 
     Args:
-        engine: Of the processor.
-        source: Where it reads.
-        checkpoints: Where it keeps how far it is.
-        keeps_ahead: Whether it is to be kept there, too, which streams are ahead; else only which had something parked
-            that is no more, where that can be kept.
+        engine: The processor's engine.
+        source: The processor's source.
+        checkpoints: The store of the processor's positions.
+        keeps_ahead: True: store also the streams that are ahead. False: store of these only streams whose parked span
+            has ended, if the checkpoints can.
 
     Raises:
-        BadParameter: streams are to be parked, and nobody could come back to them. Or (`survey`) all events are
-            required, and it does not begin where the source does.
+        BadParameter: the rules park streams, and the checkpoints or the source cannot resume them. Or (`survey`) the
+            rules require all events, and the processor does not begin where the source does.
     """
 
     def __init__(self, engine: Engine, source: Source, checkpoints: Checkpoints, *, keeps_ahead: bool = False) -> None:
@@ -147,36 +147,36 @@ class Progress:
         self._checkpoints = checkpoints
         self._keeps_ahead = keeps_ahead
         self._taking_over = checkpoints if isinstance(checkpoints, ExactCheckpoints) else None
-        """Where tranches are taken over, so that whoever had them commits nothing of them any more."""
+        """Checkpoints that take tranches over, so that their former owner can no longer commit."""
         self._owner = None if self._taking_over is None else uuid4().hex
         self._kept: dict[str, Position] = dict(checkpoints.positions())
         self._there: frozenset[str] = frozenset()
-        """What the source had when it was looked last."""
+        """The source's tranches at the last survey."""
         self._open: set[str] = set()
         self._owned: frozenset[str] | None = None
-        """The tranches that are this processor's; None: all."""
+        """The tranches that this processor owns; None: all."""
         self._is_told = False
-        """Whether somebody has said which they are, and they are all here."""
+        """True if the owned tranches were assigned, and none is still to come."""
         self.heeded = 0
-        """How often it was looked what is wanted of parked streams."""
+        """The number of polls for requests for parked streams."""
         self.unheeded = 0
-        """After how many looks that is known of all that was parked when tranches were begun with."""
+        """The number of polls after which the requests of all streams parked when a tranche was opened are known."""
         self.settled = UNSETTLED
-        """After how many looks no parked stream was tried again, and nothing of any was left to commit; infinite while
-        no stream is parked, since nothing can be wanted then. May be read by any thread."""
+        """The number of polls after which no parked stream was being retried or had results to commit; infinite while
+        no stream is parked, since no request can exist then. Any thread may read it."""
         self.closing: set[str] = set()
-        """Those that are to be let go of."""
+        """The tranches to release."""
         self._lost: set[str] = set()
-        """Those of them that may be another's by now."""
+        """Those of them that another processor may own already."""
         self._conceded: Counter[str] = Counter()
-        """How often in a row tranches were given up since another had moved them."""
+        """The number of consecutive times that a tranche was given up since another had moved it."""
         self._doubtful: dict[str, set[Position]] = {}
-        """Where tranches may be, since answers were lost: of all commits in a row that have failed."""
+        """Possible committed positions by tranche: those of all consecutive failed commits, whose answers were lost."""
         if checkpoints.keeps_parked:
             engine.parking.load(checkpoints.parked())
 
     def survey(self) -> dict[str, Beginning]:
-        """Ask the source for tranches that are new; return where each is begun with: where it was left, if it was."""
+        """Return the beginnings of the source's new tranches: the stored positions, or the start."""
         there = self.source_tranches()
         new = [each for each in there if each not in self._open and self._is_owned(each)]
         if not new:
@@ -186,12 +186,12 @@ class Progress:
         ahead: Mapping[str, Mapping[str, int]] = {}
         if self._taking_over is not None and self._owner is not None:
             ahead = self._taking_over.take_over(new, self._owner)
-        if self._is_shared:  # Others had them meanwhile, or until they were taken over.
+        if self._is_shared:  # Others owned them meanwhile, or until the takeover.
             kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
         return {each: self._beginning(each, kept, parked, ahead.get(each)) for each in new}
 
     def open(self, found: Mapping[str, Beginning]) -> None:
-        """Begin with tranches."""
+        """Open tranches at their beginnings."""
         for tranche, beginning in found.items():
             if tranche not in self._open and self._is_owned(tranche):
                 parking = self._engine.parking
@@ -202,16 +202,16 @@ class Progress:
                     if beginning.kept is not None:
                         self._kept[tranche] = beginning.kept
                 if any(tranche in spans for spans in parking.streams.values()):
-                    self.unheeded, self.settled = self.heeded + 1, UNSETTLED  # What was wanted of it is to be heeded.
+                    self.unheeded, self.settled = self.heeded + 1, UNSETTLED  # Its requests have to be applied.
                 self._open.add(tranche)
                 self._engine.open(tranche, beginning.position, beginning.ahead, is_exact=self._keeps_ahead)
 
     def own(self, tranches: frozenset[str], coming: frozenset[str] | None = None) -> None:
-        """Have only these tranches from now on: others are handed out no more, and let go of when they are `closed`.
+        """Own only these tranches from now on: others give no more calls, and are released when they are `closed`.
 
         Args:
-            tranches: What it has.
-            coming: What it is to have beside these; None: that is not known.
+            tranches: The owned tranches.
+            coming: Further tranches that will be assigned; None: unknown.
         """
         self._is_told = coming is not None and not coming
         if self._owned is None:
@@ -221,7 +221,7 @@ class Progress:
             self._close(tranche)
 
     def _share(self) -> None:
-        """Know of no tranche any more, since others may have it."""
+        """Forget all positions, since other processors may move them."""
         for tranche in self._kept.copy():
             self._engine.parking.unload(tranche)
         self._kept.clear()
@@ -232,14 +232,14 @@ class Progress:
             self.closing.add(tranche)
 
     def give_up(self) -> None:
-        """Commit nothing more of what is to be let go of: others may have it already."""
+        """Stop committing tranches that are to be released: others may own them already."""
         self._lost |= self.closing
 
     def concede(self, error: CheckpointMoved) -> None:
-        """Give a tranche up that another has moved; if it is still this one's, it is begun with anew from there.
+        """Give up a tranche that another processor has moved; if still owned, it is reopened at the new position.
 
         Raises:
-            CheckpointMoved: *error*, where tranches are not shared, or when that has come too often in a row.
+            CheckpointMoved: *error*, if tranches are not shared, or too many moves follow each other.
         """
         tranche = error.tranche
         self._conceded[tranche] += 1
@@ -251,13 +251,13 @@ class Progress:
             self._lost.add(tranche)
 
     def unopened(self, tranches: Collection[str]) -> frozenset[str]:
-        """Return those of *tranches* that were not begun with, or are `closed`."""
+        """Return those of *tranches* that are not open."""
         return frozenset(tranches) - self._open
 
     def closed(self) -> frozenset[str]:
-        """Forget what nothing is under way of, and what is done is committed of; return what is to be let go of.
+        """Close tranches that are idle and whose progress is committed; return those to release.
 
-        That is all of it but what is this one's again by now: that is begun with anew.
+        Tranches that are owned again meanwhile are not returned: they are reopened.
         """
         engine, moves = self._engine, self.advance().moves
         done = {
@@ -273,14 +273,14 @@ class Progress:
         return frozenset(each for each in done if self._owned is None or each not in self._owned)
 
     def source_tranches(self) -> Collection[str]:
-        """Return all that the source has, whoever has them."""
+        """Return all tranches of the source, regardless of their owners."""
         there = self._source.tranches()
-        self._there = frozenset(there)  # So that it is begun with what is new and is this one's.
+        self._there = frozenset(there)  # So that new tranches that are owned are opened.
         return there
 
     @property
     def _is_shared(self) -> bool:
-        """Whether another may have committed since this processor was made, and not be ended by that."""
+        """True if another processor may have committed since this one was made, without ending this one."""
         return self._owned is not None or self._taking_over is not None
 
     def _is_owned(self, tranche: str) -> bool:
@@ -299,7 +299,7 @@ class Progress:
         return Beginning(position, kept, [each for each in parked if each.tranche == tranche], ahead)
 
     def wants(self) -> dict[str, ReadRequest]:
-        """Return what is to be read now, of those tranches that there is room for."""
+        """Return the reads to make now, of tranches for which there is room."""
         engine = self._engine
         return {
             tranche: ReadRequest(engine.tranche(tranche).read, room)
@@ -309,41 +309,41 @@ class Progress:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is any tranche."""
+        """True if tranches are open: any, or all that are owned and there."""
         if self._owned is None:
             return bool(self._open)
-        return self._is_told and self._owned & self._there <= self._open  # Others may know files that are gone by now.
+        return self._is_told and self._owned & self._there <= self._open  # Others may know files that are gone.
 
     @property
     def has_parked(self) -> bool:
-        """Whether any stream is parked, or was, and it was not looked yet what is wanted of it."""
+        """True if a stream is parked, or was and its requests were not polled yet."""
         return bool(self._engine.parking.streams) or self.heeded < self.unheeded
 
     @property
     def retried(self) -> Sequence[str]:
-        """The streams that are parked and tried again. May be asked by any thread."""
+        """The parked streams that are being retried. Any thread may read them."""
         return [*self._engine.parking.retried]
 
     @property
     def has_parked_changes(self) -> bool:
-        """Whether what has come of parked streams is not committed yet. May be asked by any thread."""
+        """True if results of parked streams are not committed yet. Any thread may read it."""
         return self._engine.parking.has_changes
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it is not known what came of a commit: `commit` finds out."""
+        """True if the result of a commit is unknown; `commit` resolves it."""
         return bool(self._doubtful)
 
     def behind(self, positions: Mapping[str, Position] | None = None) -> Mapping[str, int | None]:
         """Return how many events each tranche has behind *positions*, by default the committed ones.
 
-        May be asked by any thread.
+        Any thread may call it.
         """
         found = self._source.behind({**self._kept} if positions is None else positions)
         return found if self._owned is None else {each: found[each] for each in found if each in self._owned}
 
     def heed(self, requests: Mapping[Place, Request]) -> bool:
-        """Take up what is wanted of parked streams; tell whether that was anything new."""
+        """Apply requests for parked streams; return whether any was new."""
         new = news_of(requests, self._engine.parking, self._open, self._there)
         for stream, request in new.items():
             if request == "skip":
@@ -353,12 +353,12 @@ class Progress:
         return bool(new)
 
     def record(self, tranche: str, reason: str) -> None:
-        """Keep on record what was done, where that can be kept. May be asked by any thread."""
+        """Record an action, if the checkpoints keep records. Any thread may call it."""
         if isinstance(self._checkpoints, RecordedCheckpoints):
             self._checkpoints.record(tranche, reason)
 
     def replays(self) -> list[PageReplay]:
-        """Return what is to be read again now, for streams that are tried again; what cannot be is parked as before."""
+        """Return the pages to read again now for retried streams; a stream that cannot be read again stays parked."""
         engine = self._engine
         for parked in engine.replays() if engine.parking.retried and self._there else ():
             if parked.tranche not in self._there and parked.tranche not in self._open:
@@ -366,35 +366,35 @@ class Progress:
         return replays_of(engine, self._open - self.closing)
 
     def reread(self, replay: PageReplay) -> Batch | Failure:
-        """Return what is read again for streams that are tried again; that it is gone is a failure of these."""
+        """Return a page that is read again for retried streams; if its events are gone, return the failure."""
         try:
             return self._source.reread(replay.tranche, replay.want)
         except EventsLost as error:
             return _gone(replay.parked, error.detail)
 
     def commit(self) -> bool:
-        """Commit what has changed since, and heed what is wanted of parked streams; tell whether there was anything.
+        """Commit the changes since the last commit, and apply requests for parked streams; return whether any existed.
 
         Raises:
-            CheckpointMoved: another processor has the same name, or somebody has moved it.
+            CheckpointMoved: another processor has the same name, or an operator has moved the checkpoint.
         """
         advance = self.advance()
         has_news = (advance or self.has_parked) and self.committed(advance, self.write(advance))
         return bool(advance or has_news)
 
     def advance(self) -> Advance:
-        """Return what is to be committed."""
-        self._note_settled()  # Before others can read it in the checkpoints, and ask for something.
+        """Return the changes to commit."""
+        self._note_settled()  # Before others can read it in the checkpoints, and make requests.
         engine = self._engine
         return self._advance(self._moves(engine.positions()), engine.parking.changes(), engine.ahead())
 
     def advance_if(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Advance:
-        """Return what is to be committed together with these *results* of calls.
+        """Return the changes to commit together with these *results* of calls.
 
-        Positions that do not move are among it: that they are where they were shows that nobody else has the name.
+        They include positions that do not move: an unchanged position shows that no other processor has the name.
 
         Raises:
-            NotToBeKept: some are of a tranche that may be another's by now, or of a stream that was given up meanwhile.
+            NotToBeKept: a result is of a tranche that another may own, or of a stream that was given up meanwhile.
         """
         engine, foreseen = self._engine, self._engine.foresee(results)
         if foreseen.touched & self._lost or foreseen.gone:
@@ -409,9 +409,9 @@ class Progress:
             parked = {place: each for place, each in parked.items() if place[1] not in self._lost}
             ahead = {place: index for place, index in ahead.items() if place[1] not in self._lost}
         anew, tried = self._engine.parking.anew(parked), self._engine.parking.tried(parked, self._lost)
-        # Of what another has taken over, or moved, nothing is to be kept, though no position moves here.
+        # Nothing may be stored of tranches that others have taken over or moved, even without a move here.
         beside = {tranche for _, tranche in (*parked, *ahead, *tried)}
-        if any(move.before is None for move in moves.values()):  # Nor is anything begun by who has not the others.
+        if any(move.before is None for move in moves.values()):  # Opening a tranche requires the others.
             beside |= self._kept.keys()
         return Advance(self._standing(beside) | moves, parked, ahead, anew, tried, self._owner)
 
@@ -431,11 +431,11 @@ class Progress:
         return tranche in self._open and tranche not in self._lost
 
     def write(self, advance: Advance) -> Mapping[Place, Request]:
-        """Keep *advance*, and return what is wanted of parked streams. May be called by another thread, one at a time.
+        """Store *advance*, and return the requests for parked streams. Another thread may call it, one at a time.
 
         Raises:
-            CheckpointMoved: another processor has the same name, or somebody has moved it.
-            PenstockError: it is not known whether it is kept: try again later.
+            CheckpointMoved: another processor has the same name, or an operator has moved the checkpoint.
+            PenstockError: *advance* may or may not be stored: try again later.
         """
         checkpoints = self._checkpoints
         if self._doubtful:
@@ -454,9 +454,9 @@ class Progress:
         return requests
 
     def committed(self, advance: Advance, requests: Mapping[Place, Request] | None) -> bool:
-        """Take note that *advance* is kept, and heed what is wanted of parked streams; tell whether anything new is.
+        """Record that *advance* is stored, and apply *requests* for parked streams; return whether any was new.
 
-        None: nobody has looked what that is.
+        *requests* None: they were not polled.
         """
         self._kept |= {tranche: move.after for tranche, move in advance.moves.items()}
         for tranche in advance.moves:
@@ -482,7 +482,7 @@ class Progress:
             self.settled = self.heeded if parking.streams else float("inf")
 
     def _without_doubt(self, advance: Advance) -> Advance:
-        """Return *advance* from where the checkpoints are, since nobody knows what came of earlier ones."""
+        """Return *advance* from the positions in the checkpoints, since the results of earlier commits are unknown."""
         found = self._checkpoints.positions()
         moves = {}
         for tranche, move in advance.moves.items():

@@ -25,25 +25,25 @@ from penstock.processing.targets.target import Attained, Duplicate, Lineage, Par
 __all__ = ["Effects", "Publisher", "react"]
 
 Effects: TypeAlias = Callable[[StreamEvent], Iterable[Effect] | Effect | None]
-"""Says what is to be published because of an event: the same, whenever it is asked."""
+"""Returns the effects of an event; always the same for the same event."""
 Caused: TypeAlias = tuple[StreamEvent, Iterable[Effect] | Effect | None]
-"""An event, and what is to be published because of it."""
+"""An event, and its effects."""
 
 
 class Publisher:
     """Publishes the effects of events to a hub. Each has the same `eid` whenever it is published.
 
-    Where there is no such id, in event types of category `undefined`, the header `ce_id` has it. Beside it stand the
-    event's origin, in the headers `penstock-stream` and `penstock-index`.
+    In event types of category `undefined`, which have no `eid`, the header `ce_id` has it. The headers
+    `penstock-stream` and `penstock-index` have the event's origin.
 
     Args:
         client: The hub's client, which stays open.
         group: A producer group: then each effect is stored once, and those of a stream in its order. One process at a
-            time has it, and begins by reading back what the event types hold; see `HubTarget`, also for what ends that.
-            None: what a failure leaves in doubt is published again, and its consumers know it by its id.
+            time owns the group, and first reads back the events of the event types; see `HubTarget` for the limits.
+            None: an effect in doubt after a failure is published again, and consumers recognise it by its id.
 
     Raises:
-        BadParameter: the client is none, or the group is no name.
+        BadParameter: the client or the group's name is invalid.
     """
 
     def __init__(self, client: Client, group: str | None = None) -> None:
@@ -58,13 +58,13 @@ class Publisher:
         self._effects: Effects | None = None
 
     def serve(self, effects: Effects) -> None:
-        """Publish what one reaction says. With a group it is that one's alone.
+        """Bind the publisher to one reaction. With a group, no other reaction can use it.
 
-        How far a stream has come is known of a group, an event type and a partition. Of two reactions, the second would
-        find what the first has published because of an event, and leave out its own as a repeat.
+        A stream's progress is recorded by group, event type and partition. The second of two reactions would find the
+        effects that the first has published of an event, and omit its own as repeats.
 
         Raises:
-            BadParameter: there is a group, and another reaction has it.
+            BadParameter: the publisher has a group, and is bound to another reaction.
         """
         if self._group is not None and self._effects not in (None, effects):
             allowed = (
@@ -76,22 +76,22 @@ class Publisher:
         self._effects = effects
 
     def publish(self, stream: str, effects: Iterable[Caused]) -> tuple[int, int]:
-        """Publish what events of a stream bring about, in their order.
+        """Publish the effects of a stream's events, in their order.
 
-        Returns how many effects were published, and how many were there already.
+        Returns the number of published effects, and the number of those that were there already.
 
         Raises:
-            BadParameter: two effects of an event have one name, or one is none.
+            BadParameter: two effects of an event have one name, or an effect is invalid.
             ProducerFenced: another instance has taken over the producer group.
-            PenstockError: some may not be published: do it again.
+            PenstockError: some may not be published: try again.
         """
         return self.publish_all({stream: effects})
 
     def publish_all(self, effects: Mapping[str, Iterable[Caused]]) -> tuple[int, int]:
-        """Publish what events of many streams bring about, in the order of each; see `publish`.
+        """Publish the effects of many streams' events, in the order of each stream; see `publish`.
 
-        Effects share requests: for handlers of many streams at once. In a `Transactional` it is done before the
-        transaction ends, so that an event which comes again finds what it had found, and brings about the same.
+        Effects share requests: for handlers of many streams at once. In a `Transactional`, publish before
+        the transaction ends, so that a repeated event reads the same rows, and has the same effects.
         """
         by_type: dict[str, dict[str, list[_Entry]]] = {}
         for stream, caused in effects.items():
@@ -157,7 +157,7 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An event that is to be published, and where what has caused it stands."""
+    """An event to publish, and the position of its cause."""
 
     lineage: Lineage
     index: int
@@ -165,7 +165,7 @@ class _Entry:
 
 
 def _count(delivery: Delivery, attained: Attained) -> int:
-    """Return how many events of a delivery were not there already."""
+    """Return the number of events of a delivery that were not there already."""
     if isinstance(attained, Partial):
         return attained.count
     return 0 if isinstance(attained, Duplicate | PrefixMissing) else len(delivery.entries)
@@ -174,12 +174,12 @@ def _count(delivery: Delivery, attained: Attained) -> int:
 def react(publisher: Publisher, effects: Effects) -> Handler:
     """Return a handler that publishes the *effects* of each event, all of them before it is done.
 
-    Where *effects* raises, the events before are done, and their effects published. Outcomes count effects under
-    `published`, and under `repeated` those that were left out, since effects of that event or of a later one are there.
+    If *effects* raises, the events before are done, and their effects published. Outcomes count effects under
+    `published`, and omitted ones under `repeated`, since effects of that event or of a later one are there.
 
     Raises:
         BadParameter: *publisher* is none, or has a group and is another reaction's; or *effects* cannot be called with
-            an event; or (the handler) what *effects* returns are none.
+            an event; or (the handler) a value that *effects* returns is no effect.
     """
     check_kind("publisher", publisher, Publisher, "Publisher(client), which gives each effect its id")
     check_function("effects", effects, "event", is_async=False)
@@ -208,7 +208,7 @@ def listed(effects: Any) -> Sequence[Effect]:
     """Return *effects*, which may be one, or none, as a list.
 
     Raises:
-        BadParameter: there is something else among them.
+        BadParameter: a value is no effect.
     """
     if effects is None:
         return []

@@ -1,4 +1,4 @@
-"""What a processor has under way, as it was at one moment: for whoever watches it from another thread."""
+"""Snapshot of a processor's work at one moment, for observers in other threads."""
 
 import time
 from collections import Counter
@@ -20,7 +20,7 @@ __all__ = ["Snapshot"]
 
 
 class Category(NamedTuple):
-    """Of one event type."""
+    """Figures of one event type."""
 
     ingested: int
     """How many events were read."""
@@ -48,12 +48,12 @@ def _sums(counts: Mapping[str, int]) -> Counter[str]:
 
 
 LONGEST_MAX: Final = 20
-"""Of so many streams of each state it is told which they are: of those that have been so for longest."""
+"""A snapshot names at most this number of streams of each state: those that have been in it for longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrancheFigures:
-    """How far a tranche is."""
+    """The progress of a tranche."""
 
     name: str
     position: Position
@@ -61,7 +61,7 @@ class TrancheFigures:
     read: Position
     """All before it was read."""
     is_tail: bool
-    """Whether there was nothing more behind what was read last."""
+    """True if the last read reached the end of the tranche."""
     pages_ahead: int
     """How many pages are read, and not done."""
     events_ahead: int
@@ -69,18 +69,18 @@ class TrancheFigures:
     pages_read: int
     events_read: int
     oldest: int | None
-    """When the hub took the oldest event that is read and not done, in microseconds since 1970; None: nobody knows.
+    """The time at which the hub received the oldest event that is read and not done, in microseconds since 1970.
 
-    Where nothing is read, and the source has more: since when that is known, and the tranche has made no progress."""
+    If no event is read and the source has more: since when that is known without progress. None: unknown."""
     events_done: int
     """The number of events in pages that are done."""
     bytes_read: int | None = None
-    """How much was read; None: its source does not say."""
+    """Bytes read; None: its source does not count them."""
     gap: int | None = None
     """The number of events not done that the source had when it last answered; None: it does not tell."""
 
     def lag_seconds(self, now: float) -> float | None:
-        """Return how old that event is at *now*, in seconds since 1970; 0 where all is done, None: nobody knows."""
+        """Return the oldest event's age in seconds at *now*, in seconds since 1970; 0 if all is done, None: unknown."""
         if not self.pages_ahead and (self.is_tail if self.gap is None else self.gap == 0):
             return 0.0
         return None if self.oldest is None else max(0.0, now - self.oldest / 1e6)
@@ -94,9 +94,9 @@ class BusyStream:
     state: str
     """active, failing or stalled."""
     index: int
-    """Of the first event that is not done."""
+    """The index of the first event that is not done."""
     age_seconds: float
-    """For how long it has been so."""
+    """Seconds since it entered this state."""
     attempts: int
     tag: str | None
     detail: str | None
@@ -110,17 +110,17 @@ class Gapped:
     missing: int
     """The index that is wanted next."""
     found: int
-    """The first that there is behind it."""
+    """The first index behind it that is there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a processor has under way. Nothing of it changes any more."""
+    """Snapshot of a processor's work; immutable."""
 
     name: str
     """The processor's: the label `group` of its metrics."""
     taken: float
-    """When, by `time.monotonic`: ages have grown since."""
+    """The time of the snapshot by `time.monotonic`; ages are as of then."""
     is_running: bool
     tranches: tuple[TrancheFigures, ...]
     streams: Mapping[str, int]
@@ -130,19 +130,19 @@ class Snapshot:
     busy: Mapping[str, Figures]
     """Of streams that are active, failing and stalled."""
     longest: tuple[BusyStream, ...]
-    """Who has been so for longest."""
+    """The streams that have been in their state for longest."""
     gapped: tuple[Gapped, ...]
     """Streams that wait for an index that is missing: some of them, where `Rules.require_all` has them wait."""
     took: Mapping[str, Histogram]
-    """How long calls took, by what has come of them: `ok`, or a tag."""
+    """The durations of calls, by result: `ok`, or a tag."""
     failures: Mapping[str, int]
     """How many calls have failed, by tag."""
     counts: Mapping[str, int]
-    """What handlers have counted."""
+    """The handlers' counters."""
     gauges: Mapping[str, float]
-    """What handlers have set."""
+    """The handlers' gauges."""
     observed: Mapping[str, Distribution]
-    """What handlers have observed."""
+    """The handlers' histograms."""
     handled: int
     repeats: int
     commits: Mapping[str, int]
@@ -152,19 +152,19 @@ class Snapshot:
     commit_failure: str | None
     """Why the last of these has; None: the last commit has not."""
     commit_seconds: float | None
-    """For how long the commit has gone on that is under way; None: none is."""
+    """The duration so far of the running commit; None: no commit is running."""
     categories: Mapping[str, Category]
-    """What was read and completed, by event type; of feeds alone."""
+    """The numbers of events read and completed, by event type; for feeds only."""
     reads: Histogram
-    """How long it took to read something, what it was waited for included."""
+    """The durations of reads, waiting included."""
     ingests: Histogram
-    """How long the engine took to take a page, or a part of one, in."""
+    """The durations in which the engine ingested a page, or a part of one."""
     rounds: Histogram | None
     """How long rounds took; None: it has none, since it does not run on Spark."""
     round_seconds: float | None
-    """For how long the round has gone on that is under way; None: none is."""
+    """The duration so far of the running round; None: no round is running."""
     cpu_seconds: Mapping[str, float]
-    """What its threads have computed, in seconds, by what they do."""
+    """CPU seconds of its threads, by activity."""
     unanswered_seconds: float | None
     """For how long its source had not answered; None: the processor does not run."""
 
@@ -174,7 +174,7 @@ class Snapshot:
         return sum(tranche.events_ahead for tranche in self.tranches)
 
     def lag_seconds(self) -> float | None:
-        """Return how old the oldest event is that is read and not done; None: nobody knows."""
+        """Return the age in seconds of the oldest event that is read and not done; None: unknown."""
         now = time.time()
         found = [lag for tranche in self.tranches if (lag := tranche.lag_seconds(now)) is not None]
         return max(found, default=None)
@@ -190,11 +190,11 @@ class Snapshot:
         return sum(found) if found else None
 
     def round_now_seconds(self) -> float:
-        """Return for how long the round has gone on that is under way, if it has not ended meanwhile; 0: none is."""
+        """Return the duration so far of the running round, if it has not ended meanwhile; 0: no round is running."""
         return 0.0 if self.round_seconds is None else self.round_seconds + self.age_seconds()
 
     def busy_now(self) -> dict[str, Figures]:
-        """Return what is active, failing and stalled, with ages as they are now if nothing has ended meanwhile."""
+        """Return the figures of active, failing and stalled streams, with ages as of now if none has changed state."""
         since = self.age_seconds()
         return {
             state: replace(each, oldest_seconds=each.oldest_seconds + since, newest_seconds=each.newest_seconds + since)
@@ -205,26 +205,26 @@ class Snapshot:
 
 
 class ObservedProcessor(Protocol):
-    """A processor that can be watched."""
+    """A processor that can be observed."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The processor's name."""
         ...
 
     @property
     def snapshot(self) -> Snapshot:
-        """What it had under way lately. May be asked by any thread."""
+        """A recent snapshot. Any thread may read it."""
         ...
 
 
 def check_observed(parameter: str, value: Any) -> None:
-    """Raise BadParameter unless *value* can be watched, as far as that can be told."""
+    """Raise BadParameter if *value* visibly cannot be observed."""
     check_members(parameter, value, ObservedProcessor, "a processor, such as LocalProcessor(handler, source)")
 
 
 def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_running: bool) -> Snapshot:
-    """Return what *engine* has under way at *now*, by its own clock. For whoever has the engine."""
+    """Return a snapshot of *engine* at *now*, by its own clock. Call it in the thread that runs the engine."""
     found = engine.census()
     return Snapshot(
         name=name,

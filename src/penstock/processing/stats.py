@@ -1,4 +1,4 @@
-"""Statistics that handlers keep of what they do, in the words of their domain: counts, gauges, histograms."""
+"""Statistics that handlers keep of their work, in the words of their domain: counters, gauges, histograms."""
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sized
@@ -40,7 +40,7 @@ class Histogram:
         return found
 
     def percentile(self, share: float) -> float:
-        """Return what a *share* of them is at most; 0 where there are none."""
+        """Return the value that a *share* of them does not exceed; 0 if there are none."""
         wanted, seen = share * self.count, 0
         for at in sorted(self.classes):
             seen += self.classes[at]
@@ -98,7 +98,7 @@ class KnownTags(Sized, Container[str], Protocol):
 
 
 def counted_as(tag: str, known: KnownTags) -> str:
-    """Return as what a *tag* is counted: as itself, unless so many are *known* already that it is among the others.
+    """Return the tag under which a *tag* is counted: itself, or `other` if it is new and `TAGS_MAX` are *known*.
 
     >>> counted_as("ValueError", {"ok": 1}), counted_as("order 7", [str(number) for number in range(100)])
     ('ValueError', 'other')
@@ -107,11 +107,11 @@ def counted_as(tag: str, known: KnownTags) -> str:
 
 
 NAMES_MAX: Final = 100
-"""A processor keeps so many gauges, and so many histograms."""
+"""The maximum number of gauges, and of histograms, of a processor."""
 OTHERS: Final = "(others)"
 """The name under which a processor observes the values of all names beyond `NAMES_MAX`."""
 CLASSES: Final = 60 * STEPS
-"""Values from 2 ** -20 to 2 ** 40 are told apart."""
+"""The number of classes: they cover values from 2 ** -20 to 2 ** 40."""
 
 
 @dataclass(slots=True)
@@ -132,14 +132,14 @@ class Observations:
         self.sum += value
 
     def merge(self, other: "Observations") -> None:
-        """Observe what *other* has observed."""
+        """Add the observations of *other*."""
         for at, count in other.classes.items():
             self.classes[at] = self.classes.get(at, 0) + count
         self.count += other.count
         self.sum += other.sum
 
     def distribution(self) -> Distribution:
-        """Return what was observed so far, as it stays."""
+        """Return the values observed so far, as a value that does not change."""
         return Distribution(dict(self.classes), self.count, self.sum)
 
 
@@ -164,7 +164,7 @@ class Stats:
         """Add *by*, a whole number from 0, to the counter *name*.
 
         Raises:
-            BadParameter: (as of the others) the name or the value is none.
+            BadParameter: (likewise in the other methods) the name or the value is invalid.
         """
         check_name("name", name)
         if type(by) is not int or by < 0:
@@ -183,7 +183,7 @@ class Stats:
                 observed.add(float(value))
 
     def set(self, name: str, value: float) -> None:
-        """Set the gauge *name* to *value*, a finite number. It stays until a call sets it anew; the last one counts."""
+        """Set the gauge *name* to *value*, a finite number. It stays until a call sets it again."""
         check_name("name", name)
         if not is_number(value) or not isfinite(value):
             raise BadParameter(parameter="value", value=value, allowed="a finite number")
@@ -204,13 +204,13 @@ class Stats:
             self.observed.setdefault(name if known else OTHERS, Observations()).merge(observed)
 
     def to_json(self) -> list[Any]:
-        """Return it as JSON can hold it."""
+        """Return it as values that JSON can represent."""
         observed = {name: [[*each.classes.items()], each.count, each.sum] for name, each in self.observed.items()}
         return [dict(self.counts), self.gauges, observed]
 
     @classmethod
     def from_json(cls, found: list[Any]) -> "Stats":
-        """Return what `to_json` has returned."""
+        """Return the statistics of which *found* is the `to_json`."""
         counts, gauges, observed = found
         return cls(
             Counter(counts),

@@ -1,4 +1,4 @@
-"""An event as a handler is given it."""
+"""The event that a handler receives."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ import msgspec
 _decode: Final = msgspec.json.Decoder().decode
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 APART: Final = "+parked-"
-"""Behind a numbering: it is that of events of a subscription that were parked, and are sent again."""
+"""Suffix of a numbering: that of a subscription's parked events, which are sent again."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -19,23 +19,23 @@ class StreamEvent(msgspec.Struct, gc=False):
     stream: str
     """The stream's name: `order.placed-7`."""
     index: int
-    """Its place in the stream: larger than that of the event before, where both have one `numbering`. Where it is from
-    a feed, it is its offset."""
+    """Its place in the stream: larger than that of the event before within one `numbering`. For an event of a
+    feed, its offset."""
     kind: str
-    """What it says happened: the glossary's *kind*."""
+    """Its kind: the header `ce_type`, else the `data_type` of a data change, else the event type's name."""
     raw: bytes
     """Its JSON, byte for byte."""
     key: str | None = None
     _headers: str | None = None
     """A JSON object."""
     tranche: str = ""
-    """Where it was read: of a feed, `order.placed/3`."""
+    """The tranche from which it was read; of a feed, `order.placed/3`."""
     received: int | None = None
-    """When the hub took it, in microseconds since 1970; None: nobody has said."""
+    """The time at which the hub received it, in microseconds since 1970; None: unknown."""
     numbering: str = ""
-    """What numbers its stream's events: of a feed, the partition in its epoch, `order.placed/3@1`.
+    """The counter of its stream's indices: of a feed, the partition and its epoch, `order.placed/3@1`.
 
-    Indices say what comes after what within one numbering. Empty: the stream itself, wherever its events are read."""
+    Indices order the events of one numbering. Empty: the stream itself is the numbering, in all tranches."""
     _data: Any = msgspec.UNSET
 
     @property
@@ -45,23 +45,23 @@ class StreamEvent(msgspec.Struct, gc=False):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What its publisher has said beside it."""
+        """Its headers: texts that its publisher has sent with it."""
         return {} if self._headers is None else _decode_headers(self._headers)
 
     @property
     def received_at(self) -> datetime | None:
-        """When the hub took it; None: nobody has said."""
+        """The time at which the hub received it; None: unknown."""
         return None if self.received is None else _EPOCH + timedelta(microseconds=self.received)
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The event's metadata: eid, occurred_at and what else there is; empty where it has none."""
+        """The event's metadata: eid, occurred_at and other members; empty if it has none."""
         found = self.data.get("metadata") if isinstance(self.data, dict) else None
         return found if isinstance(found, dict) else {}
 
     @property
     def data(self) -> Any:
-        """The event, decoded when it is first asked for.
+        """The event, decoded on first access.
 
         Raises:
             msgspec.DecodeError: it is no JSON.

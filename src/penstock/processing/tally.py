@@ -1,4 +1,4 @@
-"""What a processor has read, completed and committed since it began."""
+"""Counts of the pages and events that a processor has read, completed and committed since it began."""
 
 import threading
 import time
@@ -12,21 +12,21 @@ from penstock.processing.stats import Latency
 
 Activity: TypeAlias = Literal["schedule", "read", "handle", "commit"]
 _clock_of: Final[Callable[[int], int] | None] = getattr(time, "pthread_getcpuclockid", None)
-"""None: the system lets nobody read another thread's clock. What threads compute is known then when they end."""
+"""None: the system has no clock of other threads. Then the CPU time of a thread is known when it ends."""
 
 
 class Cpu:
-    """Seconds that threads have computed for, by what they do. May be asked by any thread."""
+    """CPU seconds of threads, by activity. Any thread may read them."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._running: dict[int, tuple[int | None, Activity]] = {}
-        """By thread: its clock, and what it does. None of them ends as long as it is here."""
+        """By thread: its clock and its activity. A thread is removed before it ends."""
         self._spent: Counter[str] = Counter()
-        """By threads that have ended, and elsewhere."""
+        """CPU seconds of ended threads, and those added by `add`."""
 
     def counted(self, activity: Activity, run: Callable[[], object]) -> Callable[[], None]:
-        """Return what a thread is to run in the place of *run*, for its time to be counted."""
+        """Return a function that calls *run* and counts its thread's CPU time."""
 
         def count_and_run() -> None:
             me = threading.get_ident()
@@ -43,16 +43,16 @@ class Cpu:
 
     @property
     def counts_me(self) -> bool:
-        """Whether who asks is one of these threads."""
+        """True if the calling thread is counted."""
         return threading.get_ident() in self._running
 
     def add(self, activity: Activity, seconds: float) -> None:
-        """Take note of what was computed elsewhere."""
+        """Add CPU seconds that were spent elsewhere."""
         with self._turn:
             self._spent[activity] += seconds  # type: ignore[assignment]
 
     def seconds(self) -> dict[str, float]:
-        """Return what was computed so far."""
+        """Return the CPU seconds so far."""
         with self._turn:
             found: dict[str, float] = {**self._spent}
             for clock, activity in self._running.values():
@@ -61,7 +61,7 @@ class Cpu:
 
 
 SAID_SECONDS: Final = 15.0
-"""A source that has not answered for so long is said to be silent, in the log and on the terminal."""
+"""A source without an answer for this time is reported as silent, in the log and on the terminal."""
 
 
 class SourceAnswer(NamedTuple):
@@ -82,8 +82,8 @@ class _Unread(NamedTuple):
 class SourceWatch:
     """The last answer of a source. A source that does not answer keeps its last known head.
 
-    Two things are answers: a batch, and a count of events that are behind. While reads fail, counts are none: whatever
-    gives them is not what is read.
+    Two things are answers: a batch, and a count of events that are behind. While reads fail, a count is no answer:
+    it need not come from the part of the source that is read.
     """
 
     def __init__(self) -> None:
@@ -93,12 +93,12 @@ class SourceWatch:
         self._unread: dict[str, _Unread] = {}
 
     def begin(self, now: float) -> None:
-        """Count from *now* on for how long there is no answer, unless that has begun already."""
+        """Begin to measure the time without an answer at *now*, unless it is measured already."""
         if self._answered_at is None:
             self._answered_at = now
 
     def read(self, now: float, *, is_answer: bool) -> None:
-        """Take note that a read has succeeded; it *is_answer* where it has brought a batch, also an empty one."""
+        """Take note that a read has succeeded; it *is_answer* if it returned a batch, even an empty one."""
         self._is_failing = False
         if is_answer:
             self._answered_at = now
@@ -108,10 +108,10 @@ class SourceWatch:
         self._is_failing = True
 
     def told(self, answer: SourceAnswer, now: float, *, is_wanted: bool) -> None:
-        """Take note of what the source was asked at *now*.
+        """Record the source's *answer* to the request for counts at *now*.
 
-        Where it can tell of no tranche how many events are behind, that is no answer, unless nothing of it *is_wanted*:
-        then it cannot be told from one that is not asked.
+        Counts that are unknown for all tranches are no answer, unless no tranche *is_wanted*: such a source looks the
+        same as one that is not read.
         """
         self._answer = answer
         knows = not answer.counts or any(count is not None for count in answer.counts.values())
@@ -119,7 +119,7 @@ class SourceWatch:
             self._answered_at = max(now, self._answered_at or now)
 
     def unanswered_seconds(self, now: float) -> float:
-        """Return for how many seconds the source has not answered."""
+        """Return the seconds since the last answer of the source."""
         return 0.0 if self._answered_at is None else max(0.0, now - self._answered_at)
 
     def gap(self, tranche: str, ahead: int, completed: int) -> int | None:
@@ -151,7 +151,7 @@ class SourceWatch:
 
 
 def silence(unanswered_seconds: float | None) -> str | None:
-    """Return in words that a source is silent; None: it is not."""
+    """Return the sentence that a source is silent; None: it is not."""
     if unanswered_seconds is None or unanswered_seconds < SAID_SECONDS:
         return None
     return f"the source has not answered for {unanswered_seconds:.0f} s"
@@ -162,15 +162,15 @@ FAILED: Final = "failed"
 
 
 class TalliedBatch(NamedTuple):
-    """A batch that is under way, or a part of one."""
+    """A batch, or a part of one, that is not done."""
 
     received: int | None
-    """When the hub took its first event, in microseconds since 1970; None: nobody knows."""
+    """The time at which the hub received its first event, in microseconds since 1970; None: unknown."""
     events: int
 
 
 class Tally:
-    """Counts for those who watch a processor. The loop that has the engine is the only one to write here."""
+    """Counts for observers of a processor. Only the loop that runs the engine writes here."""
 
     def __init__(self) -> None:
         self.pages: Counter[str] = Counter()
@@ -178,27 +178,27 @@ class Tally:
         self.events: Counter[str] = Counter()
         """How many were in them."""
         self.bytes: Counter[str] = Counter()
-        """How much that was, of tranches of which their source says so."""
+        """Bytes read, of tranches whose source counts them."""
         self.completed: Counter[str] = Counter()
         """How many events were in pages that are done, by tranche."""
         self.reads = Latency()
-        """How long it took to read something."""
+        """The durations of reads."""
         self.ingests = Latency()
-        """How long the engine took to take a page, or a part of one, in."""
+        """The durations in which the engine ingested a page, or a part of one."""
         self.rounds: Latency | None = None
         """How long rounds took; None: it has none."""
         self.round_began: float | None = None
-        """When the round began that is under way; None: none is."""
+        """The time at which the running round began; None: no round is running."""
         self.commits: Counter[str] = Counter({OK: 0, FAILED: 0})
-        """How many, by what has come of them."""
+        """The number of commits, by result."""
         self.commits_failing = 0
         """How many in a row have failed."""
         self.commit_failure: str | None = None
         """Why the last of these has."""
         self.commit_began: float | None = None
-        """When the commit began that is under way; None: none is, or nobody has said so."""
+        """The time at which the running commit began; None: no commit is known to be running."""
         self.cpu = Cpu()
-        """What its threads compute."""
+        """CPU time of its threads."""
         self.source = SourceWatch()
         """The last answer of its source, and the time of it."""
         self._pages: dict[str, deque[TalliedBatch]] = defaultdict(deque)
@@ -206,7 +206,7 @@ class Tally:
         self._tranches: dict[str, Tranche] = {}
 
     def read(self, batch: Batch, took: float = 0.0) -> None:
-        """Take note that a batch was taken in, which took so many seconds."""
+        """Record that a batch was ingested, which took *took* seconds."""
         name, items = batch.tranche, batch.items
         events = len(items) if batch.size is None else batch.size
         self.pages[name] += not batch.is_part
@@ -240,10 +240,10 @@ class Tally:
         self.commit_failure, self.commit_began = reason, None
 
     def follow(self, tranche: Tranche) -> None:
-        """Take note of the pages of a tranche that are done by now."""
+        """Record the pages of a tranche that are done."""
         name, pages = tranche.name, self._pages[tranche.name]
         before = self._tranches.setdefault(name, tranche)
-        if before is not tranche:  # It was let go of meanwhile: what was under way then is read again.
+        if before is not tranche:  # It was released meanwhile: its unfinished pages are read again.
             self._tranches[name] = tranche
             while len(pages) > tranche.parts:
                 pages.popleft()
@@ -251,10 +251,10 @@ class Tally:
             self.completed[name] += pages.popleft().events
 
     def unanswered_seconds(self, now: float) -> float:
-        """Return for how many seconds the source has not answered; 0 during a round, whose tasks read it."""
+        """Return the seconds since the last answer of the source; 0 during a round, since its tasks read it."""
         return 0.0 if self.round_began is not None else self.source.unanswered_seconds(now)
 
     def oldest(self, tranche: Tranche) -> int | None:
-        """Return when the oldest event was taken that is read and not done, in microseconds; None: nobody knows."""
+        """Return when the hub received the oldest event that is read and not done, in microseconds; None: unknown."""
         self.follow(tranche)
         return next((page.received for page in self._pages[tranche.name] if page.received is not None), None)

@@ -1,7 +1,7 @@
-"""Handlers of several streams at once: for writes that are made as a set, in one transaction where that is wanted.
+"""Handlers of several streams at once, for writes as a set, optionally in one transaction.
 
-What comes of it is told stream by stream, as ever. Where a call fails as a whole, its streams are tried in halves, so
-that the one at fault is found and holds no other.
+A handler returns the result of each stream. If a call fails as a whole, its streams are retried in halves, so that the
+failing one is isolated and does not block others.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ __all__ = ["Span", "Together", "Transactional"]
 STREAMS_MAX: Final = 10_000
 AWAY_SECONDS: Final = 1.0
 AWAY: Final = retry(AWAY_SECONDS, tag="away")
-"""What becomes of a call that a database has not begun, or not committed, which is no stream's fault."""
+"""The outcome of a call that the database could not begin or commit, which no stream has caused."""
 
 
 class Span(NamedTuple):
-    """What one stream has to be handled."""
+    """The events of one stream to handle."""
 
     stream: str
     events: Sequence[Any]
@@ -38,14 +38,14 @@ None: all is done."""
 
 
 class Together:
-    """A handler that is called with many streams; one call goes on at a time.
+    """A handler that is called with many streams, one call at a time.
 
     Args:
-        handle: Takes spans, and returns what has come of each, or nothing where all is done.
-        streams_max: How many spans it is given at most.
+        handle: Takes spans, and returns the result of each, or None if all are done.
+        streams_max: The maximum number of spans of a call.
 
     Raises:
-        BadParameter: the handler cannot be called as it would be.
+        BadParameter: the handler cannot be called with these arguments.
     """
 
     def __init__(self, handle: Callable[[Sequence[Span]], Results], *, streams_max: int = STREAMS_MAX) -> None:
@@ -55,30 +55,30 @@ class Together:
         self.streams_max = streams_max
 
     def results(self, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
-        """Call the handler, and return what has come of each of *calls*."""
+        """Call the handler, and return the result of each of *calls*."""
         return told(self._handle(spans_of(calls)), calls, classify)
 
 
 class Transactional:
     """A handler that is called with many streams inside a transaction, in which its checkpoint moves, too.
 
-    What it writes and how far it is are committed together, or not at all: each event has its effect once. Where the
-    checkpoint waits for a stream that fails, or that was not among those of the call, it is kept beside it how far the
-    others are: after a restart they go on from there. Whoever is started under the same name takes over: the one before
-    commits nothing any more, and ends.
+    Its writes and its checkpoint are committed together, or not at all: each event has its effect once. While the
+    checkpoint waits for a stream that fails, or that was not part of the call, the database also keeps the progress of
+    the other streams, which continue from there after a restart. A processor that starts under the same name takes
+    over: the former one commits no more, and ends.
 
     Args:
         database: As for `DatabaseCheckpoints`; it must be the same one.
-        handle: Takes the connection and spans; see `Together`. It does not commit. Unless it raises, what it has
-            written is: also for spans that it defers, or returns an exception for.
-        checkpoints: Where the processor keeps how far it is.
-        streams_max: How many spans it is given at most.
-        is_idempotent: Whether it keeps beside its rows what they have seen, so that events may come again after a
-            restart: then it is not kept which streams are ahead of the checkpoint.
-        ended: Is told after each call whether it is committed.
+        handle: Takes the connection and spans; see `Together`. It does not commit. Unless it raises, its
+            writes are committed, also for spans that it defers or returns an exception for.
+        checkpoints: Where the processor keeps its positions.
+        streams_max: The maximum number of spans of a call.
+        is_idempotent: True if its rows record their applied events, so that events may come again after a restart: then
+            the streams ahead of the checkpoint are not stored.
+        ended: Called after each call with True if it is committed.
 
     Raises:
-        BadParameter: the handler cannot be called as it would be, or the checkpoints are not in that database.
+        BadParameter: the handler cannot be called with these arguments, or the checkpoints are not in that database.
     """
 
     def __init__(
@@ -108,20 +108,20 @@ class Transactional:
         self.streams_max = streams_max
 
     def results(self, connection: Any, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
-        """Call the handler in the transaction that is open, and return what has come of each of *calls*."""
+        """Call the handler in the open transaction, and return the result of each of *calls*."""
         return told(self._handle(connection, spans_of(calls)), calls, classify)
 
 
 def spans_of(calls: Sequence[Call]) -> list[Span]:
-    """Return what *calls* are to be made with."""
+    """Return the spans of *calls*."""
     return [Span(call.stream, call.events) for call in calls]
 
 
 def told(returned: Results, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
-    """Return what a handler of *calls* has said of each.
+    """Return the results that a handler has *returned* for *calls*.
 
     Raises:
-        BadOutcome: it has said it of another number of spans, or what it has said is none.
+        BadOutcome: the number of results is not that of the spans, or a result is no outcome.
     """
     if returned is None:
         return [ALL] * len(calls)

@@ -1,4 +1,4 @@
-"""Shows on a terminal what a processor has under way: tranches, rates, and the streams that are busy or in trouble."""
+"""Shows a processor's work on a terminal: tranches, rates, and the streams that are busy or in trouble."""
 
 import threading
 import time
@@ -22,30 +22,30 @@ __all__ = ["live"]
 LINES_INTERVAL: Final = 10.0
 DRAWS_PER_SECOND: Final = 2
 RATE_SECONDS: Final = 10.0
-"""Over so long a rate is taken."""
+"""Seconds over which a rate is measured."""
 LAST_SECONDS: Final = 3.0
-"""So long a processor is waited for that is to say how it stands in the end."""
+"""Seconds to wait for the last snapshot of a processor."""
 GAP_SECONDS: Final = 1.0
-"""So long its source is, that has not said yet how many events are behind."""
+"""Seconds to wait for a source that has not counted its events behind yet."""
 LOOK_INTERVAL: Final = 0.02
 TRANCHES_MAX: Final = 16
 STREAMS_MAX: Final = 12
 _LONG: Final = ("tranche", "position", "read", "stream", "why")
-"""Columns of names and texts, which are as long as somebody has made them."""
+"""Columns of names and texts, which can have any length."""
 
 
 @contextmanager
 def live(
     processor: ObservedProcessor, *, console: Console | None = None, interval: float = LINES_INTERVAL
 ) -> Iterator[None]:
-    """Show a processor as long as the block runs: on a terminal as a picture that moves, elsewhere as lines.
+    """Show a processor while the block runs: on a terminal as a live display, elsewhere as lines.
 
-    What is shown last is how it stands when the block has ended.
+    The last display is the processor's progress at the end of the block.
 
     Args:
-        processor: Which one.
-        console: Where; by default on stderr.
-        interval: How often there is a line, where it is no terminal.
+        processor: The processor to show.
+        console: Where to show it; by default on stderr.
+        interval: Seconds between two lines, outside a terminal.
 
     Raises:
         BadParameter: the processor is none, or *interval* is no time.
@@ -67,7 +67,7 @@ def live(
 
 
 class View:
-    """What is shown of one processor."""
+    """The display of one processor."""
 
     def __init__(self, processor: ObservedProcessor) -> None:
         self._processor = processor
@@ -82,19 +82,19 @@ class View:
             time.sleep(LOOK_INTERVAL)
 
     def line(self) -> str:
-        """Return in a line how it stands."""
+        """Return the processor's progress as a line."""
         snapshot, before = self._pair()
         return f"{snapshot.name}: {sentence(figures_of(snapshot, before))}"
 
     def draw(self) -> Group:
-        """Return the picture."""
+        """Return the processor's progress as tables."""
         snapshot, before = self._pair()
         state = "" if snapshot.is_running else " (not running)"
         told = Text(f"{snapshot.name}{state}: {sentence(figures_of(snapshot, before))}", style="bold")
         return Group(told, self._tranches(snapshot, before), *_streams(snapshot))
 
     def _pair(self) -> tuple[Snapshot, Snapshot | None]:
-        """Return how it stands now, and how it stood a while ago; None: nobody has looked then."""
+        """Return the current snapshot, and an earlier one for rates; None: there is no earlier one."""
         snapshot, seen = self._processor.snapshot, self._seen
         if not seen or seen[-1] is not snapshot:
             seen.append(snapshot)
@@ -107,7 +107,7 @@ class View:
         earlier = {each.name: each.events_read for each in before.tranches} if before else {}
         seconds = snapshot.taken - before.taken if before else 0.0
         now = time.time()
-        # Those first that are behind most: of many, not all have a place.
+        # Most lagging tranches first: not all of many have a place.
         tranches = sorted(snapshot.tranches, key=lambda each: (-(each.gap or 0), each.name))
         for each in tranches[:TRANCHES_MAX]:
             lag = each.lag_seconds(now)
@@ -140,13 +140,13 @@ def _streams(snapshot: Snapshot) -> list[Table]:
 
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:  # Where there is no room, Rich takes it from what may be wrapped: figures stay whole.
+    for column in columns:  # Rich shortens columns that may be wrapped: figures stay whole.
         table.add_column(column, overflow="ellipsis", no_wrap=column not in _LONG)
     return table
 
 
 def _cut(text: str) -> Text:
-    """Return *text* as a cell of one line, cut where there is no room for it."""
+    """Return *text* as a cell of one line, cut to the width of its column."""
     return Text(_bare(text), no_wrap=True, overflow="ellipsis")
 
 
@@ -155,7 +155,7 @@ def _or_dash(value: int | None) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return *text* with nothing in it that a terminal would obey."""
+    """Return *text* without characters that control a terminal."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
@@ -165,7 +165,7 @@ def _print(console: Console, view: View) -> None:
 
 @contextmanager
 def _repeated(name: str, do: Callable[[], None], interval: float) -> Iterator[None]:
-    """Have a thread do something now, again and again as long as the block runs, and once more when it has ended."""
+    """Call *do* in a thread now, every *interval* seconds while the block runs, and once more after it has ended."""
     is_over = threading.Event()
 
     def run() -> None:
