@@ -3,8 +3,8 @@
 HubCheckpoints           in the hub, in a consumer group
 SubscriptionCheckpoints  in the hub, in the cursors of a subscription
 DatabaseCheckpoints      in a database of yours, in your own transactions if you like
-MemoryCheckpoints        nowhere: the processor begins anew
-DatabaseLeases           who of several processors of one name has which tranche, in a database of yours
+MemoryCheckpoints        in memory only: a new process starts from the beginning
+DatabaseLeases           leases of tranches for several processors of one name, in a database of yours
 HubLeases                the same, in the hub
 """
 

@@ -1,4 +1,4 @@
-"""What keeps the positions of a processor, by tranche, and the streams that it has set aside."""
+"""Interface for storing a processor's positions, by tranche, and its parked streams."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -15,9 +15,9 @@ _OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")
 
 
 def check_moves(positions: Mapping[str, Position], before: Mapping[str, Position], *, adds: bool) -> None:
-    """Raise BadParameter unless a processor that stands at *before* can be moved to *positions*.
+    """Raise BadParameter unless a processor can be moved from *before* to *positions*.
 
-    Each is a position, of a tranche that it has, or is given where that *adds*, and of the form of the one before.
+    Each must be a valid position of the same form as before, and of a known tranche, unless the move *adds* tranches.
     """
     check_kind("positions", positions, Mapping, "positions by tranche, such as {'order.placed/0': '1:17'}")
     for tranche, position in positions.items():
@@ -30,7 +30,7 @@ def check_moves(positions: Mapping[str, Position], before: Mapping[str, Position
 
 
 def _check_position(tranche: str, position: Any) -> None:
-    # They are kept as texts: whatever else is given would become one that no source can read.
+    # Positions are stored as texts: another type would become a text that no source can read.
     is_number = type(position) is int and position >= 0
     if not is_number and not (isinstance(position, str) and position):
         allowed = f"a whole number from 0, or a text of at least one character, for {tranche}"
@@ -50,103 +50,103 @@ _ALLOWED: Final = (
 
 
 class PositionMove(NamedTuple):
-    """A position that takes the place of another."""
+    """A change of a tranche's position."""
 
     before: Position | None
-    """Where it was when it was read, or committed last; None: there was none."""
+    """The position that was read or committed last; None: there was none."""
     after: Position
 
 
 class Advance(NamedTuple):
-    """What is to be kept together."""
+    """Progress that is committed together."""
 
     moves: Mapping[str, PositionMove]
-    """By tranche."""
+    """Position changes by tranche."""
     parked: Mapping[Place, Parked | None] = MappingProxyType({})
-    """What is parked now; None: it is so no more."""
+    """Changed parked spans; None: no longer parked."""
     ahead: Mapping[Place, int | None] = MappingProxyType({})
-    """Up to which index streams are handled that are ahead of their tranche's position; None: they are no more."""
+    """The next index of streams that are ahead of their tranche's position; None: no longer ahead."""
     anew: frozenset[Place] = frozenset()
-    """What was parked before, was handled or skipped, and is parked anew: nothing is wanted of it yet."""
+    """Spans that were handled or skipped, and are parked again: earlier requests for them are removed."""
     tried: frozenset[Place] = frozenset()
-    """What is parked behind what was tried in vain: nothing is wanted of it any more."""
+    """Spans parked behind a failed retry: requests for them are removed."""
     owner: str | None = None
-    """Who has taken the tranches over, and still must have them; None: whoever knows where they are."""
+    """The owner that must still have the tranches, see `take_over`; None: only the positions are compared."""
 
     def __bool__(self) -> bool:
         return bool(self.moves or self.parked or self.ahead)
 
 
 class Checkpoints(Protocol):
-    """What one processor keeps under its name; another that has the same name is noticed, and overwrites nothing."""
+    """Stores the progress of one processor under its name; a second processor of that name cannot overwrite it."""
 
     @property
     def keeps_parked(self) -> bool:
-        """Whether parked streams are kept."""
+        """True if parked streams are stored."""
         ...
 
     def positions(self) -> Mapping[str, Position]:
-        """Return where the processor has come to, by tranche."""
+        """Return the processor's positions, by tranche."""
         ...
 
     def parked(self) -> Sequence[Parked]:
-        """Return what is parked, the oldest first."""
+        """Return the parked spans, the oldest first."""
         ...
 
     def requests(self) -> Mapping[Place, Request]:
-        """Return what is wanted of parked streams, by stream and tranche: until they are parked no more, or anew.
+        """Return the requests for parked streams, by stream and tranche, until these are unparked or parked again.
 
-        Of a stream that is parked in several tranches, what is wanted of the one that was parked first is heeded.
+        If a stream is parked in several tranches, the request for the span that was parked first applies.
         """
         ...
 
     def commit(self, advance: Advance) -> None:
-        """Keep *advance*: all of them, or none.
+        """Store *advance* atomically.
 
         Raises:
-            CheckpointMoved: a position is not where it was thought to be, or has another owner: another processor has
-                the same name, or somebody has moved it.
+            CheckpointMoved: a stored position differs from the expected one, or has another owner: another processor
+                has the same name, or an operator has moved it.
         """
         ...
 
 
 @runtime_checkable
 class ExactCheckpoints(Checkpoints, Protocol):
-    """Checkpoints that can be taken over, by whoever begins with them, and keep which streams are ahead of them."""
+    """Checkpoints that a starting processor can take over, and that store the streams ahead of their positions."""
 
     def take_over(self, tranches: Collection[str], owner: str) -> Mapping[str, Mapping[str, int]]:
-        """Let *owner* have these tranches from now on: whoever had them commits nothing more of them.
+        """Make *owner* the owner of these tranches: commits of their previous owner are refused.
 
-        Returns up to which index their streams are handled that are ahead of where they are.
+        Returns the next index of their streams that are ahead of the position, by tranche and stream.
         """
         ...
 
 
 @runtime_checkable
 class HandingCheckpoints(Checkpoints, Protocol):
-    """Checkpoints that hand parked streams over to the source: it keeps them, and sends their events again."""
+    """Checkpoints that pass parked streams to the source, which stores them and sends their events again."""
 
     def handed_over(self) -> None:
-        """Take note that the processor has forgotten the streams that were parked by the last commit."""
+        """Record that the processor has forgotten the streams that the last commit parked."""
         ...
 
 
 @runtime_checkable
 class RecordedCheckpoints(Protocol):
-    """Checkpoints that keep on record what somebody has done to a processor."""
+    """Checkpoints that record an operator's interventions."""
 
     def record(self, tranche: str, reason: str) -> None:
-        """Keep on record what was done, where it moves no position."""
+        """Record an intervention that moves no position."""
         ...
 
 
 def check_checkpoints(value: Any) -> None:
-    """Raise BadParameter unless *value* is what keeps positions, as far as that can be told."""
+    """Raise BadParameter unless *value* has the members of `Checkpoints`."""
     check_members("checkpoints", value, Checkpoints, _ALLOWED)
 
 
 def check_request(stream: Any, request: Any) -> None:
-    """Raise BadParameter unless *request* is one that can be made of a *stream*."""
+    """Raise BadParameter unless *stream* is a name and *request* is `retry` or `skip`."""
     check_kind("stream", stream, str, "the name of a parked stream")
     if request not in get_args(Request):
         raise BadParameter(parameter="request", value=shown(request), allowed="'retry' or 'skip'")

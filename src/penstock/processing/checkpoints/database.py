@@ -1,4 +1,4 @@
-"""Positions in the consumer's own database, beside the read model: they can move in the transaction that changes it."""
+"""Positions in the consumer's own database, beside the read model, to commit both in one transaction."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
@@ -34,10 +34,10 @@ TABLE: Final = "penstock_checkpoints"
 
 
 class TablePart(NamedTuple):
-    """One of the tables."""
+    """A table of a group of tables."""
 
     suffix: str
-    """What its name ends with, after that of the first."""
+    """The suffix of its name, after the first table's name."""
     creation: str
     """The statement that creates it."""
     columns: frozenset[str]
@@ -63,13 +63,13 @@ LEASES: Final = (_part("_leases", "lease_create", "processor shared"),)
 
 
 class OwnTables:
-    """Tables that are made when something is first asked of them, and anew by whoever is started again without them.
+    """Tables that are created at their first use. If they are dropped, a new process creates them again.
 
     Args:
         connect: Opens their database.
-        table: The name of the first; those of the others begin with it.
-        parts: Which they are.
-        what: What they hold, for people.
+        table: The name of the first table; the others' names begin with it.
+        parts: The tables.
+        what: A name for their contents, in errors.
     """
 
     def __init__(self, connect: Connect, table: str, parts: Sequence[TablePart], what: str) -> None:
@@ -78,17 +78,17 @@ class OwnTables:
         self._parts = parts
         self._what = what
         self.are_made = False
-        """Whether they have been there."""
+        """True if they have been found or created."""
 
     def create(self) -> None:
-        """Create those that are not there."""
+        """Create the missing tables."""
         self.carry_out(make(self._table, self._parts))
 
     def carry_out(self, plan: Plan[R]) -> R:
-        """Carry out a plan in a transaction of its own, and return what comes of it.
+        """Carry out a plan in a transaction of its own, and return its result.
 
         Raises:
-            DatabaseUnsuitable: they were there, and are not any more: who uses them ends by that.
+            DatabaseUnsuitable: the tables existed before, and are missing now: their user has to end.
         """
 
         def work(connection: Any) -> R:
@@ -105,21 +105,21 @@ class OwnTables:
         return result
 
     def are_there(self) -> bool:
-        """Tell whether the first of them is there, in their own database, beside whatever transaction is open."""
+        """Return whether the first table exists in their own database, outside any open transaction."""
         with closing(self._connect()) as connection:
             found: bool = self.on(connection).carry_out(is_there(self._table, self._parts[0]), writes=False)
             return found
 
     def on(self, connection: Any) -> Database:
-        """Return what carries out plans in the transaction that is open on *connection*."""
+        """Return a `Database` that carries out plans in the transaction open on *connection*."""
         return Database(connection, self._table)
 
 
 def make(table: str, parts: Sequence[TablePart]) -> Plan[None]:
-    """Create those of *parts* that are not there. Whoever has created them need not have the right to.
+    """Create the missing tables of *parts*. If none is missing, the right to create tables is not needed.
 
     Raises:
-        DatabaseUnsuitable: one of that name is there, and lacks columns.
+        DatabaseUnsuitable: a table of that name exists, and lacks columns.
     """
     found: dict[TablePart, bool] = {}
     for part in parts:
@@ -131,10 +131,10 @@ def make(table: str, parts: Sequence[TablePart]) -> Plan[None]:
 
 
 def is_there(table: str, part: TablePart) -> Plan[bool]:
-    """Tell whether *part* is there.
+    """Return whether the table *part* exists.
 
     Raises:
-        DatabaseUnsuitable: one of that name is, and lacks columns.
+        DatabaseUnsuitable: a table of that name exists, and lacks columns.
     """
     name = f"{table}{part.suffix}"
     columns = {column for (column,) in (yield Step("checkpoint_columns", {"name": name}, finds=True))}
@@ -154,18 +154,18 @@ NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 class StoredPosition(NamedTuple):
-    """A position as it is kept."""
+    """A stored position."""
 
     processor: str
     tranche: str
     position: Position
     updated_at: datetime
     parked: int
-    """How many of its streams are."""
+    """Number of its parked streams."""
 
 
 class Intervention(NamedTuple):
-    """Something that was done to a processor over its head."""
+    """An operator's change of a processor's progress."""
 
     tranche: str
     at: datetime
@@ -175,7 +175,7 @@ class Intervention(NamedTuple):
 
 
 class ParkedAt(NamedTuple):
-    """A parked stream, since when it is, and what somebody wants of it."""
+    """A parked stream, with its time of parking and the request for it."""
 
     parked: Parked
     at: datetime
@@ -183,25 +183,25 @@ class ParkedAt(NamedTuple):
 
 
 class DatabaseCheckpoints:
-    """What a processor keeps, in tables of a SQLite or PostgreSQL database; they are made if they are not there.
+    """Stores a processor's progress in tables of a SQLite or PostgreSQL database. Missing tables are created.
 
     Args:
         database: A URL, `sqlite:///FILE` or `postgresql://…`, or a function that opens a `sqlite3` or `psycopg`
             connection.
-        processor: The name of the processor, under which its positions are kept.
+        processor: The name of the processor, under which its positions are stored.
         table: The name of the first table; the others' names begin with it.
-        clock: Gives the time in microseconds since 1970, UTC.
-        report_to: The address of a hub that is told of the positions in its feeds, so that `penstock groups` lists the
-            processor among all others. Reports are sent every few seconds, beside the processor: one that fails is
-            logged, and harms nothing.
-        report_auth: The credential that is sent there: see `Client`.
+        clock: Returns the time in microseconds since 1970, UTC.
+        report_to: The address of a hub that receives the positions in its feeds, so that `penstock groups` lists the
+            processor among all others. A thread sends reports every few seconds. A failed report is logged, and does
+            not affect the processor.
+        report_auth: The credential for that hub: see `Client`.
 
     Raises:
-        BadParameter: one of them is none.
-        DatabaseUnsuitable: (whatever asks the database) another table has the name of one of these.
-        DatabaseUnsuitable: (likewise) they were there, and are not any more.
+        BadParameter: an argument is invalid.
+        DatabaseUnsuitable: (methods that use the database) another table has the name of one of these.
+        DatabaseUnsuitable: (likewise) the tables existed before, and are missing now.
         DatabaseUnavailable: (likewise) it cannot be opened, or does not answer; nothing is changed.
-        OutcomeUnknown: (whatever changes something) it did not answer when it was to commit.
+        OutcomeUnknown: (methods that change something) the database did not answer to the commit.
     """
 
     keeps_parked = True
@@ -242,53 +242,53 @@ class DatabaseCheckpoints:
             self._reporter.note()
 
     def create(self) -> None:
-        """Create the tables, where they are not there: for `commit_in`; all else does that by itself."""
+        """Create the missing tables, before `commit_in`. All other methods create them by themselves."""
         self._tables.create()
 
     def positions(self) -> Mapping[str, Position]:
-        """Return where the processor has come to, by tranche."""
+        """Return the processor's positions, by tranche."""
         return self._carry_out(self._plans.positions())
 
     def parked(self) -> Sequence[Parked]:
-        """Return what is parked, the oldest first."""
+        """Return the parked spans, the oldest first."""
         return [each.parked for each in self.parked_at()]
 
     def parked_at(self) -> Sequence[ParkedAt]:
-        """Return what is parked, the oldest first, and since when."""
+        """Return the parked spans with their times and requests, the oldest first."""
         return self._carry_out(self._plans.parked())
 
     def requests(self) -> Mapping[Place, Request]:
-        """Return what is wanted of parked streams, by stream and tranche."""
+        """Return the requests for parked streams, by stream and tranche."""
         return {each.parked.place: each.request for each in self.parked_at() if each.request is not None}
 
     def take_over(self, tranches: Collection[str], owner: str) -> Mapping[str, Mapping[str, int]]:
-        """Let *owner* have these tranches from now on: what another commits of them, naming itself, is refused.
+        """Make *owner* the owner of these tranches: commits that name another owner are refused.
 
-        Returns up to which index their streams are handled that are ahead of where they are.
+        Returns the next index of their streams that are ahead of the position, by tranche and stream.
         """
         return self._carry_out(self._plans.take_over(tranches, owner))
 
     def holds(self, advance: Advance) -> bool:
-        """Tell whether *advance* is kept, as far as it changes where streams and tranches are."""
+        """Return whether *advance* is stored: its moved positions, parked spans and streams ahead."""
         return self._carry_out(self._plans.holds(advance))
 
     def commit(self, advance: Advance) -> None:
-        """Keep *advance*, in a transaction of its own.
+        """Store *advance* in a transaction of its own.
 
         Raises:
-            CheckpointMoved: a position is not where it was thought to be.
+            CheckpointMoved: a stored position differs from the expected one.
         """
         self._carry_out(self._plans.commit(advance))
         self._note_commit()
 
     def commit_in(self, connection: Any, advance: Advance) -> None:
-        """Keep *advance* in the transaction that is open on *connection*: sharing its fate; the tables are there.
+        """Store *advance* in the transaction that is open on *connection*. The tables must exist.
 
         Raises:
-            CheckpointMoved: a position is not where it was thought to be. Roll back.
+            CheckpointMoved: a stored position differs from the expected one. Roll back.
             WrongTransaction: no transaction is open.
-            BadParameter: it is open in another database: there are no such tables.
-            DatabaseUnsuitable: they were there, and are not any more.
+            BadParameter: the connection's database has no such tables.
+            DatabaseUnsuitable: the tables existed before, and are missing now.
         """
         try:
             self._tables.on(connection).carry_out(self._plans.commit(advance))
@@ -304,57 +304,57 @@ class DatabaseCheckpoints:
             raise BadParameter(parameter="checkpoints", value=self.name, allowed=allowed) from error
 
     def ask(self, stream: str, request: Request, *, reason: str | None = None) -> None:
-        """Want a parked stream tried again, or passed over. The processor takes it up while it runs, or when it starts.
+        """Request that a parked stream is retried or skipped. The processor does so while it runs, or when it starts.
 
-        What is asked for while the stream is being tried counts as that: where it fails, ask again.
+        A request during a retry of the stream counts for that retry: if it fails, ask again.
 
-        What is to be passed over is on record: `history` says so, and for which *reason*.
+        A skip is recorded in `history`, with the *reason*.
 
         Raises:
             BadParameter: the request is neither `retry` nor `skip`.
-            ParkedNotFound: there is none of that name.
+            ParkedNotFound: no stream of that name is parked.
         """
         check_request(stream, request)
         self._carry_out(self._plans.ask(stream, request, reason))
 
     def move(self, positions: Mapping[str, Position], *, reason: str | None = None, adds: bool = False) -> None:
-        """Move positions, forward or back, whatever stands there; it is remembered.
+        """Move positions, forward or back, without comparing the stored ones; `history` records it.
 
-        A processor that has none yet begins with these; one that has some is given more of them where that *adds*.
+        A processor without positions begins with these. With *adds*, it can get positions of further tranches.
 
-        Which streams were ahead is forgotten, also where a position stays: all behind it is handled. A stream that is
-        parked further on waits from there on: all that it has there is handled when it is tried again. A processor
-        that runs meanwhile is noticed by its next commit, and ends: start it again.
+        Streams that are ahead of a given position are forgotten, even if the position stays the same: all events after
+        it are handled. A stream that is parked further on is parked from the new position on: all its events from there
+        are handled when it is retried. A running processor fails at its next commit and ends: start it again.
 
         Raises:
-            BadParameter: it has no such tranche, or a position is none, or of another form than the one that it has
-                there.
+            BadParameter: the processor has no such tranche, or a position is invalid, or has another form than the
+                stored one.
         """
         self._carry_out(self._plans.move(positions, reason, adds=adds))
         self._note_commit()
 
     def further(self, positions: Mapping[str, Position]) -> Mapping[str, int]:
-        """Return how many streams of each tranche have done more than its position says, and begin again with `move`.
+        """Return how many streams of each tranche would handle events again after a `move` to *positions*.
 
-        They are ahead, or are parked further on.
+        They are ahead of the stored position, or are parked further on.
         """
         return self._carry_out(self._plans.further(positions))
 
     def record(self, tranche: str, reason: str) -> None:
-        """Have the history say what was done, where it moves no position."""
+        """Record an intervention in the history that moves no position."""
         self._carry_out(self._plans.record(tranche, reason))
 
     def history(self, limit: int = 100) -> Sequence[Intervention]:
-        """Return up to *limit* of what was done over the processor's head, the newest first."""
+        """Return up to *limit* interventions of operators, the newest first."""
         return self._carry_out(self._plans.history(limit))
 
     def forget(self) -> None:
-        """Forget all of the processor: it begins anew."""
+        """Delete all of the processor's progress: it starts from the beginning."""
         self._carry_out(self._plans.forget())
 
 
 def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[StoredPosition]:
-    """Return the positions of all processors that a database keeps; none where it has no such table.
+    """Return the positions of all processors in a database; none if it has no such table.
 
     Raises:
         DatabaseUnsuitable: another table has its name.
@@ -367,7 +367,7 @@ def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[StoredPo
 
 
 class _Plans:
-    """What one processor keeps, as plans."""
+    """Plans that read and change one processor's progress."""
 
     def __init__(self, processor: str, clock: Clock) -> None:
         self._processor = processor
@@ -511,7 +511,7 @@ def _all(table: str) -> Plan[list[StoredPosition]]:
 
 
 def _widened(parked: Sequence[Parked], tranche: str, position: Position) -> dict[str, tuple[int, Position]]:
-    """Return the parked streams of a tranche that wait from earlier on once it is moved to *position*: from where."""
+    """Return the parked streams that have to wait from an earlier index once a tranche is moved to *position*."""
     waiting = {
         each.stream: (each, find_waiting(each.index, each.since, position))
         for each in parked
@@ -536,13 +536,13 @@ def _told(parked: Parked) -> dict[str, object]:
 
 
 def _position(text: str) -> Position:
-    """Return what was kept as *text*: a number where it is written as numbers are, so that 007 stays a text."""
+    """Return the position stored as *text*: a number only in its usual form, so that 007 stays a text."""
     number = int(text) if text.isdecimal() else 0
     return number if str(number) == text else text
 
 
 def _shown(database: str | Connect) -> str:
-    """Return a database for people: without user, password and query."""
+    """Return a readable name of a database, without user, password and query."""
     return show_url(plain_url(database)).partition("?")[0] if isinstance(database, str) else "a database of its own"
 
 

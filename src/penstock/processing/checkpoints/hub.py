@@ -1,4 +1,4 @@
-"""Positions in a hub's consumer groups: whoever asks the hub who is behind, sees the processor among all others."""
+"""Positions in a hub's consumer groups: the hub shows the processor's lag among that of all other consumers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
@@ -28,20 +28,20 @@ from penstock.wire.groups import GroupParkedStream, NewParkedStream, NewPosition
 from penstock.wire.http import check_address
 
 DETAILS_CHARS: Final = 2_000_000
-"""One commit has so many characters of why streams are parked: a request has a limit."""
+"""Maximum characters of all parked streams' details in one commit: the size of a request is limited."""
 
 
 class HubCheckpoints:
-    """What a processor of feeds keeps, as a consumer group of the hub: `penstock groups` shows and moves it.
+    """Stores the progress of a processor of feeds in a consumer group of the hub: `penstock groups` shows and moves it.
 
     Args:
         url: The hub's address.
         group: The name of the group.
-        http: An `httpx2.Client` of your own; it stays yours to close.
-        auth: Instead of *http*, the credential that is sent: see `Client`.
+        http: An `httpx2.Client` of your own, which you close yourself.
+        auth: Instead of *http*, the credential to send: see `Client`.
 
     Raises:
-        BadParameter: the address or the name is none.
+        BadParameter: the address or the name is invalid.
     """
 
     keeps_parked = True
@@ -57,10 +57,10 @@ class HubCheckpoints:
         self._http = http
         self._auth = make_auth(auth)
         self._parked: set[Place] | None = None
-        """What is parked, as far as this one has read or put it; None: nobody has looked."""
+        """The parked places that this object has read or stored; None: not read yet."""
 
     def positions(self) -> Mapping[str, Position]:
-        """Return where the processor has come to, by partition.
+        """Return the processor's positions, by partition.
 
         Raises:
             GroupKindDiffers: the group is of another kind.
@@ -78,30 +78,30 @@ class HubCheckpoints:
         }
 
     def parked(self) -> Sequence[Parked]:
-        """Return what is parked, the oldest first.
+        """Return the parked spans, the oldest first.
 
         Raises:
-            AccessDenied: the caller may not read an event type of which a stream is parked.
+            AccessDenied: the caller may not read the event type of a parked stream.
         """
         found = [self._read(each) for each in self._list_parked()]
         self._parked = {each.place for each in found}
         return found
 
     def requests(self) -> Mapping[Place, Request]:
-        """Return what is wanted of parked streams, by stream and tranche."""
+        """Return the requests for parked streams, by stream and tranche."""
         if self._parked is not None and not self._parked:
-            return {}  # Nothing can be wanted: this spares a request for each commit.
+            return {}  # No stream is parked: this saves a call of the hub for each commit.
         wanted = self._list_parked(requested=True)
         return {self._read(each).place: cast("Request", each.request) for each in wanted}
 
     def ask(self, stream: str, request: Request, *, reason: str | None = None) -> None:
-        """Want a parked stream tried again, or passed over. The processor takes it up while it runs, or when it starts.
+        """Request that a parked stream is retried or skipped. The processor does so while it runs, or when it starts.
 
-        Streams that are passed over are on record in the group's history, with the *reason*.
+        The group's history records a skip, with the *reason*.
 
         Raises:
             BadParameter: the request is neither `retry` nor `skip`.
-            ParkedNotFound: there is none of that name.
+            ParkedNotFound: no stream of that name is parked.
         """
         check_request(stream, request)
         parked = next((each for each in self._list_parked() if each.stream == kept(stream)), None)
@@ -114,11 +114,11 @@ class HubCheckpoints:
                 client.skip_parked_stream(self._group, parked.id, reason or "no reason was given")
 
     def commit(self, advance: Advance) -> None:
-        """Keep *advance*: all of it, or nothing.
+        """Store *advance* atomically.
 
         Raises:
-            CheckpointMoved: a position is not where it was thought to be.
-            OutcomeUnknown, ConnectionLost: it is not known whether it is kept.
+            CheckpointMoved: a stored position differs from the expected one.
+            OutcomeUnknown, ConnectionLost: *advance* may be stored, or not.
         """
         items = []
         for tranche, move in advance.moves.items():
@@ -171,7 +171,7 @@ class HubCheckpoints:
         )
 
     def _client(self) -> Client:
-        # One for each call: calls are seconds apart, and nobody has to close anything.
+        # One for each call: calls are seconds apart, and users have nothing to close.
         return Client(self._url, http=self._http, auth=self._auth, retry_timeout=0)
 
 
@@ -198,16 +198,16 @@ def _new_parked(parked: Parked, detail_chars: int) -> NewParkedStream:
 
 
 class SubscriptionCheckpoints:
-    """Commits the cursors of what a processor has handled of a `SubscriptionSource`.
+    """Commits the cursors of a `SubscriptionSource` for a processor.
 
-    Two processors of one subscription do not overwrite each other: each commits the partitions that it was sent. The
-    hub keeps what is parked: `penstock groups parked` shows it, and has it sent again.
+    Two processors of one subscription do not overwrite each other: each commits its own partitions. The hub stores
+    parked streams: `penstock groups parked` shows them, and has their events sent again.
 
     Args:
-        source: What the processor reads.
+        source: The processor's source.
 
     Raises:
-        BadParameter: it is no such source.
+        BadParameter: *source* is not a `SubscriptionSource`.
     """
 
     def __init__(self, source: SubscriptionSource) -> None:
@@ -216,33 +216,33 @@ class SubscriptionCheckpoints:
 
     @property
     def keeps_parked(self) -> bool:
-        """Whether parked streams are kept: where streams are the event type's keys, since the hub parks keys."""
+        """True if streams are the event type's keys: the hub parks keys."""
         return self.source.has_keys_as_streams
 
     def positions(self) -> Mapping[str, Position]:
-        """Return up to where each partition is committed.
+        """Return the committed position of each partition.
 
         Raises:
-            SubscriptionNotFound: there is none of that id.
+            SubscriptionNotFound: no subscription has that id.
         """
         return self.source.committed()
 
     def parked(self) -> Sequence[Parked]:
-        """Return nothing: the hub keeps what is parked, and sends it again when it is to be tried again."""
+        """Return nothing: the hub stores parked streams, and sends their events again for a retry."""
         return ()
 
     def requests(self) -> Mapping[Place, Request]:
-        """Return nothing, likewise."""
+        """Return nothing: the hub serves requests for parked streams."""
         return {}
 
     def commit(self, advance: Advance) -> None:
-        """Commit what *advance* says, or where something is parked, have the hub park it.
+        """Commit the positions of *advance*; if it has parked spans, park them at the hub instead.
 
-        That is done before the cursors pass it, and has them sent again from where they are, so a later call commits
-        them. What the hub takes no more is sent again, to this or to another processor.
+        Streams are parked before the cursors pass them. The hub then sends events again from the cursors on, so a later
+        call commits these. Events whose commit the hub refuses are sent again, to this or another processor.
 
         Raises:
-            PenstockError: it is not known whether it is committed: try again later.
+            PenstockError: *advance* may be committed, or not: try again later.
         """
         if parked := [each for each in advance.parked.values() if each is not None]:
             self.source.park(parked)
@@ -250,5 +250,5 @@ class SubscriptionCheckpoints:
             self.source.commit({tranche: move.after for tranche, move in advance.moves.items()})
 
     def handed_over(self) -> None:
-        """Have the source go on: the hub keeps what was parked by the last commit, and the processor does no more."""
+        """Resume the source: the hub now stores the streams that the last commit parked, not the processor."""
         self.source.resume()

@@ -19,21 +19,21 @@ NOTHING = Held(frozenset(), frozenset())
 
 
 class HubLeases:
-    """The partitions of feeds that one of several processors of a name has, as long as it renews its lease in time.
+    """Leases on partitions for one of several processors of a name, which renews them in time.
 
-    Give each its own. The hub keeps them with the positions of the name's consumer group, by the clock of its database.
+    Create one object for each processor. The hub stores the leases in the name's consumer group; its database's clock
+    counts.
 
     Args:
         url: The hub's address.
         group: The processors' name, as for `HubCheckpoints`.
-        lease_seconds: After so many seconds without a renewal a processor is taken for gone, and others have its
-            partitions: 0.1 to 3600.
-        http: An `httpx2.Client` of your own; it stays yours to close.
-        auth: Instead of *http*, the credential that is sent: see `Client`.
+        lease_seconds: Seconds without a renewal after which other processors get the partitions: 0.1 to 3600.
+        http: An `httpx2.Client` of your own, which you close yourself.
+        auth: Instead of *http*, the credential to send: see `Client`.
 
     Raises:
-        BadParameter: one of them is none.
-        GroupKindDiffers: (whatever asks the hub) the group is of another kind.
+        BadParameter: an argument is invalid.
+        GroupKindDiffers: (methods that call the hub) the group is of another kind.
     """
 
     def __init__(
@@ -49,29 +49,29 @@ class HubLeases:
         self._auth = make_auth(auth)
         self.lease_seconds = lease_seconds
         self.owner = uuid4().hex
-        """The name by which this one is known among the others."""
+        """The unique name of this processor among the others."""
         self.name = group
 
     def renew(self, tranches: Collection[str]) -> Held:
-        """Extend the lease, and say which partitions there are; return what to have."""
+        """Renew the lease, and ask for a share of the partitions *tranches*; return the assigned ones."""
         return self._renew(tranches, leaving=False)
 
     def hold(self) -> Held:
-        """Extend the lease until what one has is released, and want nothing more; return what one has."""
+        """Renew the lease without asking for partitions, until all are released; return the present ones."""
         return self._renew((), leaving=True)
 
     def release(self, tranches: Collection[str]) -> Held:
-        """Let go of partitions of which nothing is under way and all that is done is committed; return what is left."""
+        """Release partitions without active calls or uncommitted progress; return the remaining ones."""
         return self._ask(lambda groups: groups.release(self.name, self.owner, sorted(tranches)))
 
     def leave(self) -> None:
-        """Let go of all, and be gone."""
+        """Release all partitions, and leave the group of processors."""
         with self._client() as client:
             protocol, transport = client.parts()
             try:
                 transport.carry_out(protocol.consumer_groups.leave(self.name, self.owner))
             except GroupNotFound:
-                return  # Somebody has deleted it: there is nothing to let go of.
+                return  # The group was deleted: there is nothing to release.
 
     def _renew(self, tranches: Collection[str], *, leaving: bool) -> Held:
         return self._ask(
@@ -88,5 +88,5 @@ class HubLeases:
         return Held(*map(frozenset, (found.tranches, found.leaving, found.coming)))
 
     def _client(self) -> Client:
-        # One for each call: calls are seconds apart, and nobody has to close anything.
+        # One for each call: calls are seconds apart, and users have nothing to close.
         return Client(self._url, http=self._http, auth=self._auth, retry_timeout=0)

@@ -14,22 +14,23 @@ from penstock.processing.parameters import check_name, check_seconds
 
 
 class DatabaseLeases:
-    """The tranches that one of several processors of a name has, as long as it says in time that it is there.
+    """Leases on tranches for one of several processors of a name, which renews them in time.
 
-    Give each its own; they share the tables of the name's checkpoints, and their database's clock tells the time.
+    Create one object for each processor. The leases lie beside the tables of the name's checkpoints; their database's
+    clock counts.
 
     Args:
         database: As for `DatabaseCheckpoints`.
-        processor: The name.
-        lease_seconds: After so many seconds without a sign a processor is taken for gone, and others have its tranches.
+        processor: The processors' name.
+        lease_seconds: Seconds without a renewal after which other processors get the tranches.
         table: As for `DatabaseCheckpoints`.
 
     Raises:
-        BadParameter: one of them is none.
-        DatabaseUnsuitable: (whatever asks the database) another table has the name of theirs.
-        DatabaseUnsuitable: (likewise) it was there, and is not any more.
+        BadParameter: an argument is invalid.
+        DatabaseUnsuitable: (methods that use the database) another table has the name of the leases' table.
+        DatabaseUnsuitable: (likewise) the table existed before, and is missing now.
         DatabaseUnavailable: (likewise) it cannot be opened, or does not answer; nothing is changed.
-        OutcomeUnknown: (likewise) it did not answer when it was to commit.
+        OutcomeUnknown: (likewise) the database did not answer to the commit.
     """
 
     def __init__(
@@ -40,36 +41,36 @@ class DatabaseLeases:
         check_seconds("lease_seconds", lease_seconds)
         self.lease_seconds = lease_seconds
         self.owner = uuid4().hex
-        """The name by which this one is known among the others."""
+        """The unique name of this processor among the others."""
         self.database = database
         self.name = processor
         self._tables = OwnTables(connector(database), table, LEASES, "leases")
 
     def renew(self, tranches: Collection[str]) -> Held:
-        """Say to be there, and which tranches there are; return what to have."""
+        """Renew the lease, and ask for a share of *tranches*; return the assigned ones."""
         lease = round(self.lease_seconds * 1_000_000)
         return self._change(lambda shared, now: renewed(shared, self.owner, tranches, now, lease))
 
     def hold(self) -> Held:
-        """Say to be there still, until what one has is let go of, and to want nothing more; return what one has."""
+        """Renew the lease without asking for tranches, until all are released; return the present ones."""
         lease = round(self.lease_seconds * 1_000_000)
         return self._change(lambda shared, now: renewed(shared, self.owner, (), now, lease, is_leaving=True))
 
     def keep_in(self, connection: Any) -> Held:
-        """Say to be there still, in the transaction that is open on *connection*; return what one has, and may use.
+        """Renew the lease in the transaction that is open on *connection*; return the tranches that may be used.
 
-        For SQLite: as long as that transaction lasts, nobody else can have any of it, though the lease were over.
+        With SQLite, no other processor can take these tranches during the transaction, even if the lease is over.
         """
         lease = round(self.lease_seconds * 1_000_000)
         plan = self._plan(lambda shared, now: kept(shared, self.owner, now, lease))
         return held(self._tables.on(connection).carry_out(plan), self.owner)
 
     def release(self, tranches: Collection[str]) -> Held:
-        """Let go of tranches of which nothing is under way, and all that is done is committed; return what is left."""
+        """Release tranches without active calls or uncommitted progress; return the remaining ones."""
         return self._change(lambda shared, _: released(shared, self.owner, tranches))
 
     def leave(self) -> None:
-        """Let go of all, and be gone."""
+        """Release all tranches, and leave the group of processors."""
         self._change(lambda shared, _: left(shared, self.owner))
 
     def _change(self, change: Callable[[Shared, int], Shared]) -> Held:

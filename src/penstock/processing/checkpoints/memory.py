@@ -1,4 +1,4 @@
-"""Positions in memory: for tests, and for processors that begin anew each time."""
+"""Positions in memory: for tests, and for processors that start from the beginning each time."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from penstock.processing.parameters import check_name
 
 
 class MemoryCheckpoints:
-    """The positions of one processor, as long as this object lives. Processors that share it share them.
+    """Stores the progress of one processor while this object lives. Processors that share the object share it.
 
     Args:
         group: The processor's name.
 
     Raises:
-        BadParameter: it is none.
+        BadParameter: the name is invalid.
     """
 
     keeps_parked = True
@@ -33,26 +33,26 @@ class MemoryCheckpoints:
         self._turn = threading.Lock()
 
     def positions(self) -> Mapping[str, Position]:
-        """Return where the processor has come to, by tranche."""
+        """Return the processor's positions, by tranche."""
         with self._turn:
             return dict(self._positions)
 
     def parked(self) -> Sequence[Parked]:
-        """Return what is parked, the oldest first."""
+        """Return the parked spans, the oldest first."""
         with self._turn:
             return list(self._parked.values())
 
     def requests(self) -> Mapping[Place, Request]:
-        """Return what is wanted of parked streams, by stream and tranche."""
+        """Return the requests for parked streams, by stream and tranche."""
         with self._turn:
             return dict(self._requests)
 
     def ask(self, stream: str, request: Request) -> None:
-        """Want something of a parked stream.
+        """Request that a parked stream is retried or skipped.
 
         Raises:
             BadParameter: the request is neither `retry` nor `skip`.
-            ParkedNotFound: there is none of that name.
+            ParkedNotFound: no stream of that name is parked.
         """
         check_request(stream, request)
         with self._turn:
@@ -62,10 +62,10 @@ class MemoryCheckpoints:
             self._requests |= dict.fromkeys(places, request)
 
     def commit(self, advance: Advance) -> None:
-        """Keep *advance*: all of them, or none.
+        """Store *advance* atomically.
 
         Raises:
-            CheckpointMoved: a position is not where it was thought to be.
+            CheckpointMoved: a stored position differs from the expected one.
         """
         with self._turn:
             for tranche, move in advance.moves.items():
@@ -87,4 +87,4 @@ class MemoryCheckpoints:
         else:
             self._parked[place] = parked
         if parked is None or (before is not None and parked.attempts != before.attempts):
-            self._requests.pop(place, None)  # It is over, or was tried again in vain.
+            self._requests.pop(place, None)  # It is no longer parked, or a retry has failed.

@@ -1,4 +1,4 @@
-"""Names of streams as a database and a hub can keep them: any text, also what is no Unicode."""
+"""Encodes names of streams for a database or a hub: any text, even invalid Unicode."""
 
 import re
 from hashlib import sha256
@@ -9,7 +9,7 @@ _ESCAPED: Final = re.compile(r"\\([0-9a-f]{4})")
 
 
 def kept(name: str) -> str:
-    r"""Return *name* as it is kept: what cannot be, and the backslash, by its number.
+    r"""Return *name* in its stored form: the backslash and characters that cannot be stored become hex escapes.
 
     >>> print(kept("order-7"), kept("C:\\x"), kept("a\0"))
     order-7 C:\005cx a\0000
@@ -18,10 +18,10 @@ def kept(name: str) -> str:
 
 
 def name_of(kept: str) -> str:
-    """Return the name that is *kept* so."""
+    """Return the name whose stored form is *kept*."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), kept)
 
 
 def digest(name: str) -> str:
-    """Return what stands for *name*, and for no other."""
+    """Return the SHA-256 of *name*, as hex digits."""
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""Reports positions that are kept in a consumer's own database to a hub, so that they are seen among all others."""
+"""Reports positions in a consumer's own database to a hub, which shows them among all others."""
 
 import atexit
 import logging
@@ -16,28 +16,28 @@ from penstock.wire.groups import NewPosition
 from penstock.wire.http import check_address
 
 INTERVAL: Final = 5.0
-"""Seconds between two reports, at least."""
+"""Minimum seconds between two reports."""
 REPEAT_INTERVAL: Final = 6 * 3_600.0
-"""Positions that do not move are reported again after so long: a group that does not report any more expires."""
+"""Seconds after which unchanged positions are reported again: a group without reports expires."""
 LAST_SECONDS: Final = 3.0
-"""So long the end of the program waits for the last report."""
+"""Maximum seconds that the end of the program waits for the last report."""
 _log: Final = logging.getLogger("penstock.processing")
 
 
 class PositionReporter:
-    """Reports positions to a hub, in a thread of its own that neither delays nor fails whoever commits them.
+    """Reports positions to a hub, in a thread of its own that neither delays nor fails commits.
 
-    It reads what is committed, at most every `INTERVAL`, and reports the last before the program ends.
+    It reads the committed positions at most every `INTERVAL`, and reports the last ones before the program ends.
 
     Args:
         url: The hub's address.
-        group: The name under which they are shown.
-        kept_at: Where they are kept, for people.
-        positions: Returns them, as they are committed.
-        auth: The credential that is sent: see `Client`.
+        group: The name under which the hub shows them.
+        kept_at: A readable name of the place where they are stored.
+        positions: Returns the committed positions.
+        auth: The credential to send: see `Client`.
 
     Raises:
-        BadParameter: the address or the name is none.
+        BadParameter: the address or the name is invalid.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class PositionReporter:
         self._thread: threading.Thread | None = None
         self._is_failing = False
         self._looks = 0
-        """How often positions are read again before the next news."""
+        """Number of times to read the positions again without further news."""
         self._reported: list[NewPosition] = []
 
     def note(self) -> None:
-        """Have positions reported soon, since some have moved, or will have once a transaction is committed."""
+        """Report positions soon: some have moved, or will have once a transaction is committed."""
         self._looks = 2
         self._news.set()
         with self._starting:
@@ -95,7 +95,7 @@ class PositionReporter:
                 with Client(self._url, auth=self._auth, retry_timeout=0) as client:
                     client.commit_positions(self._group, items, kind=REPORTED, kept_at=self._kept_at)
                 self._reported = items
-        except Exception as error:  # noqa: BLE001 - Reports are for people: whatever fails, the processor goes on.
+        except Exception as error:  # noqa: BLE001 - A failed report does not stop the processor.
             if not self._is_failing:
                 _log.warning("%s: positions are not reported to %s: %s", self._group, self._url, error)
             self._is_failing = True
@@ -105,7 +105,7 @@ class PositionReporter:
 
 
 def _items(positions: Mapping[str, Position]) -> list[NewPosition]:
-    """Return those positions that are places in feeds; a hub knows no others."""
+    """Return the positions that lie in feeds; a hub accepts no others."""
     items = []
     for tranche, position in positions.items():
         try:

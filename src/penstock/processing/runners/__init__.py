@@ -1,1 +1,1 @@
-"""What drives the engine: they read, call handlers and commit, and differ in nothing else."""
+"""Runners drive the engine: they read, call handlers and commit. They differ only in that."""

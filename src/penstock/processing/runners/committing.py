@@ -1,4 +1,4 @@
-"""Commits for a processor, as often as it is to be, without holding it up."""
+"""Commits a processor's progress at intervals, in a thread, so that the processor does not wait."""
 
 import logging
 import time
@@ -17,28 +17,28 @@ from penstock.wire.http import is_transient
 LAST_ATTEMPTS: Final = 3
 LAST_PAUSE_SECONDS: Final = 0.5
 LAST_SECONDS_MAX: Final = 10.0
-"""After so long it is not tried once more: a database that is locked keeps each commit waiting for its own time."""
+"""Seconds after which no attempt follows: with a locked database, each attempt waits for the lock's timeout."""
 SOON_INTERVAL: Final = 0.01
-"""How often at most it commits while somebody waits for that."""
+"""Minimum seconds between commits while a caller waits for them."""
 HOPELESS: Final = (CheckpointMoved, DatabaseUnsuitable)
-"""What has ended a processor that need not try to commit once more."""
+"""Errors after which a processor that ends does not try a last commit."""
 _log: Final = logging.getLogger("penstock.processing")
 
 
 class Committing:
-    """Has positions committed, in a thread of its own. A commit that fails is made up for by the next.
+    """Commits positions in a thread of its own. The next commit includes the progress of a failed one.
 
-    The log says so of the first in a row that fails, the second, the fourth and so on.
+    The log reports the first, second, fourth, eighth … consecutive failure.
 
     Args:
-        progress: What is committed.
-        inbox: Where the loop hears of it.
-        clock: Seconds that never go back.
-        interval: How often.
-        tally: Where they are counted.
+        progress: The progress to commit.
+        inbox: Receives the results, for the loop.
+        clock: Returns monotonic seconds.
+        interval: Seconds between commits.
+        tally: Counts commits and their failures.
 
     Raises:
-        BadParameter: *interval*, which is a processor's `commit_interval`, is no number of seconds.
+        BadParameter: *interval*, the processor's `commit_interval`, is not a number of seconds.
     """
 
     def __init__(
@@ -54,22 +54,22 @@ class Committing:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a commit is under way."""
+        """True if a commit is in progress."""
         return self._errands.is_busy
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._errands.start()
 
     def commit(self, now: float, *, at_once: bool) -> None:
-        """Commit, if it is time to or is to be *at_once*, unless a commit is under way."""
+        """Commit if the interval has passed, or soon if *at_once*, unless a commit is in progress."""
         interval = min(self._interval, SOON_INTERVAL) if at_once else self._interval
         if self._errands.is_busy or (self._at is not None and now - self._at < interval):
             return
         progress = self._progress
         advance = progress.advance()
         is_wanted = advance or progress.has_parked
-        if is_wanted or self._at is not None:  # Where it begins is kept at once: another time that may be elsewhere.
+        if is_wanted or self._at is not None:  # The first position is stored at once: a restart might begin elsewhere.
             self._at = now
         if is_wanted:
             self._tally.commit_began = now
@@ -80,7 +80,7 @@ class Committing:
             )
 
     def stop(self) -> None:
-        """End, once what is being committed is."""
+        """Stop the thread after the commit in progress."""
         self._errands.stop()
 
     def _committed(self, note: Callable[[], object]) -> None:
@@ -98,16 +98,18 @@ class Committing:
 def commit_the_last(
     progress: Progress, tally: Tally, clock: Callable[[], float], look: Callable[[], object] = lambda: None
 ) -> None:
-    """Commit what is left of a processor that ends; what cannot be committed comes again another time: the log says so.
+    """Commit the remaining progress of a processor that ends.
+
+    If all attempts fail, the log reports it, and the uncommitted events are handled again in a later run.
 
     Args:
-        progress: What is committed.
-        tally: Where it is counted.
-        clock: Seconds that never go back.
-        look: Is called before each attempt.
+        progress: The progress to commit.
+        tally: Counts the commit and its failures.
+        clock: Returns monotonic seconds.
+        look: Called before each attempt.
 
     Raises:
-        Exception: what no later commit makes up for.
+        Exception: an error that a later commit cannot repair.
     """
     began = clock()
     for attempt in range(1, LAST_ATTEMPTS + 1):
@@ -137,10 +139,10 @@ def _commit_what_is_left(progress: Progress) -> None:
 
 
 def note_failure(error: BaseException, tally: Tally) -> None:
-    """Take note of a commit that has failed, and have the log say so, unless that was said often enough.
+    """Record a failed commit; log the first, second, fourth, eighth … consecutive failure.
 
     Raises:
-        BaseException: *error*, where no later commit makes up for it: the processor ends.
+        BaseException: *error*, if a later commit cannot repair it: the processor ends.
     """
     if not isinstance(error, PenstockError) or not (is_transient(error) or isinstance(error, OutcomeUnknown)):
         raise error

@@ -1,4 +1,4 @@
-"""Calls a handler of several streams, one call at a time, in a thread of its own."""
+"""Calls a handler for several streams at once, one call at a time, in a thread of its own."""
 
 import logging
 import sqlite3
@@ -35,15 +35,15 @@ from penstock.processing.together import AWAY, AWAY_SECONDS, Together, Transacti
 _log: Final = logging.getLogger("penstock.processing")
 
 RETRY_TIMEOUT: Final = 60.0
-"""So long a database is asked whether it has committed what it did not answer for."""
+"""Seconds for which the database is asked again whether it has committed a transaction, if its answer was lost."""
 PAUSE_SECONDS: Final = 0.5
 FINAL: Final = (CheckpointMoved, TransactionFailed, DatabaseUnsuitable, ProjectionNotFound, ProcessorEnded)
-"""What ends a processor, and is no stream's failure."""
+"""Errors that end a processor, and do not count as failures of streams."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
 
 
 class _Away(Exception):
-    """A transaction could not be begun, or was not committed."""
+    """The database is unavailable: a transaction could not begin, or was not committed."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(cause)
@@ -51,7 +51,7 @@ class _Away(Exception):
 
 
 class _Spared(Exception):
-    """A database has ended a call while its handler had it, and nothing says that a stream is to blame."""
+    """The database ended a call during the handler, and no stream is known to have caused it."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(cause)
@@ -59,7 +59,7 @@ class _Spared(Exception):
 
 
 class _CutOff(Exception):
-    """A commit was broken off by something that is no error, such as the end of the program."""
+    """An interrupt, such as the end of the program, broke off a commit."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(cause)
@@ -67,46 +67,46 @@ class _CutOff(Exception):
 
 
 class Desk(Protocol):
-    """Whoever has the engine."""
+    """Access to the engine for calls of several streams."""
 
     def hold(self, calls: Sequence[Call], held: Held) -> None:
-        """Take up what the processor has by its leases.
+        """Apply the processor's leases.
 
         Raises:
-            NotToBeKept: some of *calls* are of what it does not have any more.
+            NotToBeKept: some of *calls* belong to tranches that the processor no longer owns.
         """
         ...
 
     def foresee(self, results: Sequence[Result]) -> Advance:
-        """Return what is to be committed once *results* are.
+        """Return the progress to commit together with *results*.
 
         Raises:
-            NotToBeKept: some of them are not to be committed.
+            NotToBeKept: some of the results must not be committed.
         """
         ...
 
     def give_back(self, calls: Sequence[Call]) -> None:
-        """Have *calls* be as if they had not been made."""
+        """Undo *calls*: their streams become ready again, without a failed attempt."""
         ...
 
     def away(self, error: Exception) -> None:
-        """Take note that a transaction could not be begun, or was not committed."""
+        """Record that a transaction could not begin, or was not committed."""
         ...
 
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
-        """Take note of *results*, and that *advance* is committed with them."""
+        """Settle *results*; *advance* was committed with them."""
         ...
 
 
 class GroupCalls:
-    """Makes calls of many streams at once.
+    """Calls a handler for several streams at once.
 
     Args:
-        handler: What is called.
+        handler: The handler to call.
         classify: Names failures.
-        desk: Whoever has the engine.
-        clock: Seconds that never go back.
-        leases: What is looked at, and renewed, in the transaction of each call; None: nothing.
+        desk: Access to the engine.
+        clock: Returns monotonic seconds.
+        leases: Leases to check and renew in the transaction of each call; None: none.
     """
 
     def __init__(
@@ -124,15 +124,15 @@ class GroupCalls:
         self._leases = leases
 
     def make(self, calls: Sequence[Call]) -> None:
-        """Make *calls*, and tell the desk what has come of them.
+        """Make *calls*, and settle their results at the desk.
 
         Raises:
             CheckpointMoved: another processor has the same name. Nothing of the call is committed.
-            TransactionFailed: it may be committed, or not.
+            TransactionFailed: the transaction may be committed, or not.
             TransactionFailed: the handler has committed, or rolled back.
-            ProcessorEnded: the processor has, before the call was committed.
-            KeyboardInterrupt: somebody has pressed Ctrl-C, and this is the main thread.
-            BaseException: a commit was broken off by it: nobody knows here whether it was made.
+            ProcessorEnded: the processor ended before the call was committed.
+            KeyboardInterrupt: the user pressed Ctrl-C, and this is the main thread.
+            BaseException: the exception broke off a commit, which may be made or not.
         """
         began = self._clock()
         for call in calls:
@@ -151,7 +151,7 @@ class GroupCalls:
             )
             self._desk.away(error.cause)
             results, advance = [(call, AWAY) for call in calls], None
-        except BadOutcome as error:  # It would be no better of fewer.
+        except BadOutcome as error:  # Fewer streams would not change it.
             results, advance = [(call, failure_of(error, self._classify)) for call in calls], None
         except BaseException as error:  # Whatever a handler raises is a failure of its streams.
             if is_interrupt(error):
@@ -173,7 +173,7 @@ class GroupCalls:
         return [(call, failure_of(error, self._classify))]
 
     def _put_off(self, calls: Sequence[Call], cause: Exception) -> Sequence[Result]:
-        """Have *calls* made again, since no stream is known to be to blame."""
+        """Return results that repeat *calls* later, since no stream is known to have caused the error."""
         _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_SECONDS, cause)
         self._desk.away(cause)
         return [(call, AWAY) for call in calls]
@@ -205,7 +205,7 @@ class GroupCalls:
                 _check_open(handler, connection)
                 advance = self._desk.foresee(results)
                 handler.checkpoints.commit_in(connection, advance)
-                if self._leases is not None:  # Nobody could renew meanwhile: it is not over when the others can.
+                if self._leases is not None:  # Renewal was blocked: the lease must not be over once others can write.
                     self._leases.keep_in(connection)
         except Exception as error:
             is_handlers = (is_open and advance is None) or is_overdue(error)
@@ -222,12 +222,12 @@ class GroupCalls:
 
 @contextmanager
 def _spared(connection: Any = None) -> Iterator[None]:
-    """Have no stream blamed for what a database does to a call while its handler has it.
+    """Do not count errors of the database during a call as failures of its streams.
 
-    What takes too long is the handler's, however: a statement, a lock, or the transaction.
+    Timeouts of a statement, a lock or the transaction do count as the handler's failures.
 
     Raises:
-        _Spared: the database has ended the call's connection, *connection*, or says itself that nobody is to blame.
+        _Spared: the database closed *connection*, the call's own, or reports an error that no client caused.
     """
     try:
         yield
@@ -235,7 +235,7 @@ def _spared(connection: Any = None) -> Iterator[None]:
         if is_nobodys(error) or (is_broken(connection) and not is_overdue(error)):
             raise _Spared(error) from error
         raise
-    if is_broken(connection):  # The handler has kept it to itself, or has blamed streams for it.
+    if is_broken(connection):  # The handler hid the error, or returned it as failures of streams.
         raise _Spared(ConnectionError("the connection has ended while the handler had it"))
 
 
@@ -246,10 +246,10 @@ def _check_open(handler: Transactional, connection: Any) -> None:
 
 
 def _is_kept(handler: Transactional, advance: Advance) -> bool:
-    """Tell whether a commit whose answer was lost was made nevertheless.
+    """Return whether a commit was made whose answer was lost.
 
     Raises:
-        TransactionFailed: nobody can tell. To make the call again might have its effects twice.
+        TransactionFailed: the database does not answer. Repeating the call might apply its effects twice.
     """
     deadline = time.monotonic() + RETRY_TIMEOUT
     while True:
@@ -263,7 +263,7 @@ def _is_kept(handler: Transactional, advance: Advance) -> bool:
 
 
 class GroupThread:
-    """One thread that makes calls of many streams; the loop has the engine, and is asked what is to be known of it."""
+    """A thread that makes calls of several streams. It accesses the engine through the processor's loop."""
 
     def __init__(
         self,
@@ -286,18 +286,18 @@ class GroupThread:
         self._thread = threading.Thread(target=run, name="penstock-handler", daemon=True)
 
     def start(self, count: int) -> None:  # noqa: ARG002 - One call goes on at a time.
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Do nothing: a call that is stuck holds the next."""
+        """Do nothing: a stuck call blocks the next one."""
 
     def call(self, calls: Sequence[Call]) -> None:
-        """Have *calls* made, all in one."""
+        """Queue *calls*, which are made as one call."""
         self._calls.put(calls)
 
     def withdraw(self) -> list[Call]:
-        """Take back the calls that nobody has begun with."""
+        """Remove and return the calls that have not begun."""
         found: list[Call] = []
         with suppress(Empty):
             while calls := self._calls.get_nowait():
@@ -305,41 +305,41 @@ class GroupThread:
         return found
 
     def stop(self) -> None:
-        """End, when the call has that goes on."""
+        """Stop the thread after the active call."""
         self._calls.put(None)
 
     def hold(self, calls: Sequence[Call], held: Held) -> None:
-        """See `Desk.hold`; the loop is asked."""
+        """Run `Desk.hold` in the loop."""
         self._asking.ask(lambda: self._desk.hold(calls, held))
 
     def foresee(self, results: Sequence[Result]) -> Advance:
-        """See `Desk.foresee`; the loop is asked."""
+        """Run `Desk.foresee` in the loop."""
         return self._asking.ask(lambda: self._desk.foresee(results))
 
     def away(self, error: Exception) -> None:
-        """See `Desk.away`; the loop is asked."""
+        """Run `Desk.away` in the loop."""
         self._asking.ask(lambda: self._desk.away(error))
 
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
-        """See `Desk.settle`; the loop is asked."""
+        """Run `Desk.settle` in the loop."""
         self._asking.ask(lambda: self._desk.settle(results, took, advance))
 
     def give_back(self, calls: Sequence[Call]) -> None:
-        """See `Desk.give_back`; the loop is asked."""
+        """Run `Desk.give_back` in the loop."""
         self._asking.ask(lambda: self._desk.give_back(calls))
 
     def _run(self) -> None:
         while (calls := self._calls.get()) is not None:
             try:
                 self._making.make(calls)
-            except ProcessorEnded:  # Nothing of it is committed, and nobody is there to be told.
+            except ProcessorEnded:  # Nothing of it is committed, and the loop has ended.
                 return
             except BaseException as error:  # noqa: BLE001 - The loop raises it.
                 self._inbox.put(self._raiser(calls, error))
 
     def _raiser(self, calls: Sequence[Call], error: BaseException) -> Callable[[], None]:
         def raise_it() -> None:
-            self._desk.give_back(calls)  # Those that are not settled: nobody makes them any more.
+            self._desk.give_back(calls)  # Those that are not settled: they are not made again.
             if not isinstance(error, CheckpointMoved):
                 raise error
             self._desk.concede(error)
@@ -348,7 +348,7 @@ class GroupThread:
 
 
 class AtTheDesk:
-    """The engine of a processor, as calls of many streams need it. For the thread that has the engine."""
+    """The `Desk` of a processor's engine. Only the thread that owns the engine may use it."""
 
     def __init__(
         self,
@@ -365,21 +365,21 @@ class AtTheDesk:
         self._clock = clock
 
     def hold(self, calls: Sequence[Call], held: Held) -> None:
-        """Take up what the processor has by its leases; see `Desk.hold`."""
+        """Apply the processor's leases; see `Desk.hold`."""
         tranches = {tranche for call in calls for tranche in self._engine.tranches_of(call)}
         if self._sharing is not None and not self._sharing.hold(held, tranches):
             raise NotToBeKept
 
     def foresee(self, results: Sequence[Result]) -> Advance:
-        """Return what is to be committed once *results* are."""
+        """Return the progress to commit together with *results*."""
         return self._progress.advance_if(results)
 
     def away(self, error: Exception) -> None:
-        """Take note that a transaction could not be begun, or was not committed."""
+        """Record that a transaction could not begin, or was not committed."""
         self._tally.commit_failed(error.detail if isinstance(error, PenstockError) else str(error))
 
     def settle(self, results: Sequence[Result], took: float, advance: Advance | None) -> None:
-        """Take note of *results*, and that *advance* is committed with them."""
+        """Settle *results*; *advance* was committed with them."""
         if advance is not None:
             self._progress.committed(advance, None)
             self._tally.committed()
@@ -393,11 +393,11 @@ class AtTheDesk:
             raise error
 
     def concede(self, error: CheckpointMoved) -> None:
-        """Give a tranche up that another has moved, or raise *error*: see `Progress.concede`."""
+        """Give up a tranche that another processor has moved, or raise *error*: see `Progress.concede`."""
         self._progress.concede(error)
 
     def give_back(self, calls: Sequence[Call]) -> None:
-        """Have those of *calls* be as if they had not been made that are not settled."""
+        """Undo those of *calls* that are not settled."""
         active = self._engine.busy.active
         for call in calls:
             if active.get(call.stream) is call:

@@ -1,4 +1,4 @@
-"""What threads have for the loop of a processor."""
+"""Queues from a processor's threads to its loop."""
 
 import threading
 from collections import deque
@@ -18,14 +18,14 @@ R = TypeVar("R")
 
 
 class ProcessorEnded(Exception):
-    """Nobody does any more what is asked."""
+    """The processor's loop has ended and runs no more requests."""
 
 
 class Asking:
-    """What is asked of a processor's loop.
+    """Requests of other threads to a processor's loop.
 
     Args:
-        wake: Has the loop go on, where it sleeps.
+        wake: Wakes the loop.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -34,11 +34,11 @@ class Asking:
         self._is_over = False
 
     def ask(self, do: Callable[[], R]) -> R:
-        """Have something done by the loop, and return what comes of it.
+        """Run *do* in the loop, and return its result.
 
         Raises:
-            ProcessorEnded: the loop has.
-            Exception: what it has raised.
+            ProcessorEnded: the loop has ended.
+            Exception: the exception that *do* has raised.
         """
         answer: Future[R] = Future()
         self._asked.put((do, answer))
@@ -48,17 +48,17 @@ class Asking:
         return answer.result()
 
     def do(self) -> None:
-        """Do what is asked. For the loop."""
+        """Run all requests. Only the loop may call it."""
         with suppress(Empty):
             while True:
                 do, answer = self._asked.get_nowait()
                 try:
                     answer.set_result(do())
-                except Exception as error:  # noqa: BLE001 - Whoever asks is told.
+                except Exception as error:  # noqa: BLE001 - The caller of ask raises it.
                     answer.set_exception(error)
 
     def end(self) -> None:
-        """Tell all who ask that nothing is done any more."""
+        """Fail all requests with ProcessorEnded, including later ones."""
         self._is_over = True
         with suppress(Empty):
             while True:
@@ -67,7 +67,7 @@ class Asking:
 
 
 class Settled(msgspec.Struct, gc=False, eq=False):
-    """What has come of a call."""
+    """The result of a call."""
 
     call: Call
     result: Outcome | Failure
@@ -75,11 +75,11 @@ class Settled(msgspec.Struct, gc=False, eq=False):
 
 
 News: TypeAlias = Settled | Callable[[], None]
-"""What has come of a call, or what the loop is to do."""
+"""The result of a call, or a function for the loop to call."""
 
 
 class Inbox:
-    """What threads have for the loop. It is woken only when it sleeps."""
+    """Items that threads put for the loop. They wake it only if it sleeps."""
 
     def __init__(self) -> None:
         self._news: deque[News] = deque()
@@ -87,22 +87,22 @@ class Inbox:
         self._sleeps = False
 
     def put(self, item: News) -> None:
-        """Hand in what has come."""
+        """Add an item."""
         self._news.append(item)
         if self._sleeps:
             self._woken.set()
 
     def wake(self) -> None:
-        """Wake the loop without anything."""
+        """Wake the loop without an item."""
         self._woken.set()
 
     def taken(self) -> list[News]:
-        """Take out what has come."""
+        """Remove and return all items."""
         news = self._news
         return [news.popleft() for _ in range(len(news))]
 
     def wait(self, seconds: float) -> None:
-        """Wait until something comes, up to so long."""
+        """Wait up to *seconds* for an item."""
         self._sleeps = True
         if not self._news:
             self._woken.wait(seconds)
@@ -114,12 +114,12 @@ Errand: TypeAlias = Callable[[], None]
 
 
 class Errands:
-    """Does one thing after the other, in a thread of its own; the loop is told what has come of each.
+    """Runs background tasks one after the other, in a thread of its own; the loop receives each result.
 
     Args:
-        inbox: Where the loop hears of it.
-        name: The thread's.
-        counted: Makes of what the thread runs what it is to run, see `Cpu.counted`.
+        inbox: Receives the results, for the loop.
+        name: The thread's name.
+        counted: Wraps the thread's function, see `Cpu.counted`.
     """
 
     def __init__(self, inbox: Inbox, name: str, counted: Callable[[Errand], Errand] = lambda run: run) -> None:
@@ -127,23 +127,23 @@ class Errands:
         self._errands: SimpleQueue[Errand | None] = SimpleQueue()
         self._thread = threading.Thread(target=counted(self._run), name=name, daemon=True)
         self.is_busy = False
-        """Whether something is to come."""
+        """True if a result is still to come."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def do(self, errand: Callable[[], R], then: Callable[[R], None], failed: Callable[[BaseException], None]) -> None:
-        """Have *errand* done; the loop calls *then* with what it returns, or *failed* with what it raises."""
+        """Run *errand* in the thread; the loop calls *then* with its result, or *failed* with its exception."""
         self.is_busy = True
         self._errands.put(partial(self._do, errand, then, failed))
 
     def end(self) -> None:
-        """Do nothing more; what is being done is not waited for."""
+        """Run no further tasks, without waiting for the current one."""
         self._errands.put(None)
 
     def stop(self) -> None:
-        """End, once what is being done has come."""
+        """Stop the thread, and wait for the current task."""
         self.end()
         if self._thread.is_alive():
             self._thread.join()
@@ -151,7 +151,7 @@ class Errands:
     def _do(self, errand: Callable[[], R], then: Callable[[R], None], failed: Callable[[BaseException], None]) -> None:
         try:
             found = errand()
-        except BaseException as error:  # noqa: BLE001 - The loop decides what comes of it.
+        except BaseException as error:  # noqa: BLE001 - The loop decides how to treat it.
             told = partial(failed, error)
         else:
             told = partial(then, found)

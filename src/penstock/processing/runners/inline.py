@@ -1,6 +1,6 @@
-"""Runs a processor step by step, in the thread of who asks, by a clock that only moves when it is told to: for tests.
+"""Runs a processor step by step, for tests: in the caller's thread, with a clock that the test moves.
 
-The same source, handler and seed do the same each time. Nothing sleeps.
+The same source, handler and seed give the same result each time. Nothing sleeps.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,28 +26,28 @@ from penstock.processing.tally import SourceAnswer, Tally
 from penstock.processing.together import Together, Transactional
 
 VAIN_MAX: Final = 1_000
-"""A stream that was called so often in vain, while time stood still, will be for ever."""
+"""Number of calls without progress, at one moment of the clock, after which a stream counts as an endless loop."""
 
 
 class InlineProcessor:
-    """A processor whose every step is somebody's call.
+    """A processor that runs only when the caller takes a step.
 
     Args:
         handler: See `Handler`.
-        source: Where it reads.
-        checkpoints: Where it keeps how far it is; by default in memory, or where a `Transactional` or
-            a `SubscriptionSource` does.
-        rules: What it keeps to.
+        source: The source to read.
+        checkpoints: Where it stores its progress; by default in memory, or in the checkpoints of a `Transactional` or
+            a `SubscriptionSource`.
+        rules: The processor's rules.
         classify: Names failures.
-        seed: Of the jitter of delays.
-        name: What it is called in views and metrics; by default what its checkpoints call it.
+        seed: The seed for the jitter of delays.
+        name: Its name in views and metrics; by default the name of its checkpoints.
 
     Raises:
-        BadParameter: the handler cannot be called as it would be; the source or the checkpoints are none.
-        CheckpointMoved: (whatever commits) another processor uses its checkpoints.
-        KeyboardInterrupt: (whatever calls handlers, in the main thread) somebody has pressed Ctrl-C; a handler's call
-            that was cut off is as if it had not been made.
-        HandlerFailed, ProcessorUnhealthy: (whatever calls handlers) the rules have it stop.
+        BadParameter: the handler does not accept the arguments of a call; the source or the checkpoints are invalid.
+        CheckpointMoved: (methods that commit) another processor uses its checkpoints.
+        KeyboardInterrupt: (methods that call handlers, in the main thread) the user pressed Ctrl-C; an interrupted
+            call does not count, and can be made again.
+        HandlerFailed, ProcessorUnhealthy: (methods that call handlers) the rules stop the processor.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class InlineProcessor:
         check_source(source)
         check_whole("seed", seed)
         is_patient = isinstance(handler, Together | Transactional)
-        chance = Random(seed)  # noqa: S311 - Nobody is to be surprised.
+        chance = Random(seed)  # noqa: S311 - Repeatable, for tests.
         self.engine = Engine(
             Rules() if rules is None else rules, chance, is_dense=source.is_dense, is_patient=is_patient
         )
         self.now = 0.0
-        """The time, in seconds: it stands still until somebody moves it."""
+        """The time in seconds. It moves only with `advance` or `drain`, or if the caller sets it."""
         self._source = source
         checkpoints, keeps_ahead = keeping(handler, checkpoints, source)
         self.name = name_of(name, checkpoints)
-        """What it is called in views and metrics."""
+        """Its name in views and metrics."""
         self._tally = Tally()
         self._tally.source.begin(self.now)
         self._progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
@@ -81,7 +81,7 @@ class InlineProcessor:
         self._make = self._making(handler, classify)
 
     def step(self) -> bool:
-        """Read what there is room for and make one call; tell whether there was anything to do."""
+        """Read up to the limits, make one call and commit; return whether there was anything to do."""
         if self._progress.is_doubtful:
             self._commit()
         try:
@@ -96,14 +96,13 @@ class InlineProcessor:
         return has_read or has_called or has_moved
 
     def drain(self, *, advance: bool = False) -> None:
-        """Take steps until there is nothing to do; with *advance*, also what is to wait: time moves on to it at once.
+        """Take steps until there is nothing to do; with *advance*, also move the time on to waiting streams.
 
-        Events that handlers append are among it. A handler that fails for ever is tried for ever with *advance*, unless
-        the rules have it stop.
+        This includes events that handlers append. With *advance*, it does not end while a handler keeps failing, unless
+        the rules stop the processor.
 
         Raises:
-            ProcessorUnhealthy: a stream was called so often in vain, and each time to be called again at once, that it
-                would be for ever.
+            ProcessorUnhealthy: a stream was called `VAIN_MAX` times without progress and without a delay.
         """
         while self.step() or (advance and self._wait()):
             self._check_advance()
@@ -112,7 +111,7 @@ class InlineProcessor:
     def snapshot(self) -> Snapshot:
         """Return the state now, after asking the source for its heads. Call it from the thread that takes the steps."""
         found = self._snapshot()
-        with suppress(PenstockError):  # What its source said last stands.
+        with suppress(PenstockError):  # Else the source's last answer remains.
             counts = self._progress.behind({each.name: each.position for each in found.tranches})
             answer = SourceAnswer(counts, {each.name: each.events_done for each in found.tranches})
             self._tally.source.told(answer, self.now, is_wanted=False)
@@ -122,15 +121,15 @@ class InlineProcessor:
         return take_snapshot(self.name, self.engine, self._tally, self.now, is_running=True)
 
     def behind(self) -> Mapping[str, int | None]:
-        """Return how many events each tranche has behind what is committed."""
+        """Return the number of events after the committed position of each tranche."""
         return self._progress.behind()
 
     def approve_missing(self, stream: str, *, reason: str) -> None:
-        """Have a stream go on that waits for an index which will never come; see `LocalProcessor`."""
+        """Advance a stream past a missing index that will never come; see `LocalProcessor`."""
         approve_missing(stream, reason, self.engine, self._progress.record, lambda do: do())
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, which does not go back."""
+        """Move the time forward by *seconds*."""
         check_seconds("seconds", seconds, zero=True)
         self.now += seconds
 
@@ -147,7 +146,7 @@ class InlineProcessor:
     def _making(
         self, handler: Handler | Together | Transactional, classify: Classify | None
     ) -> tuple[Callable[[Sequence[Call]], None], int]:
-        """Return what makes calls, and how many it makes at once."""
+        """Return the function that makes calls, and the maximum number of calls that it makes at once."""
         if isinstance(handler, Together | Transactional):
             return GroupCalls(handler, classify, self._desk, lambda: self.now).make, handler.streams_max
         handling = Handling(handler, classify)
@@ -167,7 +166,7 @@ class InlineProcessor:
         try:
             if calls:
                 make(calls)
-        except KeyboardInterrupt:  # Who goes on after it finds all as it was.
+        except KeyboardInterrupt:  # The caller may go on: the calls are undone.
             self._desk.give_back(calls)
             raise
         return bool(calls)

@@ -1,4 +1,4 @@
-"""Which checkpoints a processor has: those that it is given, or those that its handler or its source wants."""
+"""Chooses a processor's checkpoints: given ones, or those of its handler or its source."""
 
 from typing import NamedTuple
 
@@ -12,18 +12,18 @@ from penstock.processing.together import Transactional
 
 
 class Keeping(NamedTuple):
-    """Where a processor keeps how far it is."""
+    """The checkpoints of a processor, and its use of them."""
 
     checkpoints: Checkpoints
     keeps_ahead: bool = False
-    """Whether it is kept there, too, which streams are ahead of them."""
+    """True if they also store the streams that are ahead of their positions."""
 
 
 def keeping(handler: object, checkpoints: Checkpoints | None, source: object) -> Keeping:
-    """Return where a processor keeps how far it is, given *checkpoints*; by default in memory.
+    """Return the checkpoints of a processor: *checkpoints*, those of its handler or source, or new ones in memory.
 
     Raises:
-        BadParameter: its handler or its source has its own, and others are given; or what is given are none.
+        BadParameter: *checkpoints* differ from those of its handler or its source, or are no checkpoints.
     """
     if checkpoints is not None:
         check_checkpoints(checkpoints)
@@ -36,10 +36,10 @@ def keeping(handler: object, checkpoints: Checkpoints | None, source: object) ->
 
 
 def _suitable(checkpoints: Checkpoints | None, source: object) -> Checkpoints:
-    """Return *checkpoints*, or what there is by default where there are none.
+    """Return *checkpoints*; None: the default for the source.
 
     Raises:
-        BadParameter: the source is a subscription, and the hub would not hear of it what is done.
+        BadParameter: the source is a subscription, and these checkpoints would not commit to the hub.
     """
     subscription = subscription_in(source)
     if subscription is None:

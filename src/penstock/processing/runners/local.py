@@ -1,4 +1,4 @@
-"""Runs a processor in this process: one thread reads, some call handlers, and one has the engine to itself.
+"""Runs a processor in this process: one thread reads, some call handlers, and one owns the engine.
 
     reader ── batches ──┐                        ┌── calls ──▶ workers
                         ▼                        │               │
@@ -6,7 +6,7 @@
                         ▲                                        │
                         └──────────────── results ───────────────┘
 
-Handlers that are coroutine functions run in one event loop, on a thread of its own, as many at once as rules allow.
+Handlers that are coroutine functions run in one event loop, in a thread of its own, up to the rules' concurrency.
 """
 
 import asyncio
@@ -37,40 +37,40 @@ from penstock.processing.sources.source import Source, check_source
 from penstock.processing.together import Together, Transactional
 
 LOOK_INTERVAL: Final = 0.5
-"""How often at least it is looked for what time alone brings: commits, calls that are overdue, bad health."""
+"""Maximum seconds between checks for due commits, overdue calls and bad health."""
 CLOSING_LOOK_INTERVAL: Final = 0.02
 """The same while another processor waits for tranches of this one."""
 AHEAD_SECONDS: Final = 0.002
-"""So much work is handed out beyond what is under way, so that short calls follow each other without a pause."""
+"""Seconds of work to queue beyond the active calls, so that short calls follow each other without a pause."""
 AHEAD_MAX: Final = 128
 STOP_TIMEOUT: Final = 30.0
-"""By default calls under way are waited for so long; for the last seconds of that, coroutines are cancelled."""
+"""Default seconds to wait for active calls when stopping; in the last seconds of it, coroutines are cancelled."""
 TOLD_MAX: Final = 3
 _log: Final = logging.getLogger("penstock.processing")
 
 
 class LocalProcessor(Processor):
-    """A processor in this process, from `start` to `stop`, or as long as a `with` block.
+    """A processor in this process, from `start` to `stop`, or for a `with` block.
 
     Args:
-        handler: See `Handler`. It is called by several threads, never by two for one stream.
-        source: Where it reads. It is closed when the processor ends.
-        checkpoints: Where it keeps how far it is; by default in memory, or where a `Transactional` or
-            a `SubscriptionSource` does.
-        rules: What it keeps to.
+        handler: See `Handler`. Several threads call it, never two at once for one stream.
+        source: The source to read. It is closed when the processor ends.
+        checkpoints: Where it stores its progress; by default in memory, or in the checkpoints of a `Transactional` or
+            a `SubscriptionSource`.
+        rules: The processor's rules.
         classify: Names failures.
-        leases: Which tranches it has, where several processors of its name share them; None: all are its own.
-        commit_interval: How often it commits; besides it does when it stops.
-        stats_interval: How often it says in the log how it goes; None: never.
-        name: What it is called in logs, views and metrics; by default what its checkpoints call it.
-        clock: Seconds that never go back.
-        loop: The event loop that runs in another thread, in which a coroutine handler is called; by default one of the
+        leases: Leases of tranches, if several processors of its name share them; None: it owns all tranches.
+        commit_interval: Seconds between commits; it also commits when it stops.
+        stats_interval: Seconds between lines with figures in the log; None: no such lines.
+        name: Its name in logs, views and metrics; by default the name of its checkpoints.
+        clock: Returns monotonic seconds.
+        loop: The event loop that calls a coroutine handler, running in another thread; by default one of the
             processor's own.
 
     Raises:
-        BadParameter: the handler cannot be called as it would be; the source or the checkpoints are none; or
-            leases and checkpoints are not of one name.
-        PenstockError: (`stop`, `wait_until_caught_up`) what has ended it.
+        BadParameter: the handler does not accept the arguments of a call; the source or the checkpoints are invalid; or
+            leases and checkpoints have different names.
+        PenstockError: (`stop`, `wait_until_caught_up`) the error that has ended it.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LocalProcessor(Processor):
     ) -> None:
         check_source(source)
         self.grace_seconds = STOP_TIMEOUT
-        """For how many seconds calls under way are waited for when it stops; then coroutines are cancelled."""
+        """Seconds to wait for active calls when it stops; then coroutines are cancelled."""
         self._loop = loop
         check_function("clock", clock)
         is_patient = isinstance(handler, Together | Transactional)
@@ -118,7 +118,7 @@ class LocalProcessor(Processor):
             self._sharing = Sharing(leases, self._progress, self._inbox, clock, is_timeless=is_timeless)
         self._workers = self._working(handler, classify, within)
         self._mean_seconds = 0.0
-        self._looked_at = float("-inf")  # At once, so that whoever watches sees that it runs.
+        self._looked_at = float("-inf")  # At once, so that the first snapshot shows that it runs.
 
     def _begin(self) -> None:
         if self._sharing is not None:
@@ -162,7 +162,7 @@ class LocalProcessor(Processor):
             self._workers.call(calls)
         self._look(now)
         due = self.engine.due
-        longest = self._looked_at + LOOK_INTERVAL - now  # Nobody is to be told of what was longer ago.
+        longest = self._looked_at + LOOK_INTERVAL - now  # The next check must not be late.
         if self._progress.closing:
             longest = min(longest, CLOSING_LOOK_INTERVAL)
         self._inbox.wait(longest if due is None else min(longest, max(0.0, due - now)))
@@ -176,13 +176,13 @@ class LocalProcessor(Processor):
                     self._mean_seconds += (item.took - self._mean_seconds) * 0.05
                 else:
                     item()
-            except BaseException as raised:  # noqa: BLE001 - What has come beside it is taken in nevertheless.
+            except BaseException as raised:  # noqa: BLE001 - The other items are taken in nevertheless.
                 error = error or raised
         if error is not None:
             raise error
 
     def _free(self) -> int:
-        """Return how many calls may be handed out: to idle workers, and a little ahead where calls are short."""
+        """Return how many calls may be made now: for idle workers, and some to queue if calls are short."""
         concurrency, busy = self.engine.rules.concurrency, self.engine.busy
         if self._streams_max is not None:
             waits = busy.active or self._committing.is_busy or self._progress.is_doubtful
@@ -203,13 +203,13 @@ class LocalProcessor(Processor):
                 self._take_back()
 
     def _take_back(self) -> None:
-        """Have nobody begin with the calls that nobody has begun with."""
+        """Withdraw the calls that have not begun."""
         for call in self._workers.withdraw():
             self.engine.give_back(call)
 
     @property
     def _may_commit_by_calls(self) -> bool:
-        """Whether a call goes on that may commit what it comes to."""
+        """True if a call is active that may commit its results."""
         return self._streams_max is not None and bool(self.engine.busy.active)
 
     def _commit(self, now: float, *, at_once: bool) -> None:
@@ -239,7 +239,7 @@ class LocalProcessor(Processor):
             self._observing.end(self._clock(), self._error)
 
     def _end(self) -> None:
-        """Wait for the calls that are under way, and commit what is done."""
+        """Wait for the active calls, and commit the progress."""
         began, cancelling = time.monotonic(), CANCEL_TIMEOUT if isinstance(self._workers, Tasks) else 0.0
         self._take_back()
         self._reading.end()
@@ -263,7 +263,7 @@ class LocalProcessor(Processor):
             self._sharing.stop()
 
     def _share_what_is_left(self) -> None:
-        """Keep the leases of what is under way, and let others have the rest, once it is committed."""
+        """Keep the leases of active calls, and release the others once their progress is committed."""
         if self._sharing is not None:
             now = self._clock()
             self._look_at_leases(now)
@@ -285,12 +285,12 @@ class LocalProcessor(Processor):
         try:
             self._asking.do()
             self._take_in(self._clock())
-        except BaseException as error:  # noqa: BLE001 - It is said when all is done.
+        except BaseException as error:  # noqa: BLE001 - It is raised at the end.
             self._error = self._error or error
 
 
 def _looked_at_within(handler: Handler | Together | Transactional, leases: Leases | None) -> DatabaseLeases | None:
-    """Return *leases* where each call is to look at them in its transaction: nobody renews any while that lasts."""
+    """Return *leases* if each call has to check them in its transaction, which blocks their renewal."""
     if isinstance(leases, DatabaseLeases) and isinstance(handler, Transactional) and writes_alone(handler.connect):
         return leases
     return None

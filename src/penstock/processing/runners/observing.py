@@ -1,4 +1,4 @@
-"""Lets others see what a processor has under way: it takes snapshots for them, and says in the log what happens."""
+"""Makes a processor observable: takes snapshots of it, and logs its events and figures."""
 
 import logging
 import threading
@@ -23,11 +23,11 @@ INTERVAL: Final = 60.0
 
 
 class LogQuota:
-    """Lets so many lines of each kind through in a while; the others are counted.
+    """Limits the log lines of each kind in an interval, and counts the others.
 
     Args:
-        lines_max: How many.
-        interval: In how many seconds.
+        lines_max: Maximum number of lines of each kind.
+        interval: Length of an interval in seconds.
     """
 
     def __init__(self, lines_max: int = LINES_MAX, interval: float = INTERVAL) -> None:
@@ -37,14 +37,14 @@ class LogQuota:
         self._began: float | None = None
 
     def allows(self, kind: str, now: float) -> bool:
-        """Tell whether one more line of that *kind* may go through."""
+        """Return whether one more line of *kind* may be logged."""
         if self._began is None:
             self._began = now
         self._seen[kind] += 1
         return self._seen[kind] <= self._lines_max
 
     def left_out(self, now: float) -> dict[str, int]:
-        """Return how many did not go through, by kind, once the while is over: another one begins."""
+        """Return the number of suppressed lines by kind once the interval is over, and begin the next interval."""
         if self._began is None or now - self._began < self._interval:
             return {}
         left = {kind: count - self._lines_max for kind, count in self._seen.items() if count > self._lines_max}
@@ -54,7 +54,7 @@ class LogQuota:
 
 
 def is_said(count: int) -> bool:
-    """Tell whether it is to be said that something has failed *count* times in a row: seldomer the more often it has.
+    """Return whether to log the *count*-th consecutive failure: the more there are, the less often.
 
     >>> [count for count in range(1, 20) if is_said(count)]
     [1, 2, 4, 8, 16]
@@ -63,9 +63,9 @@ def is_said(count: int) -> bool:
 
 
 STALLED_ATTEMPTS: Final = 2
-"""So often a handler has to get nowhere until that is said: once is how it says that it waits for something."""
+"""Number of calls without progress before the log reports it: a single one means that the handler waits."""
 MISSING_MAX: Final = 3
-"""Of so many streams it is said for which index they wait."""
+"""Maximum number of streams whose missing index a log line names."""
 _MORE: Final = {
     "failing": "streams have begun to fail",
     "stalled": "streams have stalled",
@@ -81,12 +81,12 @@ _log: Final[structlog.stdlib.BoundLogger] = structlog.wrap_logger(
 
 
 class Announcing:
-    """What is to be said of one processor, by the loop that has its engine.
+    """Logs the events of one processor. The loop that owns its engine calls it.
 
     Args:
-        name: The processor's.
-        engine: Its engine; what is parked there already is no news.
-        quota: How many lines of one kind there may be.
+        name: The processor's name.
+        engine: Its engine; streams that are already parked there are not logged.
+        quota: The limit of lines of each kind.
     """
 
     def __init__(self, name: str, engine: Engine, quota: LogQuota) -> None:
@@ -99,11 +99,11 @@ class Announcing:
         self._parked = self._attempts()
 
     def look(self, now: float) -> None:
-        """Say what has changed since it was looked last."""
+        """Log the changes since the last call."""
         busy, parked = self._engine.busy, self._engine.parking.streams
-        while busy.news:  # Among them are streams that have recovered by now.
+        while busy.news:  # They include streams that have recovered since.
             self._begin_to_fail(busy.news.popleft(), now)
-        for stream in busy.failing.keys() - self._failing:  # There are more news than are kept.
+        for stream in busy.failing.keys() - self._failing:  # The news keep only the last ones.
             self._begin_to_fail(busy.failing[stream], now)
         attempts = self._attempts()
         for stream in attempts:
@@ -119,7 +119,7 @@ class Announcing:
             self._log.warning(f"{self._name}: {count} more {_MORE[kind]} in the last while", kind=kind, count=count)
 
     def tell(self, snapshot: Snapshot, before: Snapshot | None) -> None:
-        """Say in a line how it goes, and how it went since *before*."""
+        """Log one line of figures, some of them since *before*."""
         figures = figures_of(snapshot, before)
         busy = snapshot.busy_now()
         has_trouble = busy["failing"].streams or busy["stalled"].streams or snapshot.commits_failing
@@ -127,7 +127,7 @@ class Announcing:
         (self._log.info if is_well else self._log.warning)(f"{self._name}: {sentence(figures)}", **figures)
 
     def ended(self, error: BaseException | None) -> None:
-        """Say that it has ended, and what has ended it; None: somebody has stopped it."""
+        """Log the end of the processor and its cause, *error*; None: it was stopped."""
         if error is None:
             self._log.info(f"{self._name} was stopped")
         else:
@@ -143,7 +143,7 @@ class Announcing:
             self._say("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
 
     def _attempts(self) -> dict[str, int]:
-        """Return what is parked, and how often that was tried; one that is retried in vain is parked all the while."""
+        """Return the attempts of each parked stream. A stream stays parked during its retries."""
         parked = self._engine.parking.streams
         return {stream: sum(span.attempts for span in spans.values()) for stream, spans in parked.items()}
 
@@ -168,11 +168,11 @@ class Announcing:
     def _say(self, kind: str, told: str, now: float, **fields: Any) -> None:
         if self._quota.allows(kind, now):
             say = self._log.info if kind in ("recovered", "unparked") else self._log.warning
-            say(printable(f"{self._name}: {told}"), kind=kind, **fields)  # Its names and texts are anybody's.
+            say(printable(f"{self._name}: {told}"), kind=kind, **fields)  # Names and texts come from outside.
 
 
 def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
-    """Return the figures that a line of the log has: of what went on since *before*, and of how it stands."""
+    """Return the figures of a log line: counts since *before*, and the present state."""
     busy = snapshot.busy_now()
     seconds = snapshot.taken - before.taken if before else 0.0
     handled = snapshot.handled - (before.handled if before else 0)
@@ -229,7 +229,7 @@ def sentence(figures: dict[str, Any]) -> str:
 
 
 def _observed(snapshot: Snapshot, before: Snapshot | None) -> dict[str, dict[str, float]]:
-    """Return what handlers have observed since *before*, by name."""
+    """Return the handlers' observations since *before*, by name."""
     found = {}
     for name, distribution in snapshot.observed.items():
         recent = distribution.since(before.observed.get(name) if before else None)
@@ -246,32 +246,34 @@ def _gapped(streams: int, missing: dict[str, int]) -> str:
 ASK_INTERVAL: Final = 5.0
 """The interval between two questions to the source about its heads, in seconds."""
 ASK_SHARE: Final = 20
-"""A source that takes long to say what it has is asked less often: of so many seconds one goes into that."""
+"""A slow source is asked less often: the pause is at least this many times the duration of the last question."""
 Behind: TypeAlias = Callable[[Mapping[str, Position]], Mapping[str, int | None]]
 
 
 class Observing:
-    """What the loop that has an engine does for those who watch. They read `snapshot` from whichever thread.
+    """Provides snapshots and log lines of a processor. The loop that owns the engine calls it.
 
-    Every few seconds a thread asks the source how many events it has behind what is done. One that does not answer
-    holds nobody up, and is not asked again meanwhile.
+    Any thread may read `snapshot`.
+
+    Every few seconds a thread asks the source how many events follow the handled ones. A source that does not answer
+    does not block the loop, and is not asked again meanwhile.
 
     Args:
-        name: The processor's.
+        name: The processor's name.
         engine: Its engine.
-        behind: Asks the source how many events each tranche has behind a position.
-        stats_interval: How often a line of figures goes into the log; None: never.
+        behind: Asks the source how many events each tranche has after a position.
+        stats_interval: Seconds between lines of figures in the log; None: no such lines.
         now: The time at which it begins.
 
     Raises:
-        BadParameter: *stats_interval* is no number of seconds above 0.
+        BadParameter: *stats_interval* is not a number of seconds above 0.
     """
 
     def __init__(self, name: str, engine: Engine, behind: Behind, stats_interval: float | None, now: float) -> None:
         check_some_seconds("stats_interval", stats_interval)
         self.tally = Tally()
         self.name = name
-        """The processor's: what it is called in logs, views and metrics."""
+        """The processor's name in logs, views and metrics."""
         self._engine = engine
         self._behind = behind
         self._is_asking = self._has_ended = False
@@ -281,10 +283,10 @@ class Observing:
         self._told: Snapshot | None = None
         self._told_at = now
         self.snapshot = take_snapshot(name, engine, self.tally, now, is_running=False)
-        """What there was when it was looked last. It is another one then, and is never changed."""
+        """The snapshot of the last `look`, which replaces it. A snapshot itself never changes."""
 
     def look(self, now: float) -> None:
-        """Take a snapshot, and say what there is to say."""
+        """Take a snapshot, and log changes and figures."""
         self.tally.source.begin(now)
         self.snapshot = take_snapshot(self.name, self._engine, self.tally, now, is_running=True)
         self._ask(now)
@@ -293,11 +295,11 @@ class Observing:
             self._tell(now)
 
     def check_source(self, now: float) -> None:
-        """Raise ProcessorUnhealthy where the source has not answered for longer than the rules allow."""
+        """Raise ProcessorUnhealthy if the source has not answered for longer than the rules allow."""
         self._engine.rules.health.check_source(self.tally.unanswered_seconds(now))
 
     def end(self, now: float, error: BaseException | None) -> None:
-        """Take the last snapshot, and say what has ended the processor."""
+        """Take the last snapshot, and log the cause of the processor's end."""
         self._has_ended = True
         self._announcing.look(now)
         self.snapshot = take_snapshot(self.name, self._engine, self.tally, now, is_running=False)
@@ -316,7 +318,7 @@ class Observing:
             counts = self._behind({each.name: each.position for each in snapshot.tranches})
         except Exception as error:  # noqa: BLE001 - It is no answer.
             counts = None
-            if not (isinstance(error, PenstockError) or self._has_ended):  # Else whoever reads the source is told why.
+            if not (isinstance(error, PenstockError) or self._has_ended):  # Else the reader reports it.
                 _log.warning(f"{self.name}: the source does not say how many events it has: {error!r}")
         if counts is not None:
             rules, tranches = self._engine.rules, snapshot.tranches
@@ -334,10 +336,10 @@ class Observing:
 
 
 def name_of(name: str | None, checkpoints: Checkpoints) -> str:
-    """Return what a processor is called: *name*, or else what its checkpoints call it, if they do.
+    """Return a processor's name: *name*, else that of its checkpoints, else `processor`.
 
     Raises:
-        BadParameter: *name* is no name.
+        BadParameter: *name* is not a valid name.
     """
     if name is None:
         return str(getattr(checkpoints, "name", "processor"))

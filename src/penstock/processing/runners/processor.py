@@ -1,4 +1,4 @@
-"""What every processor has that runs in a thread of its own: a beginning, an end, and those who wait for it."""
+"""Base class of processors that run in a thread of their own: start, stop, and waiting for progress."""
 
 import logging
 import threading
@@ -25,12 +25,12 @@ _log: Final = logging.getLogger("penstock.processing")
 
 
 class _Gap(NamedTuple):
-    """What a stream waits for."""
+    """The missing index that a stream waits for."""
 
     tranche: str
     missing: int
     found: int
-    """The first index that there is behind it."""
+    """The first index present after it."""
 
 
 def approve_missing(
@@ -40,18 +40,18 @@ def approve_missing(
     record: Callable[[str, str], None],
     ask: Callable[[Callable[[], Any]], Any],
 ) -> None:
-    """Have a stream go on with what there is: the index that it waits for will never come.
+    """Advance a stream past the missing index that it waits for, which will never come.
 
     Args:
         stream: The stream.
-        reason: Why.
-        engine: What it is in.
-        record: Keeps on record what is done, given a tranche. It may wait for a call that goes on, and so must hold
-            nobody up whom that waits for.
-        ask: Has the thread that has the engine do something, and returns what comes of it.
+        reason: The reason, for the record.
+        engine: The stream's engine.
+        record: Stores a record of the decision, given a tranche and a text. It may wait for an active call, so it runs
+            outside the engine's thread.
+        ask: Runs a function in the thread that owns the engine, and returns its result.
 
     Raises:
-        BadParameter: it waits for none.
+        BadParameter: the stream waits for no index.
     """
     gap: _Gap = ask(lambda: _gap(engine, stream))
     told = f"{stream} goes on at {gap.found}, though {gap.missing} has not come: {reason}"
@@ -69,7 +69,7 @@ def _gap(engine: Engine, stream: str) -> _Gap:
 
 
 def _pass_over(engine: Engine, stream: str, gap: _Gap) -> None:
-    """Go on, unless what was missing has come meanwhile."""
+    """Advance the stream, unless the missing event has come meanwhile."""
     missing, found = engine.missing().get(stream, (None, 0))
     if missing == gap.missing:
         engine.go_on(stream, found)
@@ -78,27 +78,27 @@ def _pass_over(engine: Engine, stream: str, gap: _Gap) -> None:
 PAUSES_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 PAUSE_SECONDS: Final = 0.05
 TOLD_MAX: Final = 3
-"""So many streams are named, and of those that get nowhere so many characters of the reason."""
+"""Maximum number of streams that an error names."""
 DETAIL_CHARS: Final = 200
 LOOKS: Final = 2
-"""So often it has to be looked what is wanted of parked streams: once may have begun before somebody wanted it."""
+"""Number of times that requests for parked streams have to be read: the first read may have begun before a request."""
 LOOK_INTERVAL: Final = 0.1
-"""So often it is looked whether the processor goes on, while its source is asked."""
+"""Seconds between checks that the processor still runs, while its source is asked."""
 NOT_BEGUN: Final = "what may come: it has begun with no tranche of its source, such as a file or a partition"
 LONG_SECONDS: Final = 1.0
-"""A commit that is under way for so long is told of."""
+"""Seconds after which an error mentions a commit in progress."""
 NOT_STARTED: Final = "the processor is not started: start() does that, and a `with` block of it"
 
 
 class CatchingUp:
-    """Those who wait for a processor.
+    """Lets callers wait until a processor has caught up.
 
     Args:
-        progress: The processor's.
-        thread: In which its loop runs.
-        wake: Has the loop go on: what is done is to be committed at once while somebody waits.
-        error: Returns what has ended the loop.
-        snapshot: Returns what it had under way lately.
+        progress: The processor's progress.
+        thread: The thread of its loop.
+        wake: Wakes the loop, which commits at once while a caller waits.
+        error: Returns the error that has ended the loop.
+        snapshot: Returns the processor's last snapshot.
     """
 
     def __init__(
@@ -115,16 +115,16 @@ class CatchingUp:
         self._error = error
         self._snapshot = snapshot
         self.count = 0
-        """How many wait."""
+        """Number of waiting callers."""
 
     def wait(self, timeout: float) -> None:
-        """Wait until nothing is behind, and all that was wanted of parked streams before is done and committed.
+        """Wait until all events are handled and all earlier requests for parked streams are done and committed.
 
         Raises:
-            BadParameter: *timeout* is no number of seconds.
-            Unavailable: that has not come for *timeout* seconds; says what is behind, and which streams get nowhere.
-                Or the processor does not run.
-            BaseException: what has ended the processor.
+            BadParameter: *timeout* is not a number of seconds.
+            Unavailable: this takes longer than *timeout* seconds; the error names the tranches that are behind, and the
+                streams without progress. Or the processor does not run.
+            BaseException: the error that has ended the processor.
         """
         check_number("timeout", timeout, least=float("-inf"), allowed="a number of seconds")
         self._check()
@@ -145,13 +145,13 @@ class CatchingUp:
             self.count -= 1
 
     def _asked(self, looks: int, deadline: float) -> str | None:
-        """Return the same as `_behind`, which may wait for a source that is away, until the deadline."""
+        """Return `_behind`, but wait only until the deadline for a source that does not answer."""
         asking: Future[str | None] = Future()
 
         def ask() -> None:
             try:
                 asking.set_result(self._behind(looks))
-            except BaseException as error:  # noqa: BLE001 - Whoever waits is told.
+            except BaseException as error:  # noqa: BLE001 - The waiting caller raises it.
                 asking.set_exception(error)
 
         threading.Thread(target=ask, name="penstock-behind", daemon=True).start()
@@ -163,7 +163,7 @@ class CatchingUp:
                 if time.monotonic() > deadline:
                     return "what its source would say, which does not answer"
             except PenstockError:
-                self._check()  # What has ended it says more.
+                self._check()  # The error that ended it says more.
                 raise
 
     def _check(self) -> None:
@@ -176,7 +176,7 @@ class CatchingUp:
             raise Unavailable(reason="the processor has ended")
 
     def _behind(self, looks: int) -> str | None:
-        """Return what is behind, for people; None: nothing is, after so many looks at what is wanted."""
+        """Return a text that names the tranches behind; None: none is, and requests were read *looks* times."""
         try:
             left = {tranche: count for tranche, count in self._progress.behind().items() if count != 0}
         except PenstockError as error:
@@ -190,9 +190,9 @@ class CatchingUp:
         return ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
 
     def _parked(self, looks: int) -> str | None:
-        """Return what is left to do for parked streams, for people; None: nothing is, after so many looks."""
+        """Return a text that names the work left for parked streams; None: none is, after *looks* reads of requests."""
         progress = self._progress
-        if progress.settled >= looks:  # The loop has said so: what this thread sees meanwhile may be of two moments.
+        if progress.settled >= looks:  # Set by the loop: this thread's own view may mix two moments.
             return None
         if retried := progress.retried:
             more = [f"{len(retried) - TOLD_MAX} more"] if len(retried) > TOLD_MAX else []
@@ -203,9 +203,9 @@ class CatchingUp:
 
 
 def troubles_of(snapshot: Snapshot) -> list[str]:
-    """Return in words whether commits fail, which streams fail and stall, the oldest first, and why.
+    """Return texts about failing commits, and about failing and stalled streams with reasons, the oldest first.
 
-    Of the streams some are named, and it is said how many more there are.
+    They name up to `TOLD_MAX` streams of each state, and the number of others.
     """
     told = _commits_of(snapshot)
     for state, is_doing in (("failing", "fails"), ("stalled", "stalls")):
@@ -239,20 +239,20 @@ def _trouble(stream: BusyStream, is_doing: str) -> str:
 
 
 class Processor(ABC):
-    """A processor that runs from `start` to `stop`, or as long as a `with` block: once.
+    """A processor that runs once, from `start` to `stop`, or for a `with` block.
 
     Args:
-        progress: Where it has come to.
-        wake: Has its loop go on, where that sleeps.
-        observing: What its loop does for those who watch.
+        progress: Its progress.
+        wake: Wakes its loop.
+        observing: Provides its snapshots and log lines.
     """
 
     engine: Engine
-    """What it has under way."""
+    """Its engine, with the unfinished events and calls."""
 
     def __init__(self, progress: Progress, wake: Callable[[], None], observing: Observing) -> None:
         self.name = observing.name
-        """What it is called in logs, views and metrics."""
+        """Its name in logs, views and metrics."""
         self._observing = observing
         self._progress = progress
         self._wake = wake
@@ -265,10 +265,10 @@ class Processor(ABC):
         self._catching_up = CatchingUp(progress, self._thread, wake, lambda: self._error, lambda: self.snapshot)
 
     def start(self) -> Self:
-        """Begin.
+        """Start the processor.
 
         Raises:
-            AlreadyUsed: it was begun or stopped before.
+            AlreadyUsed: it was started or stopped before.
         """
         if self._is_begun or self._stopping.is_set():
             raise AlreadyUsed.of("already-started", processor=self.name)
@@ -277,10 +277,10 @@ class Processor(ABC):
         return self
 
     def stop(self) -> None:
-        """End: calls that are under way are waited for, what is done is committed, and nothing new is begun.
+        """Stop the processor: begin no further calls, wait for active ones, and commit the progress.
 
-        Of one that was never started, what is open is closed. Where a handler says so, nothing is waited for: it ends
-        once that call has.
+        If it was never started, only close its resources. If a handler calls it, return at once: the processor stops
+        after that call.
         """
         self._stopping.set()
         if not self._is_begun:
@@ -295,10 +295,10 @@ class Processor(ABC):
             raise self._error
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended by itself, or for so many seconds; tell whether it has. `stop` says why.
+        """Wait up to *timeout* seconds until it has ended by itself; return whether it has. `stop` raises the cause.
 
         Raises:
-            BadParameter: *timeout* is no number of seconds that a thread can wait.
+            BadParameter: *timeout* is not a number of seconds that a thread can wait.
             Unavailable: it is not started.
         """
         if not (self._is_begun or self._ended.is_set()):
@@ -306,42 +306,41 @@ class Processor(ABC):
         if timeout is not None:
             most, allowed = threading.TIMEOUT_MAX, "a number of seconds, or None: however long that takes"
             check_number("timeout", timeout, least=float("-inf"), most=most, allowed=allowed)
-        return self._ended.wait(timeout)  # A thread that is joined is taken for dead where a signal breaks in.
+        return self._ended.wait(timeout)  # A join that a signal interrupts marks the thread as ended.
 
     def wait_until_caught_up(self, timeout: float) -> None:
-        """Wait until nothing is behind what is handled and committed: of tranches that are shared out, its own.
+        """Wait until all events are handled and committed; if tranches are shared, those of its own tranches.
 
-        Parked streams stay behind. What was asked for them before the call is done by then, and committed: each retried
-        one is handled, or parked again.
+        Parked streams stay parked. Requests for them before the call are done and committed at the end: each retried
+        stream is handled, or parked again.
 
         Raises:
-            Unavailable: that has not come for so many seconds; says what is behind, which streams get nowhere, and why
-                commits fail.
-                Or the processor does not run.
-            BadParameter: *timeout* is no number of seconds.
+            Unavailable: this takes longer than *timeout* seconds; the error names the tranches that are behind, the
+                streams without progress, and the reason of failing commits. Or the processor does not run.
+            BadParameter: *timeout* is not a number of seconds.
         """
         self._catching_up.wait(timeout)
 
     @property
     def snapshot(self) -> Snapshot:
-        """What it had under way half a second ago at most. May be asked by any thread."""
+        """Its state, at most half a second old. Any thread may read it."""
         return self._observing.snapshot
 
     def behind(self) -> Mapping[str, int | None]:
-        """Return how many events each tranche has behind what is committed. May be asked by any thread."""
+        """Return the number of events after the committed position of each tranche. Any thread may call it."""
         return self._progress.behind()
 
     def approve_missing(self, stream: str, *, reason: str) -> None:
-        """Have a stream go on that waits for an index which will never come: see `Rules.require_all`.
+        """Advance a stream past a missing index that will never come: see `Rules.require_all`.
 
-        That is on record in the log, and in the history of checkpoints that have one. `snapshot.gapped` says who waits,
-        and for what. What has been approved is not handled any more, should it come.
+        The decision is recorded in the log, and in the history of checkpoints that have one. `snapshot.gapped` names
+        the waiting streams and their missing indices. An approved event is not handled if it comes later.
 
         Raises:
             BadParameter: the stream waits for no index.
             Unavailable: the processor does not run.
-            DatabaseUnavailable: it is not on record; the stream still waits.
-            OutcomeUnknown: it may not be on record; likewise.
+            DatabaseUnavailable: the decision is not recorded; the stream still waits.
+            OutcomeUnknown: the decision may not be recorded; the stream still waits.
         """
         try:
             if self._thread.is_alive():
@@ -360,33 +359,33 @@ class Processor(ABC):
         if error is None:
             self.stop()
         else:
-            with suppress(Exception):  # What the block has raised says more.
+            with suppress(Exception):  # The block's own error says more.
                 self.stop()
 
     @property
     def _is_begun(self) -> bool:
         return self._thread.ident is not None
 
-    def _begin(self) -> None:  # noqa: B027 - There may be nothing beside the loop.
-        """Begin with what goes on beside the loop."""
+    def _begin(self) -> None:  # noqa: B027 - A processor may have no other threads.
+        """Start the threads beside the loop."""
 
     @abstractmethod
     def _let_go(self) -> None:
-        """Close what is open, where it was never started."""
+        """Close the resources of a processor that was never started."""
 
     @abstractmethod
     def _go_on(self) -> None:
-        """Do what there is to do now, and sleep where there is nothing."""
+        """Do the work that is due, and sleep if there is none."""
 
     @abstractmethod
     def _finish(self) -> None:
-        """Wait for what is under way, commit what is done, and let go of everything."""
+        """Wait for active calls, commit the progress, and release all resources."""
 
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
                 self._go_on()
-        except BaseException as error:  # noqa: BLE001 - Whoever stops or waits is told.
+        except BaseException as error:  # noqa: BLE001 - Callers of stop and wait receive it.
             self._error = error
         try:
             self._finish()

@@ -1,4 +1,4 @@
-"""Reads for a processor: what there is room for, and what parked streams need that are tried again."""
+"""Reads for a processor: new events up to the limits, and the events of parked streams that are tried again."""
 
 import logging
 import time
@@ -18,29 +18,29 @@ from penstock.processing.tally import Tally
 from penstock.wire.http import RetryBackoff, is_transient
 
 READ_TIMEOUT: Final = 0.5
-"""So long a source is asked to wait where there is nothing new; as long it may take to stop."""
+"""Seconds for which a source waits for new events; stopping may take as long."""
 BUSY_READ_TIMEOUT: Final = 0.01
-"""The same while something is under way: soon there may be room for other tranches, too."""
+"""The same while events are unfinished: other tranches may have room soon."""
 DELAY_SECONDS_MAX: Final = 10.0
 _log: Final = logging.getLogger("penstock.processing")
 
 
 class Read(NamedTuple):
-    """What was read."""
+    """The result of one read."""
 
     found: Mapping[str, Beginning]
-    """Tranches that are new, and where they are begun with."""
+    """New tranches, and their beginnings."""
     batches: Sequence[Batch]
     again: Sequence[tuple[PageReplay, Batch | Failure]]
-    """For streams that are tried again; or why it cannot be read."""
+    """Pages for streams that are tried again, or the read's failure."""
     took: float
-    """How many seconds the batches took."""
+    """Seconds that reading the batches took."""
 
 
 class SourceThread:
-    """Has a source read, in a thread of its own, and its engine take in what has come.
+    """Reads a source in a thread of its own, and adds its batches to the engine.
 
-    A source that fails in a way that can pass is asked again, after growing delays.
+    After a transient failure, it reads again after growing delays.
     """
 
     def __init__(
@@ -64,30 +64,30 @@ class SourceThread:
         self._is_over = False
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._errands.start()
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being read."""
+        """True if a read is in progress."""
         return self._errands.is_busy
 
     def end(self) -> None:
-        """Close the source, and read nothing more; what is being read is not waited for."""
+        """Close the source, and read no further, without waiting for the read in progress."""
         self._is_over = True
         self._source.close()
         self._errands.end()
 
     def stop(self) -> None:
-        """End: the source is closed."""
+        """Close the source, and wait for the thread's end."""
         if not self._is_over:
             self.end()
         self._errands.stop()
 
     def give_back(self) -> None:
-        """Have a hub send others what it has sent of a subscription and nobody commits any more.
+        """Return the uncommitted events of a subscription to the hub, which sends them to other streams.
 
-        Only where a stream fails, or its call has not ended, that counts as failed.
+        Tranches with failing streams or active calls count as failed there.
         """
         if (subscription := subscription_in(self._source)) is not None:
             engine = self._engine
@@ -95,7 +95,7 @@ class SourceThread:
             subscription.let_go(failed=failed.union(*map(engine.tranches_of, engine.busy.active.values())))
 
     def ask(self, now: float) -> None:
-        """Have read what there is room for, unless something is being read."""
+        """Begin a read up to the limits, unless one is in progress."""
         if self._errands.is_busy or now < self._not_before:
             return
         wants, replays = self._progress.wants(), self._progress.replays()
@@ -120,7 +120,7 @@ class SourceThread:
         self._progress.open(read.found)
         if any(batch.items for batch in read.batches):
             self._tally.reads.add(read.took)
-        # What is begun with here was not here any more when it was said from where the others are to be read.
+        # A tranche that begins here was not open when the positions to read from were chosen.
         batches = [batch for batch in read.batches if batch.tranche not in read.found]
         taken_in = self._engine.positions().keys() - self._progress.closing
         for batch in batches:

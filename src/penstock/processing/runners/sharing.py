@@ -1,4 +1,4 @@
-"""Shares the tranches of a processor with others of its name: takes up those that it is given, and lets go in order."""
+"""Shares tranches among processors of one name: opens the leased ones, and releases tranches in order."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -17,44 +17,44 @@ from penstock.processing.runners.inbox import Errands, Inbox
 from penstock.processing.runners.observing import is_said
 
 PAUSE_SECONDS: Final = 0.5
-"""Between attempts of which the first has failed."""
+"""Pause after a failed attempt."""
 _log: Final = logging.getLogger("penstock.processing")
 
 
 class Leases(Protocol):
-    """What says which tranches one of several processors has."""
+    """Assigns tranches to one of several processors, for a limited time."""
 
     @property
     def name(self) -> str:
-        """What the processors are called."""
+        """The processors' common name."""
         ...
 
     @property
     def lease_seconds(self) -> float:
-        """So long a processor has its tranches without a sign of it."""
+        """Seconds for which a processor keeps its tranches without renewing them."""
         ...
 
     def renew(self, tranches: Collection[str]) -> Held:
-        """Say to be there; return what to have."""
+        """Renew the leases, and ask for a share of *tranches*; return the assigned ones."""
         ...
 
     def hold(self) -> Held:
-        """Say to be there still, and to want nothing more; return what one has."""
+        """Renew the leases without asking for new ones; return the present ones."""
         ...
 
     def release(self, tranches: Collection[str]) -> Held:
-        """Let go of tranches; return what is left."""
+        """Release *tranches*; return the remaining leases."""
         ...
 
     def leave(self) -> None:
-        """Let go of all."""
+        """Release all tranches."""
         ...
 
 
 def check_leases(leases: Leases, checkpoints: Checkpoints, rules: Rules) -> None:
-    """Raise BadParameter unless those who share *leases* also share *checkpoints*, as far as that can be told.
+    """Raise BadParameter if processors with these *leases* cannot share *checkpoints*, as far as that can be known.
 
-    Nor can they keep to all *rules*.
+    Raise it also if *rules* do not allow shared tranches.
     """
     if rules.require_all:
         allowed = "False where leases are given: who is given a tranche does not know what its streams had before"
@@ -77,19 +77,19 @@ def check_leases(leases: Leases, checkpoints: Checkpoints, rules: Rules) -> None
 
 
 class Sharing:
-    """Keeps leases, in a thread of its own, and the engine to what they say.
+    """Renews leases in a thread of its own, and restricts the engine to the leased tranches.
 
-    A tranche that another waits for is handed out no more; when its calls have ended and what is done is committed, it
-    is let go of. One whose lease could not be renewed in time is given up before it ends, as it stands. When the
-    processor ends, it takes nothing more, and its leases are renewed for what is under way.
+    A tranche that another processor waits for gets no further calls; it is released when its calls have ended and its
+    progress is committed. A lease that could not be renewed in time is given up before it is over, without a commit.
+    When the processor ends, it takes no further tranches, and renews the leases of its active calls.
 
     Args:
-        leases: What it has.
-        progress: What is kept to that.
-        inbox: Where the loop hears of it.
-        clock: Seconds that never go back.
-        is_timeless: Whether each call looks itself whether it has what it is about, in a transaction that keeps all
-            others from taking it. Leases cannot be renewed beside it; that they are over means nothing then.
+        leases: The processor's leases.
+        progress: The progress that owns only leased tranches.
+        inbox: Receives results, for the loop.
+        clock: Returns monotonic seconds.
+        is_timeless: True if each call checks its leases itself, in a transaction that keeps all others from taking
+            them. Leases cannot be renewed during it; an elapsed lease has no effect then.
     """
 
     def __init__(
@@ -110,24 +110,23 @@ class Sharing:
         self._failures = 0
         self._pause_until = float("-inf")
         self._is_over = False
-        """Whether the processor ends: what fails now needs no telling."""
+        """True if the processor ends: later failures are not logged."""
         self._leaving: frozenset[str] = frozenset()
-        """What this one has by its lease, and does not read, or not for long."""
+        """Leased tranches that this processor does not read, or is about to release."""
         progress.own(frozenset())
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._errands.start()
 
     def look(self, now: float, *, is_committing: bool) -> bool:
-        """Renew leases when it is time to, let go of what is done with, and give up what is not ours any more.
+        """Renew leases when they are due, release finished tranches, and give up those whose lease is over.
 
         Args:
             now: The time.
-            is_committing: Whether a commit is under way, or a call that may commit: nothing is let go of that it may be
-                about.
+            is_committing: True if a commit is in progress, or a call that may commit: no tranche is released then.
 
-        Returns whether leases are over: nobody is to begin with what was handed out.
+        Returns whether the leases are over: calls that have not begun must be withdrawn.
         """
         is_lapsed = self.give_up_what_lapsed(now)
         if self._errands.is_busy or now < self._pause_until or (self._is_timeless and is_committing):
@@ -140,7 +139,7 @@ class Sharing:
         return is_lapsed
 
     def give_up_what_lapsed(self, now: float) -> bool:
-        """Have nothing more committed of what may be another's, since leases could not be renewed; tell whether so."""
+        """Give up all tranches, without further commits, if the leases could not be renewed; return whether so."""
         is_lapsed = not self._is_timeless and now - self._renewed_at > self._leases.lease_seconds * 0.8
         if is_lapsed:
             self._progress.own(frozenset())
@@ -149,11 +148,11 @@ class Sharing:
 
     @property
     def holds_calls(self) -> bool:
-        """Whether calls are to wait, since they would keep what is under way here from being done."""
+        """True if calls have to wait, since they would block a renewal or release in progress."""
         return self._is_timeless and self._errands.is_busy
 
     def hold(self, held: Held, tranches: Collection[str]) -> bool:
-        """Take up what one has; tell whether *tranches* are among it. What is not is given up."""
+        """Apply the leases *held*; return whether they include *tranches*. Tranches without a lease are given up."""
         self._held(held)
         if held.tranches | held.leaving >= set(tranches):
             return True
@@ -162,13 +161,13 @@ class Sharing:
         return False
 
     def end(self) -> None:
-        """Take nothing more, and let go of what is done with; what is under way is kept until `stop`."""
+        """Take no further tranches, and release finished ones; unfinished ones are kept until `stop`."""
         self._is_over = True
         self._asked_at = float("-inf")
         self._progress.own(frozenset())
 
     def stop(self) -> None:
-        """Let go of all of which nothing is under way; the rest is had by others when the lease is over."""
+        """Release all tranches without active calls; others can take the rest when the lease is over."""
         self._errands.stop()
         self._progress.give_up()
         done = self._done()

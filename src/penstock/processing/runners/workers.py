@@ -1,4 +1,4 @@
-"""Calls a handler in threads."""
+"""Calls a handler in threads, or in tasks of an event loop."""
 
 import asyncio
 import threading
@@ -28,15 +28,15 @@ class Threads:
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._count = 0
         self._begun: dict[int, Call] = {}
-        """The calls that go on, by their ids. Whoever takes one out of here, and only who does, goes on in its place:
-        its own thread, or another one."""
+        """The active calls, by their ids. Only the thread that removes a call may go on in its place: the call's own
+        thread, or a replacement."""
 
     def start(self, count: int) -> None:
-        """Begin with so many threads."""
+        """Start *count* threads."""
         self._add(count)
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Have other threads in the place of those that are stuck in *calls*, which end when their calls do."""
+        """Start other threads in place of those that are stuck in *calls*; these end with their calls."""
         self._add(sum(self._begun.pop(id(call), None) is not None for call in calls))
 
     def _add(self, count: int) -> None:
@@ -46,13 +46,13 @@ class Threads:
             threading.Thread(target=run, name=name, daemon=True).start()
 
     def call(self, calls: Sequence[Call]) -> None:
-        """Have *calls* made, one after the other as threads are free; what comes of each is put into the inbox."""
+        """Queue *calls* for the next free threads; their results are put into the inbox."""
         for call in calls:
             call.called = inf
             self._calls.put(call)
 
     def withdraw(self) -> list[Call]:
-        """Take back the calls that nobody has begun with."""
+        """Remove and return the calls that have not begun."""
         found = []
         with suppress(Empty):
             while call := self._calls.get_nowait():
@@ -60,7 +60,7 @@ class Threads:
         return found
 
     def stop(self) -> None:
-        """Have threads end, each when its call has."""
+        """Stop the threads, each after its call."""
         for _ in range(self._count):
             self._calls.put(None)
 
@@ -77,13 +77,13 @@ class Threads:
 
 
 CANCEL_TIMEOUT: Final = 5.0
-"""So long calls that are cancelled have to end."""
+"""Seconds that cancelled calls have to end."""
 
 
 class Tasks:
-    """Tasks that call one handler. A call that lasts longer than *timeout* is cancelled.
+    """Tasks that call one handler. A call that lasts longer than *timeout* seconds is cancelled.
 
-    They run in *loop*, which runs in a thread of the user's; by default in one of their own.
+    The tasks run in *loop*, which runs in a thread of the user's; by default in a loop and thread of their own.
     """
 
     def __init__(
@@ -113,24 +113,24 @@ class Tasks:
         self._is_over = threading.Event()
 
     def start(self, count: int) -> None:
-        """Begin, with so many calls at once."""
+        """Begin, with up to *count* calls at once."""
         self._most = count
         if self._thread is not None:
             self._thread.start()
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Have others go on in the place of *calls*, which do not end though they were cancelled, until they do."""
+        """Allow other calls in place of *calls*, which were cancelled but have not ended, until they end."""
         self._loop.call_soon_threadsafe(self._give_up, calls)
 
     def call(self, calls: Sequence[Call]) -> None:
-        """Have *calls* made, in their order as others end; what comes of each is put into the inbox."""
+        """Queue *calls*, which begin in order as others end; their results are put into the inbox."""
         for call in calls:
             call.called = inf
         self._calls.extend(calls)
         self._loop.call_soon_threadsafe(self._begin)
 
     def withdraw(self) -> list[Call]:
-        """Take back the calls that nobody has begun with."""
+        """Remove and return the calls that have not begun."""
         found = []
         with suppress(IndexError):
             while True:
@@ -138,12 +138,12 @@ class Tasks:
         return found
 
     def stop(self) -> None:
-        """Cancel the calls that are under way, wait for them for `CANCEL_TIMEOUT` at most, and end.
+        """Cancel the active calls, wait up to `CANCEL_TIMEOUT` seconds for them, and end.
 
-        Tasks that handlers have begun are cancelled after them.
+        Tasks that handlers have started are cancelled after them.
         """
         if self._thread is None:
-            with suppress(RuntimeError):  # The loop is closed, and so nothing goes on.
+            with suppress(RuntimeError):  # The loop is closed, so no call is active.
                 self._loop.call_soon_threadsafe(self._end)
                 self._is_over.wait(CANCEL_TIMEOUT)
             return
@@ -164,7 +164,7 @@ class Tasks:
             self._loop.close()
 
     def _cancel_what_goes_on_beside(self) -> None:
-        """Cancel what handlers have begun beside their calls: a batcher would wait for its own for ever."""
+        """Cancel the tasks that handlers have started beside their calls: a batcher would never end by itself."""
         left = asyncio.all_tasks(self._loop) - self._tasks.keys()
         for task in left:
             task.cancel()
@@ -172,7 +172,7 @@ class Tasks:
             self._loop.run_until_complete(asyncio.wait(left, timeout=CANCEL_TIMEOUT))
 
     def _begin(self) -> None:
-        with suppress(IndexError):  # They may be taken back meanwhile.
+        with suppress(IndexError):  # They may be withdrawn meanwhile.
             while self._calls and len(self._tasks) - len(self._stuck) < self._most:
                 call = self._calls.popleft()
                 task = self._loop.create_task(self._awaited(call))
@@ -187,7 +187,7 @@ class Tasks:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         call = self._tasks.pop(task)
         self._stuck.discard(task)
-        if task.cancelled() and not self._is_ending:  # By its handler, or another's, maybe before it has begun.
+        if task.cancelled() and not self._is_ending:  # Cancelled by a handler, maybe before it began.
             now = self._clock()
             call.called = min(call.called, now)
             self._inbox.put(Settled(call, self._handling.failed(call, asyncio.CancelledError()), now - call.called))
@@ -202,9 +202,9 @@ class Tasks:
         except TimeoutError:
             assert self._timeout is not None, "that is what is over"
             result = timed_out(self._timeout)
-        except asyncio.CancelledError:  # It is this call that is to end: see `_ended`.
+        except asyncio.CancelledError:  # This call was cancelled: see `_ended`.
             raise
-        except BaseException as error:  # noqa: BLE001 - Nobody interrupts this thread: it is the handler's.
+        except BaseException as error:  # noqa: BLE001 - This thread gets no interrupts: the handler raised it.
             result = self._handling.failed(call, error)
         self._inbox.put(Settled(call, result, self._clock() - began))
 
