@@ -1,4 +1,4 @@
-"""Asks before something is lost for ever."""
+"""Asks for confirmation before data is lost permanently."""
 
 import sys
 
@@ -8,13 +8,13 @@ from penstock.cli.failures import CommandFailure
 
 
 def confirm(question: str, *, done: str = "deleted", does: str = "deletes") -> None:
-    """Go on only when somebody says yes. The question goes to stderr: stdout is left to results.
+    """Return if the user answers yes. The question goes to stderr: stdout is for results.
 
-    *done* and *does* say what is asked about.
+    *done* and *does* are the verb of the action, for messages.
 
     Raises:
-        Abort: somebody said no at a terminal.
-        CommandFailure: nobody said yes, and it may be that nobody is there; says how to do without being asked.
+        Abort: the user answered no at a terminal.
+        CommandFailure: there was no yes, and stdin is no terminal; the hint names the option that skips the question.
     """
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()

@@ -33,13 +33,13 @@ def find_operator() -> Sender:
 
 @contextmanager
 def opened(url: str, *, create: bool = False, cold: str | None = None) -> Iterator[Store]:
-    """Lend the store at *url*, with its cold tier at *cold*, for as long as the block runs.
+    """Open the store at *url*, with its cold tier at *cold*, for the duration of the block.
 
-    A SQLite file that is not there is made only to *create* one, and then in a directory that is there.
+    A missing SQLite file is created only with *create*, and only in an existing directory.
 
     Raises:
-        CommandFailure: it is not there, cannot be reached or opened, or has other tables than this version's. Gives the
-            driver's own reason, and what to do.
+        CommandFailure: it is missing, cannot be reached or opened, or has tables of another version. The error has the
+            driver's reason, and a remedy.
     """
     with explained(url, create=create):
         store = open_store(url, cold)

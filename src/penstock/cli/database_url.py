@@ -1,4 +1,4 @@
-"""What the URL of a database says: whether it is one, which file it names, and how it may be shown."""
+"""URLs of databases: checks them, finds the file of SQLite's, and removes secrets for display."""
 
 from pathlib import Path
 from typing import Final

@@ -24,7 +24,7 @@ OF_TABLES: Final = ("durability", "outbox", "rejected")
 
 
 class DoctorResult(NamedTuple):
-    """One thing that was looked at. What is absent is not wrong: the hub works without it, or makes it."""
+    """The result of one check. A missing object is not a fault: the hub works without it, or creates it."""
 
     name: str
     verdict: Verdict

@@ -44,13 +44,13 @@ def bare(text: str) -> str:
 
 
 def cut(text: str, chars: int) -> str:
-    """Return *text* on one line of up to so many *chars*, with nothing in it that a terminal would obey."""
+    """Return *text* on one line of at most *chars* characters, without control sequences for a terminal."""
     shown = bare(" ".join(text.split()) if len(text) <= chars else text[:chars] + "…")
     return shown if len(shown) <= chars else shown[: chars - 1] + "…"
 
 
 def _escaped(json: str) -> str:
-    """Return *json* with what a terminal would obey written as escapes."""
+    """Return *json* with characters that control a terminal written as escapes."""
     if json.isprintable():
         return json
     return "".join(letter if letter.isprintable() else ascii_json(letter)[1:-1] for letter in json)

@@ -432,7 +432,7 @@ def _apply_all(client: "Client", plans: "Sequence[HubComparison]") -> "list[HubC
 
 
 def _apply_one(client: "Client", each: "HubComparison") -> "HubComparison":
-    """Carry out the plan for one event type, or a new plan if somebody has created the event type meanwhile."""
+    """Carry out the plan for one event type, or a new plan if the event type was created in the meantime."""
     from penstock.cli.definitions.checks import compare_with_hub
     from penstock.errors import EventTypeExists
 

@@ -1,4 +1,4 @@
-"""What a failure looks like on the command line: a line on stderr, mostly a second with advice, and an exit code."""
+"""Failures on the command line: a line on stderr, usually a second with advice, and an exit code."""
 
 import re
 import signal
@@ -53,7 +53,7 @@ _REFUSED_HINT: Final = (
 
 
 class CommandFailure(Exception):
-    """Something outside of Penstock prevents the command. Says what, and what to do."""
+    """A condition outside of Penstock prevents the command. The message has the cause, the hint a remedy."""
 
     def __init__(self, detail: str, hint: str | None = None, *, status: int = FAILED) -> None:
         super().__init__(detail)
@@ -63,7 +63,7 @@ class CommandFailure(Exception):
 
 
 def run(command: Callable[[], object]) -> None:
-    """Run *command*; end the process with a failure's code, mostly 1, and what went wrong where that is known."""
+    """Run *command*; on failure print the error, and end the process with its exit code, usually 1."""
     with _show_warnings():
         try:
             _run(command)
@@ -114,13 +114,13 @@ def _run(command: Callable[[], object]) -> None:
 
 
 def _write_out() -> None:
-    """Write out what stdout holds: the status of a command that has failed stays where nobody reads that."""
+    """Flush stdout. A closed stdout does not change the status of a command that has failed."""
     with suppress(OutputClosed):
         sys.stdout.flush()
 
 
 def told(error: PenstockError) -> tuple[str, str | None]:
-    """Return what is wrong, and what to do about it, in the words of the command line."""
+    """Return the message and the remedy for an error, in the words of the command line."""
     hint = _find_text(_HINTS, error)
     if isinstance(error, errors.Unauthenticated) and (credential := describe_credential()) is not None:
         return f"the hub refused {credential}", _REFUSED_HINT

@@ -111,7 +111,7 @@ def is_feed_line(line: bytes) -> bool:
 
 
 def _check_text(line: bytes, before: int) -> None:
-    """Refuse what a JSON library would call malformed for its encoding; so many bytes of input are *before* it."""
+    """Refuse a *line* whose encoding a JSON library would call malformed; *before* is its offset in the input."""
     if line.startswith(BOM):
         remedy = "take those three bytes out" if before else "`tail -c +4 FILE` gives the file without it"
         reason = f"it begins with a UTF-8 byte order mark (EF BB BF), which is no JSON: {remedy}"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def summary(moved: "Sequence[ResetPosition]") -> str:
-    """Return in words how many positions are moved, and what that means."""
+    """Return in words the number of moved positions, and the effect on events."""
     steps = [each.offset - each.came_from for each in moved if each.came_from is not None]
     back, forward = -sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
     told = [counted(len(moved), "position")]

@@ -82,10 +82,10 @@ def new(kind: KindArgument, directory: DirectoryArgument) -> None:
 
 
 def _package_name(name: str) -> str:
-    """Return what a project in a directory of that *name* is imported as.
+    """Return the package name of a project in a directory of that *name*.
 
     Raises:
-        CommandFailure: it would be no name, or somebody else's.
+        CommandFailure: it would be no valid name, or that of another package.
     """
     from penstock.cli.failures import MISUSED, CommandFailure
 

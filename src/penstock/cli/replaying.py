@@ -37,7 +37,7 @@ class Replaying:
             self._done = self._replay.publish(self._lines)
 
     def report(self, seconds: float, *, as_json: bool) -> None:
-        """Say what was published, and what was there before."""
+        """Report the counts of events that were published, and of those that were stored before."""
         done = self._done
         assert done is not None
         new = done.count - done.skipped

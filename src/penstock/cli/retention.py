@@ -1,4 +1,4 @@
-"""`penstock retention`: how long events are kept, and what is left of them, in the hub's own database."""
+"""`penstock retention`: shows the retention of event types, and their remaining events, from the hub's own database."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -19,7 +19,7 @@ app = group("See how long events are kept; choose it for event types that do not
 
 
 class _Kept(NamedTuple):
-    """What an event type keeps."""
+    """The retention and the remaining events of an event type."""
 
     feed: "StoredFeed"
     retention: "Retention"

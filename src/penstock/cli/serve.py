@@ -499,8 +499,8 @@ def _check_access(
     """Check that callers are authenticated where others than this machine can connect.
 
     Raises:
-        CommandFailure: they are not, and nobody has said that they need not be.
-        BadParameter: an option says something about callers that nobody asks for.
+        CommandFailure: they are not, and --insecure is not given.
+        BadParameter: an option about callers is given without --auth.
     """
     from penstock.cli.failures import CommandFailure
 
@@ -519,7 +519,7 @@ def _check_access(
 
 
 class _Warning(NamedTuple):
-    """What is dangerous about the options of a hub that starts."""
+    """A warning about dangerous options of a hub that starts."""
 
     event: str
     advice: str

@@ -77,18 +77,18 @@ def run_spark(
     defaults: Mapping[str, str] | None = None,
     advice: str | None = None,
 ) -> Iterator["SparkSession"]:
-    """Lend a session for a pipeline, whose failures are reported in our words.
+    """Open a session for a pipeline; its failures are raised as CommandFailure.
 
     Args:
         what: The pipeline's name.
         master: Where Spark runs, or the address of a server of Spark Connect.
         config: The user's settings of Spark.
-        log: The file for Spark's own words; None for a new one, which stays only if Spark fails.
+        log: The file for Spark's output; None for a new one, which stays only if Spark fails.
         defaults: Settings that the user's win over; a server has its own.
-        advice: What to do if Spark fails.
+        advice: The advice if Spark fails.
 
     Raises:
-        CommandFailure: Spark fails; says why.
+        CommandFailure: Spark fails; the message has the reason.
     """
     unwind_on_sigterm()
     name = f"penstock {what}"
@@ -145,18 +145,18 @@ def _find_reason(said: str) -> str:
 def local_spark(
     log: Path, name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None
 ) -> Iterator["SparkSession"]:
-    """Lend a session whose processes on this machine write to *log* and end with the block.
+    """Open a session whose processes on this machine write to *log* and end with the block.
 
     Warnings of ours go to stderr, too.
 
     Args:
         log: The file.
-        name: What Spark calls the application.
+        name: The name of the application in Spark.
         master: Where to run, in Spark's words; by default on this machine.
         config: Spark's settings, which win over ours.
 
     Raises:
-        CommandFailure: Spark does not start; names the log.
+        CommandFailure: Spark does not start; the message names the log.
     """
     from pyspark import SparkContext
 
@@ -181,16 +181,16 @@ def local_spark(
 
 @contextmanager
 def remote_spark(server: str, name: str, config: Mapping[str, str]) -> Iterator["SparkSession"]:
-    """Lend a session of a server of Spark Connect, which ends with the block, and its queries with it.
+    """Open a session of a Spark Connect server; it ends with the block, and so do its queries.
 
     Args:
         server: Its address, `sc://spark.example:15002`.
-        name: What Spark calls the application.
+        name: The name of the application in Spark.
         config: Settings of the session.
 
     Raises:
         CommandFailure: no server answers there.
-        ModuleNotFoundError: a library that a client of Spark Connect needs is missing; says which one to install.
+        ModuleNotFoundError: a library that a client of Spark Connect needs is missing; the message names it.
     """
     from penstock.spark import session
     from penstock.spark.laptop import shown_server
@@ -343,11 +343,11 @@ def follow_query(
             Without it, the query's own reports are used.
         what: The work in a word, such as `forwarding`.
         did: The result's beginning, before the number of events.
-        ends: Whether the query ends by itself.
-        as_json: Whether reports are for programs.
+        ends: True if the query ends by itself.
+        as_json: True to print reports for programs.
 
     Raises:
-        CommandFailure: the query fails; says why.
+        CommandFailure: the query fails; the message has the reason.
     """
     with _stop_on_signal() as stop:
         report = attend_query(query, lag, what=what, ends=ends, as_json=as_json, stop=stop)

@@ -1,4 +1,4 @@
-"""The standard streams: always open, never the cause of an encoding error, and UTF-8 for what programs read."""
+"""The standard streams: always open, never the cause of an encoding error, and UTF-8 for programs."""
 
 import codecs
 import io
@@ -11,7 +11,7 @@ _STREAMS: Final = ("stdin", "stdout", "stderr")
 
 
 class OutputClosed(Exception):
-    """Nobody reads what is written to stdout any more."""
+    """The reader of stdout has closed it."""
 
 
 class OutputFailed(Exception):
@@ -19,10 +19,10 @@ class OutputFailed(Exception):
 
 
 class Output(io.TextIOWrapper):
-    """Stdout, whose failures are told from those of other files.
+    """Stdout, with errors that differ from those of other files.
 
-    `write` and `flush` raise OutputClosed or OutputFailed. What is written afterwards is thrown away: Python would
-    complain about it when it flushes at its end.
+    `write` and `flush` raise OutputClosed or OutputFailed. Later output is discarded: Python would report an error when
+    it flushes at exit.
     """
 
     def write(self, text: str, /) -> int:
@@ -67,9 +67,9 @@ def prepare() -> None:
 
 
 def utf8(stream: TextIO) -> TextIO:
-    """Return *stream*, which writes UTF-8 from now on whatever the locale says.
+    """Return *stream*, which writes UTF-8 from now on, in any locale.
 
-    That is for what programs read, such as JSON (RFC 8259, 8.1): they do not know the locale.
+    Use it for output to programs, such as JSON (RFC 8259, 8.1): they do not know the locale.
     """
     if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
         stream.reconfigure(encoding="utf-8", errors="replace")

@@ -131,9 +131,9 @@ def _say_outcome(made: "Subscription", wish: dict[str, Any], start: str | None, 
 
 
 def _list_ignored(made: "Subscription", wish: dict[str, Any], annotations: dict[str, str] | None) -> list[str]:
-    """Return the options that ask for something else than the subscription, which was there already, has.
+    """Return the options that differ from the existing subscription.
 
-    What a time has meant when the subscription was created is not known: it counts as something else.
+    The meaning of a time when the subscription was created is unknown: it counts as different.
     """
     from penstock.client.subscriptions.protocol import READ_FROM
 
@@ -445,7 +445,7 @@ def _watch(id: str, ask: "Ask", interval: float, *, as_json: bool) -> None:
 
 
 def _poll(ask: "Ask", interval: float) -> "Iterator[Sequence[SubscribedPartition]]":
-    """Yield the results of *ask*, for ever. A transient outage is reported once, and then waited for.
+    """Yield the results of *ask* forever. Report a transient outage once, and wait for its end.
 
     Raises:
         PenstockError: the first call fails, or a later one with an error that is not transient.

@@ -156,10 +156,10 @@ def _unwritable(path: Path, error: OSError) -> "CommandFailure":
 
 @contextmanager
 def _revoked_on_failure(tokens: "Tokens", created: "NewToken", by: "Sender") -> "Iterator[None]":
-    """Revoke a new token if the block raises: nobody has its secret.
+    """Revoke a new token if the block raises, since its secret was not delivered.
 
     Raises:
-        CommandFailure: the token could not be printed, or it could not be revoked; says what is left.
+        CommandFailure: the token could not be printed, or it could not be revoked; the message has its state.
     """
     from penstock.cli.failures import CommandFailure
     from penstock.cli.streams import OutputClosed, OutputFailed

@@ -107,15 +107,15 @@ class AsyncClient(AsyncClosing):
         Args:
             name: The name, such as `order.placed`.
             category: `undefined` (any JSON object, the default), `business` or `data`.
-            partition_count: Number of partitions; 1 by default, or what *default_statistic* asks for.
+            partition_count: Number of partitions; 1 by default, or as *default_statistic* requests.
             max_event_bytes: Maximum size of an event's feed line in bytes, with all headers.
             partition_strategy: `random` (the default), `hash` or `user_defined`.
             partition_key_fields: Paths into the event, for the strategy `hash`.
             owning_application: The owner; none by default.
             schema: The JSON Schema of the events. None accepts every event.
             annotations: Texts by name, which the hub stores and shows.
-            audience: Who the events are for, as Nakadi has it.
-            authorization: Who may administer, read and write: lists of `data_type` and `value`.
+            audience: The intended audience, as in Nakadi.
+            authorization: The administrators, readers and writers: lists of `data_type` and `value`.
             cleanup_policy: `delete` (the default), `compact` or `compact_and_delete`.
             compatibility_mode: Which changes of the schema are allowed: `compatible`, `forward` or `none`.
             default_statistic: Expected load, as Nakadi has it.
@@ -123,7 +123,7 @@ class AsyncClient(AsyncClosing):
             event_owner_selector: Where an event's owner is found, as Nakadi has it.
             labels: Texts by name, which the hub stores and shows.
             options: Such as `retention_time` and `evolution`.
-            ordering_instance_ids: Documents what orders the events, as Nakadi has it.
+            ordering_instance_ids: Documents the order of the events, as in Nakadi.
             ordering_key_fields: Documents by which fields the events are ordered.
             more: Members that are not named here: the hub stores and shows them as they are.
 
@@ -396,9 +396,9 @@ class AsyncClient(AsyncClosing):
                 one equals it.
             kind: The kind of a new group: `processor`, `spark` or `cursorset`; or `reported`, if the positions are kept
                 elsewhere, and reported to be seen among the others.
-            parked: The streams that a processor has parked since it last said so, or of which more has come.
-            unparked: Those that are parked no longer. What is parked anew is among both.
-            tried: Those that were tried again in vain: nothing is wanted of them any longer.
+            parked: Streams that the processor has parked since its last commit, or that have more waiting events.
+            unparked: Streams that are no longer parked. A stream that was parked again is in both.
+            tried: Parked streams whose retry failed: this clears the request for them.
             kept_at: For the kind `reported`, where the positions are kept, for people: such as
                 `postgresql://db/shop, table positions`, without a credential.
 
@@ -456,7 +456,7 @@ class AsyncClient(AsyncClosing):
     async def parked_streams(self, group: str, *, requested: bool = False) -> list[GroupParkedStream]:
         """Return the streams that a group's processor has parked, oldest first.
 
-        With *requested*, only those that somebody wants retried or skipped.
+        With *requested*, only those with a request to retry or skip them.
 
         Raises:
             GroupNotFound: The group does not exist.
@@ -520,7 +520,7 @@ class AsyncClient(AsyncClosing):
                 Nakadi's format.
             annotations: Annotations, such as `penstock/park-after-attempts`.
             labels: Labels.
-            authorization: Who may read and change the subscription, in Nakadi's format.
+            authorization: The readers and administrators of the subscription, in Nakadi's format.
 
         Raises:
             TypeError: *event_types* is a string instead of a list of names.
@@ -553,7 +553,7 @@ class AsyncClient(AsyncClosing):
             owning_application: Return only subscriptions of this owner.
             event_types: Return only subscriptions that read all of these.
             reader: Return only subscriptions that name this reader, such as `service:billing`.
-            status: Whether to fill in `partitions`.
+            status: True to fill in `partitions`.
         """
         return await self._transport.carry_out(
             self._protocol.subscriptions.all(owning_application, event_types, reader, status=status)
@@ -634,19 +634,19 @@ class AsyncClient(AsyncClosing):
         It runs a `LocalProcessor` of a `SubscriptionSource`: events of one key come in their order, those of other keys
         at the same time; each is handled at least once. If the handler raises, the event comes again after a pause that
         grows, and holds up its own key only. If the subscription has the annotation `penstock/park-after-attempts`, its
-        key is parked after so many attempts.
+        key is parked after that number of attempts.
 
         The handler may be a function, which is called in threads, or an async function. `AsyncClient` awaits it in the
         caller's event loop and stops when its task is cancelled; then running handlers are cancelled. `Client` stops
-        with Ctrl-C or SIGTERM; then calls under way get 30 seconds to end, as with *cancel*. Either way what is handled
-        is committed, and other consumers get the partitions at once.
+        with Ctrl-C or SIGTERM; then calls under way get 30 seconds to end, as with *cancel*. In both cases handled
+        events are committed, and other consumers get the partitions at once.
 
         Args:
             subscription: The id; or a mapping in Nakadi's format, which is created if it does not exist; see
                 `subscription`.
             handler: A function of an event, `handle(event)`, or of a stream's name and a span of its events,
                 `handle(stream, events)`, which may return an outcome; or `Together(…)`. Each event is a `StreamEvent`.
-            rules: How many keys are handled at one time (8), pauses between attempts, and what happens after the last.
+            rules: How many keys are handled at one time (8), pauses between attempts, and the action after the last.
             classify: Names failures, for logs and metrics.
             cancel: An `asyncio.Event`, or anyio's, that stops it.
             batch_limit: Maximum number of events in a batch of the hub.

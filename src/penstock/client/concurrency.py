@@ -147,6 +147,6 @@ def check_async_cancel(signal: object) -> None:
 
 
 def is_cancelled() -> bool:
-    """Return whether the current task is being cancelled; if not, a CancelledError came from what it awaited."""
+    """Return whether the current task is being cancelled; if not, an awaited object raised the CancelledError."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -90,7 +90,7 @@ class ConsumerGroups:
         tried: Iterable[ParkedStreamPlace] = (),
         kept_at: str | None = None,
     ) -> Exchange[list[CommittedPosition]]:
-        """Store positions and what is parked, all or nothing. Positions with `expected` are not sent twice."""
+        """Store positions and parked streams, all or nothing. Positions with `expected` are not sent twice."""
         items = check_items("positions", positions, NewPosition, "a list of NewPosition")
         changes = {
             "parked": check_items("parked", parked, NewParkedStream, "a list of NewParkedStream"),

@@ -1,4 +1,4 @@
-"""What a file of a cold tier says of itself, and what it has."""
+"""The metadata that a file of a cold tier has, and a summary of its events."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import msgspec
 
 
 class FileDescription(msgspec.Struct, frozen=True):
-    """What a file says of itself, in its metadata."""
+    """The description of a file, in its metadata."""
 
     tier: str
     """The id of the cold tier."""

@@ -80,7 +80,7 @@ class FileWriter:
             self._add(batch.slice(start, GROUP_ROWS))
 
     def finish(self, description: FileDescription) -> tuple[pa.Buffer, FileContent]:
-        """Return the file and what it holds."""
+        """Return the file and a summary of its events."""
         self._flush()
         self._writer.add_key_value_metadata({METADATA: msgspec.json.encode(description)})
         self._writer.close()

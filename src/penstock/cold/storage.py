@@ -1,8 +1,7 @@
-"""Where the files of a cold tier lie: a directory, or a bucket of an object store that speaks S3.
+"""Storage for the files of a cold tier: a directory, or a bucket of an object store with the S3 protocol.
 
 Invariants:
-    A file appears whole, or not at all, and is never changed.
-    What `write` has written is durable when it returns.
+    A file appears whole, or not at all, and is never changed. A file is durable when `write` returns.
 """
 
 import os
@@ -34,7 +33,7 @@ _PART: Final = ".part"
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What the file `MARK` has."""
+    """The content of the file `MARK`."""
 
     id: str
     layout: int = 1

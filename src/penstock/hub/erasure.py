@@ -1,4 +1,4 @@
-"""Erasure of personal data: removes the events of a key, and what else the database has of them.
+"""Erasure of personal data: removes the events of a key, and all copies of them in the database.
 
 A request is recorded before anything is erased, with the ends of all partitions: events that are published later are
 not erased. The sweeper erases, in small transactions that count what they erase, and finishes a request once nothing
@@ -46,7 +46,7 @@ _log: Final = structlog.get_logger("penstock.erasure")
 
 
 class _WaitError(Exception):
-    """An erasure cannot go on now; says for what it waits."""
+    """An erasure cannot continue now; the message names the reason."""
 
 
 class _Letter(msgspec.Struct):
@@ -114,7 +114,7 @@ class Erasures:
             return tx.erasures.list(event_type=name)
 
     def find_wait(self, erasure: StoredErasure) -> str | None:
-        """Return for what an erasure waits, as this hub has found when it has last gone on; None: for nothing."""
+        """Return the reason why an erasure waits, as this hub last found it; None if it does not wait."""
         return self._waits.get(erasure.id) if erasure.finished_at is None else None
 
     def run(self, pause: Callable[[float], bool] = lambda seconds: False) -> None:  # noqa: ARG005
@@ -226,10 +226,10 @@ class Erasures:
         return [(each, ends[each.partition_id]) for each in files if each.start < ends[each.partition_id]]
 
     def _delete_other_files(self, erasure: StoredErasure) -> None:
-        """Delete files that do not count any more and may have the events still, once none is being written.
+        """Delete files that are no longer valid and may still have the events, once none is being written.
 
-        A file that is being written since before the events were erased is never sealed: whoever seals it finds that
-        they were.
+        A file whose writing began before the events were erased is never sealed: the sealing transaction detects the
+        erasure.
 
         Raises:
             _WaitError: a hub is writing a file, or was killed meanwhile.
@@ -313,7 +313,7 @@ class Erasures:
     def _wait_for_subscriptions(self, erasure: StoredErasure) -> None:
         """Wait for transactions that may park a key, or publish a dead letter, of an event that they have read before.
 
-        Such a transaction locks its subscription first. One that begins later does not find the event any more.
+        Such a transaction locks its subscription first. One that begins later no longer finds the event.
         """
         with self._store.read() as tx:
             readers = tx.subscriptions.list_readers(erasure.event_type)

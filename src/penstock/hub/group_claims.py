@@ -11,7 +11,7 @@ from penstock.storage.groups import GroupOwnership
 
 
 def owner_of(by: Claim | None) -> str | None:
-    """Return the owner of what *by* creates, as `DATA_TYPE:VALUE`; None: callers are not authenticated."""
+    """Return the owner of an object that *by* creates, as `DATA_TYPE:VALUE`; None: callers are not authenticated."""
     return None if by is None else by.owner
 
 
@@ -29,14 +29,14 @@ def check_control(name: str, group: GroupOwnership, by: Claim | None) -> None:
     """Return if *by* may move and delete the group.
 
     Raises:
-        AccessDenied: the group belongs to another caller, or to nobody, and *by* is no administrator.
+        AccessDenied: the group belongs to another caller or has no owner, and *by* is no administrator.
     """
     if by is not None and not by.controls(group.owner):
         raise AccessDenied.of("not-owner", kind="consumer group", name=name)
 
 
 def is_own(group: GroupOwnership | None, by: Claim | None) -> bool:
-    """Return whether *by* may use the group: it is theirs, nobody's, or there is none."""
+    """Return whether *by* may use the group: *by* owns it, it has no owner, or it does not exist."""
     return by is None or group is None or by.holds(group.owner)
 
 

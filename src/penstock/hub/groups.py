@@ -547,7 +547,7 @@ class Groups:
 
         Raises:
             GroupNotFound: there is no such group.
-            AccessDenied: the group belongs to another caller than *by*, or to nobody.
+            AccessDenied: the group belongs to another caller than *by*, or has no owner.
             GroupKindDiffers: the group is a subscription, whose streams have to end first, or it keeps its positions
                 elsewhere.
             UnusablePosition: a position cannot be reset there.
@@ -615,7 +615,7 @@ class Groups:
 
         Raises:
             GroupNotFound: there is no such group.
-            AccessDenied: the group belongs to another caller than *by*, or to nobody.
+            AccessDenied: the group belongs to another caller than *by*, or has no owner.
             GroupKindDiffers: the group is a subscription, which is deleted as such.
         """
         self.find(name)

@@ -143,7 +143,7 @@ class Hub:
 
     @property
     def cold_waits_max(self) -> int:
-        """So many threads wait for the storage of the cold tier at a time, at most; 0 without a cold tier."""
+        """Return the maximum number of threads that wait for the cold tier at a time; 0 without a cold tier."""
         return 0 if self.store.cold is None else self.store.cold.waiting_max
 
     @property

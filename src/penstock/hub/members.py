@@ -98,7 +98,7 @@ class Members:
 
         Raises:
             GroupNotFound, GroupKindDiffers, DatabaseUnavailable: see `renew`.
-            AccessDenied: the group belongs to another caller than *by*, or to nobody.
+            AccessDenied: the group belongs to another caller than *by*, or has no owner.
         """
         with self._store.write() as tx:
             owned = tx.groups.lock(group)

@@ -1,7 +1,7 @@
 """Parked streams of processors whose positions the hub keeps: the processors put them, operators retry and skip them.
 
-A processor parks a stream after an event of it could not be handled; its later events wait behind that one. What is
-wanted of a parked stream stands with it until the processor takes that up.
+A processor parks a stream after an event of it could not be handled; its later events wait behind that one. An
+operator's request is stored with the parked stream until the processor carries it out.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class ParkedStreams:
 
         Raises:
             GroupNotFound, ParkedNotFound: there is no such group, or no such stream.
-            AccessDenied: the group belongs to another caller than *by*, or to nobody.
+            AccessDenied: the group belongs to another caller than *by*, or has no owner.
         """
         with self._store.write() as tx:
             found = _lock_parked(tx, name, parked_id, by)
@@ -68,11 +68,11 @@ class ParkedStreams:
     def skip(
         self, name: str, parked_id: int, reason: str, by: Claim | None = None, sender: Sender | None = None
     ) -> None:
-        """Ask the processor to pass over what waits of a parked stream. The group's history has the *reason*.
+        """Ask the processor to skip the waiting events of a parked stream. The group's history has the *reason*.
 
         Raises:
             GroupNotFound, ParkedNotFound: there is no such group, or no such stream.
-            AccessDenied: the group belongs to another caller than *by*, or to nobody.
+            AccessDenied: the group belongs to another caller than *by*, or has no owner.
         """
         with self._store.write() as tx:
             found = _lock_parked(tx, name, parked_id, by)

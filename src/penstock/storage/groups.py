@@ -214,7 +214,7 @@ class GroupRepository:
         return found
 
     def park(self, name: str, parked: Iterable[ParkedStream], at: int) -> None:
-        """Store parked streams of a locked group. What is wanted of one stays, unless it was tried again in vain."""
+        """Store parked streams of a locked group. A request for one stays, unless the stream was retried and failed."""
         rows = [
             (name, each.source, each.tranche, _digest(each.stream), each.stream, *each[3:], at)
             for each in sorted(parked)
@@ -245,12 +245,12 @@ class GroupRepository:
             self._run_each(statement, rows)
 
     def find_shared(self, name: str) -> Shared:
-        """Return who of a group's members is there, and who has what; nobody, if there is no such group."""
+        """Return the members of a group and the tranches that each one owns; empty if there is no such group."""
         rows = self._run("group_shared", name=name).fetchall()
         return _decode_shared(rows[0][0]) if rows and rows[0][0] is not None else Shared()
 
     def put_shared(self, name: str, shared: Shared) -> None:
-        """Store who of a locked group's members is there, and who has what."""
+        """Store the members of a locked group and the tranches that each one owns."""
         is_kept = shared.members or shared.owners
         self._run("group_share", name=name, shared=msgspec.json.encode(shared).decode() if is_kept else None)
 

@@ -264,10 +264,10 @@ class Store(Protocol):
         """Return how much space the database takes; a statement takes up to *timeout* seconds."""
 
     def forget_deleted(self) -> bool:
-        """Let go of earlier versions of what was deleted that the database still has beside its file.
+        """Remove earlier versions of deleted rows that the database still has beside its file.
 
-        Return False if readers are in the way. SQLite moves its write-ahead log into the file, and empties it. The log
-        of PostgreSQL is what standbys and backups are made of: it does nothing.
+        Return False if readers are in the way. SQLite moves its write-ahead log into the file, and empties it.
+        PostgreSQL does nothing: standbys and backups need its log.
         """
 
     def watch(self) -> Watcher:

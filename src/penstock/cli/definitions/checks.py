@@ -63,7 +63,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventTypePlan:
-    """The steps from what is registered to what is wanted; none where it is so already."""
+    """The steps from the registered event type to the wanted one; empty if they are equal."""
 
     name: str
     steps: tuple[Step, ...]

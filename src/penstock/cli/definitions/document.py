@@ -53,7 +53,7 @@ class FileLine(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A file is malformed. The message says where, and what would be right."""
+    """A file is malformed. The message has the place and a remedy."""
 
     def __init__(self, place: FileLine, reason: str) -> None:
         super().__init__(f"{place}: {reason}")

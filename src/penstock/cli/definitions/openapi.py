@@ -1,7 +1,7 @@
 """Turns a schema object of an OpenAPI document into plain JSON Schema, one object at a time.
 
 OpenAPI 3.0 (and Swagger 2) describe schemas in a dialect of draft 4 of JSON Schema, with a few words of their own;
-OpenAPI 3.1 in draft 2020-12, of which draft 7 has most. What has no form there is left out, and named.
+OpenAPI 3.1 in draft 2020-12, of which draft 7 has most. Keywords without an equivalent are left out, and reported.
 """
 
 from collections.abc import Callable
@@ -70,11 +70,11 @@ def dialect_of(document: Any) -> tuple[Dialect, str | None] | None:
 
 
 def why_no_schema(document: Any, at: Pointer = (), file: str = "") -> str | None:
-    """Return why the value at *at* in an OpenAPI *document* is no schema, and what to write; None if it may be one.
+    """Return why the value at *at* in an OpenAPI *document* is no schema, and a remedy; None if it may be one.
 
     Args:
         document: Any document; None is returned for one that is not OpenAPI.
-        at: The place that is taken for a schema.
+        at: The place of the supposed schema.
         file: The document as a reference names it; empty if there is no reference yet.
 
     >>> why_no_schema({"openapi": "3.1.0", "components": {"schemas": {"Order": {}}}}, file="api.yaml")

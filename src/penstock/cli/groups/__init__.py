@@ -1,1 +1,1 @@
-"""`penstock groups`: how far all consumers are, whoever keeps their positions; moves them, handles parked events."""
+"""`penstock groups`: shows the progress of all consumers, moves their positions, and handles parked events."""

@@ -31,7 +31,7 @@ class Gaps:
         self._told: set[str] = set()
 
     def of(self, tranche: str, position: int | str) -> Behind:
-        """Return how far a position in a tranche is behind: unknown of what is no partition of a feed of this hub."""
+        """Return the gap and lag of a position in a tranche; unknown if the tranche is no partition at this hub."""
         try:
             (event_type, partition), place = decode_tranche(tranche), FeedPosition.decode(str(position))
         except BadParameter:

@@ -1,4 +1,4 @@
-"""What `penstock groups reset` is told, wherever positions are kept."""
+"""The goals of `penstock groups reset`, for positions at the hub and in a database."""
 
 import re
 from collections.abc import Sequence

@@ -137,7 +137,7 @@ def _offsets(
 
 
 def summary(steps: Sequence[MoveToPosition]) -> str:
-    """Return in words how many positions are moved, and what that means where that can be told.
+    """Return in words the number of moved positions, and the effect on events where it is known.
 
     >>> summary([MoveToPosition("order.placed/0", "1:30", "1:10"), MoveToPosition("order.placed/1", None, "1:7")])
     '2 positions, 20 events again'

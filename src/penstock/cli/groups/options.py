@@ -1,4 +1,4 @@
-"""Arguments and options of `penstock groups`, and what opens the place in which positions are kept."""
+"""Arguments and options of `penstock groups`, and functions that open the place of the positions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,15 +64,15 @@ def open_hub(url: str) -> "Client":
 
 @contextmanager
 def open_own(database: str, table: str = TABLE, *, gaps_at: str | None = None) -> "Iterator[OwnDatabase]":
-    """Lend the positions in a *database* of the user's.
+    """Open the positions in a *database* of the user's, for the duration of the block.
 
     Args:
         database: Its URL.
-        table: The first of the tables there.
-        gaps_at: The address of the hub that tells how far positions are behind; None: nobody does.
+        table: The first of the tables.
+        gaps_at: The address of the hub that computes gaps and lags; None: they are unknown.
 
     Raises:
-        CommandFailure: the database cannot be used; says why.
+        CommandFailure: the database cannot be used; the message has the reason.
     """
     from penstock.cli.database import explained, is_new
     from penstock.cli.database_url import file_of
@@ -93,7 +93,7 @@ def open_own(database: str, table: str = TABLE, *, gaps_at: str | None = None) -
 
 
 def given_url(context: typer.Context, url: str) -> str | None:
-    """Return *url* if somebody has said it; None: it is the one by default."""
+    """Return *url* if the user has given it, or None if it is the default."""
     source = context.get_parameter_source("url")
     return None if source is None or source.name == "DEFAULT" else url
 

@@ -64,12 +64,12 @@ class ProcessorIntervention(NamedTuple):
 
 
 class OwnDatabase:
-    """Looks into the tables that processors have made; makes none itself.
+    """Reads and changes the tables of processors; creates none.
 
     Args:
-        url: The database's.
+        url: The URL of the database.
         table: The first of the tables.
-        gaps: Tells how far positions are behind; None: nobody does.
+        gaps: Computes gaps and lags; None: they are unknown.
     """
 
     def __init__(self, url: str, table: str, gaps: "Gaps | None" = None) -> None:

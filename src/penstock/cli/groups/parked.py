@@ -252,7 +252,7 @@ def _kind_of(client: "Client", name: str) -> tuple[str, str]:
     """Return the whole name of a group, and its kind.
 
     Raises:
-        CommandFailure: it keeps its positions elsewhere, and what it has parked.
+        CommandFailure: it stores its positions and its parked streams elsewhere.
     """
     from penstock.cli.failures import CommandFailure
     from penstock.core.groups import REPORTED

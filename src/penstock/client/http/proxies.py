@@ -80,7 +80,7 @@ def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent:
         url: The address.
         reason: The message of the HTTP library.
         proxy: The proxy that the request used, if any.
-        is_unsent: Whether nothing of the request was sent.
+        is_unsent: True if nothing of the request was sent.
     """
     if _UNTRUSTED in reason:
         untrusted = Unreachable.of("certificate-untrusted", url=url, reason=reason)

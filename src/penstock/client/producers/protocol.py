@@ -4,11 +4,10 @@ It sends batches, and finds out whether a batch of unknown outcome is stored: do
 Every request can be repeated safely.
 
 Invariants:
-    A retry sends the same bytes with the same sequence numbers.
-    A sequence number is reused for other events only if the first ones are certainly not stored.
-    While the outcome of a batch is unknown, nothing else is sent to its partition.
-    The outcome of a batch is final: it is reported once no copy of the batch can be stored any more.
-    The outcome is determined by the hub, which compares the batch with the stored events.
+    A retry sends the same bytes with the same sequence numbers. A sequence number is reused for other events only if
+    the first ones are certainly not stored. While the outcome of a batch is unknown, nothing else is sent to its
+    partition. The outcome of a batch is final: it is reported once no copy of the batch can be stored later. The
+    outcome is determined by the hub, which compares the batch with the stored events.
 """
 
 import time
@@ -182,7 +181,7 @@ class OutcomeResolver:
     Args:
         requests: The requests to the hub.
         claims: Additional members of each claim.
-        on_unknown: Whether to resolve the outcome, or only to make sure that the batch is not stored later.
+        on_unknown: Selects to resolve the outcome, or only to make sure that the batch is not stored later.
         on_resolution: Called with each outcome.
     """
 

@@ -96,7 +96,7 @@ class _BatchSender:
     """Sends batches while the next ones are made: one of each partition at a time, and up to `SENT_TOGETHER` in all."""
 
     def __init__(self, producer: IdempotentProducer, note: Callable[[Sequence[_NumberedEvent]], object]) -> None:
-        """Send with *producer*. *note* is called with the events of each batch that is stored, by whoever sends."""
+        """Send with *producer*. The sending thread calls *note* with the events of each stored batch."""
         self._producer = producer
         self._note = note
         self._workers = ThreadPoolExecutor(SENT_TOGETHER, "penstock-replay")
@@ -255,9 +255,9 @@ class Replay:
         return True
 
     def _is_another(self, partition: int, offset: int, event: NewEvent) -> bool:
-        """Return whether the event stored at *offset* differs from *event*; False if it cannot be read any more.
+        """Return whether the event stored at *offset* differs from *event*; False if it cannot be read.
 
-        Nor can it by a caller that may only write.
+        It cannot be read once it was removed, or by a caller that may only write.
         """
         ends = self._client.partitions(self._event_type)
         if not ends[partition].oldest <= offset <= ends[partition].newest:

@@ -375,7 +375,7 @@ class StreamProtocol:
 
         Raises:
             HubUnavailable: The hub did not end it in time; try again.
-            StreamNotFound: The stream has ended, and has no partitions any more.
+            StreamNotFound: The stream has ended, and no longer has partitions.
         """
         body: dict[str, Any] = {"keep": _partition_objects(keep)}
         if failed is not None:

@@ -33,14 +33,14 @@ class NewToken(NamedTuple):
 
 
 class KnownToken:
-    """A token as it is known here. It changes with the token, so whoever has found it once need not look it up again.
+    """A token in this process's memory. It changes with the stored token, so users may keep it.
 
     Attributes:
         stored: The token when it was last read from the database.
-        caller: Whose it is.
+        caller: The caller that it authenticates.
         expires_at: It is valid before that, in microseconds since 1970, UTC; infinity: always. 0 once it was deleted.
-        used_at: When it was last used here; whoever uses it says so. 0: never.
-        noted_at: What `used_at` was when that was recorded.
+        used_at: When it was last used here, as set by its users. 0: never.
+        noted_at: The value of `used_at` that was last recorded.
     """
 
     __slots__ = ("caller", "expires_at", "noted_at", "stored", "used_at")

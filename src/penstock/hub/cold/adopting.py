@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AdoptedPartition(NamedTuple):
-    """What a partition has again."""
+    """The events that a partition has recovered from files."""
 
     event_type: str
     partition: int

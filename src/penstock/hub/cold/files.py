@@ -24,7 +24,7 @@ class ListedFile(NamedTuple):
 
 
 class FileFault(NamedTuple):
-    """What is wrong with a file."""
+    """A file, and the reason why it is unusable."""
 
     path: str
     reason: str
@@ -171,7 +171,7 @@ def verify(
 
 
 def delete_unknown(store: Store, paths: Sequence[str]) -> None:
-    """Delete files that `find_unknown` has found, unless the manifest knows them by now.
+    """Delete files that `find_unknown` has found, unless the manifest has them now.
 
     Raises:
         ColdTierUnavailable: the storage does not answer.

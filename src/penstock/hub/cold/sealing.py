@@ -144,13 +144,13 @@ class Sealer:
         return self._thread.wait_for_end(timeout)
 
     def run(self, event_types: Collection[str] | None = None) -> bool:
-        """Seal what is old enough, and delete files that are not needed any more; return whether there was any.
+        """Seal events that are old enough, and delete files that are no longer needed; return whether there was work.
 
-        With *event_types*, no others are sealed.
+        With *event_types*, only these are sealed.
 
         Raises:
-            Unavailable: the database or the cold tier cannot be asked now; nothing was lost.
-            ColdTierUnsuitable: the cold tier is not that of the database.
+            Unavailable: the database or the cold tier is unavailable; nothing was lost.
+            ColdTierUnsuitable: the cold tier belongs to another database.
         """
         if self._store.cold is None:
             return False
@@ -350,7 +350,7 @@ class Sealer:
         return follows and cut_ranges(tx.removal.list_holes(partition_id, start, stop), stop) == written.holes
 
     def _delete_unneeded(self) -> bool:
-        """Delete files that are not needed any more; return whether there were any."""
+        """Delete files that are no longer needed; return whether there were any."""
         now = self._clock()
         with self._store.write() as tx:
             tx.cold.give_up_unneeded(ABANDONED_SECONDS, now)

@@ -3,12 +3,12 @@
 A pass over a partition has two steps. It reads the keys of the events that came since the last pass, and keeps the last
 offset of each key. Then it reads the keys of the whole partition from its floor on, and removes each event with a lower
 offset than that. Memory is bounded: with more than `KEYS_MAX` keys a pass ends earlier, and the next one goes on. Each
-pass records where it has ended after all that it removes, so the next one goes on there, in whichever hub it is.
+pass records its end after the last removal, so that the next one continues there, in any hub.
 
-A partition is compacted once as many events are new as were left by the last pass, or once the first of the new ones is
-older than `LAG_MAX`: so the work is in proportion to what is published. Events younger than `DELAY` are left alone, so
-that consumers which follow a feed see each of them. Events from before their event type was compacted have no
-compaction key, and stay.
+A partition is compacted once it has as many new events as the last pass has left, or once the first new event is older
+than `LAG_MAX`: so the work is proportional to the published events. Events younger than `DELAY` are left alone, so that
+consumers which follow a feed see each of them. Events from before their event type was compacted have no compaction
+key, and stay.
 """
 
 import time

@@ -229,7 +229,7 @@ def prepare_or_refuse(
 def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
     """Return the error that ends a request before the transaction, or None.
 
-    An *exact* request goes on even if its events are unpublishable by now: they may already be in the log.
+    An *exact* request continues even if its events are no longer publishable: they may already be in the log.
     """
     if isinstance(found, Prepared) or (exact and not isinstance(found.error, PartitionNotFound)):
         return None

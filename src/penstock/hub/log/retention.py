@@ -141,9 +141,9 @@ class RetentionRunner:
     def _wait_for_groups(
         self, view: _View, retention: Retention, floors: _Offsets
     ) -> tuple[_Offsets, Counter[Overtaken]]:
-        """Lower *floors* to what the groups have committed, as far as the limits of waiting allow.
+        """Lower *floors* to the groups' committed offsets, as far as the limits of waiting allow.
 
-        Also return how many events each group loses since it lags too much.
+        Also return the number of events that each group loses because of its lag.
         """
         name, latest = view.feed.name, self._find_floors(view, retention.waiting)
         committed = _find_committed(view.tx, view.feed, retention.groups)

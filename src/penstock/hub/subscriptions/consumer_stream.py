@@ -6,11 +6,11 @@ still deliver, `PartitionEnds` waits for new events, and `ParkedKeyFilter` leave
 
 Invariants:
     A stream reads only partitions that the database says it owns, and only while the hub's lease is valid. It delivers
-    events that it has read only if it owned the partition all the time: the sender asks `is_certain`.
-    After a lapse of the lease other hubs may have taken partitions. Nothing is certain then until a snapshot, taken
-    after any rebalance under way, shows that the session still exists. A session that lost a partition does not.
-    The next owner of a partition knows which events were sent and not committed. The stream may commit them until its
-    commit timeout is over.
+    events that it has read only if it owned the partition all the time: the sender asks `is_certain`. After the lease
+    has expired, other hubs may have taken partitions. Nothing is certain then until a snapshot, taken after any
+    rebalance under way, shows that the session still exists. A session that lost a partition does not. The next owner
+    of a partition knows which events were sent and not committed. The stream may commit them until its commit timeout
+    is over.
 """
 
 import time
@@ -100,7 +100,7 @@ class LeaseGuard:
     ) -> None:
         """Guard the session *opened*.
 
-        *lapses* is the number of lapses of the lease before the session was opened: later ones make it uncertain.
+        *lapses* is how often the lease had expired before the session was opened: a later expiry makes it uncertain.
         *check_access* raises Blocked once the consumer may no longer read. *on_extended* is called when
         `find_interruption` notices that the commit timeout was extended.
         """
@@ -131,7 +131,7 @@ class LeaseGuard:
     def take_snapshot(self) -> tuple[SubscriptionSnapshot, str | None]:
         """Return a snapshot of the subscription, and the reason why the stream ends, or None.
 
-        The stream is certain until the lease lapses again.
+        The stream is certain until the lease expires again.
 
         Raises:
             SubscriptionNotFound: the subscription was deleted.
@@ -276,7 +276,7 @@ class ParkedKeyFilter:
         delivery: SubscriptionDelivery,
         now: float,
     ) -> None:
-        """Take over the parked keys of a snapshot; resent events may be committed by now."""
+        """Take over the parked keys of a snapshot; resent events may have been committed since."""
         self._keys, self._alone = {}, {}
         known = {each.id: each for each in parked}
         for each in parked:
@@ -408,7 +408,7 @@ class ConsumerStream:
             services: the services of this process.
             opened: the session, and its subscription.
             rules: how the consumer wants its events.
-            lapses: the number of lapses of the lease before the session was opened.
+            lapses: how often the lease had expired before the session was opened.
             check_access: called at every step; raises Blocked once the consumer may no longer read.
             uses_replicas: says whether replicas of the database may serve the events.
             clock: seconds of a clock that does not go back.

@@ -13,8 +13,8 @@ Result = TypeVar("Result")
 class NotLoadedError(Exception):
     """Events are in a file, and not in memory.
 
-    Whoever has called ends its transaction, loads them, and begins again: see `load_and_repeat`. A transaction that
-    waited for the storage would hold its locks, and a connection that others need.
+    The caller ends its transaction, loads them, and begins again: see `load_and_repeat`. A transaction that waited for
+    the storage would hold its locks, and a connection that others need.
     """
 
     def __init__(self, path: str, load: Callable[[], object]) -> None:

@@ -75,9 +75,9 @@ class ColdRepository:
         self._run("cold_give_up", paths=_encode(paths), state=state, at=at)
 
     def give_up_unneeded(self, seconds: float, at: int) -> int:
-        """Do so with files whose events have expired, and with those that are being written for so many *seconds*.
+        """Give up files whose events have expired, and files that have been written for *seconds* or longer.
 
-        Files whose writing began so long after *at* count, too: a clock was set back. Return how many there are.
+        Files whose writing began as long after *at* count, too: a clock was set back. Return the number of files.
         """
         age = int(seconds * 1_000_000)
         return self._run("cold_give_up_unneeded", before=at - age, after=at + age, at=at).rowcount

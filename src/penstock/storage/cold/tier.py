@@ -1,7 +1,7 @@
-"""Reads and writes the files of one cold tier; keeps what was just read in memory, within limits.
+"""Reads and writes the files of one cold tier; caches recent reads in memory, within limits.
 
-The manifest of the database says which file has an offset. What it says is believed for `KNOWN_SECONDS` without asking
-again, so that a reader of many pages needs no connection to the database: so long erased events may still be read.
+The manifest in the database maps offsets to files. It is cached for `KNOWN_SECONDS`, so that a reader of many pages
+needs no connection to the database. During that time erased events may still be read.
 """
 
 import re
@@ -69,7 +69,7 @@ _Group = tuple[str, int]
 
 
 class _AbsentError(Exception):
-    """Something is not in memory, and nobody waits for it."""
+    """The requested data is not in memory, and the caller does not wait for it."""
 
 
 class ColdTier:
@@ -346,7 +346,7 @@ class ColdTier:
         return batch
 
     def _read_ahead(self, file: ManifestFile, opened: ColdFile, group: int) -> None:
-        """Begin to read the row group after *group*, if the one before it is in memory: somebody reads on."""
+        """Begin to read the row group after *group*, if the one before it is in memory, as for a sequential reader."""
         wanted = file.path, group + 1
         with self._guard:
             is_wanted = group + 1 < opened.group_count and wanted not in self._groups and wanted not in self._asked
@@ -531,7 +531,7 @@ class ColdTier:
                 del read  # It has its file, which stays open otherwise while the thread waits.
 
     def _answer(self, key: object, future: "Future[Result]", read: Callable[[], Result]) -> None:
-        """Read, and answer all who wait."""
+        """Read, and pass the result to all waiting callers."""
         try:
             found = read()
         except BaseException as error:  # noqa: BLE001 - whoever waits gets it

@@ -1,4 +1,4 @@
-"""Port of erasures: requests to erase the events of a key, and what was erased."""
+"""Port of erasures: requests to erase the events of a key, and counts of the erased events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -11,7 +11,7 @@ _decode_ends: Final = msgspec.json.Decoder(dict[int, int]).decode
 
 
 class ErasedCounts(NamedTuple):
-    """Numbers of what was erased."""
+    """Counts of erased objects."""
 
     events: int = 0
     parked_keys: int = 0

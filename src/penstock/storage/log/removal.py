@@ -35,7 +35,7 @@ class EventKey(NamedTuple):
 
 
 class CompactionProgress(NamedTuple):
-    """What the compaction of a partition has left."""
+    """The progress of a partition's compaction."""
 
     stop: int
     """All events below it that had a newer one below it are gone."""
@@ -65,8 +65,8 @@ class RemovalRepository:
     def raise_floor(self, partition_id: int, floor: int) -> bool:
         """Raise the floor of a partition; return False if it is as high already.
 
-        The events below are not shown any more, and may be deleted. Until the transaction ends, no other appends to the
-        partition.
+        Readers no longer see the events below it, which may be deleted. Until the transaction ends, no other one
+        appends to the partition.
         """
         return self._run("raise_floor", partition_id=partition_id, floor=floor).rowcount > 0
 
@@ -112,7 +112,7 @@ class RemovalRepository:
 
     @contextmanager
     def overwriting(self) -> Iterator[None]:
-        """Have SQLite overwrite the bytes of what the block deletes; PostgreSQL does not."""
+        """Make SQLite overwrite the bytes of rows that the block deletes; PostgreSQL does not."""
         self._run("overwrite_on")
         try:
             yield

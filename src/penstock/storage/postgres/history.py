@@ -1,4 +1,4 @@
-"""What one process has seen of the primary: replicas have to be as far before they serve a reader."""
+"""The log positions of the primary that one process has seen: a replica must reach them before it serves a reader."""
 
 import threading
 from collections.abc import Iterable

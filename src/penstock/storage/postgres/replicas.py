@@ -94,7 +94,7 @@ class ServerIdentity(NamedTuple):
 
 
 class ReplicaTx:
-    """What chunks of events are read by, on a connection to a replica: see `EventTx`."""
+    """Reads chunks of events on a connection to a replica: see `EventTx`."""
 
     def __init__(self, connection: Connection) -> None:
         self.log: LogRepository = PostgresLog(connection, [], PrimaryHistory())
@@ -253,7 +253,7 @@ class Replica:
         return found
 
     def _has(self, connection: Connection, partition_id: int, start: int, stop: int) -> bool:
-        """Begin a transaction; return whether its snapshot has the range, and what the primary has removed of it."""
+        """Begin a transaction; return whether its snapshot has the range, and the primary's removals from it."""
         with psycopg.ClientCursor(connection) as cursor:  # One exchange.
             cursor.execute(f"{_BEGIN};\n{_sql['replica_state']}", {"partition_id": partition_id})
             while cursor.nextset():
@@ -348,7 +348,7 @@ class ReplicaPool:
         return [each.measure() for each in self._replicas]
 
     def close(self) -> None:
-        """Use no replica any more; harmless when repeated."""
+        """Stop using replicas; harmless when repeated."""
         self._stop.set()
         for each in self._threads:
             each.join(STOP_SECONDS)

@@ -21,12 +21,12 @@ def copy_database(source: Path, target: Path, report: Callable[[int, int], None]
     """Copy the database in *source* to the empty file *target*, as it is at the beginning of the copy.
 
     Others read and write *source* meanwhile. The copy holds one snapshot, so the write-ahead log of *source* grows by
-    what is committed until the copy ends. An exception of *report* ends the copy.
+    all commits until the copy ends. An exception of *report* ends the copy.
 
     Args:
         source: The file to copy.
         target: An empty file; afterwards it is no longer empty, and not yet on disk.
-        report: Gets the bytes that are copied, and those that there are to copy, after each step.
+        report: Called after each step with the number of copied bytes and of all bytes.
 
     Raises:
         DatabaseUnavailable: *source* is damaged or cannot be read.

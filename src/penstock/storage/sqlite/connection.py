@@ -334,7 +334,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 def _open_queue(path: Path) -> int:
     """Open the lock file of the database at *path*; a new one has its mode and, for root, its owner, as SQLite's logs.
 
-    So those who may write the database may queue for it, and nobody else can hold up the hub.
+    So users who may write the database may queue for it, and others cannot block the hub.
     """
     database = path.stat()
     queue = os.open(f"{path}-queue", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, S_IMODE(database.st_mode) & 0o666)
