@@ -208,13 +208,17 @@ class Ended(Exception):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Make SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself."""
+    """Have the first SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself.
+
+    Later ones change nothing: supervisors may send several while the last commit is under way.
+    """
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
 
     def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: None)
         raise Ended
 
     before = signal.signal(signal.SIGTERM, end)
