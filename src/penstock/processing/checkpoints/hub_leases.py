@@ -61,7 +61,7 @@ class HubLeases:
         return self._renew((), leaving=True)
 
     def release(self, tranches: Collection[str]) -> Held:
-        """Release partitions without active calls or uncommitted progress; return the remaining ones."""
+        """Release partitions, which must have no active calls or uncommitted progress; return the remaining ones."""
         return self._ask(lambda groups: groups.release(self.name, self.owner, sorted(tranches)))
 
     def leave(self) -> None:

@@ -66,7 +66,7 @@ class DatabaseLeases:
         return held(self._tables.on(connection).carry_out(plan), self.owner)
 
     def release(self, tranches: Collection[str]) -> Held:
-        """Release tranches without active calls or uncommitted progress; return the remaining ones."""
+        """Release tranches, which must have no active calls or uncommitted progress; return the remaining ones."""
         return self._change(lambda shared, _: released(shared, self.owner, tranches))
 
     def leave(self) -> None:

@@ -547,7 +547,7 @@ class Engine:
             self._ready.hold(stream, now + self._delay(stream.attempts))
 
     def _forgive(self, stream: Stream) -> None:
-        """Clear a stream's failures: an operator advanced it past the failed event."""
+        """Clear a stream's failures: it was advanced past the failed event meanwhile."""
         self.busy.forget(stream.name)
         stream.attempts = 0
 

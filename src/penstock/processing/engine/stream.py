@@ -187,7 +187,7 @@ class Stream:
     def head(self, *, is_dense: bool, events_max: int) -> Sequence[SourceItem]:
         """Remove and return the next events, up to *events_max*; if indices are dense, only up to the next gap.
 
-        The sequence is immutable: settling the call needs all its events, even if the handler changes its own list.
+        The result is immutable: the handler receives it, and settling the call needs all its events.
         """
         queue = self.queue
         count = min(len(queue), events_max)

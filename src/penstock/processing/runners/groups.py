@@ -227,7 +227,7 @@ def _spared(connection: Any = None) -> Iterator[None]:
     Timeouts of a statement, a lock or the transaction do count as the handler's failures.
 
     Raises:
-        _Spared: the database closed *connection*, the call's own, or reports an error that no client caused.
+        _Spared: the call's *connection* has ended, or the error says that no statement of the call caused it.
     """
     try:
         yield

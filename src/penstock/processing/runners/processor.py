@@ -80,6 +80,7 @@ PAUSE_SECONDS: Final = 0.05
 TOLD_MAX: Final = 3
 """Maximum number of streams that an error names."""
 DETAIL_CHARS: Final = 200
+"""Maximum number of characters of a reason in an error."""
 LOOKS: Final = 2
 """Number of times that requests for parked streams have to be read: the first read may have begun before a request."""
 LOOK_INTERVAL: Final = 0.1
@@ -311,8 +312,8 @@ class Processor(ABC):
     def wait_until_caught_up(self, timeout: float) -> None:
         """Wait until all events are handled and committed; if tranches are shared, those of its own tranches.
 
-        Parked streams stay parked. Requests for them before the call are done and committed at the end: each retried
-        stream is handled, or parked again.
+        It does not wait for parked streams, except for those with a request from before the call: each retried stream
+        is then handled, or parked again, and that is committed.
 
         Raises:
             Unavailable: this takes longer than *timeout* seconds; the error names the tranches that are behind, the
