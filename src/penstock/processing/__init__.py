@@ -6,7 +6,7 @@ Most programs need these names, which this package exports:
     LocalProcessor      runs a handler in this process; InlineProcessor does so step by step, for tests
     FeedSource          reads feeds; SubscriptionSource reads a subscription
     HubCheckpoints      keeps positions in the hub; DatabaseCheckpoints keeps them in a database of yours
-    Rules               how many calls at once, how often a failure is tried again, and what happens then
+    Rules               the number of calls at once, and the treatment of failures
     Transactional       a handler whose writes and positions are one transaction
     Projection          a table that is the fold of events
     react               a handler whose results are published exactly once

@@ -1,6 +1,6 @@
-"""Read models that are folds of events, kept in tables beside their positions.
+"""Read models that are folds of events, stored in tables with their positions.
 
-projection  what is folded how, under which name and version
+projection  a fold of events, with its name and version
 columns     a class's fields as columns
 table       the rows, in SQLite or PostgreSQL
 fold        a source whose streams are the rows

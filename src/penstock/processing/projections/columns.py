@@ -1,4 +1,4 @@
-"""A class's fields as columns: what type each has in a database, and what its values are there."""
+"""A class's fields as columns: their types and values in a database."""
 
 import datetime as dt
 import decimal
@@ -29,7 +29,7 @@ DIGITS: Final = "numbers of up to 131072 digits, and 16383 behind the point"
 
 
 def wrong_value(value: Any) -> str | None:
-    """Return what can be kept anywhere where a value that is a column's cannot; None: it can.
+    """Return the allowed values if *value* cannot be stored in any database's column; None: it can.
 
     >>> wrong_value(2**63), wrong_value("a"), wrong_value(float("nan"))
     ('whole numbers of 64 bits', None, 'finite numbers')
@@ -43,15 +43,15 @@ def wrong_value(value: Any) -> str | None:
     if isinstance(value, Decimal):
         return _wrong_decimal(value)
     if isinstance(value, datetime):
-        # PostgreSQL keeps no zone: a fold would go on in another.
+        # PostgreSQL stores no zone: a fold would continue in another.
         return None if str(value.tzinfo) == "UTC" else IN_UTC
     return None
 
 
 def wrong_json(value: Any) -> str | None:
-    """Return likewise what is wrong with a value that is kept as JSON.
+    """Return the allowed values if *value* cannot be stored as JSON; None: it can.
 
-    JSON would not keep some numbers and times in it, see `core.inexact`, and PostgreSQL has no JSON with NUL.
+    JSON does not preserve some numbers and times, see `core.inexact`, and PostgreSQL has no JSON with NUL.
     """
     try:
         text = msgspec.json.encode(value)
@@ -117,15 +117,15 @@ _NO_KEYS: Final = (
 )
 LIKE_JSON: Final = "texts, numbers, True, False, None, lists, and dicts of texts, where a type says Any"
 KEY_BYTES_MAX: Final = 2_000
-"""So long the texts of a key may be together: an index of PostgreSQL has up to 2704 bytes for each row, and one of
-parked streams holds names beside it."""
+"""The size limit of all texts of a key: an index of PostgreSQL has up to 2704 bytes for each row, and one of parked
+streams holds names beside it."""
 _UNCHECKED: Final = (
     inspect.AnyType, inspect.StructType, inspect.DataclassType, inspect.NamedTupleType, inspect.TypedDictType,
 )  # fmt: skip
-"""Of whose values msgspec takes what there is as it is."""
+"""Kinds of types whose values msgspec accepts unchecked."""
 KEY_KINDS: Final = frozenset(_KEY_TYPES)
 _PLAIN: Final = frozenset([int, float, str, bool, bytes, NoneType])
-"""Types whose values come back as they were, but for those that `wrong_value` finds."""
+"""Types whose values are returned unchanged, except those that `wrong_value` finds."""
 
 
 class Column(NamedTuple):
@@ -136,10 +136,10 @@ class Column(NamedTuple):
 
 
 def state_columns(state: type) -> tuple[Column, ...]:
-    """Return the columns of a dataclass or msgspec Struct. A field of another type than databases have is JSON.
+    """Return the columns of a dataclass or msgspec Struct. A field of a type that databases lack is JSON.
 
     Raises:
-        BadParameter: it is neither, or a field is of a type that JSON cannot have.
+        BadParameter: it is neither, or a field has a type that JSON cannot represent.
     """
     if not (is_dataclass(state) or issubclass(state, msgspec.Struct)):
         raise BadParameter(parameter="state", value=state.__name__, allowed="a dataclass or a msgspec.Struct")
@@ -151,14 +151,14 @@ def state_columns(state: type) -> tuple[Column, ...]:
 
 
 def key_columns(key: Any) -> tuple[Column, ...]:
-    """Return the columns that a key function's return annotation stands for: a NamedTuple, or one simple type.
+    """Return the columns of a key function's return annotation: a NamedTuple, or one simple type.
 
     Raises:
-        BadParameter: it has none, or one that no key can have.
+        BadParameter: the annotation is missing, or no key can have its type.
     """
     try:
         returned = get_type_hints(key).get("return")
-    except TypeError:  # What is called has no annotations, as a partial.
+    except TypeError:  # A callable without annotations, such as a partial.
         returned = None
     kind = _without_none(returned)
     fields = get_type_hints(kind) if hasattr(kind, "_fields") else {"key": kind}
@@ -170,7 +170,7 @@ def key_columns(key: Any) -> tuple[Column, ...]:
 
 
 def declared(types: Mapping[str, str], key: Iterable[str]) -> dict[str, str]:
-    """Return columns as SQL declares them, by name: the *types*, and which columns are the *key*.
+    """Return the SQL declarations of columns by name: the *types*, and the *key*.
 
     >>> declared({"customer": "text", "total": "bigint"}, ["customer"])
     {'customer': 'text', 'total': 'bigint', 'PRIMARY KEY': '(customer)'}
@@ -179,10 +179,10 @@ def declared(types: Mapping[str, str], key: Iterable[str]) -> dict[str, str]:
 
 
 def check_declared(wanted: Mapping[str, str], found: Mapping[str, str], place: str) -> None:
-    """Check that the columns of a version that were *found* in a *place* are those that it is to have, as `declared`.
+    """Check that the columns *found* in a *place* are the *wanted* ones of a version, as `declared`.
 
     Raises:
-        BadParameter: they are others, or are declared otherwise: that is to be another version.
+        BadParameter: columns differ in name or declaration: they need another version.
     """
     if found == wanted:
         return
@@ -197,7 +197,7 @@ def key_of_text(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
     """Return the key whose JSON is *text*.
 
     Raises:
-        BadParameter: it is not what the annotation of its function says.
+        BadParameter: it does not match the annotation of its function.
     """
     try:
         found: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[key_types(columns)])  # type: ignore[misc]
@@ -207,15 +207,15 @@ def key_of_text(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
 
 
 def key_types(columns: Sequence[Column]) -> tuple[type, ...]:
-    """Return what the values of a key are."""
+    """Return the types of a key's values."""
     return tuple(_KEY_TYPES[column.kind] for column in columns)
 
 
 def key_of_values(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the key that *values* are, of these *types*: those that are equal there are one, as 10 and 10.0 are.
+    """Return *values* as a key of these *types*: values that are equal in a type give one key, as 10 and 10.0.
 
     Raises:
-        BadParameter: they are not what the annotation of their function says, or could not be found again.
+        BadParameter: they do not match the annotation of their function, or could not be found again.
     """
     if tuple(map(type, values)) != types:
         try:
@@ -225,7 +225,7 @@ def key_of_values(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any
     return _findable(types, values)
 
 
-@lru_cache(maxsize=1 << 14)  # Most events are of rows that others were of shortly before.
+@lru_cache(maxsize=1 << 14)  # Most events are of rows with recent events.
 def _findable(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
     for value in values:
         if (wrong := wrong_value(value)) is not None:
@@ -242,7 +242,7 @@ def _unlike(key: str, error: object) -> BadParameter:
 
 
 def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParameter | None:
-    """Return why a state is no *kind* with fields as that declares them; None: it is, and so comes back as it was."""
+    """Return the error of a state that is no *kind* with its declared fields; None: it is one, and read unchanged."""
     if not isinstance(state, kind):
         return BadParameter(parameter="state", value=reprlib.repr(state), allowed=f"a {kind.__name__}, or None")
     if _is_plain(_plain_fields(kind), state):
@@ -264,7 +264,7 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
 
 @lru_cache
 def _plain_fields(state: type) -> tuple[tuple[str, tuple[type, ...]], ...]:
-    """Return the types of each field of a class whose fields are plain scalars alone; nothing for any other class."""
+    """Return the types of each field of a class with plain scalars only; empty for any other class."""
     hints = get_type_hints(state, include_extras=True)
     fields = [(column.name, hints[column.name]) for column in state_columns(state)]
     found = tuple(
@@ -276,9 +276,9 @@ def _plain_fields(state: type) -> tuple[tuple[str, tuple[type, ...]], ...]:
 
 
 def _is_plain(fields: tuple[tuple[str, tuple[type, ...]], ...], state: Any) -> bool:
-    """Return whether each field is of one of its types, and can be kept anywhere; False: that takes a closer look.
+    """Return whether each field has one of its types, and can be stored in any database; False: unknown.
 
-    It is asked after each event, and quick for what most states are made of.
+    It is called after each event, and is fast for the fields of most states.
     """
     for name, types in fields:
         value = getattr(state, name)
@@ -307,9 +307,9 @@ def _wrong(column: Column, value: Any, check: Callable[[Any], str | None] | None
 
 @lru_cache
 def _checks(state: type) -> dict[str, Callable[[Any], str | None]]:
-    """Return what looks whether fields of JSON come back: those in which there may be anything, or objects of classes.
+    """Return checks that fields of JSON can be read unchanged: of those with any values, or objects of classes.
 
-    Of all others it is known by their types.
+    All other fields are known to be so by their types.
     """
     found: dict[str, Callable[[Any], str | None]] = {}
     for name, annotated in get_type_hints(state).items():
@@ -329,7 +329,7 @@ def _wrong_back(decoder: msgspec.json.Decoder[Any], is_loose: bool, value: Any) 
 
 
 def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
-    """Return a value as a driver takes it."""
+    """Return a value in the driver's form."""
     if value is None:
         return None
     if kind == "json":
@@ -340,7 +340,7 @@ def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
 
 
 def decoded(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any:
-    """Return the state whose fields have these *values* in a database."""
+    """Return the state with these *values* of fields from a database."""
     readers = _readers(state)
     found = {
         column.name: None if value is None else readers[column.name](value)
@@ -351,9 +351,9 @@ def decoded(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any
 
 @lru_cache
 def _given(state: type) -> Callable[[dict[str, Any]], Any]:
-    """Return what makes of the fields of a state, by their names, what msgspec makes such a state of.
+    """Return a function from the fields of a state, by name, to the input from which msgspec builds the state.
 
-    That has them as JSON does: by other names where the class says so, or as an array.
+    That input is like the JSON: renamed fields if the class renames them, or an array.
     """
     if not issubclass(state, msgspec.Struct):
         return _same
@@ -373,12 +373,12 @@ def _same(fields: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache
 def _readers(state: type) -> dict[str, Callable[[Any], Any]]:
-    """Return for each field what makes its value of what a database has."""
+    """Return a function for each field, from a database's value to the field's."""
     return {name: _reader(annotated) for name, annotated in get_type_hints(state).items()}
 
 
 def _reader(annotated: Any) -> Callable[[Any], Any]:
-    if _kind(annotated) == "json":  # Within it a text is a text, also where it looks like a number.
+    if _kind(annotated) == "json":  # Inside JSON a text stays a text, even if it looks like a number.
         return msgspec.json.Decoder(annotated).decode
     if _kind(annotated) == "time":
         return _time
@@ -386,7 +386,7 @@ def _reader(annotated: Any) -> Callable[[Any], Any]:
 
 
 def _time(value: Any) -> dt.datetime:
-    """Return a time: PostgreSQL's is asked for in UTC, and comes without a zone."""
+    """Return a time in UTC; PostgreSQL's is queried in UTC, and has no zone."""
     found = msgspec.convert(value, dt.datetime)
     return found if isinstance(value, str) else found.replace(tzinfo=dt.UTC)
 
@@ -408,7 +408,7 @@ def _shown(annotated: Any) -> str:
 
 
 def _schema(kind: type) -> dict[str, Any]:
-    """Return the schema of `object`, which may be anything; raise what msgspec expects for types without one."""
+    """Return the schema of `object`, any value; for other types raise the exception that msgspec expects."""
     if kind is object:
         return {"description": "anything"}
     raise NotImplementedError

@@ -1,6 +1,6 @@
 """A source whose streams are the rows of a projection, and the fold of its events into one row.
 
-Executors of Spark use it, too: nothing here needs a database.
+Executors of Spark use it, too: it needs no database.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from penstock.processing.projections.table import Key, Row
 from penstock.processing.sources.source import ReadRequest, Source, check_source
 
 NO_KEY: Final[Key] = ()
-"""Of events whose key cannot be had. No row has it, so they fail, and hold none."""
+"""The key of events whose key function fails. No row has it, so they fail, and block no row."""
 
 
 class KeyedEvent(msgspec.Struct, gc=False):
@@ -25,23 +25,23 @@ class KeyedEvent(msgspec.Struct, gc=False):
     index: int
     next: int
     key: Key
-    """`NO_KEY`: it cannot be had."""
+    """`NO_KEY`: the key function has failed."""
     line: str
-    """What its index is of: a tranche of the source, or the event's own stream where indices are a stream's."""
+    """The line of its index: a tranche of the source, or the event's own stream if indices are by stream."""
     event: Any
     wrong: Exception | None = None
-    """By what its key cannot be had."""
+    """The exception of the key function."""
 
 
 class KeyedSource:
-    """Events as entries of the rows that they belong to, a stream for each row and line: `["AA",1] in flights/3`.
+    """A source of events as entries of rows, with a stream for each row and line: `["AA",1] in flights/3`.
 
-    Those whose key cannot be had are a stream of their own for each line, `[] in flights/3`, which fails when it is
+    Events whose key function fails are a separate stream for each line, `[] in flights/3`, which fails when it is
     handled.
 
     Args:
-        source: Where they come from.
-        key: Names the row of an event; None: it belongs to none.
+        source: The source of the events.
+        key: Returns the key of an event's row; None: the event belongs to no row.
 
     Raises:
         BadParameter: the source is none.
@@ -57,23 +57,23 @@ class KeyedSource:
         self.is_replayable = source.is_replayable
 
     def tranches(self) -> Collection[str]:
-        """Return those of the source."""
+        """Return the tranches of the source."""
         return self.inner.tranches()
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
-        """Return where the source begins."""
+        """Return the first position of the source."""
         return self.inner.beginning(tranche, kept)
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what the source has, under other names."""
+        """Return the events of the source as entries of rows."""
         return [self._keyed(batch) for batch in self.inner.read(wants, timeout)]
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
-        """Return what the source gives again, likewise."""
+        """Read a tranche of the source again, likewise."""
         return self._keyed(self.inner.reread(tranche, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return how many events are behind; those that are left out count as the others."""
+        """Return how many events are behind; those of no row count, too."""
         return self.inner.behind(positions)
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class KeyedSource:
             wrong = None
             try:
                 key = self._key(item)
-            except Exception as error:  # noqa: BLE001 - It is a failure of this event, not of who reads it.
+            except Exception as error:  # noqa: BLE001 - It is a failure of this event, not of the read.
                 key, wrong = NO_KEY, error
             if key is None:
                 continue
@@ -104,10 +104,10 @@ class Fold:
     """A pure function from a row and events to a row. It can be sent to other processes.
 
     Args:
-        initial: Makes the state before the first event.
-        evolve: Folds an event into a state; None: the row is deleted. It may change the state that it is given.
-        wrong: Returns why a state cannot be a row; None: it can.
-        is_flat: Whether no field of a state can change but by being replaced.
+        initial: Returns the state before the first event.
+        evolve: Folds an event into a state; None: the row is deleted. It may change its argument.
+        wrong: Returns the error of a state that cannot be a row; None: it can.
+        is_flat: True if all fields of a state have immutable values.
     """
 
     initial: Callable[[], Any]
@@ -118,9 +118,9 @@ class Fold:
     def __call__(
         self, row: Row | None, line: str, entries: Sequence[KeyedEvent]
     ) -> tuple[Row | None, KeyedEvent | None, Exception | None]:
-        """Return the row with *entries* of one line folded in, and the entry at which that has failed, and why.
+        """Fold *entries* of one line into the row; return the row, the entry that has failed, and its error.
 
-        The row is None where nothing has changed.
+        The row is None if it has not changed.
         """
         positions = {} if row is None else row.positions
         begun = positions.get(line, 0)
@@ -129,7 +129,7 @@ class Fold:
             return None, below, index_unfit(below, line)
         state, count, error = self._folded(row, fresh)
         folded = len(fresh)
-        while count < folded:  # What has failed may have left its marks on the state: it is made anew.
+        while count < folded:  # A failed call may have changed the state: it is built again.
             folded = count
             state, count, earlier = self._folded(row, fresh[:folded])
             error = earlier or error
@@ -139,9 +139,9 @@ class Fold:
         return Row(state, {**positions, line: fresh[count - 1].next}), failed, error
 
     def _folded(self, row: Row | None, entries: Sequence[KeyedEvent]) -> tuple[Any, int, Exception | None]:
-        """Return the state with *entries* folded in, and how many of them were, up to the first that cannot be.
+        """Return the state with *entries* folded in, up to the first that fails, and the number of these.
 
-        Each state is checked, not only the last: which event fails does not depend on how a feed is cut into calls.
+        Each state is checked, not only the last: so the failing event does not depend on the size of calls.
         """
         evolve, initial = self.evolve, self.initial
         state = None if row is None or row.state is None else (copy if self.is_flat else deepcopy)(row.state)

@@ -1,4 +1,4 @@
-"""Folds what has come into rows, as a set: rows are found, events folded in, and what has changed is stored."""
+"""Folds events into rows, as a set: finds the rows, folds the events in, and stores the changed rows."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ REMEMBER: Final = 100_000
 class Folding:
     """The handler of a projection: see `Transactional`.
 
-    Rows that were written lately are remembered, once it is known that they are committed: nobody else writes them,
-    unless the work is shared. Then none is, and those who share it fold one after the other.
+    A cache holds recently written rows once they are committed, since there is no other writer. If several processors
+    share the work, nothing is cached, and they fold one after the other.
 
     Args:
-        table: Where the rows are.
+        table: The table of the rows.
         fold: Folds events into one row.
-        is_shared: Whether others fold into the same table, each what it has of the events.
+        is_shared: True if other processors fold their share of the events into the same table.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class Folding:
         self._written: dict[Key, Row] = {}
 
     def __call__(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
-        """Fold *spans* of entries into their rows; return what has come of each.
+        """Fold *spans* of entries into their rows; return the result of each.
 
         Raises:
-            ProjectionNotFound: its table is not there any more.
+            ProjectionNotFound: its table no longer exists.
         """
         try:
             return self._all_folded(connection, spans)
@@ -76,7 +76,7 @@ class Folding:
         return results
 
     def ended(self, is_committed: bool) -> None:
-        """Take note of what has become of the transaction: what was written may be remembered, or must not be."""
+        """Cache the written rows if the transaction *is_committed*, else drop them."""
         written, self._written = self._written, {}
         for key, row in written.items():
             self._known.pop(key, None)
@@ -86,7 +86,7 @@ class Folding:
             self._known.popitem(last=False)
 
     def _folded(self, row: Row | None, span: Span) -> tuple[Row | None, Any]:
-        """Return the row with a span folded in, None where that changes nothing; and what has come of the span."""
+        """Return the row with a span folded in, None if it is unchanged; and the result of the span."""
         folded, failed, error = self._fold(row, span.events[0].line, span.events)
         if failed is None or folded is None:
             return folded, error

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def built_to(checkpoints: Checkpoints) -> Mapping[str, Position]:
-    """Return up to where a version is built, by tranche: where rows are parked, no further."""
+    """Return the position up to which a version is built, by tranche: at most that of parked rows."""
     found = dict(checkpoints.positions())
     for each in checkpoints.parked():
         at = found.get(each.tranche)
@@ -34,10 +34,10 @@ def built_to(checkpoints: Checkpoints) -> Mapping[str, Position]:
 
 
 def check_built(projection: str, built: Mapping[str, Position], shown: str, there: Mapping[str, Position]) -> None:
-    """Check that a version is *built* as far as the one that is *shown* is *there*.
+    """Check that a version is *built* up to the positions *there* of the *shown* version.
 
     Raises:
-        ProjectionBehind: it is not; says where.
+        ProjectionBehind: it is not; names the tranches.
     """
     behind = {
         tranche: f"at {built[tranche]} of {other}" if tranche in built else f"not begun, of {other}"
@@ -48,8 +48,7 @@ def check_built(projection: str, built: Mapping[str, Position], shown: str, ther
         raise ProjectionBehind(projection=projection, shown=shown, behind=behind)
 
 
-# Executors of Spark's import this module: what runs a projection in process is loaded where that is asked for, since
-# they need not have it.
+# Executors of Spark import this module: runners in this process are imported on use, since executors may lack them.
 
 S = TypeVar("S")
 SWITCH_TIMEOUT: Final = 5.0
@@ -65,29 +64,30 @@ def event_key(event: Any) -> str | None:
 
 
 class Projection(Generic[S]):
-    """A read model: rows that are what *evolve* makes of the events of each key, one after the other.
+    """A read model: each row is the fold by *evolve* of the events of a key.
 
-    The table is `{name}_v{version}`. Beside each row stand the positions up to which it is folded, and both are written
-    in one transaction with the checkpoint, as a set: a replay writes nothing, and nobody sees a past state again. The
-    view `{name}` shows the version that is in use: another is built beside it, and shown by `switch`.
+    The table is `{name}_v{version}`. Each row has the positions up to which it is folded; rows, positions and
+    checkpoint are written in one transaction, as a set: a replay writes nothing, and readers never see an earlier state
+    again. The view `{name}` shows the version in use: another is built beside it, and shown by `switch`.
 
-    Events of one key come in order as far as they are in one partition. A row that is fed from several partitions sees
-    their events in any order: its fold must come to the same then.
+    Events of one key come in order within a partition. If a row has events of several partitions, they come in any
+    order, and the fold must not depend on it.
 
     Args:
-        name: Of the view, and with the version of the table and the processor.
-        state: A dataclass or `msgspec.Struct`; each field is a column. It can be made without arguments, unless
-            *initial* makes it: that is the state before the first event.
-        evolve: Takes a state and an event, and returns the state after it; None: the row is deleted. It has no effects.
-        key: Names the row that an event belongs to, None: none. Its return annotation says the key's columns: a
-            NamedTuple, or one simple type, whose column is `key`. By default the event's key. Where it raises, its
-            event fails as one that cannot be folded.
+        name: The name of the view, and with the version that of the table and the processor.
+        state: A dataclass or `msgspec.Struct`; each field is a column. The state before the first event is made without
+            arguments, or by *initial*.
+        evolve: Takes a state and an event, and returns the state after it; None: the row is deleted. It must have no
+            side effects.
+        key: Returns the key of an event's row, None: the event belongs to no row. Its return annotation declares the
+            key's columns: a NamedTuple, or one simple type, whose column is `key`. By default the event's key. If it
+            raises, the event fails like one that cannot be folded.
         version: Raise it whenever *evolve*, *key* or the columns change.
-        initial: Makes the state before the first event.
+        initial: Returns the state before the first event.
 
     Raises:
-        BadParameter: the state or the key cannot be columns, the name cannot be a table's, or a function cannot be
-            called as it would be.
+        BadParameter: the state or the key cannot be columns, the name cannot be a table's, or a function does not
+            accept its arguments.
     """
 
     def __init__(
@@ -129,10 +129,10 @@ class Projection(Generic[S]):
         return f"{self.name}_v{self.version}"
 
     def key_of(self, event: Any) -> Key | None:
-        """Return the key of the row that an event belongs to, as its columns have it; None: it belongs to none.
+        """Return the key of an event's row, with the values of its columns; None: the event belongs to no row.
 
         Raises:
-            BadParameter: it is not what the annotation of its function says.
+            BadParameter: the key does not match the annotation of its function.
         """
         found = self._key(event)
         if found is None:
@@ -142,10 +142,10 @@ class Projection(Generic[S]):
     def local(self, source: Source, database: str | Connect, **options: Any) -> "LocalProcessor":
         """Return a processor that keeps the rows up to date, in this process; *options* are those of `LocalProcessor`.
 
-        Where several share the work by `leases`, they fold one after the other, and read the rows each time.
+        Processors that share the work by `leases` fold one after the other, and read the rows each time.
 
         Raises:
-            ProjectionNotFound: its table is not there any more, and its checkpoint is.
+            ProjectionNotFound: its checkpoint exists, and its table no longer does.
         """
         from penstock.processing.projections.fold import KeyedSource
         from penstock.processing.runners.local import LocalProcessor
@@ -155,7 +155,7 @@ class Projection(Generic[S]):
         return LocalProcessor(handler, keyed, **options)
 
     def inline(self, source: Source, database: str | Connect, **options: Any) -> "InlineProcessor":
-        """Return the same step by step, for tests; *options* are those of `InlineProcessor`."""
+        """Return a processor that runs step by step, for tests; *options* are those of `InlineProcessor`."""
         from penstock.processing.projections.fold import KeyedSource
         from penstock.processing.runners.inline import InlineProcessor
 
@@ -163,18 +163,18 @@ class Projection(Generic[S]):
         return InlineProcessor(self._handler(database), keyed, **options)
 
     def switch(self, database: str | Connect, *, timeout: float = SWITCH_TIMEOUT, even_if_behind: bool = False) -> None:
-        """Have the view show this version, from one moment to the next.
+        """Make the view show this version, atomically.
 
-        It has to be built as far as the version that is shown is now; what is missing is waited for.
+        It waits until the version is built as far as the shown version is now.
 
         Args:
-            database: Where they are.
-            timeout: For so many seconds: where both follow a feed, one of them is a moment later.
-            even_if_behind: Show it as it is, at once.
+            database: The database of both versions.
+            timeout: Seconds to wait: of two versions that follow a feed, one is always slightly behind.
+            even_if_behind: True: show it at once, even if it is behind.
 
         Raises:
-            ProjectionNotFound: nobody has begun to build it there.
-            ProjectionBehind: it is built less far; says where.
+            ProjectionNotFound: the version has no table in the database.
+            ProjectionBehind: the version is behind; names the tranches.
             BadParameter: it is built with other columns; or a table or a view that is not its own has its name.
         """
         check_seconds("timeout", timeout, zero=True)

@@ -1,4 +1,4 @@
-"""The rows of a projection, in SQLite or PostgreSQL: read and written as sets, each with its positions beside it."""
+"""The rows of a projection, in SQLite or PostgreSQL: read and written as sets, each row with its positions."""
 
 import datetime as dt
 import re
@@ -28,14 +28,14 @@ _TYPES: Final[Mapping[Kind, tuple[str, str]]] = {
     "decimal": ("TEXT DECIMAL", "numeric"),
     "json": ("TEXT JSON", "json"),  # Not jsonb, which sorts keys: a fold may go by their order.
 }
-"""In SQLite the first word says how a value is kept, and what follows what it is: so a change is noticed."""
+"""In SQLite the first word is the storage type, and the second the kind of value, so that changes are detected."""
 _GRANTS: Final = """
     SELECT format('GRANT %%s ON %%s TO %%s', a.privilege_type, %s::text,
                   CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END)
            || CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END
     FROM pg_class AS c, aclexplode(c.relacl) AS a
     WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner"""
-"""What gives others the rights on a view that they have."""
+"""The query for statements that restore the grants on a view."""
 _OTHER_COLUMNS: Final = "42P16"
 _DEPENDED_ON: Final = "2BP01"
 _RETURNED: Final[Mapping[Kind, Callable[[Any], Any]]] = {
@@ -48,15 +48,15 @@ class Row(NamedTuple):
     """One row."""
 
     state: Any
-    """None: it is deleted."""
+    """The state; None: the row is deleted."""
     positions: dict[str, int]
-    """By line of indices: the one wanted next. What is below it is folded in."""
+    """By line: the next index. Events below it are folded in."""
 
 
 class Table:
     """The table of one version of a projection, and the view that shows it.
 
-    Deleted rows stay in the table, and are not in the view: else an event that comes again would bring back what was.
+    Deleted rows stay in the table, and are not in the view: else a repeated event would restore a deleted row.
     """
 
     def __init__(self, name: str, view: str, key: Sequence[Column], columns: Sequence[Column], state: Any) -> None:
@@ -71,11 +71,11 @@ class Table:
 
         Args:
             connection: To the database.
-            positions: How far its rows go, by its checkpoint: without them, they would have to be made anew from there.
+            positions: The positions of its checkpoint: if there are any, a missing table cannot be rebuilt from them.
 
         Raises:
-            ProjectionNotFound: it is not there, and was: there are positions.
-            BadParameter: the table is there, with other columns, or with columns of other types; or what is not the
+            ProjectionNotFound: the table is missing, although there are positions.
+            BadParameter: the table has other columns, or columns of other types; or a table or view that is not the
                 projection's has the view's name.
         """
         is_sqlite = _is_sqlite(connection)
@@ -96,30 +96,28 @@ class Table:
             self._show(connection)
 
     def lock(self, connection: Any) -> None:
-        """Have the others who lock it wait until this transaction is over, which has neither read nor written yet.
+        """Lock the table until the end of this transaction, which must not have read or written yet.
 
-        What it reads is as they have left it. In SQLite that is so of every `transaction`.
+        The transaction then reads the changes of earlier owners. In SQLite every `transaction` is such a lock.
         """
         if _is_sqlite(connection):
             return
-        # Else it would see what was there when it began to wait, where the database repeats reads by default.
+        # Else, with repeatable reads by default, it would read the rows from before the wait.
         _run(connection, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         _run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self.name], finds=False)
 
     def exists(self, connection: Any) -> bool:
-        """Tell whether there is the table."""
+        """Return whether the table exists."""
         if _is_sqlite(connection):
             return bool(_run(connection, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [self.name]))
         return _run(connection, "SELECT to_regclass(%s) IS NOT NULL", [_quoted(self.name)]) == [(True,)]
 
     def switch(self, connection: Any) -> None:
-        """Have the view show this table.
-
-        Who may read the view may do so afterwards.
+        """Make the view show this table; grants on the view are preserved.
 
         Raises:
-            BadParameter: it has other columns, or with other types; or what is not the projection's has its name; or
-                other views depend on a column that it has no more, or has elsewhere.
+            BadParameter: the table has other columns, or other types; or a table or view that is not the projection's
+                has the view's name; or other views depend on a column that is removed or moved.
         """
         self._check_columns(connection)
         self._check_view(connection)
@@ -138,7 +136,7 @@ class Table:
         """Return the name of the table that the view shows; None: there is no view.
 
         Raises:
-            BadParameter: it is a view of somebody else's.
+            BadParameter: the view is not a projection's.
         """
         if _is_sqlite(connection):
             found = _run(connection, "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", [self.view])
@@ -152,10 +150,10 @@ class Table:
         return table[1]
 
     def current(self, connection: Any, key: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, Mapping[str, int]]:
-        """Return the columns of a row as the database has them, None where it is deleted or missing; and its positions.
+        """Return the columns of a row as the database has them, None if it is deleted or missing; and its positions.
 
         Raises:
-            BadParameter: *key* has not the columns of the key.
+            BadParameter: *key* does not have the columns of the key.
         """
         names = self.key_names(connection)
         if sorted(key) != names:
@@ -176,7 +174,7 @@ class Table:
         return None if is_deleted else columns, positions
 
     def find(self, connection: Any, keys: Iterable[Key]) -> dict[Key, Row]:
-        """Return the rows that there are of *keys*."""
+        """Return the existing rows of *keys*."""
         wanted = list(keys)
         if not wanted:
             return {}
@@ -202,7 +200,7 @@ class Table:
         return {self._kept(row[:width]): self._row(row[width:]) for row in _run(connection, text)}
 
     def store(self, connection: Any, rows: Mapping[Key, Row]) -> None:
-        """Store rows, in the place of those of the same keys."""
+        """Store rows, and replace those with the same keys."""
         if not rows:
             return
         is_sqlite = _is_sqlite(connection)
@@ -235,12 +233,12 @@ class Table:
         return sorted(name for name, _, is_key in self._described(connection) if is_key)
 
     def _found_columns(self, connection: Any) -> dict[str, str]:
-        """Return how the table's columns for keys and states are declared, those of the key sorted."""
+        """Return the declarations of the table's columns for keys and states, with the key's columns sorted."""
         types = {name: kind for name, kind, _ in self._described(connection) if name not in (DELETED, POSITION)}
         return declared(types, self.key_names(connection))
 
     def _described(self, connection: Any) -> list[Any]:
-        """Return the name of each column of the table, its type, and whether the key has it."""
+        """Return the name of each column of the table, its type, and whether it is part of the key."""
         if _is_sqlite(connection):
             return _run(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)", [self.name])
         text = (
@@ -251,7 +249,7 @@ class Table:
         return _run(connection, text, [_quoted(self.name)])
 
     def _check_view(self, connection: Any) -> None:
-        """Raise BadParameter where a table has the view's name, or whatever else no view can be made beside."""
+        """Raise BadParameter if a table, or another object that prevents the view, has its name."""
         if _is_sqlite(connection):
             alike = "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE AND name <> ?"
             if _run(connection, alike, [self.view, self.view]):  # It would be one with that, and their tables too.
@@ -272,7 +270,7 @@ class Table:
         return BadParameter(parameter="name", value=self.view, allowed=allowed)
 
     def _replace_view(self, connection: Any) -> bool:
-        """Tell whether PostgreSQL's view could be replaced by this table's: if it has the same columns, or more."""
+        """Replace PostgreSQL's view by this table's; return False if the table lacks columns of it."""
         try:
             with connection.transaction():
                 self._show(connection, "CREATE OR REPLACE VIEW")
@@ -300,7 +298,7 @@ class Table:
         _run(connection, text)
 
     def _kept(self, key: Sequence[Any]) -> Key:
-        """Return a key as events have it: SQLite has neither booleans nor dates."""
+        """Return a key with the types of events: SQLite has neither booleans nor dates."""
         return tuple(
             _RETURNED[column.kind](value) if column.kind in _RETURNED else value
             for column, value in zip(self.key, key, strict=True)
@@ -315,7 +313,7 @@ class Table:
         state = [None if row.state is None else getattr(row.state, column.name) for column in self.columns]
         columns = zip((*self.key, *self.columns), (*key, *state), strict=True)
         told = [encoded(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
-        # In one order, so that the same rows are the same bytes, whoever has written them.
+        # In one order, so that the same rows are the same bytes from any writer.
         positions = msgspec.json.encode(row.positions, order="sorted").decode()
         return [*told, row.state is None, positions]
 
@@ -358,19 +356,19 @@ class CurrentRow(NamedTuple):
     """The columns of the key and of the state, as the driver returns them. None: there is no such row, or its fold has
     deleted it."""
     positions: Mapping[str, int]
-    """By tranche of a feed, `order.placed/3`, the offset of the next event to be folded; by stream, where a source
-    numbers each stream by itself. Empty: no event was folded into it."""
+    """By tranche of a feed, `order.placed/3`, the offset of the next event to be folded; by stream, if indices
+    are by stream. Empty: no event was folded into it."""
 
 
 def current_row(connection: Any, projection: str, /, **key: Any) -> CurrentRow:
     """Return a row of a projection and how far it is folded, from the table that its view shows now.
 
-    The table of a version that is not in use any more stands still once its processor has ended. So a handler that
-    waits until a row is as far as its event has to read it here, and not in the table of one version. A row that is
-    deleted has positions, too, which the view does not show.
+    The table of an unused version no longer changes once its processor has ended. So a handler that waits until a row
+    includes its event has to read it here, and not in the table of one version. A deleted row has positions, too, which
+    the view does not show.
 
     Args:
-        connection: Of `sqlite3` or `psycopg`, to the projection's database.
+        connection: A `sqlite3` or `psycopg` connection to the projection's database.
         projection: The name of the projection, as its view is called.
         key: The columns of its key: `key="Ada"`, or `customer="Ada", size="large"`.
 

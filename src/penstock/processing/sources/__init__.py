@@ -1,14 +1,14 @@
-"""Where processors read from.
+"""Sources: processors read their events from them.
 
     FeedSource          a hub's feeds
     SubscriptionSource  a hub's subscription: the hub keeps the positions and shares out the partitions
     FileSource          files of JSON lines
-    PeriodicSource      what is gone through again and again
+    PeriodicSource      a traversal at every interval
     KafkaSource         topics of Kafka
     MessagedbSource     categories of a MessageDB
     IterableSource      an iterable, once
-    MemorySource        what a test appends
-    Filtered            the events of another source that are wanted
+    MemorySource        the events that a test appends
+    Filtered            selected events of another source
 
 A source of your own implements `Source`: it returns a `Batch` of items for each `ReadRequest`.
 """

@@ -4,13 +4,13 @@ MessageDB's own words stand beside ours: its *message* is an event, a message's 
 is the part of a stream's name before the first `-`. Each event has a *position*, its index in its stream, and a
 *global position*, its number in the whole store.
 
-A reader that has come to a global position of a category has missed none of the category's events below it. That is so
-since `write_message` takes an advisory lock of the category (`acquire_lock`, `pg_advisory_xact_lock`) before it draws a
+A reader at a global position of a category has missed none of the category's events below it. The reason:
+`write_message` takes an advisory lock of the category (`acquire_lock`, `pg_advisory_xact_lock`) before it draws a
 global position from the sequence. The lock is held until its transaction has ended, when the event is visible or never
 will be. So within a category events become visible in the order of their positions, and a position that was rolled back
-is a hole for ever. Across categories it is not so: a transaction that is still open may hold a lower position of
-another category than those that are visible. Hence there is a position for each category. Events that somebody inserts
-into the table without `write_message` are outside of this.
+stays a hole. Across categories there is no such order: an open transaction may have a lower position in another
+category than the visible ones. Hence each category has its own position. Events that are inserted into the table
+without `write_message` have no such guarantee.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,11 @@ from penstock.processing.connecting import POSTGRES, is_passing
 FIRST: Final = 1
 """The first global position of a MessageDB."""
 SCHEMA: Final = "message_store"
-"""The schema in which it is installed, unless told otherwise."""
+"""The schema in which MessageDB is installed by default."""
 CATEGORY_ALLOWED: Final = "what stands before the first - of a stream's name, such as account"
 _INSTALL: Final = "install it: pip install 'penstock-hub[postgres]'"
 _NOT_INSTALLED: Final = frozenset(["42P01", "42883", "42703", "3F000"])
-"""Of SQLSTATE: there is no such table, function, column or schema."""
+"""SQLSTATEs: no such table, function, column or schema."""
 _SETTINGS: Final[Mapping[str, Any]] = {
     "client_encoding": "UTF8",
     "connect_timeout": 10,
@@ -38,7 +38,7 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
-"""Unless the URL says otherwise. By the last four, a network that swallows all is noticed within half a minute."""
+"""Settings that the URL can override. The last four detect a dead network within half a minute."""
 PAGE_ROWS: Final = 500
 """The rows of the first page, which shows how large events are."""
 PAGE_ROWS_MAX: Final = 10_000
@@ -55,10 +55,10 @@ class CategoryRange(NamedTuple):
 
 
 def check_database_url(url: str) -> str:
-    """Return the URL of a PostgreSQL database as drivers take it.
+    """Return the URL of a PostgreSQL database in the form that drivers accept.
 
     Raises:
-        ValueError: it is none. Nothing shows it: the wrong part may be in the place of a password.
+        ValueError: it is invalid. The error does not show the URL, since the invalid part may be a password.
         RequirementMissing: psycopg is not installed.
     """
     try:
@@ -77,22 +77,22 @@ def check_database_url(url: str) -> str:
 
 
 def is_category(name: str) -> bool:
-    """Tell whether a category can have that name."""
+    """Return whether *name* is valid for a category."""
     return bool(name) and "-" not in name and "\0" not in name
 
 
 class CategoryDatabase:
-    """A MessageDB, asked over one connection, which is opened when it is needed.
+    """Queries a MessageDB over one connection, which is opened on first use.
 
     Args:
-        url: Of the database, as `check_database_url` returns it.
-        schema: In which MessageDB is installed.
-        name: What the database calls the connection.
-        settings: Further settings of the connection, unless the URL says otherwise.
+        url: The database's URL, as `check_database_url` returns it.
+        schema: The schema in which MessageDB is installed.
+        name: The application name of the connection.
+        settings: Further settings of the connection, which the URL can override.
 
     Raises:
-        BadParameter: (whatever asks) there is no MessageDB in that schema.
-        DatabaseUnavailable: (whatever asks) the database cannot be asked now.
+        BadParameter: (all queries) there is no MessageDB in that schema.
+        DatabaseUnavailable: (all queries) the database is not available.
     """
 
     def __init__(self, url: str, schema: str, *, name: str, settings: Mapping[str, Any] | None = None) -> None:
@@ -102,33 +102,33 @@ class CategoryDatabase:
         self._connection: Any = None
 
     def close(self) -> None:
-        """Close the connection, if there is one; the next question makes another."""
+        """Close the connection, if there is one; the next query opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def heads(self, categories: Sequence[str]) -> dict[str, int]:
-        """Return where each category ends: the global position after its last visible event."""
+        """Return the end of each category: the global position after its last visible event."""
         found = self.ask("heads", categories=list(categories))
         return {category: FIRST if head is None else head for category, head in found}
 
     def end(self) -> int:
-        """Return where the whole store ends: the global position after its last visible event."""
+        """Return the end of the whole store: the global position after its last visible event."""
         [(end,)] = self.ask("end")
         return int(end)
 
     def since(self, category: str, time: Any) -> int | None:
-        """Return the global position of the first event written at *time*, a time in UTC, or later; None: none is."""
+        """Return the global position of the first event written at *time* in UTC, or later; None: there is none."""
         found = self.ask("since", category=category, time=time)
         return int(found[0][0]) if found else None
 
     def count(self, stretch: CategoryRange, most: int | None = None) -> int:
-        """Return how many events *stretch* has; *most* where it has more."""
+        """Return the number of events of *stretch*, at most *most*."""
         [(count,)] = self.ask("count", **stretch._asdict(), most=most)
         return int(count)
 
     def behind(self, stretch: CategoryRange, events: int) -> int:
-        """Return the global position after the first *events* of *stretch*; its end where it has no more."""
+        """Return the global position after the first *events* of *stretch*; its end if it has no more."""
         found = self.ask("behind", **stretch._asdict(), events=events)
         return int(found[0][0]) if found else stretch.end
 
@@ -137,7 +137,7 @@ class CategoryDatabase:
         return self.ask("page", columns, **stretch._asdict(), rows=rows)
 
     def ask(self, statement: str, expressions: Sequence[str] = (), **given: Any) -> list[Row]:
-        """Return what a statement returns."""
+        """Run a statement, and return its rows."""
         import psycopg
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -145,7 +145,7 @@ class CategoryDatabase:
         try:
             if self._connection is None:
                 conninfo = make_conninfo(**self._settings | conninfo_to_dict(self._url))
-                # Nothing is prepared, so that it works through PgBouncer, too.
+                # No prepared statements, so that it works through PgBouncer, too.
                 self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
             found: list[Row] = self._connection.execute(query, given).fetchall()
         except psycopg.Error as error:
@@ -155,7 +155,7 @@ class CategoryDatabase:
 
 
 def compose_query(statement: str, schema: str, expressions: Sequence[str] = ()) -> Any:
-    """Return a statement as psycopg takes it."""
+    """Return a statement in psycopg's form."""
     from psycopg import sql
 
     columns = sql.SQL(", ").join(map(sql.SQL, expressions))
@@ -168,9 +168,9 @@ def _text(name: str) -> Any:
 
 
 def meaning(error: Exception, schema: str) -> Exception:
-    """Return the meaning of *error* where MessageDB was expected in *schema*.
+    """Return the error to raise for the driver's *error* from a MessageDB in *schema*.
 
-    It is BadParameter if MessageDB is not there, DatabaseUnavailable if the database can be asked again, else *error*.
+    It is BadParameter if MessageDB is not there, DatabaseUnavailable if a later query may succeed, else *error*.
     """
     reason = " ".join(str(error).split())
     if getattr(error, "sqlstate", None) in _NOT_INSTALLED:

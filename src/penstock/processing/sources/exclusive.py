@@ -1,4 +1,4 @@
-"""What one thread at a time uses of a source, such as a connection, closed without waiting for who uses it."""
+"""Exclusive use of a source's resource, such as a connection; closing it does not wait for its user."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class Exclusive(Generic[T]):
-    """Something that one thread at a time uses, until it is closed. Who uses it then closes it afterwards.
+    """A resource that one thread at a time uses. If it is in use when closed, its user closes it afterwards.
 
     Args:
-        thing: What is used.
-        close: Closes it; is called once.
+        thing: The resource.
+        close: Closes the resource; called once.
     """
 
     def __init__(self, thing: T, close: Callable[[T], object]) -> None:
@@ -27,7 +27,7 @@ class Exclusive(Generic[T]):
 
     @contextmanager
     def use(self) -> Iterator[T]:
-        """Lend it, once nobody else uses it.
+        """Wait until the resource is free, and yield it.
 
         Raises:
             Unavailable: it is closed.
@@ -42,7 +42,7 @@ class Exclusive(Generic[T]):
                 self._end()
 
     def close(self) -> None:
-        """Lend it no more, and close it, or have it closed by who uses it."""
+        """Refuse further use, and close the resource; if it is in use, its user closes it."""
         self._is_over = True
         self._end()
 

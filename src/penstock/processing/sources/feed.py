@@ -53,16 +53,16 @@ R = TypeVar("R")
 
 
 class Exchanges:
-    """Exchanges that any thread can have carried out, any number at a time, until `close`.
+    """Runs exchanges for any threads concurrently, until `close`.
 
-    A hub that is away is said once for all of them, until the pause is over that was said.
+    An unavailable hub is logged once for all exchanges, until the announced pause is over.
 
     Args:
-        http: An `httpx2.AsyncClient` of the user's, which stays his to close; None for one of our own.
-        auth: The credential that our own sends: see `Client`.
+        http: The user's `httpx2.AsyncClient`, which the user closes; None: an own client.
+        auth: The credential that the own client sends: see `Client`.
 
     Raises:
-        BadParameter: there are both.
+        BadParameter: both are given.
     """
 
     def __init__(self, http: Any = None, auth: Any = None) -> None:
@@ -78,14 +78,14 @@ class Exchanges:
 
     @property
     def is_over(self) -> bool:
-        """Whether all is closed."""
+        """True if it is closed."""
         return self._is_over
 
     def begin(self, exchange: Exchange[R]) -> "Future[R]":
-        """Begin with an exchange, and return what will hold what it comes to.
+        """Start an exchange, and return the future of its result.
 
         Raises:
-            Unavailable: all is closed.
+            Unavailable: it is closed.
         """
         with self._turn:
             if self._is_over:
@@ -97,15 +97,15 @@ class Exchanges:
             return asyncio.run_coroutine_threadsafe(self._carried_out(exchange), self._loop)
 
     def carry_out(self, exchange: Exchange[R]) -> R:
-        """Carry out an exchange, and return what it comes to.
+        """Run an exchange, and return its result.
 
         Raises:
-            Unavailable: all was closed meanwhile.
+            Unavailable: it was closed meanwhile.
         """
         return result_of(self.begin(exchange))
 
     def close(self) -> None:
-        """Break off what is under way, and end."""
+        """Cancel running exchanges, and end."""
         with self._turn:
             self._is_over, loop, self._loop = True, self._loop, None
         if loop is None or self._thread is None:
@@ -136,10 +136,10 @@ class Exchanges:
 
 
 def result_of(future: "Future[R]") -> R:
-    """Return what an exchange has come to.
+    """Return the result of an exchange.
 
     Raises:
-        Unavailable: all was closed meanwhile.
+        Unavailable: its `Exchanges` was closed meanwhile.
     """
     try:
         return future.result()
@@ -165,19 +165,19 @@ def pyarrow() -> Any:
 
 
 class Partitions(NamedTuple):
-    """What a feed has to offer."""
+    """The partitions of a feed, and their offsets."""
 
     epoch: int
     floors: tuple[int, ...]
-    """By partition: the offset of the first event that is still there."""
+    """By partition: the offset of the first retained event."""
     heads: tuple[int, ...]
     """By partition: the offset that the next event will have."""
     is_hashed: bool
-    """Whether a key always falls in the same partition, as long as none is added."""
+    """True if a key always has the same partition, unless partitions are added."""
 
 
 class Bounds(NamedTuple):
-    """Return the offsets that each partition of a feed holds, as `Partitions` tells them."""
+    """The first and next offsets of each partition of a feed, as in `Partitions`."""
 
     epoch: int
     floors: tuple[int, ...]
@@ -191,17 +191,17 @@ class FeedPage(NamedTuple):
     ends: Mapping[int, int]
     """The offset after the page, by partition."""
     left_out: Mapping[int, int]
-    """The number of offsets up to there without an event, by partition."""
+    """The number of offsets without an event before that end, by partition."""
 
 
 class FeedPages:
-    """The protocol side of reading one event type: what can pass is waited for.
+    """The protocol for reading one event type; retries transient errors.
 
     Args:
-        url: The hub's.
-        event_type: Which one.
-        clock: Seconds that never go back.
-        retry_timeout: For so many seconds; by default for ever.
+        url: The hub's address.
+        event_type: The event type.
+        clock: Returns seconds that never decrease.
+        retry_timeout: Seconds after which retries end; by default never.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class FeedPages:
         self._event_types = EventTypeProtocol(url, retry_timeout=retry_timeout, clock=clock)
 
     def partitions(self) -> Exchange[Partitions]:
-        """Return which partitions there are, and what each holds.
+        """Return the feed's partitions, with their offsets.
 
         Raises:
             EventTypeNotFound: there is no such feed.
@@ -229,7 +229,7 @@ class FeedPages:
         return (yield from retry_until(attempt, is_transient, self._retry_timeout, self._clock))
 
     def bounds(self) -> Exchange[Bounds]:
-        """Return what each partition holds: one request.
+        """Return the offsets of each partition, with one request.
 
         Raises:
             EventTypeNotFound: there is no such feed.
@@ -244,19 +244,19 @@ class FeedPages:
         return Bounds(found[0].epoch, tuple(each.oldest for each in found), heads)
 
     def offsets_at(self, time: datetime) -> Exchange[dict[int, int]]:
-        """Return, by partition, the first offset received at *time* or later; where it ends if there is none."""
+        """Return, by partition, the first offset received at *time* or later; its end if there is none."""
         found = yield from self._event_types.find_offsets_since(self._event_type, time)
         return {each.partition: each.offset for each in found}
 
     def page(
         self, epoch: int, count: int, offsets: Mapping[int, int], events: int, wait_seconds: float
     ) -> "Exchange[FeedPage | None]":
-        """Return what follows in the partitions that *offsets* names, up to so many *events*.
+        """Return the next page, of up to *events* events, of the partitions that *offsets* names.
 
-        None: the feed has another number of partitions than *count* by now.
+        None: the feed's number of partitions is no longer *count*.
 
         Raises:
-            CursorExpired, BadCursor: there is no such place in it.
+            CursorExpired, BadCursor: the feed has no such offset.
             RequirementMissing: PyArrow is not installed.
         """
         pa = pyarrow()
@@ -295,13 +295,13 @@ class FeedPages:
 
 PAGE_EVENTS: Final = 20_000
 PART_EVENTS: Final = 250
-"""After so many events of a page there is a position: less is handled again by who is started again."""
+"""The number of events of a part of a page, after which there is a position: a restart repeats fewer events."""
 WAIT_SECONDS: Final = 20.0
-"""So long a request waits at the hub, where all partitions are asked for."""
+"""Seconds that a request for all partitions waits at the hub."""
 PARTIAL_WAIT_SECONDS: Final = 0.1
-"""The same where some are not: soon there may be room for them."""
+"""The same for a request for some partitions: there may soon be room for the others."""
 LOOK_INTERVAL: Final = 5.0
-"""How often it is looked for new partitions."""
+"""Seconds between two checks for new partitions."""
 _NAMES: Final = "the names of event types, one after the other, not in a list: 'order.placed', 'order.shipped'"
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -311,27 +311,26 @@ class FeedSource(Closing):
 
     A tranche is a partition, `order.placed/3`. A stream is the events of one key, `order.placed-7`, in the order of
     their offsets, which are its indices. Events without a key are one stream in each partition; so are those of each
-    key, where the event type is not partitioned by a hash. Whatever reads
-    waits for a hub that does not answer.
+    key, if the event type is not partitioned by a hash. Reading methods wait for a hub that does not answer.
 
     Args:
         url: The hub's address.
-        event_types: Which feeds, at least one.
-        start: Where a processor begins that has no position: at the `earliest` event that is there, behind the
-            `latest`, or with the first one received at a time or later, a datetime with a time zone, or since a
-            duration ago, a timedelta. Partitions that are added later are read whole.
-        fail_on_loss: Whether it is an error that events are gone which were not read; else it goes on without them,
-            and says in the log how many there were.
-        http: An `httpx2.AsyncClient` of your own, with its authentication and proxies; it stays yours to close.
-        auth: Instead of *http*, the credential that is sent: a token, `TokenFile(path)`, which follows a file, or what
-            httpx takes: see `Client`.
+        event_types: The event types to read, at least one.
+        start: Where a processor without a position begins: at the `earliest` retained event, behind the `latest`, or
+            with the first one received at a time or later, a datetime with a time zone, or since a duration ago, a
+            timedelta. Partitions that are added later are read whole.
+        fail_on_loss: True: it is an error if unread events are removed. False: reading continues without them, and
+            their number is logged.
+        http: Your own `httpx2.AsyncClient`, with its authentication and proxies; you close it.
+        auth: Instead of *http*, the credential to send: a token, `TokenFile(path)`, which follows a file, or an
+            authentication of httpx: see `Client`.
 
     Raises:
-        BadParameter: there is no event type, what names one is no text, or *start* is none of these.
+        BadParameter: there is no event type, the name of one is no text, or *start* is invalid.
         RequirementMissing: PyArrow is not installed; the extra `arrow` brings it.
-        EventTypeNotFound: (whatever reads) there is none of that name.
-        EventsLost: (`read`) events are gone, and that is to fail.
-        EventsLost: (`read`) a position is one in a feed of the same name that was there before.
+        EventTypeNotFound: (reading methods) there is no event type of that name.
+        EventsLost: (`read`) unread events are removed, and *fail_on_loss* is True.
+        EventsLost: (`read`) a position is of an earlier feed of the same name.
     """
 
     is_dense = False
@@ -362,15 +361,15 @@ class FeedSource(Closing):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has ended: no processor can begin with it any more."""
+        """True if it is closed: no processor can start with it."""
         return self._exchanges.is_over
 
     def tranches(self) -> Collection[str]:
-        """Return the partitions that there are, as far as was looked lately."""
+        """Return the partitions, as of the last check."""
         return [tranche for feed in self._feeds.values() for tranche in self._exchanges.carry_out(feed.tranches())]
 
     def is_hashed(self, event_type: str) -> bool:
-        """Tell whether a key of an event type always falls in the same partition, as long as none is added."""
+        """Return whether a key of an event type always has the same partition, unless partitions are added."""
         return self._exchanges.carry_out(self._feeds[event_type].known()).is_hashed
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
@@ -381,10 +380,10 @@ class FeedSource(Closing):
         return self._exchanges.carry_out(feed.beginning(partition, is_new=is_new))
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what has come of each partition that is wanted.
+        """Return the events that have arrived of each wanted partition.
 
-        A request that waits at the hub goes on meanwhile, and its answer comes with a later call; to wait for nothing
-        is to be told what there is now.
+        A request that waits at the hub continues after the call, and a later call returns its answer. With *timeout* 0,
+        return the events that are there now.
         """
         asked: dict[str, dict[int, ReadRequest]] = {}
         for tranche, want in wants.items():
@@ -404,15 +403,15 @@ class FeedSource(Closing):
         return [batch for poll, batch in found if poll.is_still_wanted(batch, wants)]
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
-        """Return what a partition has from an earlier offset on."""
+        """Read a partition again from an earlier offset."""
         feed, partition = self._of(tranche)
         return self._exchanges.carry_out(feed.reread(partition, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return how many events each partition has behind its position now. A hub that is away is not waited for.
+        """Return how many events each partition has behind its position now. An unavailable hub is not waited for.
 
         Raises:
-            Unavailable: it is; says which, and why.
+            Unavailable: the hub is unavailable; says which, and why.
         """
         return {
             encode_tranche(name, partition): gap
@@ -421,11 +420,11 @@ class FeedSource(Closing):
         }
 
     def close(self) -> None:
-        """End; requests that wait at the hub are broken off."""
+        """End, and cancel requests that wait at the hub."""
         self._exchanges.close()
 
     def _break_off_in_vain(self, event_type: str) -> None:
-        """Have nobody wait for events of a feed that was seen to be another by now: they never come."""
+        """Cancel a request that waits for events of a former feed of the same name: they never come."""
         poll = self._polls.get(event_type)
         if poll is not None and poll.epoch not in (None, self._feeds[event_type].epoch):
             poll.answer.cancel()
@@ -448,16 +447,16 @@ def _check_names(event_types: Sequence[Any]) -> None:
 
 
 class _Poll(NamedTuple):
-    """A request that is under way."""
+    """A running request."""
 
     asked: Mapping[int, ReadRequest]
     """By partition."""
     answer: "Future[list[Batch]]"
     epoch: int | None
-    """Which feed it was known to be when that was begun."""
+    """The known epoch of the feed when the request began."""
 
     def is_still_wanted(self, batch: Batch, wants: Mapping[str, ReadRequest]) -> bool:
-        """Tell whether what has come follows what is wanted now: a tranche may have been another's meanwhile."""
+        """Return whether *batch* follows the wanted position: another may have owned the tranche meanwhile."""
         want = wants.get(batch.tranche)
         return want is not None and want.position == self.asked[decode_tranche(batch.tranche)[1]].position
 
@@ -492,7 +491,7 @@ class _Feed:
         return FeedPosition(known.epoch, known.floors[partition] if offset is None else offset).encode()
 
     def poll(self, wants: Mapping[int, ReadRequest], wait_seconds: float) -> Exchange[list[Batch]]:
-        """Return the next page of some partitions, in parts; empty batches where it was waited in vain."""
+        """Return the next page of some partitions, in parts; empty batches if none arrived within the wait."""
         # A partition with little room is left out for a while: a page is as small as the least room of its partitions.
         most = max(want.events_max for want in wants.values())
         chosen = {partition: want for partition, want in wants.items() if want.events_max * 4 >= most}
@@ -533,7 +532,7 @@ class _Feed:
             if settled == places:
                 raise
             return (yield from self._read(settled, events, wait_seconds))
-        if page is None:  # There are other partitions than were asked for.
+        if page is None:  # The feed's number of partitions has changed.
             yield from self._look()
             return []
         return self._batches(page, places, is_hashed=known.is_hashed)
@@ -583,12 +582,12 @@ class _Feed:
         )
 
     def _settled(self, partition: int, place: FeedPosition, known: Partitions) -> FeedPosition:
-        """Return where to go on in a feed that has not what *place* says.
+        """Return the position to continue from in a feed that does not have *place*.
 
         Raises:
-            EventsLost: events are gone, and that is to fail.
-            EventsLost: it is another feed.
-            BadParameter: it ends before that place.
+            EventsLost: unread events are removed, and the source fails on loss.
+            EventsLost: the feed was created again.
+            BadParameter: the feed ends before *place*.
         """
         check_place(encode_tranche(self._name, partition), place, known.epoch, known.heads)
         floor = known.floors[partition]
@@ -601,7 +600,7 @@ class _Feed:
         return FeedPosition(known.epoch, floor)
 
     def _beginnings(self) -> Exchange[Mapping[int, int]]:
-        """Return, by partition, where to begin; partitions that are not named are begun with at their start."""
+        """Return a new processor's first offset by partition; other partitions are read from their start."""
         if isinstance(self._start, datetime):
             return (yield from self._pages.offsets_at(self._start))
         if self._start == "latest" and self._first is not None:
@@ -610,7 +609,7 @@ class _Feed:
 
     @property
     def epoch(self) -> int | None:
-        """Which of the feeds of this name it is, as far as was looked lately; None: nobody has."""
+        """The feed's epoch, as of the last check; None: there was no check."""
         return None if self._found is None else self._found.epoch
 
     def known(self) -> Exchange[Partitions]:

@@ -1,4 +1,4 @@
-"""A place in a partition of a feed, and what partitions are called, as checkpoints keep them."""
+"""Positions in a partition of a feed, and names of partitions, as checkpoints store them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,13 +7,13 @@ from penstock.errors import BadParameter, EventsLost
 
 
 class FeedPosition(NamedTuple):
-    """The offset wanted next, in one life of the feed."""
+    """The next offset, in one epoch of the feed."""
 
     epoch: int
     offset: int
 
     def encode(self) -> str:
-        """Return the text that is kept: `1:17`.
+        """Return the text that checkpoints store: `1:17`.
 
         >>> FeedPosition(1, 17).encode()
         '1:17'
@@ -22,10 +22,10 @@ class FeedPosition(NamedTuple):
 
     @classmethod
     def decode(cls, text: str) -> "FeedPosition":
-        """Read what was kept.
+        """Read a stored text.
 
         Raises:
-            BadParameter: it is not one of ours.
+            BadParameter: it is no position of a feed.
 
         >>> FeedPosition.decode("1:17")
         FeedPosition(epoch=1, offset=17)
@@ -37,7 +37,7 @@ class FeedPosition(NamedTuple):
 
 
 def encode_tranche(event_type: str, partition: int) -> str:
-    """Return what a partition is called: `order.placed/3`.
+    """Return the tranche name of a partition: `order.placed/3`.
 
     >>> encode_tranche("order.placed", 3)
     'order.placed/3'
@@ -46,7 +46,7 @@ def encode_tranche(event_type: str, partition: int) -> str:
 
 
 def numbering_of(tranche: str, epoch: int) -> str:
-    """Return what numbers the events of a partition: its offsets begin anew in each epoch.
+    """Return the numbering of a partition's events: offsets restart in each epoch.
 
     >>> numbering_of("order.placed/3", 1)
     'order.placed/3@1'
@@ -55,10 +55,10 @@ def numbering_of(tranche: str, epoch: int) -> str:
 
 
 def check_place(tranche: str, place: FeedPosition, epoch: int, heads: Sequence[int]) -> None:
-    """Raise unless a partition of a feed that is in *epoch*, and whose partitions end at *heads*, has come to *place*.
+    """Raise unless *place* is in the feed with this *epoch*, and not beyond the end of its partition in *heads*.
 
     Raises:
-        EventsLost: it is another feed.
+        EventsLost: the feed was created again.
         BadParameter: the partition ends before that place.
     """
     check_epoch(tranche, place, epoch)
@@ -70,9 +70,9 @@ def check_place(tranche: str, place: FeedPosition, epoch: int, heads: Sequence[i
 
 
 def check_epoch(tranche: str, place: FeedPosition, epoch: int) -> None:
-    """Raise EventsLost unless a place is one in *epoch*.
+    """Raise EventsLost unless *place* is in *epoch*.
 
-    Indices begin anew in another: whatever is kept by index means other events.
+    Indices restart in each epoch: state stored by index would refer to other events.
     """
     if place.epoch != epoch:
         event_type, partition = decode_tranche(tranche)
@@ -81,7 +81,7 @@ def check_epoch(tranche: str, place: FeedPosition, epoch: int) -> None:
 
 
 def decode_tranche(tranche: str) -> tuple[str, int]:
-    """Return the event type and the partition that a tranche is.
+    """Return the event type and the partition of a tranche.
 
     Raises:
         BadParameter: it is no partition of a feed.

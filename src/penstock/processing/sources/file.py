@@ -26,9 +26,9 @@ from penstock.schema.json_text import BOM
 
 
 class FileNames:
-    """What is there of given paths and patterns. A file that has several names in them goes by one.
+    """The files that given paths and patterns name; a file with several names is listed under one.
 
-    That is the one without links, if there is such, else the first; and it stays the same as long as it is there.
+    That is the name without links, if there is one, else the first; it stays the same while it exists.
 
     Args:
         given: Paths of files, or patterns.
@@ -37,18 +37,18 @@ class FileNames:
     def __init__(self, given: Sequence[str]) -> None:
         self._given = given
         self._real: dict[str, str] = {}
-        """Where names lead to."""
+        """The real paths of names."""
         self._links: set[str] = set()
-        """The names that lead elsewhere."""
+        """The names that are links."""
         self._chosen: dict[str, str] = {}
-        """By where they lead to, the names that files go by."""
+        """The listed names, by real path."""
         self._turn = threading.Lock()
 
     def now(self) -> list[str]:
-        """Return the names of the files that there are now, sorted.
+        """Return the names of the present files, sorted.
 
         Raises:
-            BadParameter: one cannot stand in a checkpoint.
+            BadParameter: a name cannot be stored in a checkpoint.
         """
         found = dict.fromkeys(each for path in self._given for each in _files_at(path))
         with self._turn:
@@ -73,7 +73,7 @@ class FileNames:
 
 
 def is_file(path: str) -> bool:
-    """Tell whether a file is there; what can be no path, such as one that is too long, is none."""
+    """Return whether a file exists; False for an invalid path, such as one that is too long."""
     try:
         return Path(path).is_file()
     except OSError:
@@ -96,12 +96,12 @@ else:
 
 ZstdError = zstd.ZstdError
 COMPRESSED: Final = (".gz", ".zst", ".zstd")
-"""What the names of compressed files end in."""
+"""The suffixes of compressed files."""
 _READ_BYTES: Final = 1 << 17
 
 
 def is_compressed(path: Path) -> bool:
-    """Tell by the name of a file whether it is compressed.
+    """Return whether a file is compressed, by its name.
 
     >>> is_compressed(Path("events.ndjson.gz")), is_compressed(Path("events.ndjson"))
     (True, False)
@@ -110,12 +110,12 @@ def is_compressed(path: Path) -> bool:
 
 
 def open_file(path: Path) -> IO[bytes]:
-    """Open a file, and have what was compressed decompressed.
+    """Open a file for reading, decompressed if it is compressed.
 
     Raises:
-        OSError: it cannot be opened; or, as it is read, it is no gzip.
-        EOFError: (as it is read) it ends in the middle.
-        zstd.ZstdError: (as it is read) it is no zstd.
+        OSError: it cannot be opened; or (while reading) it is no gzip.
+        EOFError: (while reading) it is truncated.
+        zstd.ZstdError: (while reading) it is no zstd.
     """
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
@@ -124,7 +124,7 @@ def open_file(path: Path) -> IO[bytes]:
 
 
 class _Zstd(io.RawIOBase):
-    """What comes out of frames of zstd; it is noticed where they end in the middle."""
+    """The decompressed bytes of zstd frames; detects truncation."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class _Zstd(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # It is what a BufferedReader has.
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # The type in BufferedReader.
         while not self._out:
             given = self._left or self._file.read(_READ_BYTES)
             if not given:
@@ -160,18 +160,18 @@ class _Zstd(io.RawIOBase):
 
 
 MARKED_BYTES: Final = 1024
-"""So many bytes before a place tell whether it is still in the file in which it was. Marks that are kept hang on it."""
+"""The number of bytes before a place that identify its file. Stored marks depend on it."""
 
 
 class LinePlace(NamedTuple):
-    """Where a line begins."""
+    """The place of the beginning of a line."""
 
     offset: int = 0
-    """In bytes; of what is compressed, in those that come out of it."""
+    """In bytes; in a compressed file, of the decompressed content."""
     lines: int = 0
-    """How many lines are before it."""
+    """The number of lines before it."""
     mark: int | None = None
-    """What the bytes right before it come to, at most `MARKED_BYTES`; None: that is not known."""
+    """The checksum of the bytes before it, at most `MARKED_BYTES`; None: unknown."""
 
     def after(self, line: bytes) -> "LinePlace":
         """Return the place behind a line.
@@ -186,7 +186,7 @@ class LinePlace(NamedTuple):
         return self._replace(mark=mark_of(before))
 
     def encode(self) -> str:
-        """Return the text that is kept: `1024:17#907060870`.
+        """Return the text that checkpoints store: `1024:17#907060870`.
 
         >>> LinePlace(5, 1).behind(b"hello").encode(), LinePlace().behind(b"").encode()
         ('5:1#907060870', '0:0#0')
@@ -195,10 +195,10 @@ class LinePlace(NamedTuple):
 
     @classmethod
     def decode(cls, text: str) -> "LinePlace":
-        """Read what was kept. One without a mark is taken as it is: `1024:17`.
+        """Read a stored text; the mark may be missing: `1024:17`.
 
         Raises:
-            BadParameter: it is not one of ours.
+            BadParameter: it is no place of a line.
 
         >>> LinePlace.decode("1024:17#5"), LinePlace.decode("1024:17#").mark
         (LinePlace(offset=1024, lines=17, mark=5), None)
@@ -212,7 +212,7 @@ class LinePlace(NamedTuple):
 
 
 def mark_of(before: bytes) -> int:
-    """Return what the last of the bytes before a place come to.
+    """Return the checksum of the last `MARKED_BYTES` bytes before a place.
 
     >>> mark_of(b"") == 0, mark_of(b"x" * 2_000) == mark_of(b"x" * 1_024)
     (True, True)
@@ -221,7 +221,7 @@ def mark_of(before: bytes) -> int:
 
 
 BYTES_AT_ONCE: Final = 4 << 20
-"""Not much more is read at once."""
+"""The approximate limit of bytes of one read."""
 LINE_BYTES_MAX: Final = 64 << 20
 _SKIP_BYTES: Final = 1 << 20
 _BROKEN: Final = (EOFError, zlib.error, ZstdError, OSError)
@@ -232,24 +232,24 @@ class Line(NamedTuple):
 
     place: LinePlace
     raw: bytes
-    """Without its end."""
+    """The line without its end."""
 
 
 class FileLines(NamedTuple):
-    """What was read at once."""
+    """The lines of one read."""
 
     lines: Sequence[Line]
     end: LinePlace
     is_last: bool
-    """Whether the file has nothing more behind it."""
+    """True if the file ends behind these lines."""
 
 
 class LineFile:
-    """A file that is read by lines. Blank lines, and those that begin with `#`, are passed over.
+    """Reads a file by lines. Blank lines, and those that begin with `#`, are skipped.
 
     Args:
-        path: Where it is. What ends in `.gz`, `.zst` or `.zstd` is decompressed.
-        follow: Whether it may grow: a line counts when its end is there. What is compressed does not grow.
+        path: The file's path. A file with the suffix `.gz`, `.zst` or `.zstd` is decompressed.
+        follow: True if the file may grow: then a line counts once its end is there. Compressed files do not grow.
     """
 
     def __init__(self, path: Path, *, follow: bool) -> None:
@@ -259,28 +259,28 @@ class LineFile:
         self._file: IO[bytes] | None = None
         self._at = LinePlace()
         self._before = b""
-        """What is right before that: as much as marks a place."""
+        """The bytes before that, as many as a mark needs."""
         self._size = 0
-        """How long it was when it was opened last."""
+        """Its size when it was last opened."""
         self._end: tuple[int, int] | None = None
-        """Behind its last line, and how long it was then; None: that was not seen yet."""
+        """The offset behind its last line, and its size then; None: not read to the end yet."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds a file open."""
+        """True if the file is open."""
         return self._file is not None
 
     def has_more(self, place: LinePlace) -> bool:
-        """Tell whether there is, or may be, anything behind *place*."""
+        """Return whether there are, or may be, lines behind *place*."""
         if self._end is None or self._end[0] != place.offset:
             return True
         return self._grows and self._size_now() != self._end[1]
 
     def read(self, place: LinePlace, lines_max: int) -> FileLines:
-        """Return what follows *place*.
+        """Return the lines behind *place*.
 
         Raises:
-            EventsLost: it is not the file in which that place was.
+            EventsLost: it is another file than that of *place*.
             InvalidRecord: a line is too long, or the file cannot be decompressed.
         """
         file, at, found = self._opened(place), place, list[Line]()
@@ -294,32 +294,30 @@ class LineFile:
                 text = (raw if at.offset else raw.removeprefix(BOM)).strip()
                 if text and not text.startswith(b"#"):
                     found.append(Line(at, text))
-                is_its_end = raw == b"\n" and self._before[-1:] not in (b"", b"\n")  # Of the line before, come later.
+                is_its_end = raw == b"\n" and self._before[-1:] not in (b"", b"\n")  # Written later.
                 self._at = at = LinePlace(at.offset + 1, at.lines) if is_its_end else at.after(raw)
                 self._before = (self._before + raw)[-MARKED_BYTES:]
         except InvalidRecord:
             self.close()
             if at.offset == place.offset:
                 raise
-        return FileLines(
-            found, at.behind(self._before), is_last=False
-        )  # What is before a line that is none comes first.
+        return FileLines(found, at.behind(self._before), is_last=False)  # The lines before an invalid one come first.
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is read."""
+        """Close the file; reading opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _size_now(self) -> int | None:
-        """Return how long it is; what is gone grows no more."""
+        """Return the file's size; if it is gone, the last known one, or None."""
         try:
             return self._path.stat().st_size
         except FileNotFoundError:
             return None if self._end is None else self._end[1]
 
     def _line(self, file: IO[bytes], at: LinePlace) -> bytes:
-        """Return the next line; nothing where none is, or none that is whole."""
+        """Return the next line; empty if there is no complete one."""
         try:
             raw = file.readline(LINE_BYTES_MAX + 1)
         except _BROKEN as error:
@@ -343,7 +341,7 @@ class LineFile:
         return self._file
 
     def _skipped(self, file: IO[bytes], place: LinePlace) -> bytes:
-        """Go to *place*, behind the end of a line; return what is right before it."""
+        """Go to *place*, behind the end of a line; return the bytes before it."""
         before, left = b"", place.offset
         if not self._is_compressed:
             left = min(left, MARKED_BYTES)
@@ -379,13 +377,13 @@ class LineFile:
 
 
 KIND: Final = "event"
-"""What happened, where nobody says it."""
+"""The kind of events without a given kind."""
 _TEXTS: Final = ((str, int), "a text or a whole number")
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class LineEvents:
-    """Makes events of the lines of files.
+    """Converts lines of files to events.
 
     Args:
         stream: The fields whose values, with dashes between them, are the stream's name; or a function of the decoded
@@ -393,7 +391,7 @@ class LineEvents:
         kind: Likewise, for the event's kind; None: all are of the kind `event`.
 
     Raises:
-        BadParameter: there are no such fields.
+        BadParameter: the fields are invalid.
     """
 
     def __init__(self, stream: Fields, kind: Fields | None) -> None:
@@ -404,7 +402,7 @@ class LineEvents:
         """Return the event of a line. Its index is the byte at which the line begins.
 
         Raises:
-            InvalidRecord: it is no JSON, or nobody can tell its stream or its kind; names the file and the line.
+            InvalidRecord: the line is no JSON, or its stream or kind is missing; names the file and the line.
         """
         try:
             data = _decode(line.raw)
@@ -429,37 +427,36 @@ def _text(reader: FieldReader, data: Any) -> str:
 
 BATCH_EVENTS: Final = 10_000
 FILES_AT_ONCE: Final = 16
-"""Of so many files one call of `read` has something, and as many are held open."""
+"""The maximum number of files that one `read` returns events of, and that are open."""
 _PATHS: Final = "paths of files or patterns, one after the other: 'in/*.ndjson', 'out/*.ndjson'"
 LOOK_INTERVAL: Final = 0.05
-"""How often it is looked whether files have grown, while it is waited for that."""
+"""Seconds between two checks whether files have grown, during a wait."""
 
 
 class FileSource(Closable):
-    """The events in files of JSON lines. Blank lines, and lines that begin with `#`, are passed over.
+    """The events in files of JSON lines. Blank lines, and lines that begin with `#`, are skipped.
 
-    A file is a tranche, by its path as it was given, and read from its beginning; it is resumed where a processor has
-    left it, on whichever machine, and read again where it is wanted: a position knows the kibibyte before it, so that
-    another file in its place is noticed. The index of an event is the byte at which its line begins. Files stand
-    beside each other: nothing says in which order events of one stream are that lie in several. Files that appear where
-    a pattern is looking are read, too: move them there when they are whole, unless they are followed. A file that has
-    several names, by links, or in several patterns, is read once, under the one without links, else the first.
+    A file is a tranche, named by its given path, and read from its beginning. A processor resumes it at its position,
+    on any machine: a position includes a checksum of the kibibyte before it, which detects a replaced file. The index
+    of an event is the byte at which its line begins. Events of one stream in several files have no order. New files
+    that match a pattern are read, too: move them there when they are complete, unless they are followed. A file with
+    several names, by links or patterns, is read once, under the name without links, else the first.
 
-    What ends in `.gz`, `.zst` or `.zstd` is decompressed. Such a file has to be read from its beginning each time that
-    it is resumed, and positions are places in what comes out of it.
+    Files with the suffix `.gz`, `.zst` or `.zstd` are decompressed. Resuming such a file reads it from its beginning,
+    and positions refer to its decompressed content.
 
     Args:
         paths: Files, or patterns such as `in/*.ndjson` or `in/**/*.ndjson.gz`.
-        stream: What stream the event of a line is in: the paths of fields, such as `["data.order_id"]`, or a function
-            from the decoded line to the name. Values of several fields are put together with dashes.
-        kind: What kind the event is of, likewise; without it all are of the kind `event`.
-        follow: Whether files may grow. Then a line counts when it has its end; else each file is read to its end once,
-            whether its last line has one or not.
+        stream: The stream of a line's event: the paths of fields, such as `["data.order_id"]`, or a function from the
+            decoded line to the name. Values of several fields are joined with dashes.
+        kind: The kind of a line's event, likewise; without it all are of the kind `event`.
+        follow: True if files may grow: then a line counts once it has its end. Else each file is read to its end once,
+            with or without an end of its last line.
 
     Raises:
-        BadParameter: there is no such file, or *stream* or *kind* are none of these; or (`read`) a name is not UTF-8.
-        InvalidRecord: (`read`) a line is no JSON, or nobody can tell its stream or its kind; what is before it is read.
-        EventsLost: (`read`) a file is gone, or another stands in its place.
+        BadParameter: there is no such file, or *stream* or *kind* is invalid; or (`read`) a name is not UTF-8.
+        InvalidRecord: (`read`) a line is no JSON, or its stream or kind is missing; the lines before it are read.
+        EventsLost: (`read`) a file is gone, or was replaced.
     """
 
     is_dense = False
@@ -481,24 +478,24 @@ class FileSource(Closable):
         self._events = LineEvents(stream, kind)
         self._files: dict[str, LineFile] = {}
         self._last = ""
-        """The last file of which anything was read: the others come first."""
+        """The last file that was read: the others come first."""
         self._closed = threading.Event()
         self._turn = threading.Lock()
-        """Whoever has it uses the files."""
+        """Guards the files."""
 
     def tranches(self) -> Collection[str]:
-        """Return the files that there are now."""
+        """Return the present files."""
         found = self._names.now()
         for path in set(found) - self._files.keys():
             self._files[path] = LineFile(Path(path), follow=self._follow)
         return found
 
-    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - The same for all.
         """Return the place of a file's first line."""
         return LinePlace().behind(b"").encode()
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what has come of some of the files."""
+        """Return new events of some of the files."""
         for turn in range(1 + ceil(timeout / LOOK_INTERVAL)):
             if turn and self._closed.wait(LOOK_INTERVAL):
                 break
@@ -508,7 +505,7 @@ class FileSource(Closable):
         return []
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
-        """Return what a file has from an earlier place on.
+        """Read a file again from an earlier place.
 
         Raises:
             EventsLost, InvalidRecord: as `read`.
@@ -520,11 +517,11 @@ class FileSource(Closable):
             file.close()
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return 0 of each file that is read to its end; of the others nobody has counted the lines."""
+        """Return 0 for each file that is read to its end; None for the others, whose lines are not counted."""
         return {path: self._behind(path, positions.get(path)) for path in self._names.now()}
 
     def close(self) -> None:
-        """End; who is reading is woken."""
+        """End, and wake the reading thread."""
         self._closed.set()
         with self._turn:
             for file in self._files.values():
@@ -537,7 +534,7 @@ class FileSource(Closable):
         return 0
 
     def _chosen(self, wants: Mapping[str, ReadRequest]) -> list[str]:
-        """Return the files whose turn it is, of those that have more; close others."""
+        """Return the files to read next, of those that have more; close others."""
         ready = sorted(
             path for path, want in wants.items() if self._files[path].has_more(LinePlace.decode(str(want.position)))
         )
@@ -559,7 +556,7 @@ class FileSource(Closable):
                 if not found:
                     raise
                 self._last = found[-1].tranche
-                break  # What there is comes first.
+                break  # Present lines come first.
         return found
 
     def _batch(self, file: LineFile, path: str, want: ReadRequest) -> Batch:
@@ -572,7 +569,7 @@ class FileSource(Closable):
             except InvalidRecord:
                 if not events:
                     raise
-                return self._batch(file, path, want._replace(events_max=len(events)))  # What is before it comes first.
+                return self._batch(file, path, want._replace(events_max=len(events)))  # The lines before it come first.
         size = found.end.offset - place.offset
         return Batch(path, found.end.encode(), events, is_tail=found.is_last, bytes=size)
 

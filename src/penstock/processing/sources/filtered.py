@@ -1,4 +1,4 @@
-"""A source of which only some events are handled; positions go on over what is left out."""
+"""A source that filters the events of another; positions move past omitted events."""
 
 import logging
 import re
@@ -14,21 +14,21 @@ from penstock.processing.parameters import check_flag
 from penstock.processing.sources.source import ReadRequest, Source, check_source
 
 REMEMBERED: Final = 65_536
-"""Of so many names it is remembered whether they are wanted."""
+"""The size of the LRU cache of names."""
 _ALLOWED: Final = "a list of names or regular expressions"
 _NAME: Final = re.compile(r"[\w.:-]+", re.ASCII)
 
 
 class Names:
-    """The names that are allowed, without those that are excepted; all, where nothing is allowed by name.
+    """A filter of names: the allowed ones without the excepted ones; without allowed ones, all but those.
 
     Args:
-        what: What is named, for errors and logs.
-        allowed: Names, and regular expressions of which it is enough that they match a part of one.
+        what: The kind of things with these names, for errors and logs.
+        allowed: Names, and regular expressions that match a part of a name.
         excepted: Likewise.
 
     Raises:
-        BadParameter: one of them is no regular expression.
+        BadParameter: a value is no regular expression.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class Names:
         self._allowed = _patterns(what, allowed)
         self._excepted = _patterns(f"except_{what}", excepted)
         self.allow = lru_cache(REMEMBERED)(self._allow)
-        """Tells whether a name is wanted."""
+        """Returns whether a name passes."""
 
     def __reduce__(self) -> tuple[type, tuple[str, list[Pattern[str]], list[Pattern[str]]]]:
-        return Names, (self._what, self._allowed, self._excepted)  # What is remembered of names stays where it is.
+        return Names, (self._what, self._allowed, self._excepted)  # The cache is not sent.
 
     def __bool__(self) -> bool:
-        """Whether anything is said at all."""
+        """Return whether the filter restricts names."""
         return bool(self._allowed or self._excepted)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Names:
 
 
 def category_of(stream: str, tranche: str) -> str:
-    """Return what a stream is of: the event type of the feed that it was read from, or what its name begins with.
+    """Return the category of a stream: the event type of its feed, or else the beginning of its name.
 
     >>> category_of("order-line.placed-7", "order-line.placed/3"), category_of("order-7-a", "0")
     ('order-line.placed', 'order')
@@ -93,15 +93,15 @@ def _pattern(parameter: str, given: str | Pattern[str]) -> Pattern[str]:
 
 
 SYSTEM: Final = "$"
-"""Streams whose names begin so are the store's own."""
+"""The prefix of names of the store's own streams."""
 Wanted: TypeAlias = Iterable[str | Pattern[str]]
 
 
 class Selection:
-    """What is allowed, without what is excepted. It can be sent to other processes.
+    """A filter of events by allowed and excepted names. It can be sent to other processes.
 
     Raises:
-        BadParameter: one of them is no regular expression.
+        BadParameter: a value is no regular expression.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Selection:
         self._event_types = Names("event_types", event_types, except_event_types)
         self._streams = Names("streams", streams, except_streams)
         self.kinds = Names("kinds", kinds, except_kinds)
-        """Which kinds; it is false where all are wanted."""
+        """The filter of kinds; false if all kinds pass."""
         self._includes_system = include_system
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class Selection:
         return "; ".join(rules) or "all"
 
     def allows(self, stream: str, kind: str, tranche: str) -> bool:
-        """Tell whether an event is wanted that is of a *kind*, in a stream that was read in a *tranche*."""
+        """Return whether an event of a *kind*, in a stream read from a *tranche*, passes."""
         if not self._includes_system and stream.startswith(SYSTEM):
             return False
         if self.kinds and not self.kinds.allow(kind):
@@ -142,24 +142,23 @@ _log: Final = logging.getLogger("penstock.processing")
 
 
 class Filtered(Closing):
-    """The events of a source that are wanted: those that are allowed, without those that are excepted.
+    """A source with the selected events of another: the allowed ones without the excepted ones.
 
-    A text of letters, digits and `_ . : -` is a name, all of it; any other is a regular expression, as is what
-    `re.compile` gives, and it is enough that a part of the name matches: `^order[.]`. Where nothing is said, all
-    are wanted.
+    A text of letters, digits and `_ . : -` is a complete name; any other text, and a result of `re.compile`, is a
+    regular expression that matches a part of a name: `^order[.]`. Without arguments, all events are selected.
 
     Args:
-        source: What is read.
-        event_types: The event types (categories) of streams that are wanted.
-        streams: The names of streams that are wanted.
-        kinds: The kinds of events that are wanted.
-        except_event_types: Event types that are not wanted, though they are among these.
-        except_streams: Streams that are not wanted.
-        except_kinds: Kinds that are not wanted.
-        include_system: Whether streams are wanted, too, whose names begin with `$`.
+        source: The source to read.
+        event_types: The event types (categories) of allowed streams.
+        streams: The names of allowed streams.
+        kinds: The kinds of allowed events.
+        except_event_types: Event types to omit of these.
+        except_streams: Streams to omit.
+        except_kinds: Kinds to omit.
+        include_system: True: also streams whose names begin with `$`.
 
     Raises:
-        BadParameter: the source is none, or one of the others is no regular expression.
+        BadParameter: the source is none, or another argument is no regular expression.
     """
 
     def __init__(
@@ -184,46 +183,46 @@ class Filtered(Closing):
 
     @property
     def is_dense(self) -> bool:
-        """Whether indices follow each other without gaps: not where some kinds of a stream's events are left out."""
+        """True if indices have no gaps: not if a filter of kinds omits events of a stream."""
         return self.inner.is_dense and not self._selection.kinds
 
     @property
     def is_by_stream(self) -> bool:
-        """Whether an index is its stream's own: as in the source, whatever is left out of it."""
+        """True if an index is its stream's own, as in the source."""
         return self.inner.is_by_stream
 
     @property
     def is_replayable(self) -> bool:
-        """Whether what was read can be read again."""
+        """True if events can be read again."""
         return self.inner.is_replayable
 
     @property
     def is_closed(self) -> bool:
-        """Whether the source has ended."""
+        """True if the source is closed."""
         return getattr(self.inner, "is_closed", False)
 
     def tranches(self) -> Collection[str]:
-        """Return the tranches that there are now, wanted or not."""
+        """Return the present tranches, selected or not."""
         return self.inner.tranches()
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
-        """Return where a processor begins that has no position in a tranche."""
+        """Return the first position in a tranche for a processor that has none."""
         return self.inner.beginning(tranche, kept)
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what is wanted of what follows; a batch may have nothing left, and moves the position all the same."""
+        """Return the selected events that follow; an empty batch moves the position, too."""
         return [self._sifted(batch) for batch in self.inner.read(wants, timeout)]
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
-        """Return what is wanted of what a tranche has from an earlier position on."""
+        """Read a tranche again from an earlier position, and return the selected events."""
         return self._sifted(self.inner.reread(tranche, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return how many events each tranche has behind its position now, wanted or not."""
+        """Return how many events each tranche has behind its position now, selected or not."""
         return self.inner.behind(positions)
 
     def close(self) -> None:
-        """End; who is reading is woken."""
+        """End, and wake the reading thread."""
         self.inner.close()
 
     def _sifted(self, batch: Batch) -> Batch:

@@ -1,4 +1,4 @@
-"""Batches of whatever makes them, read once: a generator, a list, the rows of a query."""
+"""Batches of an iterable, read once: a generator, a list, the rows of a query."""
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,20 +14,20 @@ from penstock.processing.sources.source import Closable, ReadRequest
 class IterableSource(Closable):
     """The batches of an iterable, as one tranche. A position is a number of batches.
 
-    It is iterated over in a thread of its own, as far as the processor has room; of what was not handed on yet there is
-    one batch at most. A processor that has a position passes over so many batches: give it an iterable that begins
-    each time with the same ones, or have it keep its positions in memory.
+    A separate thread iterates over it while the processor has room, at most one batch ahead. A processor with a
+    position skips that number of batches: give it an iterable that begins each time with the same ones, or have it keep
+    its positions in memory.
 
     Args:
-        batches: Each has events in their order, for example of class `StreamEvent`. One whose index its stream had
-            already is a repeat, whatever it has: passed over, or handled once more where its stream has been at rest.
-        tranche: What the tranche is called.
-        is_dense: Whether the indices of each stream follow each other without gaps, from 0 on.
+        batches: Each has events in their order, for example of class `StreamEvent`. An event with an
+            earlier index of its stream is a repeat: skipped, or handled once more if its stream was idle.
+        tranche: The tranche's name.
+        is_dense: True if the indices of each stream have no gaps, from 0 on.
 
     Raises:
-        BadParameter: one of them is none of these; or (`read`) a batch is none, or it ends before the position.
-        EventsLost: (`read`) it is to begin before what was read already.
-        Exception: (`read`) what the iterable has raised.
+        BadParameter: an argument is invalid; or (`read`) a batch is invalid, or the iterable ends before the position.
+        EventsLost: (`read`) the position is before batches that were read already.
+        Exception: (`read`) an exception of the iterable.
     """
 
     is_replayable = False
@@ -45,16 +45,16 @@ class IterableSource(Closable):
         self._batches = iter(batches)
         self._pulling: Pulling[list[SourceItem]] = Pulling(lambda: _listed(next(self._batches)))
         self._count = 0
-        """How many batches were read."""
+        """The number of batches read."""
         self._failed: BaseException | None = None
         self._is_exhausted = False
         self._closed = threading.Event()
 
     def tranches(self) -> Collection[str]:
-        """Return the one that there is."""
+        """Return the only tranche."""
         return [self._tranche]
 
-    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - There is one.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - The only one.
         """Return the position before the first batch."""
         return 0
 
@@ -80,30 +80,29 @@ class IterableSource(Closable):
         self._closed.wait(timeout)
         return [Batch(self._tranche, at, [], is_tail=True)]
 
-    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - It never can.
-        """Refuse.
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - Never possible.
+        """Raise EventsLost.
 
         Raises:
-            EventsLost: it is read once.
+            EventsLost: an iterable is read once.
         """
         raise EventsLost.of("not-replayable", source=type(self).__name__)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return 0 once nothing comes any more and all is handled; before that nobody can tell."""
+        """Return 0 once the iterable has ended and all is handled; None before, since the number is unknown."""
         is_done = self._is_exhausted and int(positions.get(self._tranche, 0)) >= self._count
         return {self._tranche: 0 if is_done else None}
 
     def close(self) -> None:
-        """End; who is reading is woken. A call of the iterable that goes on is not waited for."""
+        """End, and wake the reading thread; a running call of the iterable is not waited for."""
         self._closed.set()
         self._pulling.close()
 
     def _next(self, timeout: float) -> list[SourceItem] | None:
-        """Return the next batch; None: there is none yet, or none any more.
+        """Return the next batch; None: there is none yet, or the iterable has ended.
 
         Raises:
-            BaseException: the iterable has raised it. A generator that has done so ends: that is not the end of the
-                events.
+            BaseException: the iterable has raised it. A generator ends then, which is not the end of the events.
         """
         try:
             items = self._pulling.take(timeout)
@@ -124,7 +123,7 @@ def _listed(given: Any) -> list[SourceItem]:
     """Return the events of a batch.
 
     Raises:
-        BadParameter: it is none, or one of its events is none.
+        BadParameter: it is no batch, or a value is no event.
     """
     is_batch = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
     if not is_batch:

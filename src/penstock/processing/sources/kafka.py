@@ -21,40 +21,40 @@ from penstock.processing.sources.source import Closable, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
 PART_EVENTS: Final = 250
-"""After so many events there is a position: less is handled again by who is started again."""
+"""The number of events of a part, after which there is a position: a restart repeats fewer events."""
 BATCH_EVENTS: Final = 5_000
 RECORDS_AT_ONCE: Final = 2_000
 WAITING_MAX: Final = 2_000
-"""Where so many records of a partition wait that nobody wants yet, it is read no further."""
+"""The number of waiting records of a partition at which reading it pauses."""
 LOOK_INTERVAL: Final = 5.0
-"""How often it is looked for new partitions."""
+"""Seconds between two checks for new partitions."""
 WAKE_INTERVAL: Final = 0.1
-"""So soon whoever reads notices that the source is closed."""
+"""Seconds until the reading thread notices that the source is closed."""
 ANSWER_TIMEOUT: Final = 20.0
-"""So long a broker is waited for where something is read."""
+"""Seconds to wait for a broker when reading."""
 ASK_TIMEOUT: Final = 3.0
-"""The same where it is asked how far behind a processor is."""
+"""The same for the number of events behind a processor."""
 _OURS: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
 }
-"""What the source depends on."""
+"""Settings that the source depends on."""
 _DEFAULTS: Final[Mapping[str, Any]] = {
-    "group.id": "penstock-processing",  # It has to have one, though it joins none.
+    "group.id": "penstock-processing",  # Required, though it joins none.
     "client.id": "penstock",
     "fetch.queue.backoff.ms": 50,
     "log.connection.close": False,
-    "log_level": 2,  # It would log each attempt to connect; our errors say why there is no answer.
-    "max.poll.interval.ms": 86_400_000,  # A processor that has no room for more reads nothing.
+    "log_level": 2,  # It would log each attempt to connect; our errors say the reason.
+    "max.poll.interval.ms": 86_400_000,  # A processor without room reads nothing.
 }
 _TOPICS: Final = "the names of topics, one after the other, not in a list: 'orders', 'payments'"
 _log: Final = logging.getLogger("penstock.processing")
 
 
 def confluent_kafka() -> Any:
-    """Return the library of that name, which comes with the extra `kafka`.
+    """Return the library `confluent_kafka`, which comes with the extra `kafka`.
 
     Raises:
         RequirementMissing: it is not installed.
@@ -71,7 +71,7 @@ class Watermarks(NamedTuple):
     """The ends of a partition."""
 
     low: int
-    """The offset of the first record that may be there."""
+    """The offset of the first retained record."""
     high: int
     """The offset that the next record will have."""
 
@@ -80,11 +80,11 @@ class Broker:
     """A consumer of Kafka that is assigned partitions: it joins no group, and commits nothing.
 
     Args:
-        settings: Those of librdkafka.
+        settings: Settings of librdkafka.
 
     Raises:
         BadParameter: there is no such setting.
-        Unavailable: (whatever asks) no broker answers.
+        Unavailable: (all requests) no broker answers.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ class Broker:
         self._failure: Any = None
         try:
             self.consumer = self._kafka.Consumer({**settings, "error_cb": self._note}, logger=_log)
-        except self._kafka.KafkaException as error:  # It says which setting, and not its value.
+        except self._kafka.KafkaException as error:  # It names the setting, and not its value.
             said = error.args[0].str()
             allowed = f"those of librdkafka, which says: {said}"
             raise BadParameter(parameter="options", value="(not shown)", allowed=allowed) from None
@@ -111,7 +111,7 @@ class Broker:
         return sorted(found.partitions)
 
     def watermarks(self, tranche: str, timeout: float) -> Watermarks:
-        """Return where a partition begins and ends now."""
+        """Return the first and next offsets of a partition."""
         place = self.place(tranche)
 
         def ask() -> Any:
@@ -120,7 +120,7 @@ class Broker:
         try:
             return Watermarks(*self._answer(ask))
         except Unavailable:
-            self.partitions(place.topic, timeout)  # It may be one that was added since it was looked last.
+            self.partitions(place.topic, timeout)  # It may be new since the last check.
             return Watermarks(*self._answer(ask))
 
     def since(self, tranche: str, moment: datetime, timeout: float) -> int | None:
@@ -132,22 +132,22 @@ class Broker:
         return found.offset if found.offset >= 0 else None
 
     def place(self, tranche: str, offset: int | None = None) -> Any:
-        """Return a place in a partition in the words of the library."""
+        """Return a place in a partition as an object of the library."""
         name, partition = decode_tranche(tranche)
         place = self._kafka.TopicPartition
         return place(name, partition) if offset is None else place(name, partition, offset)
 
     def is_end(self, error: Any) -> bool:
-        """Tell whether what looks like an error says that a partition was read to its end."""
+        """Return whether an error object only marks the end of a partition."""
         return bool(error.code() == self._kafka.KafkaError._PARTITION_EOF)
 
     def is_gone(self, error: Any) -> bool:
-        """Tell whether an error says that a partition has not the offset that was wanted."""
+        """Return whether an error says that a partition does not have the wanted offset."""
         codes = self._kafka.KafkaError
         return error.code() in (codes.OFFSET_OUT_OF_RANGE, codes._AUTO_OFFSET_RESET)
 
     def meaning(self, error: Any) -> Exception:
-        """Return what an error of the library's means."""
+        """Return the error to raise for an error of the library."""
         why = f"; {self._failure.str()}" if self._failure is not None else ""
         return Unavailable(reason=f"Kafka does not answer: {error.str()}{why}")
 
@@ -158,8 +158,8 @@ class Broker:
         try:
             found = ask()
         except self._kafka.KafkaException as error:
-            if not self.consumer.assignment():  # Else a record could come of it.
-                self.consumer.poll(0)  # It tells what has failed, such as a password.
+            if not self.consumer.assignment():  # Else it could return a record.
+                self.consumer.poll(0)  # It reports failures, such as a wrong password.
             raise self.meaning(error.args[0]) from error
         if found is None:
             raise Unavailable(reason="no broker of Kafka answers")
@@ -169,27 +169,27 @@ class Broker:
 
 @dataclass
 class AssignedPartition:
-    """A partition that is read, and what has come of it and was not handed on yet."""
+    """A partition that is read, and its received records that were not returned yet."""
 
     position: int
-    """Where it was last wanted from, or is next."""
+    """The last or next wanted position."""
     next: int
-    """The offset behind what has come."""
+    """The offset behind the received records."""
     waiting: deque[Any] = field(default_factory=deque)
     """Records."""
     end: int | None = None
-    """Where the partition has ended, behind all that waits; None: more may be there."""
+    """The end of the partition, behind all waiting records; None: there may be more."""
     is_paused: bool = False
 
 
 class KafkaReader:
-    """Reads partitions by a consumer of its own, each from the position that is wanted.
+    """Reads partitions with its own consumer, each from the wanted position.
 
     Args:
-        broker: What is asked.
-        events: Makes events of records.
-        settled: Returns where reading goes on that has come to a place, from the partition's ends.
-        is_over: Whether the source is closed.
+        broker: The consumer.
+        events: Converts records to events.
+        settled: Returns the position to continue from after a place, given the partition's ends.
+        is_over: Returns whether the source is closed.
     """
 
     def __init__(
@@ -206,10 +206,10 @@ class KafkaReader:
         self._partitions: dict[str, AssignedPartition] = {}
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> list[Batch]:
-        """Return what has come of each partition that is wanted; to wait for nothing is to be told what there is now.
+        """Return the events received of each wanted partition; with *timeout* 0, the events that are there now.
 
         Raises:
-            InvalidRecord: a record is not what it should be; what is before it comes first.
+            InvalidRecord: a record is invalid; the events before it come first.
         """
         for tranche, want in wants.items():
             self._begin(tranche, int(want.position))
@@ -228,11 +228,11 @@ class KafkaReader:
         return found
 
     def close(self) -> None:
-        """End."""
+        """Close the consumer."""
         self._broker.consumer.close()
 
     def _begin(self, tranche: str, position: int) -> None:
-        """Have a partition be read from *position* on, unless it is."""
+        """Start to read a partition from *position*, unless that is done already."""
         before = self._partitions.get(tranche)
         if before is not None and before.position == position:
             return
@@ -257,7 +257,7 @@ class KafkaReader:
                 self._broker.consumer.resume([self._broker.place(tranche)])
 
     def _fetch_all(self, wants: Collection[str]) -> None:
-        """Wait until something waits of each partition that is wanted, or it has ended."""
+        """Wait until each wanted partition has waiting records, or has ended."""
         ends = {each: self._broker.watermarks(each, ANSWER_TIMEOUT).high for each in wants if not self._has_more(each)}
         self._fetch(ANSWER_TIMEOUT, lambda: all(self._is_known(each, end) for each, end in ends.items()))
         late = [each for each, end in ends.items() if not self._is_known(each, end)]
@@ -272,10 +272,10 @@ class KafkaReader:
                 self._take([first, *self._broker.consumer.consume(RECORDS_AT_ONCE, 0)])
 
     def _take(self, records: Iterable[Any]) -> None:
-        """Take in what has come.
+        """Add *records* to their partitions.
 
         Raises:
-            Unavailable: a broker has failed; what has come beside that is taken in.
+            Unavailable: a broker has failed; the records beside the failure are added.
         """
         failure = None
         for record in records:
@@ -284,7 +284,7 @@ class KafkaReader:
             found = self._partitions.get(tranche)
             if error is not None and not self._broker.is_end(error):
                 if found is not None and self._broker.is_gone(error):
-                    self._leave(tranche)  # Begun with again, it is settled where it goes on.
+                    self._leave(tranche)  # The next beginning finds the position.
                 else:
                     failure = self._broker.meaning(error)
             elif found is not None and record.offset() >= found.next:
@@ -297,17 +297,17 @@ class KafkaReader:
             raise failure
 
     def _has_more(self, tranche: str) -> bool:
-        """Tell whether something can be handed on of a partition: records, or that there are none up to its end."""
+        """Return whether a partition has records to return, or a new end without records."""
         found = self._partitions.get(tranche)
         return found is not None and (bool(found.waiting) or (found.end or 0) > found.position)
 
     def _is_known(self, tranche: str, end: int) -> bool:
-        """Tell whether something of a partition can be handed on, or nothing is there before *end*."""
+        """Return whether a partition has records to return, or none before *end*."""
         found = self._partitions.get(tranche)
         return found is None or self._has_more(tranche) or found.position >= end
 
     def _taken(self, tranche: str, events_max: int) -> list[Batch]:
-        """Return what has come of a partition, up to so many events and the rest of a record, in parts."""
+        """Return up to *events_max* received events of a partition and the rest of a record, in parts."""
         found, batches, events, count = self._partitions.get(tranche), list[Batch](), list[StreamEvent](), 0
         if found is None:
             return []
@@ -340,38 +340,37 @@ def _batch(tranche: str, end: int, events: Sequence[StreamEvent]) -> Batch:
 class KafkaSource(Closable):
     """Records of Kafka. A partition is a tranche, `orders/3`; a stream is the records of one key, `orders-7`.
 
-    An event's index is its offset; `raw` is the record's value, which is to be JSON where a handler asks for `data`;
-    its `kind` is the header `ce_type`, or the topic; `received_at` is the record's timestamp. A record without a value,
-    which marks a deletion, is `null`. Headers that are no texts are made such; `kafka-topic`, `kafka-partition` and
-    `kafka-offset` say where it is from. Records without a key are one stream in each partition.
+    An event's index is its offset; `raw` is the record's value, which must be JSON if a handler reads `data`; its
+    `kind` is the header `ce_type`, or the topic; `received_at` is the record's timestamp. A record without a value,
+    which marks a deletion, is `null`. Headers are converted to texts; `kafka-topic`, `kafka-partition` and
+    `kafka-offset` name the origin. Records without a key are one stream in each partition.
 
-    With the *layout* `stream-span` or `summary`, a record holds events of a stream as Propulsion writes them: the
-    stream, indices, kinds and headers (`m`) are those that it says. Indices are then the stream's own, and grow.
+    With the *layout* `stream-span` or `summary`, a record holds events of a stream as Propulsion writes them, with the
+    stream, indices, kinds and headers (`m`). Indices are then the stream's own, and grow.
 
     Positions are offsets, kept by the processor's checkpoints; Kafka's consumer groups are not used. Several processors
     share the partitions by leases. Partitions that are added later are read whole.
 
     Args:
         bootstrap_servers: The brokers: `localhost:9092`, or several separated by commas.
-        topics: Which, at least one.
-        start: Where a processor begins that has no position: at the `earliest` record that is there, behind the
-            `latest`, or with the first one written at a time or later, a datetime with a time zone, or since a duration
-            ago, a timedelta.
-        layout: What a record is: `raw`, an event as it is; `stream-span` or `summary`.
-        is_hashed: Whether records of one key are always in the same partition, as Kafka's own partitioner has it until
-            partitions are added. Else those of a key in each partition are a stream by themselves, `orders-3_7`.
-        fail_on_loss: Whether it is an error that records are gone which were not read; else it goes on without them,
-            and says in the log how many there may have been. A topic that was deleted and made again is noticed where
-            it is shorter than it was.
+        topics: The topics to read, at least one.
+        start: Where a processor without a position begins: at the `earliest` retained record, behind the `latest`, or
+            with the first one written at a time or later, a datetime with a time zone, or since a duration ago, a
+            timedelta.
+        layout: The format of a record: `raw`, one event unchanged; `stream-span` or `summary`.
+        is_hashed: True if records of one key are always in the same partition, as with Kafka's own partitioner until
+            partitions are added. Else the records of a key in each partition are a separate stream, `orders-3_7`.
+        fail_on_loss: True: it is an error if unread records are removed. False: reading continues without them, and
+            their possible number is logged. A topic that was deleted and created again is detected if it is shorter.
         options: Further settings of librdkafka, such as `security.protocol`, `sasl.mechanism` and `isolation.level`.
             They may hold secrets.
 
     Raises:
-        BadParameter: one of them is none of these; or (whatever reads) there is no topic of that name.
+        BadParameter: an argument is invalid; or (reading methods) there is no topic of that name.
         RequirementMissing: confluent-kafka is not installed; the extra `kafka` brings it.
-        EventsLost: (`read`) records are gone, and that is to fail.
-        InvalidRecord: (`read`) a record is no span and no summary, where it should be; what is before it is read.
-        Unavailable: (whatever reads) no broker answers.
+        EventsLost: (`read`) unread records are removed, and *fail_on_loss* is True.
+        InvalidRecord: (`read`) a record does not have the *layout*; the records before it are read.
+        Unavailable: (reading methods) no broker answers.
     """
 
     is_dense = False
@@ -410,15 +409,15 @@ class KafkaSource(Closable):
         self._events = RecordEvents(layout, is_hashed=is_hashed)
         self._closed = threading.Event()
         self._asking = Exclusive(Broker(settings), lambda broker: broker.consumer.close())
-        """What is asked about partitions."""
+        """The consumer for requests about partitions."""
         self._readers = Exclusive(dict[str, KafkaReader](), _close_all)
-        """What reads on, and what reads again, once it has begun."""
+        """The readers of new records and of replays, once they are started."""
         self._found: list[str] | None = None
         self._looked_at = float("-inf")
         self._begun: Mapping[str, int] | None = None
 
     def tranches(self) -> Collection[str]:
-        """Return the partitions that there are, as far as was looked lately."""
+        """Return the partitions, as of the last check."""
         with self._asking.use() as broker:
             return self._tranches(broker)
 
@@ -434,14 +433,14 @@ class KafkaSource(Closable):
             return self._begun[tranche]
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what has come of each partition that is wanted."""
+        """Return the events received of each wanted partition."""
         if self._closed.is_set():
             return []
         with self._readers.use() as readers:
             return self._reader(readers, "on").read(wants, timeout)
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
-        """Return what a partition has from an earlier offset on."""
+        """Read a partition again from an earlier offset."""
         with self._readers.use() as readers:
             found = self._reader(readers, "again").read({tranche: want}, 0.0)
         if not found:
@@ -449,7 +448,7 @@ class KafkaSource(Closable):
         return found[-1]._replace(items=[item for each in found for item in each.items])
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return how many records each partition has behind its position now, at most. Nothing is waited for long.
+        """Return how many records each partition has behind its position now, at most. Waits for a short time only.
 
         Raises:
             Unavailable: no broker answers, or the source is closed.
@@ -462,7 +461,7 @@ class KafkaSource(Closable):
             return gaps
 
     def close(self) -> None:
-        """End; who is reading is woken. A broker that does not answer is not waited for."""
+        """End, and wake the reading thread; a broker without an answer is not waited for."""
         self._closed.set()
         self._readers.close()
         self._asking.close()
@@ -476,7 +475,7 @@ class KafkaSource(Closable):
         return self._found
 
     def _first(self, broker: Broker, tranche: str) -> int:
-        """Return where a processor begins in a partition that was there when it was begun with."""
+        """Return the first offset of a new processor in a partition that is not new."""
         since = None
         if isinstance(self._start, datetime):
             since = broker.since(tranche, self._start, ANSWER_TIMEOUT)
@@ -490,10 +489,10 @@ class KafkaSource(Closable):
         return readers[name]
 
     def _settled(self, tranche: str, position: int, ends: Watermarks) -> int:
-        """Return where reading goes on: at *position*, or where it can after records were lost.
+        """Return the position to continue from: *position*, or the next possible one after a loss of records.
 
         Raises:
-            EventsLost: that is to fail.
+            EventsLost: records are lost, and the source fails on loss.
             BadParameter: the partition ends before that place.
         """
         name, partition = decode_tranche(tranche)

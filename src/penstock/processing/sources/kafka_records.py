@@ -1,4 +1,4 @@
-"""Events out of records of Kafka: of a record as it is, of StreamSpans, and of summaries."""
+"""Events from records of Kafka: from raw records, StreamSpans, and summaries."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -18,11 +18,11 @@ _encode: Final = msgspec.json.encode
 
 
 class RecordEvents:
-    """Makes events of records.
+    """Converts records to events.
 
     Args:
-        layout: What a record is.
-        is_hashed: Whether records of one key are always in the same partition.
+        layout: The format of a record.
+        is_hashed: True if records of one key are always in the same partition.
     """
 
     def __init__(self, layout: Layout, *, is_hashed: bool) -> None:
@@ -30,10 +30,10 @@ class RecordEvents:
         self._is_hashed = is_hashed
 
     def make(self, record: Any) -> list[StreamEvent]:
-        """Return the events of a record, as `confluent_kafka.Message`. Of spans one without a value has none.
+        """Return the events of a record, as `confluent_kafka.Message`. With spans, a record without a value has none.
 
         Raises:
-            InvalidRecord: it is no StreamSpan and no summary, where such are to be read; says which.
+            InvalidRecord: it is not the StreamSpan or summary of the layout; names the record.
         """
         name, partition, offset = record.topic(), record.partition(), record.offset()
         headers = {
@@ -45,7 +45,7 @@ class RecordEvents:
             stream = stream_name(name, partition, key, is_hashed=self._is_hashed)
             kind, raw = headers.get("ce_type", name), b"null" if value is None else value
             return [StreamEvent(stream, offset, kind, raw, key, _text(headers), tranche, received, tranche)]
-        if value is None:  # A mark of deletion, which says nothing of any event.
+        if value is None:  # A deletion mark, which has no event.
             return []
         try:
             found = events_in_span(value)
@@ -66,6 +66,6 @@ def _text(headers: Mapping[str, str]) -> str:
 
 
 def _received(record: Any) -> int | None:
-    """Return when a record was written, in microseconds since 1970; None: it does not say."""
+    """Return when a record was written, in microseconds since 1970; None: unknown."""
     kind, milliseconds = record.timestamp()
     return milliseconds * 1000 if kind else None

@@ -1,4 +1,4 @@
-"""Events in memory: for tests, and for whatever makes its events itself."""
+"""Events in memory, for tests and for programs that create their events."""
 
 import json
 import threading
@@ -13,11 +13,11 @@ from penstock.processing.stream_event import StreamEvent
 
 
 class MemorySource:
-    """Streams that grow by `append`. What one call appends is a batch; a position is a number of batches.
+    """Streams that grow by `append`. Each call appends a batch; a position is a number of batches.
 
     Raises:
-        BadParameter: what names a tranche, or (`append`) a stream or a kind, is no text; or (`append`) there are no
-            events, but one by itself.
+        BadParameter: the name of a tranche, or (`append`) of a stream or a kind, is no text; or (`append`) *events* is
+            a single event.
     """
 
     is_dense = True
@@ -31,7 +31,7 @@ class MemorySource:
         self._changed = threading.Condition()
 
     def append(self, stream: str, events: Iterable[Any], *, kind: str = "event", tranche: str | None = None) -> None:
-        """Append events to a stream: whatever becomes JSON. A *tranche* that is not there yet is there from now on."""
+        """Append events, values that can be JSON, to a stream. A new *tranche* is created."""
         for name, text in (("stream", stream), ("kind", kind), ("tranche", "" if tranche is None else tranche)):
             check_kind(name, text, str, "a text")
         given: object = events
@@ -47,10 +47,10 @@ class MemorySource:
             self.deliver(made, tranche=tranche)
 
     def deliver(self, items: Sequence[SourceItem], *, tranche: str | None = None) -> None:
-        """Append a batch of events as they are, in any order and as often as they may come.
+        """Append a batch of events unchanged, in any order and with repeats.
 
         Raises:
-            BadParameter: one of them is no event.
+            BadParameter: a value is no event.
         """
         check_items("items", items)
         with self._changed:
@@ -58,15 +58,15 @@ class MemorySource:
             self._changed.notify_all()
 
     def tranches(self) -> Collection[str]:
-        """Return the tranches that there are now."""
+        """Return the present tranches."""
         return list(self._batches)
 
-    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - The same for all.
         """Return the position before the first batch."""
         return 0
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return the next batch of each tranche that has one and is wanted, whatever its size."""
+        """Return the next batch, of any size, of each wanted tranche that has one."""
         with self._changed:
             found = self._next(wants)
             if not found and self._changed.wait(timeout):
@@ -88,7 +88,7 @@ class MemorySource:
             }
 
     def close(self) -> None:
-        """End; who is reading is woken."""
+        """End, and wake the reading thread."""
         with self._changed:
             self._changed.notify_all()
 

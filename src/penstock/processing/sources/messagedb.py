@@ -1,4 +1,4 @@
-"""The categories of a MessageDB: each is a tranche, whose streams are streams, by their own names and positions."""
+"""The categories of a MessageDB: each is a tranche, whose streams keep their names and positions."""
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -29,11 +29,11 @@ from penstock.processing.sources.source import Closable, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
 PART_EVENTS: Final = 250
-"""After so many events of a page there is a position: less is handled again by who is started again."""
+"""The number of events of a part of a page, after which there is a position: a restart repeats fewer events."""
 LOOK_INTERVAL: Final = 0.1
-"""How often it is looked for events, while somebody waits for them."""
+"""Seconds between two polls for events, during a wait."""
 _END: Final = 2**63 - 1
-"""Above all global positions."""
+"""Larger than all global positions."""
 _URL: Final = "the URL of a PostgreSQL database, such as postgresql://message_store@localhost:5432/message_store"
 _NAMES: Final = "the names of categories, one after the other, not in a list: 'account', 'payment'"
 _EXPRESSIONS: Final = (
@@ -49,29 +49,28 @@ _encode: Final = msgspec.json.encode
 
 
 class MessagedbSource(Closable):
-    """Categories of a MessageDB. A category is a tranche, and its streams are streams, by their own names.
+    """Categories of a MessageDB. A category is a tranche, and its streams keep their names.
 
-    An event's index is its position in its stream, so indices are dense. `key` is what stands behind the first dash of
-    the stream's name, `headers` its metadata, in which values that are no texts become their JSON. No event is skipped,
-    also where transactions end in another order than they began in: see `penstock.processing.sources.categories`.
+    An event's index is its position in its stream, so indices are dense. `key` is the part of the stream's name
+    behind the first dash, `headers` its metadata, with values that are no texts as JSON. No event is skipped, even if
+    transactions end in another order than they began in: see `penstock.processing.sources.categories`.
 
     Several processors share the categories by leases. MessageDB's own consumer groups are not used: they would give a
     position to each member, and none of them could be added.
 
     Args:
-        url: Of the database.
-        categories: Which, at least one.
-        start: Where a processor begins that has no position: at the `earliest` event that is there, behind the
-            `latest`, or with the first one written at a time or later, a datetime with a time zone, or since a duration
-            ago, a timedelta. Where it has positions in other categories, one that it has none in is read whole with
-            `latest`.
-        schema: In which MessageDB is installed.
+        url: The database's URL.
+        categories: The categories to read, at least one.
+        start: Where a processor without a position begins: at the `earliest` event, behind the `latest`, or with the
+            first one written at a time or later, a datetime with a time zone, or since a duration ago, a timedelta.
+            With `latest`, a category without a position is read whole if the processor has positions in others.
+        schema: The schema in which MessageDB is installed.
 
     Raises:
-        BadParameter: one of them is none of these; or (whatever reads) there is no MessageDB, or the store ends before
-            a position.
+        BadParameter: an argument is invalid; or (reading methods) there is no MessageDB, or the store ends before a
+            position.
         RequirementMissing: psycopg is not installed; the extra `postgres` brings it.
-        DatabaseUnavailable: (whatever reads) the database cannot be asked now.
+        DatabaseUnavailable: (reading methods) the database is not available.
     """
 
     is_dense = True
@@ -94,9 +93,9 @@ class MessagedbSource(Closable):
         self._start = start_now(check_start(start))
         self._categories = tuple(dict.fromkeys(categories))
         self._rows = dict.fromkeys(self._categories, PAGE_ROWS)
-        """By category: how many events the next page has at most."""
+        """By category: the maximum number of events of the next page."""
         self._checked: set[str] = set()
-        """Of these it was looked whether the store has come to the position."""
+        """Categories for which the store was checked to reach the position."""
         self._reading, self._asking = (
             Exclusive(
                 CategoryDatabase(url, schema, name="penstock-processing", settings={"connect_timeout": seconds}),
@@ -106,14 +105,14 @@ class MessagedbSource(Closable):
         )
         self._closed = threading.Event()
         self._ends: Mapping[str, int] | None = None
-        """Where categories have ended when it was looked first."""
+        """The ends of the categories at the first check."""
 
     def tranches(self) -> Collection[str]:
         """Return the categories."""
         return self._categories
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
-        """Return where to begin in a category."""
+        """Return the first position of a new processor in a category."""
         if self._start == "earliest" or (self._start == "latest" and kept):
             return FIRST
         with self._reading.use() as database:
@@ -125,7 +124,7 @@ class MessagedbSource(Closable):
             return self._ends[tranche]
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what has come of each category that is wanted."""
+        """Return the new events of each wanted category."""
         while True:
             found = [part for tranche, want in wants.items() for part in self._parts(tranche, want)]
             if found or timeout <= 0 or self._closed.wait(min(timeout, LOOK_INTERVAL)):
@@ -133,29 +132,29 @@ class MessagedbSource(Closable):
             timeout -= LOOK_INTERVAL
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
-        """Return what a category has from an earlier global position on."""
+        """Read a category again from an earlier global position."""
         rows = self._page(tranche, want)
         end = rows[-1][0] + 1 if rows else want.position
         return Batch(tranche, end, [_event(tranche, row) for row in rows], is_tail=not rows)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return how many events each category has behind its position now. A database that is away is not waited for.
+        """Return how many events each category has behind its position now. An unavailable database is not waited for.
 
         Raises:
-            Unavailable: it is, or the source is closed.
+            Unavailable: the database is unavailable, or the source is closed.
         """
         with self._asking.use() as database:
             ranges = [CategoryRange(each, int(positions.get(each, FIRST)), _END) for each in self._categories]
             return {each.category: database.count(each) for each in ranges}
 
     def close(self) -> None:
-        """End; who is reading is woken. A database that does not answer is not waited for."""
+        """End, and wake the reading thread; a database without an answer is not waited for."""
         self._closed.set()
         self._reading.close()
         self._asking.close()
 
     def _parts(self, tranche: str, want: ReadRequest) -> list[Batch]:
-        """Return the next page of a category, in parts; nothing where there is none.
+        """Return the next page of a category, in parts; empty if there is none.
 
         Raises:
             BadParameter: the store ends before the position.
@@ -194,14 +193,14 @@ class MessagedbSource(Closable):
 
 
 def _event(category: str, row: Row) -> StreamEvent:
-    """Return the event of a row: its global position, and what `_EXPRESSIONS` says."""
+    """Return the event of a row, which has the global position and the values of `_EXPRESSIONS`."""
     _, stream, position, kind, data, metadata, received = row
     raw, key = "null" if data is None else data, stream.partition("-")[2] or None
     return StreamEvent(stream, position, kind, raw.encode(), key, _headers(metadata), category, received)
 
 
 def _headers(metadata: str | None) -> str | None:
-    """Return the metadata of an event as headers: those that are no texts as their JSON; none where it is no object.
+    """Return the metadata of an event as headers, values that are no texts as JSON; None if it is no object.
 
     >>> _headers('{"trace": "a1", "n": 1.0, "none": null}'), _headers("[1]")
     ('{"trace":"a1","n":"1.0"}', None)

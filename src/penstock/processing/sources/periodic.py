@@ -1,4 +1,4 @@
-"""What has no order in which it could be resumed, gone through again and again."""
+"""A source for data without an order to resume in: it is traversed at every interval."""
 
 import threading
 import time
@@ -14,20 +14,19 @@ from penstock.processing.sources.source import Closable, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
 TRAVERSED_MAX: Final = 1_000_000_000
-"""What a traversal comes upon at most: more would reach into the positions of the next second."""
+"""The maximum number of items of a traversal: more would overlap with positions of the next second."""
 
 
 class Timetable:
-    """The starts of the traversals of one thing, each in seconds since 1970, and larger than the one before.
+    """The starts of one tranche's traversals, in increasing seconds since 1970.
 
-    While it is traversed, an interval is measured by a clock that does not jump. How long ago a start was that came
-    before, only the time of day can tell. Where that lies before the last start, the clock has gone back, nobody can
-    say how much time has passed, and the next traversal is due.
+    A monotonic clock measures the interval in one process. The time since a start in an earlier process is known from
+    the time of day only. If that is before the last start, the clock was set back, and the next traversal is due.
 
     Args:
         interval: The seconds from one start to the next.
-        clock: The time of day, in seconds since 1970.
-        elapsed: Seconds that never go back.
+        clock: Returns the time of day, in seconds since 1970.
+        elapsed: Returns seconds that never decrease.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class Timetable:
         self._elapsed = elapsed
         self._last: int | None = None
         self._due_at = 0.0
-        """By the clock that does not jump: when the traversal after the last one is due."""
+        """The time at which the next traversal is due, by the monotonic clock."""
 
     def next_start(self, last: int | None) -> int | None:
         """Return the start of the traversal after the one that has started at *last*; None: it is not due yet.
@@ -61,28 +60,28 @@ class Timetable:
 
 
 Crawled: TypeAlias = tuple[str, Any] | tuple[str, Any, str]
-"""A stream, what there is of it, and its kind, which is `event` unless it is said."""
+"""A stream, its data, and its kind, by default `event`."""
 _ITEMS: Final = "tuples (stream, data) or (stream, data, kind)"
 CHUNK: Final = 1_000
-"""So many items are handed on at once; …"""
+"""The maximum number of items of a batch; …"""
 CHUNK_SECONDS: Final = 0.5
-"""… fewer where they take longer than that."""
+"""… fewer if crawling them takes longer than this number of seconds."""
 
 
 class Within(int):
-    """A position in the middle of a traversal: it is kept as that before it, and read on from by who goes on alone.
+    """A position within a traversal: it is stored as the position before, and only the same run continues from it.
 
-    Whoever begins anew has what was kept, or another's, and is given a traversal from its first item.
+    A run that starts from a stored position, or from that of another run, gets a traversal from its first item.
     """
 
     count: int
-    """How many items are before it."""
+    """The number of items before it."""
     first: int
     """The index of the first of them."""
 
     @classmethod
     def of(cls, before: int, first: int, count: int) -> "Within":
-        """Return the position behind so many items of a traversal that was begun with at *before*."""
+        """Return the position behind *count* items of a traversal that started at position *before*."""
         found = cls(before)
         found.first, found.count = first, count
         return found
@@ -94,15 +93,15 @@ class _Chunk(NamedTuple):
 
 
 class Traversal:
-    """What one call of *crawl* comes upon, in batches, iterated over in a thread of its own until `close`.
+    """The items of one call of *crawl*, in batches; a separate thread iterates over them until `close`.
 
     Args:
-        crawl: Gives the items.
-        tranche: What the batches are of.
-        before: The position at which it is begun with; its last batch alone moves that.
+        crawl: Returns the items.
+        tranche: The tranche of the batches.
+        before: The position before the traversal; only its last batch moves the position.
         first: The index of its first item.
-        elapsed: Seconds that never go back.
-        notify: Is called by that thread when there is something to take.
+        elapsed: Returns seconds that never decrease.
+        notify: Called by that thread when a batch is ready.
     """
 
     def __init__(
@@ -122,36 +121,36 @@ class Traversal:
         self._elapsed = elapsed
         self._items: Iterator[Crawled] | None = None
         self._count = 0
-        """How many items were handed on."""
+        """The number of items returned."""
         self._pulling = Pulling(self._pull, notify)
 
     @property
     def next_index(self) -> int:
-        """The index of the item that would be handed on next."""
+        """The index of the next item."""
         return self._first + self._count
 
     def goes_on_at(self, position: Position) -> bool:
-        """Tell whether *position* is where it has come to; else somebody has begun anew."""
+        """Return whether the traversal continues at *position*; else the processor has restarted."""
         if isinstance(position, Within):
             return (position.first, position.count) == (self._first, self._count)
         return self._count == 0 and position == self._before
 
     def ask(self) -> bool:
-        """Have the next items crawled, unless that goes on already; tell whether there is something to take."""
+        """Start to crawl the next items, unless that is running; return whether a batch is ready."""
         return self._pulling.ask()
 
     def take(self, timeout: float) -> Batch | None:
-        """Return what comes next; None: it has not come within so many seconds, or all is closed.
+        """Return the next batch; None: there was none within *timeout* seconds, or the traversal is closed.
 
         Raises:
             BadParameter: there are too many items, or one is no tuple.
-            Exception: what *crawl* has raised.
+            Exception: an exception of *crawl*.
         """
         chunk = self._pulling.take(timeout)
         return None if chunk is None else self._batch(chunk)
 
     def close(self) -> None:
-        """End; who waits is woken. What *crawl* is busy with is not waited for."""
+        """End, and wake the waiting thread; a running *crawl* is not waited for."""
         self._pulling.close()
 
     def _batch(self, chunk: _Chunk) -> Batch:
@@ -192,15 +191,15 @@ _INTERVALS: Final = "1 second or more, for all tranches or for each by its name:
 
 
 class PeriodicTranche:
-    """A tranche that is traversed again and again: the traversal that is under way, and when the next one is due.
+    """A tranche that is traversed at an interval: its running traversal, and the time of the next one.
 
     Args:
-        name: What it is called.
-        crawl: Gives the items of a traversal.
+        name: The tranche's name.
+        crawl: Returns the items of a traversal.
         interval: Seconds from the start of one traversal to that of the next.
-        clock: The time of day, in seconds since 1970.
-        elapsed: Seconds that never go back.
-        notify: Is called by a thread of a traversal's when there is something to take.
+        clock: Returns the time of day, in seconds since 1970.
+        elapsed: Returns seconds that never decrease.
+        notify: Called by a traversal's thread when a batch is ready.
     """
 
     def __init__(
@@ -220,17 +219,17 @@ class PeriodicTranche:
         self._notify = notify
         self._timetable = Timetable(interval, clock=clock, elapsed=elapsed)
         self._traversal: Traversal | None = None
-        """What is under way."""
+        """The running traversal."""
         self._least = 0
-        """No item may have an index below: those were given already."""
+        """The least index of further items: lower ones were used already."""
         self._resting_at: Position | None = None
-        """Where nothing is due."""
+        """The position at which no traversal is due."""
         self._is_over = False
         self._turn = threading.Lock()
-        """Whoever has it begins with a traversal, or closes."""
+        """Guards the start of a traversal, and closing."""
 
     def under_way(self, position: Position) -> Traversal | None:
-        """Return the traversal that goes on at *position*, or one that is due; None: none is."""
+        """Return the traversal that continues at *position*, or a due one; None: there is none."""
         traversal = self._traversal
         if traversal is not None and not traversal.goes_on_at(position):
             self._end(traversal)
@@ -245,7 +244,7 @@ class PeriodicTranche:
         return self._traversal
 
     def take(self, traversal: Traversal, timeout: float) -> Batch | None:
-        """Return what comes next of the traversal that is under way; see `Traversal.take`."""
+        """Return the next batch of the running traversal; see `Traversal.take`."""
         try:
             batch = traversal.take(timeout)
         except Exception:
@@ -256,11 +255,11 @@ class PeriodicTranche:
         return batch
 
     def behind(self, position: Position | None) -> int | None:
-        """Return 0 from the end of a traversal until the next is due; else nobody can tell."""
+        """Return 0 from the end of a traversal until the next is due, else None: unknown."""
         return 0 if position is not None and position == self._resting_at else None
 
     def close(self) -> None:
-        """End; who waits is woken."""
+        """End, and wake the waiting thread."""
         with self._turn:
             self._is_over = True
             if self._traversal is not None:
@@ -281,29 +280,29 @@ class PeriodicTranche:
 
 
 class PeriodicSource(Closable):
-    """What *crawl* comes upon: a traversal after the other, of each tranche by its own interval.
+    """The items of *crawl*, in repeated traversals; each tranche has its own interval.
 
-    An item's index is the time at which its traversal has started, in nanoseconds since 1970, and its number in the
-    traversal: it is larger than all those of traversals before, also of those that another process has begun, as far as
-    the clock tells. So whoever handles a stream again knows what is newer, but no index follows the one before. A
-    position is the index behind a traversal; it moves when all of that is handled. A traversal that was interrupted, in
-    which *crawl* has failed, or that is read from its beginning once more, begins anew with larger indices.
+    An item's index is the start of its traversal, in nanoseconds since 1970, plus its number in the traversal. It is
+    larger than all indices of earlier traversals, also of other processes as far as clocks agree. So a handler can tell
+    newer data of a stream, but indices have gaps. A position is the index behind a traversal; it moves when the whole
+    traversal is handled. A traversal that was interrupted, whose *crawl* has failed, or that is read again from its
+    beginning, restarts with larger indices.
 
-    Several tranches are traversed beside each other, and can be shared out among processors by leases. A stream belongs
-    to one of them.
+    Several tranches are traversed concurrently, and processors can share them by leases. A stream belongs to one
+    tranche.
 
     Args:
-        crawl: Gives the items, each a tuple: the stream, its data (JSON, or what becomes JSON), and its kind if that is
-            to be another than `event`. It is called for each traversal, and iterated over in a thread of the source's.
+        crawl: Returns the items, each a tuple: the stream, its data (JSON or convertible to JSON), and its kind if
+            it is not `event`. It is called for each traversal, and a thread of the source iterates over the result.
             Or several such functions by the names of their tranches.
         interval: Seconds from the start of one traversal to that of the next; or these by the names of the tranches.
-        tranche: What the tranche is called, where there is one.
-        clock: The time of day, in seconds since 1970.
-        elapsed: Seconds that never go back.
+        tranche: The tranche's name, if there is one.
+        clock: Returns the time of day, in seconds since 1970.
+        elapsed: Returns seconds that never decrease.
 
     Raises:
-        BadParameter: one of them is none of these; (`read`) a traversal has too many items, or one is no tuple.
-        Exception: (`read`) what *crawl* has raised.
+        BadParameter: an argument is invalid; (`read`) a traversal has too many items, or one is no tuple.
+        Exception: (`read`) an exception of *crawl*.
     """
 
     is_dense = False
@@ -323,9 +322,9 @@ class PeriodicSource(Closable):
         check_function("clock", clock)
         check_function("elapsed", elapsed)
         self._come = threading.Event()
-        """Set when there may be something to take."""
+        """Set when a batch may be ready."""
         self._error: Exception | None = None
-        """What the next call of `read` raises."""
+        """The exception that the next `read` raises."""
         self._tranches = {
             name: PeriodicTranche(name, each, seconds, clock=clock, elapsed=elapsed, notify=self._come.set)
             for name, (each, seconds) in _by_tranche(crawl, interval, tranche).items()
@@ -333,18 +332,18 @@ class PeriodicSource(Closable):
         self._closed = threading.Event()
 
     def tranches(self) -> Collection[str]:
-        """Return those that there are."""
+        """Return the tranches."""
         return [*self._tranches]
 
-    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - The same for all.
         """Return the position before the first traversal."""
         return 0
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what comes next of the traversals that are under way or due.
+        """Return the next batches of running and due traversals.
 
-        The last batch of each moves its tranche's position. Whoever wants what was handed on already, from the position
-        that is kept, is given another traversal.
+        The last batch of each moves its tranche's position. A request from the stored position for items that were
+        returned already gets another traversal.
         """
         self._check()
         self._come.clear()
@@ -365,7 +364,7 @@ class PeriodicSource(Closable):
                 continue
             try:
                 batch = self._tranches[name].take(traversal, timeout)
-            except Exception as error:  # noqa: BLE001 - It is raised, now or by the next call.
+            except Exception as error:  # noqa: BLE001 - Raised now or by the next call.
                 self._error = error
                 break
             found += [] if batch is None else [batch]
@@ -373,34 +372,34 @@ class PeriodicSource(Closable):
             self._check()
         return found
 
-    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - It never can.
-        """Refuse.
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - Never possible.
+        """Raise EventsLost.
 
         Raises:
-            EventsLost: what a traversal has come upon may not be there any more.
+            EventsLost: the items of a traversal may no longer exist.
         """
         raise EventsLost.of("not-replayable", source=type(self).__name__)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return 0 of a tranche from the end of a traversal until the next is due; else nobody can tell."""
+        """Return 0 for a tranche from the end of a traversal until the next is due, else None: unknown."""
         return {name: tranche.behind(positions.get(name)) for name, tranche in self._tranches.items()}
 
     def close(self) -> None:
-        """End; who is reading is woken. What *crawl* is busy with is not waited for."""
+        """End, and wake the reading thread; a running *crawl* is not waited for."""
         self._closed.set()
         for tranche in self._tranches.values():
             tranche.close()
         self._come.set()
 
     def _check(self) -> None:
-        """Raise what a traversal has failed with: what others had come upon comes first."""
+        """Raise the exception of a failed traversal; items of other traversals come first."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
 
 def _by_tranche(crawl: Any, interval: Any, tranche: str) -> dict[str, tuple[Crawl, float]]:
-    """Return, by tranche, what is crawled at which intervals."""
+    """Return the function and the interval of each tranche."""
     if not isinstance(crawl, Mapping):
         check_function("crawl", crawl)
         if isinstance(interval, Mapping):

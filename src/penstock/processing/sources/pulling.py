@@ -1,4 +1,4 @@
-"""What the user's own iterators give, had from a thread of its own: who waits for it can be woken."""
+"""Calls the user's iterators in a separate thread, so that a waiting thread can be woken."""
 
 import threading
 from collections.abc import Callable
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 class Pulling(Generic[T]):
-    """Calls *pull* in one thread, when it is asked for what that gives, until `close`.
+    """Calls *pull* in one thread on request, until `close`.
 
     Args:
-        pull: Gives what is taken next.
-        notify: Is called by that thread when there is an answer to take.
+        pull: Returns the next value.
+        notify: Called by that thread when an answer is ready.
     """
 
     def __init__(self, pull: Callable[[], T], notify: Callable[[], object] = lambda: None) -> None:
@@ -26,19 +26,19 @@ class Pulling(Generic[T]):
         self._is_over = False
 
     def ask(self) -> bool:
-        """Have *pull* called, unless it goes on already; tell whether there is an answer to take."""
+        """Request a call of *pull*, unless one is running; return whether an answer is ready."""
         if not (self._is_over or self._is_waiting):
             self._is_waiting = True
             self._ask()
         return not self._answers.empty()
 
     def take(self, timeout: float) -> T | None:
-        """Return what it gives next; None: it has not come within so many seconds, or all is closed.
+        """Return the next value; None: there was none within *timeout* seconds, or it is closed.
 
-        To wait for nothing is to wait until it comes.
+        *timeout* 0 waits without a limit.
 
         Raises:
-            BaseException: what *pull* has raised.
+            BaseException: an exception of *pull*.
         """
         if self._is_over:
             return None
@@ -51,7 +51,7 @@ class Pulling(Generic[T]):
         return answer()
 
     def close(self) -> None:
-        """End; who waits is woken. A call that goes on is not waited for."""
+        """End, and wake the waiting thread; a running call is not waited for."""
         self._is_over = True
         self._asked.put(False)
         self._answers.put(lambda: None)
@@ -70,7 +70,7 @@ class Pulling(Generic[T]):
     def _answer(self) -> Callable[[], T | None]:
         try:
             found = self._pull()
-        except BaseException as error:  # noqa: BLE001 - Whoever waits is told, also of SystemExit.
+        except BaseException as error:  # noqa: BLE001 - The waiting thread raises it, even SystemExit.
             failed = error  # Python forgets the other name.
 
             def raises() -> T | None:

@@ -1,4 +1,4 @@
-"""What a processor reads: tranches, each from its position on."""
+"""Sources: the tranches that a processor reads, each from its position on."""
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -13,86 +13,86 @@ _ALLOWED: Final = "a source, such as FeedSource(url, 'order.placed')"
 
 
 class ReadRequest(NamedTuple):
-    """What is wanted of a tranche."""
+    """A request for events of a tranche."""
 
     position: Position
-    """From where on."""
+    """The position to read from."""
     events_max: int
-    """How many events at most."""
+    """The maximum number of events."""
 
 
 class Source(Protocol):
-    """Something that has events in tranches. One thread at a time reads of it; others may ask how far behind it is."""
+    """Provides events in tranches. One thread at a time reads it; others may call `behind`."""
 
     @property
     def is_dense(self) -> bool:
-        """Whether the indices of a stream follow each other without gaps, from 0 on, whichever tranche they lie in.
+        """True if the indices of a stream have no gaps, from 0 on, over all tranches.
 
-        Then its events have to be given in the order of their indices, over all tranches; or the processor needs
-        `require_all`, which projections cannot have. Else one that comes after a later one counts as a repeat, and is
-        handled never: a tranche may be held up while others go on.
+        Then the source must return a stream's events in the order of indices, over all tranches; or the processor needs
+        `require_all`, which projections cannot have. Otherwise an event behind a later one counts as a repeat, and is
+        never handled: a tranche may be delayed while others continue.
 
-        Where they are not dense they grow, from 0 on or later.
+        Indices that are not dense grow, from 0 on or later.
         """
         ...
 
     @property
     def is_by_stream(self) -> bool:
-        """Whether an index is its stream's own, and not the tranche's, so that two streams may have the same.
+        """True if indices are those of the stream, and not of the tranche, so that two streams may have the same.
 
-        Where indices are dense it is, and so it is where only some of such events are left.
+        This holds for dense indices, and for a filtered part of events with dense indices.
         """
         ...
 
     @property
     def is_replayable(self) -> bool:
-        """Whether what was read can be read again: streams can be parked."""
+        """True if events can be read again, so that streams can be parked."""
         ...
 
     def tranches(self) -> Collection[str]:
-        """Return the tranches that there are now; more may come."""
+        """Return the present tranches; more may be added."""
         ...
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
-        """Return where a processor begins that has no position in a tranche.
+        """Return the first position in a tranche for a processor that has none.
 
-        Where it has one in others, those in *kept*, this tranche has come since: it is begun with at its start.
+        If it has positions in others, those in *kept*, this tranche is new: it is read from its start.
         """
         ...
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what follows, at most one batch of each tranche, or its parts; wait *timeout* where there is nothing.
+        """Return the next events, at most one batch of each tranche, or its parts; wait *timeout* if there are none.
 
-        A batch without events tells that there are none up to its end.
+        A batch without events says that there are none up to its end.
         """
         ...
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
-        """Return what a tranche has from an earlier position on.
+        """Read a tranche again from an earlier position.
 
         Raises:
-            EventsLost: it cannot be read again.
+            EventsLost: the events cannot be read again.
         """
         ...
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
-        """Return how many events each tranche has behind its position now; None: nobody can tell.
+        """Return how many events each tranche has behind its position now; None: unknown.
 
-        Tranches that have no position are behind with all that they have. A processor asks every few seconds, and so
-        finds out whether the source is there.
+        For a tranche without a position all its events count. A processor calls it every few seconds, and so detects an
+        unavailable source.
 
         Raises:
-            PenstockError: the source cannot say it now. Nothing is waited for that is away.
+            PenstockError: the source is unavailable, which is not waited for.
         """
         ...
 
     def close(self) -> None:
-        """End; who is reading is woken."""
+        """End, and wake the reading thread."""
         ...
 
 
 def check_source(value: Any) -> None:
-    """Raise BadParameter unless *value* is a source, as far as that can be told, and is not closed."""
+    """Raise BadParameter if *value* lacks members of a source, or is closed."""
     check_members("source", value, Source, _ALLOWED)
     if getattr(value, "is_closed", False):
         allowed = "one that is not closed: a processor closes its source when it ends. Make another, as the first was"
@@ -100,11 +100,11 @@ def check_source(value: Any) -> None:
 
 
 class Closable(Closing):
-    """A source that is closed by setting `_closed`."""
+    """Base of sources that are closed by setting `_closed`."""
 
     _closed: threading.Event
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has ended: no processor can begin with it any more."""
+        """True if it is closed: no processor can start with it."""
         return self._closed.is_set()

@@ -1,10 +1,10 @@
-"""StreamSpans and summaries, the records in which Propulsion has events of a stream go through Kafka, as they are read.
+"""Readers of StreamSpans and summaries, the records in which Propulsion sends events of a stream through Kafka.
 
     {"s": stream, "i": index of the first, "e": [{"c": kind, "t": time, "d": the event, "m": its headers}]}
     {"s": stream, "i": index, "u": [{"c": kind, "t": time, "d": the event, "m": its headers}]}
 
 A span holds events with consecutive indices; a summary holds the newest event of a stream. `t` and `m` may be missing.
-The events' own bytes are not touched.
+The events' own bytes are not changed.
 
 Source: Propulsion's Kafka codec, https://github.com/jet/propulsion.
 """
@@ -15,20 +15,20 @@ from typing import Any, Final
 import msgspec
 
 INDEX_HEADER: Final = "stream-index"
-"""The header that keeps an event's index in its stream."""
+"""The header with an event's index in its stream."""
 TIME_HEADER: Final = "ce_time"
 _encode: Final = msgspec.json.encode
 
 
 class SpannedEvent(msgspec.Struct, frozen=True):
-    """An event out of a record."""
+    """An event from a record."""
 
     stream: str
     index: int
     kind: str
     data: bytes
     headers: dict[str, str]
-    """Those that the record has of it, with its kind, its time and its index."""
+    """Its headers in the record, with its kind, its time and its index."""
 
 
 class _Item(msgspec.Struct):
@@ -49,7 +49,7 @@ _read: Final = msgspec.json.Decoder(_Span).decode
 
 
 def events_in_span(value: bytes) -> list[SpannedEvent]:
-    r"""Return the events of a StreamSpan or a summary, in their order; their bytes are not touched.
+    r"""Return the events of a StreamSpan or a summary, in their order; their bytes are not changed.
 
     Raises:
         ValueError: it is neither.

@@ -1,4 +1,4 @@
-"""A subscription of a hub: the hub keeps the cursors, and shares partitions out among the processors that read it."""
+"""A subscription of a hub: the hub keeps the cursors, and shares the partitions among the reading processors."""
 
 import logging
 import threading
@@ -43,12 +43,12 @@ from penstock.wire.subscriptions import PARKED_MAX
 
 
 class BatchPosition(NamedTuple):
-    """Behind a batch."""
+    """The position behind a batch."""
 
     place: FeedPosition
-    """The offset that is wanted next."""
+    """The next offset."""
     number: int = 0
-    """Of the batch, among those that this process was sent of the partition; 0: none."""
+    """The batch's number among those that this process received of the partition; 0: no batch."""
 
     def encode(self) -> str:
         """Return its text: `1:17#3`.
@@ -60,10 +60,10 @@ class BatchPosition(NamedTuple):
 
     @classmethod
     def decode(cls, text: str) -> "BatchPosition":
-        """Read such a text.
+        """Read the text of a position.
 
         Raises:
-            BadParameter: it is not one of ours.
+            BadParameter: it is no position of a subscription.
 
         >>> BatchPosition.decode("1:17#3")
         BatchPosition(place=FeedPosition(epoch=1, offset=17), number=3)
@@ -76,17 +76,17 @@ class BatchPosition(NamedTuple):
 
 Sent: TypeAlias = SubscriptionBatch[Any]
 MakeEvents: TypeAlias = Callable[[Sent, int], Sequence[SourceItem]]
-"""Makes the events of a batch from the one of that number on."""
+"""Returns the events of a batch from the given number on."""
 
 
 class DeliveredPartition:
-    """One partition of a subscription, or the parked events of one, as this process is sent them.
+    """One partition of a subscription, or its parked events, as delivered to this process.
 
     Args:
-        tranche: What the engine calls it.
-        committed: Up to where the hub says that it is committed.
-        is_parked: Whether it is the parked events: these come one batch at a time, each once the one before is
-            committed, since their offsets say nothing about which of them is before which.
+        tranche: Its tranche in the engine.
+        committed: The position that the hub has committed.
+        is_parked: True for parked events: they come one batch at a time, each after the commit of the one before, since
+            their offsets do not order them.
     """
 
     def __init__(self, tranche: str, committed: FeedPosition, *, is_parked: bool = False) -> None:
@@ -96,39 +96,39 @@ class DeliveredPartition:
         self._waiting: deque[Sent] = deque()
         self._uncommitted: deque[tuple[int, Sent]] = deque()
         self._next: FeedPosition | None = None
-        """Behind what the engine was given last; None: it has nothing that could come again."""
+        """The position behind the engine's last batch; None: the engine has no events that could come again."""
         self._number = 0
         self._passed = 0
         """The last batch that the position has passed."""
         self._is_set_back = False
-        """Whether what waits is to wait until the engine has handled all that it has."""
+        """True if waiting batches must wait until the engine has handled all its events."""
         self._given_up: dict[str, int] = {}
-        """Streams that the engine has given up, and from which offset on it has not handled them."""
+        """Streams that the engine has given up, with the first offset that it has not handled."""
 
     @property
     def uncommitted(self) -> int:
-        """How many batches the engine has that are not committed."""
+        """The number of the engine's uncommitted batches."""
         return len(self._uncommitted)
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is anything for the engine."""
+        """True if a batch is ready for the engine."""
         is_barred = self._is_set_back or self._is_parked
         return bool(self._waiting) and not (is_barred and self._passed < self._number)
 
     def add(self, batch: Sent) -> None:
-        """Take what a stream has sent."""
+        """Queue a batch that a stream has sent."""
         self._waiting.append(batch)
 
     def restart(self, committed: FeedPosition) -> None:
-        """Take note that another stream begins, which sends what is not committed: of the one before nothing waits."""
+        """Record that another stream begins, which sends all uncommitted events; drop the waiting batches."""
         self._waiting.clear()
         if committed.epoch != self.committed.epoch or committed.offset < self.committed.offset:
             self._is_set_back = True
         self.committed = committed
 
     def take(self, make: MakeEvents) -> Batch:
-        """Return the next batch for the engine, without what it was given before."""
+        """Return the next batch for the engine, without events that it has received before."""
         batch = self._waiting[0]
         epoch, last = parse_offset(batch.offset) if not self._is_parked else (0, batch.offsets[-1])
         if self._is_set_back:
@@ -147,29 +147,29 @@ class DeliveredPartition:
         return Batch(self.tranche, BatchPosition(self._next, self._number).encode(), events)
 
     def passed(self, number: int) -> list[Sent]:
-        """Take note that the position has passed a batch; return all that may be committed now."""
+        """Record that the position has passed a batch; return all batches that may be committed now."""
         self._passed = max(self._passed, number)
         return [batch for at, batch in self._uncommitted if at <= number]
 
     def give_up(self, stream: str, offset: int) -> None:
-        """Have the engine be given the events of a stream again from *offset* on, should the hub send them."""
+        """Allow the engine to receive the events of a stream again from *offset* on, if the hub sends them."""
         if not self._is_parked:
             self._given_up[stream] = min(offset, self._given_up.get(stream, offset))
 
     def poison(self, index: int, attempts: int) -> PoisonOffset | None:
-        """Return an event as the hub knows it; None: it is parked there already."""
+        """Return an event as the hub identifies it; None: it is parked there already."""
         if self._is_parked or self._next is None:
             return None
         event_type, partition = decode_tranche(self.tranche)
         return PoisonOffset((event_type, partition), self._next.epoch, index, attempts)
 
     def forget_all(self) -> None:
-        """Take note that of what the engine has nothing can be committed any more: its stream is over."""
+        """Record that the engine's batches can no longer be committed, since their stream is over."""
         self._waiting.clear()
         self._uncommitted.clear()
 
     def forget(self, batches: Iterable[Sent], *, are_kept: bool) -> None:
-        """Take note that *batches* are committed, or are not, since the hub takes them no more."""
+        """Remove *batches*, which are committed, or which the hub no longer accepts."""
         left = {id(batch) for batch in batches}
         kept = [batch for _, batch in self._uncommitted if id(batch) in left]
         self._uncommitted = deque(each for each in self._uncommitted if id(each[1]) not in left)
@@ -179,14 +179,14 @@ class DeliveredPartition:
 
 
 def numbering_in(batch: Sent) -> str:
-    """Return what numbers the events of a batch."""
+    """Return the numbering of a batch's events."""
     return numbering_of(encode_tranche(*batch.place), parse_offset(batch.offset)[0])
 
 
 def apart(batch: Sent) -> str:
-    """Return what stands behind that where a stream has other keys too: the hub has sent later events of these before.
+    """Return the suffix of the numbering for a stream with several keys, of which the hub has sent later events before.
 
-    It is empty but for parked events.
+    It is empty except for parked events.
     """
     if not batch.is_parked:
         return ""
@@ -199,16 +199,16 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 class SubscribedEvents:
-    """Makes events of batches.
+    """Converts batches to events.
 
     Args:
         stream: The fields whose values, behind the event type, are the stream's name; or a function from the decoded
             event to the name; None: the fields by which the event type is partitioned.
         kind: The fields whose values are the kind, or a function; None: the event type.
-        definition: Gives the definition of an event type.
+        definition: Returns the definition of an event type.
 
     Raises:
-        BadParameter: there are no such fields.
+        BadParameter: the fields are invalid.
     """
 
     def __init__(
@@ -219,10 +219,10 @@ class SubscribedEvents:
         self._kind = None if kind is None else FieldReader(kind, _TEXTS, "kind")
         self._definition = definition
         self._keys: dict[str, list[Path]] = {}
-        """The fields by which event types are partitioned; none, where they are not partitioned by a hash."""
+        """The fields by which event types are partitioned; empty for those that are not partitioned by a hash."""
 
     def learn(self, event_type: str) -> None:
-        """Get to know an event type, before there is anything of it to be made."""
+        """Load the partition key fields of an event type, before its first batch."""
         if event_type not in self._keys:
             self._keys[event_type] = self._key_paths(event_type) if self._stream is None else []
 
@@ -230,7 +230,7 @@ class SubscribedEvents:
         """Return the events of a batch but for the first *skip*; their indices are their offsets.
 
         Raises:
-            EventUnusable: an event lacks a field that its stream or its kind is told by.
+            EventUnusable: an event lacks a field of its stream or its kind.
         """
         tranche, numbering = encode_tranche(batch.event_type, batch.partition), numbering_in(batch)
         found = zip(batch.offsets[skip:], batch.raw[skip:], strict=True)
@@ -256,7 +256,7 @@ class SubscribedEvents:
         return StreamEvent(stream, index, kind, raw, key, None, tranche, received, numbering, data)
 
     def _key(self, data: Any, event_type: str) -> str | None:
-        """Return the key that an event has by its fields; None: it has another, which is not told."""
+        """Return the key that an event has by its fields; None: it has another, unknown key."""
         paths = self._keys[event_type]
         try:
             return ",".join([key_text(data, path) for path in paths]) if paths else None
@@ -266,7 +266,7 @@ class SubscribedEvents:
     def _key_paths(self, event_type: str) -> list[Path]:
         try:
             definition = self._definition(event_type)
-        except EventTypeNotFound:  # It was deleted; what is left of it comes nevertheless.
+        except EventTypeNotFound:  # It was deleted; its remaining events still come.
             return []
         if definition.get("partition_strategy") != "hash":
             return []
@@ -285,23 +285,23 @@ def _received(data: Any) -> int | None:
 
 
 RENEWALS: Final = 3
-"""So often a lease is extended within a commit timeout."""
+"""The number of lease extensions within a commit timeout."""
 STOP_TIMEOUT: Final = 5.0
 
 
 class Taker(Protocol):
-    """Who is told what comes in, by a thread that is not his."""
+    """Receives the batches of an `Inflow`, in a thread of that."""
 
     def began(self) -> None:
-        """Take note that another stream has begun: it sends what is not committed."""
+        """Handle the beginning of another stream, which sends all uncommitted events."""
         ...
 
     def came(self, batch: UncommittedBatch[Any]) -> None:
-        """Take a batch."""
+        """Queue a batch for the engine."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """Take note that nothing comes any more."""
+        """Handle the end of the inflow: no more batches come."""
         ...
 
 
@@ -309,9 +309,9 @@ class Inflow:
     """The streams of one subscription, until it is stopped or fails.
 
     Args:
-        stream: What is read.
-        taker: Who is told.
-        is_outstanding: Whether anything is under way, so that the lease is to be extended.
+        stream: The stream to read.
+        taker: Receives the batches.
+        is_outstanding: Returns whether any event is uncommitted, so that the lease has to be extended.
     """
 
     def __init__(self, stream: SubscriptionStream[Any], taker: Taker, is_outstanding: Callable[[], bool]) -> None:
@@ -325,12 +325,12 @@ class Inflow:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Read no more. What has come can still be committed."""
+        """Stop reading. Received batches can still be committed."""
         self._over.set()
         self.stream.stop()
         for thread in self._threads:
@@ -340,12 +340,12 @@ class Inflow:
         try:
             while (news := self.stream.advance()) is not None:
                 if self._over.is_set():
-                    continue  # Its end lets go of the connection.
+                    continue  # Its end closes the connection.
                 if isinstance(news, StreamBegan):
                     self._taker.began()
                 elif isinstance(news, UncommittedBatch):
                     self._taker.came(news)
-        except BaseException as error:  # noqa: BLE001 - Whoever reads is told.
+        except BaseException as error:  # noqa: BLE001 - The reading thread raises it.
             self._over.set()
             with suppress(PenstockError):
                 self.stream.close()
@@ -354,7 +354,7 @@ class Inflow:
     def _keep(self) -> None:
         while not self._over.wait(self.stream.protocol.parameters.commit_timeout / RENEWALS):
             if self._is_outstanding():
-                with suppress(PenstockError):  # Should its time be over, another stream is sent the events.
+                with suppress(PenstockError):  # If its time is over, another stream gets the events.
                     self.stream.extend_lease()
 
 
@@ -362,48 +362,49 @@ BATCH_LIMIT: Final = 1_000
 UNCOMMITTED_MAX: Final = 50_000
 RETRY_TIMEOUT: Final = 3.0
 LOOK_INTERVAL: Final = 5.0
-"""How often it is looked for new partitions."""
+"""Seconds between two checks for new partitions."""
 PARKED: Final = "+parked"
-"""What the tranche is called of the parked events of a partition, behind its name."""
+"""The suffix of the tranche of a partition's parked events."""
 RETRYING: Final = "retrying"
-"""The state of a parked key whose events are to be sent again."""
+"""The state of a parked key whose events will be sent again."""
 _NOWHERE: Final = FeedPosition(0, 0)
 _log: Final = logging.getLogger("penstock.processing")
 
 
 class SubscriptionSource(Closing):
-    """What a hub sends of a subscription. `SubscriptionCheckpoints` commits what is handled; it takes no others.
+    """The events of a hub's subscription. It requires `SubscriptionCheckpoints`, which commit the handled events.
 
-    A tranche is a partition, `order.placed/3`. Of the events' keys nothing is told: a stream is those of a partition
-    with the same values in the fields by which the event type is partitioned, `order.placed-7`, or in others. Indices
-    are offsets.
+    A tranche is a partition, `order.placed/3`. Subscriptions do not show the events' keys: a stream is the events of a
+    partition with the same values in the fields by which the event type is partitioned, `order.placed-7`, or in other
+    fields. Indices are offsets.
 
-    Several processors may read one subscription: the hub shares the partitions out. One that is to go to another
-    processor goes when what was sent of it is committed. A lease is extended for as long as the processor runs. Should
-    the hub not hear of it for longer than the commit timeout, others are sent what it has, while it may be handling
-    that still. What is sent again to the same process is not handled again, unless the subscription was set back.
-    Parked events that are sent again are a tranche of their own, `order.placed/3+parked`.
+    Several processors may read one subscription: the hub shares the partitions. A partition moves to another processor
+    when its delivered events are committed. The lease is extended while the processor runs. If the hub gets no request
+    for longer than the commit timeout, others receive the processor's events, which it may still be handling. Events
+    sent again to the same process are not handled again, unless the subscription was reset. Parked events that are sent
+    again are a separate tranche, `order.placed/3+parked`.
 
-    The hub sends no more than *max_uncommitted_events* ahead, over all partitions: a stream that fails for ever holds
-    the others up once these are all of its partition.
+    The hub sends at most *max_uncommitted_events* ahead, over all partitions: a stream that fails permanently blocks
+    the others once all of these are of its partition.
 
     Args:
         url: The hub's address.
-        subscription: Its id; or what to create where it is missing, in Nakadi's shape, as for `Client.subscription`.
-        stream: What stream an event is in: paths of fields, such as `["data.order_id"]`, whose values stand behind the
-            event type in its name; or a function from the decoded event to the name.
-        kind: What kind it is of, likewise; without it, its event type.
-        http: An `httpx2.Client` of your own; it stays yours to close.
-        auth: Instead of *http*, the credential that is sent: see `Client`.
+        subscription: Its id; or its definition in Nakadi's shape, to create it if it is missing, as for
+            `Client.subscription`.
+        stream: The stream of an event: paths of fields, such as `["data.order_id"]`, whose values follow the event type
+            in its name; or a function from the decoded event to the name.
+        kind: The kind of an event, likewise; by default its event type.
+        http: Your own `httpx2.Client`; you close it.
+        auth: Instead of *http*, the credential to send: see `Client`.
         batch_limit: Maximum number of events in a batch of the hub.
         batch_flush_timeout: Seconds after which a smaller batch is sent.
         max_uncommitted_events: Maximum number of events sent but not committed, over all partitions.
         partitions: The partitions to read, as pairs of event type and number; empty is an equal share.
-        commit_timeout: Seconds after which others are sent what this one has, if it is not heard of.
+        commit_timeout: Seconds without a request after which others receive this processor's events.
 
     Raises:
-        BadParameter: an option is none, or makes no sense.
-        SubscriptionNotFound: (whatever reads) there is none of that id.
+        BadParameter: an option is invalid.
+        SubscriptionNotFound: (reading methods) there is none of that id.
         EventUnusable: (`read`) an event lacks the fields of *stream* or *kind*.
     """
 
@@ -440,27 +441,27 @@ class SubscriptionSource(Closing):
         self._looked_at = float("-inf")
         self._error: BaseException | None = None
         self._changed = threading.Condition()
-        """Whoever has it looks at what came in."""
+        """Guards the received batches."""
         self._commits = threading.Lock()
-        """Whoever has it commits."""
+        """Guards commits."""
         self._is_paused = False
-        """Whether nothing is read until the processor has forgotten what was parked."""
+        """True while reading is paused, until the processor has forgotten the parked events."""
         self._is_closed = False
         self._has_ended = False
-        """Whether nothing can be asked of the hub any more."""
+        """True once no more requests can be sent to the hub."""
 
     @property
     def has_keys_as_streams(self) -> bool:
-        """Whether streams are the keys that the hub knows, so that it can park them."""
+        """True if streams are the hub's keys, so that the hub can park them."""
         return self._has_keys_as_streams
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has ended: no processor can begin with it any more."""
+        """True if it is closed: no processor can start with it."""
         return self._is_closed
 
     def tranches(self) -> Collection[str]:
-        """Return the partitions of the subscription, whoever is sent them, as far as was looked lately."""
+        """Return the subscription's partitions, of all processors, as of the last check."""
         if time.monotonic() - self._looked_at > LOOK_INTERVAL:
             self.committed()
         with self._changed:
@@ -470,12 +471,12 @@ class SubscriptionSource(Closing):
             return list(self._subscribed)
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - The hub knows.
-        """Return up to where a partition is committed."""
+        """Return the committed position of a partition."""
         with self._changed:
             return BatchPosition(self._subscribed[tranche].committed).encode()
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
-        """Return what the hub has sent of each partition that is wanted."""
+        """Return the events that the hub has sent of each wanted partition."""
         with self._changed:
             self._begin()
             self._changed.wait_for(lambda: self._is_closed or self._error or self._ready(wants), timeout=timeout)
@@ -484,21 +485,21 @@ class SubscriptionSource(Closing):
                 self._check()
             return found
 
-    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - It never can.
-        """Refuse.
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:  # noqa: ARG002 - Never possible.
+        """Raise EventsLost.
 
         Raises:
-            EventsLost: a subscription sends again only what is not committed.
+            EventsLost: a subscription sends only uncommitted events again.
         """
         raise EventsLost.of("not-replayable", source=type(self).__name__)
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:  # noqa: ARG002 - The hub has them.
-        """Return how many events of each partition are not committed, whoever is sent them.
+        """Return the number of uncommitted events of each partition, over all processors.
 
-        Of parked keys those count that are to be sent again.
+        Events of parked keys count if they will be sent again.
 
         Raises:
-            Unavailable: the hub is away, which is not waited for; says which, and why.
+            Unavailable: the hub is unavailable, which is not waited for; says which, and why.
         """
         asked = self._impatient.subscription(self._id())
         stats = asked.stats(lag=False)
@@ -513,7 +514,7 @@ class SubscriptionSource(Closing):
         return found | again
 
     def committed(self) -> Mapping[str, Position]:
-        """Return up to where each partition is committed."""
+        """Return the committed position of each partition."""
         self._looked_at = time.monotonic()
         found = self._cursors()
         with self._changed:
@@ -522,10 +523,10 @@ class SubscriptionSource(Closing):
         return {tranche: BatchPosition(place).encode() for tranche, place in found.items()}
 
     def commit(self, positions: Mapping[str, Position]) -> None:
-        """Commit, by tranche, all batches up to a position. What the hub takes no more, others are sent again.
+        """Commit, by tranche, all batches up to a position. Batches that the hub refuses are sent again to others.
 
         Raises:
-            PenstockError: it is not known whether it is committed: try again later.
+            PenstockError: the batches may or may not be committed: try again later.
         """
         with self._commits:
             streams: dict[str, list[Sent]] = {}
@@ -541,19 +542,18 @@ class SubscriptionSource(Closing):
                 self._end()
 
     def park_after_attempts(self) -> int | None:
-        """Return after how many failed attempts the subscription has an event's key parked; None: it says nothing."""
+        """Return the number of failed attempts after which the subscription parks a key; None: not set."""
         found = self._client.subscription(self._id()).show()
         policy = read_unprocessable_policy({"annotations": dict(found.annotations)})
         return None if policy is None else policy.send_count
 
     def park(self, parked: Sequence[Parked]) -> None:
-        """Have the hub park the keys of events that could not be handled; nothing is read until `resume`.
+        """Park the keys of failed events at the hub, and pause reading until `resume`.
 
-        The stream ends for that, and the next begins behind what is committed. Events that were handled are not
-        handled again.
+        This ends the stream; the next begins at the committed positions. Handled events are not handled again.
 
         Raises:
-            PenstockError: it is not known whether they are parked: try again later.
+            PenstockError: the keys may or may not be parked: try again later.
         """
         with self._changed:
             inflow, self._inflow = self._inflow, None
@@ -566,7 +566,7 @@ class SubscriptionSource(Closing):
         if stream_id is not None:
             _, transport = self._client.parts()
             poisoned = [each for each in found if each is not None][:PARKED_MAX]
-            with suppress(StreamNotFound):  # Then they are sent again, to this or another processor.
+            with suppress(StreamNotFound):  # Then events are sent again, to any processor.
                 transport.carry_out(self._stream.protocol.release(stream_id, failed=(), parked=poisoned))
         with self._changed:
             for each in parked:
@@ -577,15 +577,15 @@ class SubscriptionSource(Closing):
                 self._stream = self._open()
 
     def resume(self) -> None:
-        """Read on, after `park`."""
+        """Continue reading after `park`."""
         with self._changed:
             self._is_paused = False
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End; who is reading is woken. What was handled can still be committed, until it is closed once more.
+        """End, and wake the reading thread. Handled events can still be committed, until a second call.
 
-        By that all is given back: others are sent at once what is not committed, which counts as failed.
+        The second call releases all partitions: others receive uncommitted events at once, which count as failed.
         """
         with self._changed:
             was_closed, self._is_closed = self._is_closed, True
@@ -603,18 +603,18 @@ class SubscriptionSource(Closing):
             self._end()
 
     def let_go(self, failed: Collection[str]) -> None:
-        """Give all back for good, once it is closed: others are sent at once what is not committed.
+        """Release all partitions after `close`: others receive uncommitted events at once.
 
-        That counts as failed in the *failed* tranches alone. A `LocalProcessor` that ends does it.
+        Only those of *failed* tranches count as failed. A `LocalProcessor` calls it at its end.
         """
         self._give_back(keep=(), failed=_places(failed))
         self._end()
 
-    # What comes in, told by the thread of the inflow.
+    # Methods of `Taker`, called by the inflow's threads.
 
     def began(self) -> None:
-        """Forget what waits: another stream has begun, which sends what is not committed."""
-        with self._commits:  # What is committed meanwhile would look as if it had been set back.
+        """Drop waiting batches: another stream has begun, which sends all uncommitted events."""
+        with self._commits:  # A concurrent commit would look like a reset.
             found = self._cursors()
             with self._changed:
                 for tranche, place in found.items():
@@ -624,7 +624,7 @@ class SubscriptionSource(Closing):
                         each.restart(_NOWHERE)
 
     def came(self, batch: UncommittedBatch[Any]) -> None:
-        """Take a batch."""
+        """Queue a batch for the engine."""
         self._events.learn(batch.event_type)
         tranche = encode_tranche(*batch.place)
         name = f"{tranche}{PARKED}" if batch.is_parked else tranche
@@ -635,14 +635,14 @@ class SubscriptionSource(Closing):
             self._changed.notify_all()
 
     def failed(self, error: BaseException) -> None:
-        """Take note that nothing comes any more, until it is read again."""
+        """Record that the inflow has failed; the next `read` starts another."""
         following: SubscriptionStream[Any] = self._open()
         with self._changed:
             self._inflow, self._error, self._stream = None, error, following
             self._changed.notify_all()
 
     def _check(self) -> None:
-        """Raise, once, what reading has failed with; it begins anew then."""
+        """Raise the error of failed reading once; reading restarts then."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -657,7 +657,7 @@ class SubscriptionSource(Closing):
         return [found for name in wants if (found := self._subscribed.get(name)) is not None and found.is_ready]
 
     def _commit(self, stream_id: str, batches: list[Sent]) -> None:
-        """Commit the batches of one stream; leave out what the hub does not take."""
+        """Commit the batches of one stream; omit those that the hub refuses."""
         while batches:
             refused: list[Sent] = []
             try:
@@ -685,11 +685,11 @@ class SubscriptionSource(Closing):
         stream_id = self._stream.stream_id
         if stream_id is not None and not self._has_ended:
             _, transport = self._client.parts()
-            with suppress(PenstockError):  # A hub that cannot be told finds out by itself.
+            with suppress(PenstockError):  # Without it, the hub's timeout ends the stream.
                 transport.carry_out(self._stream.protocol.release(stream_id, keep, failed))
 
     def _end(self) -> None:
-        """Let go of the connections: nothing is left to be committed."""
+        """Close the connections: no commit is left."""
         self._has_ended = True
         self._client.close()
         self._impatient.close()
@@ -705,10 +705,10 @@ class SubscriptionSource(Closing):
         }
 
     def _id(self) -> str:
-        """Return the subscription's id; it is created where it is missing.
+        """Return the subscription's id; create the subscription if it is missing.
 
         Raises:
-            Unavailable: all is closed.
+            Unavailable: the source is closed.
         """
         if self._has_ended:
             raise Unavailable(reason="the source is closed")
@@ -722,7 +722,7 @@ def _places(tranches: Iterable[str]) -> list[FeedPartition]:
 
 
 def _start_of(batch: Sent) -> FeedPosition:
-    """Return where a batch begins."""
+    """Return the position at which a batch begins."""
     if batch.is_parked:
         return _NOWHERE
     epoch, _ = parse_offset(batch.offset)
@@ -730,7 +730,7 @@ def _start_of(batch: Sent) -> FeedPosition:
 
 
 def subscription_in(source: object) -> SubscriptionSource | None:
-    """Return the subscription that *source* reads, itself or as what it hands on; None: it reads none."""
+    """Return the subscription source that *source* is or wraps; None: there is none."""
     while source is not None and not isinstance(source, SubscriptionSource):
         source = getattr(source, "inner", None)
     return source

@@ -1,4 +1,4 @@
-"""What streams are copied to, by the handler that `copy_streams` returns: another hub, or a MessageDB."""
+"""Targets of the handler that `copy_streams` returns: another hub, or a MessageDB."""
 
 from typing import TYPE_CHECKING
 

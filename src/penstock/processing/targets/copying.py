@@ -1,4 +1,4 @@
-"""A handler that copies streams to a target, and takes over from it how far it has come."""
+"""A handler that copies streams to a target, and continues from the target's progress."""
 
 import threading
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ def copy_streams(
 ) -> Handler:
     """Return a handler that appends each span to *target*.
 
-    What the target has attained is where the stream goes on: what is below it is done, whoever has brought it there.
-    Where the target lacks what comes before a span, the span comes again after a pause. Outcomes have the tags
+    A stream continues from the target's progress: events below it are done, whatever process has copied them. If the
+    target lacks events before a span, the span comes again after a pause. Outcomes have the tags
     `written`, `duplicate`, `partial` and `prefix-missing`, and count events under `written`, `duplicate` and `waiting`.
 
     Args:
-        target: Where to.
-        dense: Whether the indices of the source's streams follow each other from 0 on (`Source.is_dense`), so that it
-            can be told when some are missing. Those of a hub's feed do not.
-        backoff: How long a stream waits whose beginning is missing.
-        random: Of the jitter of these pauses.
+        target: The target to copy to.
+        dense: True if the indices of the source's streams have no gaps, from 0 on (`Source.is_dense`), so that missing
+            events can be detected. Those of a hub's feed have gaps.
+        backoff: The pauses of a stream whose beginning is missing.
+        random: The random numbers for the jitter of these pauses.
 
     Raises:
-        BadParameter: the target is none, or one of the others is none of these.
+        BadParameter: an argument is of another kind.
     """
     check_members(
         "target", target, SyncTarget, "one that streams are appended to, such as HubTarget or MessagedbTarget"
@@ -44,7 +44,7 @@ def copy_streams(
 
 
 class _Syncing:
-    """Appends spans, and remembers how often streams have waited in vain."""
+    """Appends spans, and counts the pauses of each stream without progress."""
 
     def __init__(self, target: SyncTarget, dense: bool, backoff: Backoff, random: Random) -> None:
         self._target = target
@@ -72,7 +72,7 @@ class _Syncing:
 
 
 def _told(attained: Written | Duplicate | Partial, events: Sequence[StreamEvent]) -> tuple[str, dict[str, int]]:
-    """Return the tag of what was *attained*, and what is to be counted of *events*."""
+    """Return the tag of an *attained* result, and its counts of *events*."""
     match attained:
         case Written():
             return "written", {"written": len(events)}

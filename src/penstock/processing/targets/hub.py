@@ -38,32 +38,32 @@ BYTES_MAX: Final = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEvent:
-    """An event that is to be published, and the index of what it comes from."""
+    """An event to publish, and the index of its cause or original."""
 
     index: int
     event: Event
     size: int
-    """In bytes."""
+    """Its size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What comes of a span of a stream."""
+    """The events to publish for a span of a stream."""
 
     lineage: Lineage
     expected: int | None
-    """The index that is to be wanted next there; None: nobody can tell."""
+    """The index from which the target has to continue; None: unknown."""
     entries: Sequence[OutgoingEvent]
     """By index."""
 
 
 def is_portion(entries: Sequence[OutgoingEvent]) -> bool:
-    """Tell whether *entries* can be published at once."""
+    """Return whether *entries* fit into one request."""
     return len(entries) <= EVENTS_MAX and sum(entry.size for entry in entries) <= BYTES_MAX
 
 
 def portions(entries: Iterable[OutgoingEvent]) -> Iterator[list[OutgoingEvent]]:
-    """Cut *entries* of a stream into what is published at once: all that comes of one event of it is in the same."""
+    """Split *entries* of a stream into requests; those with the same index stay together."""
     taken: list[OutgoingEvent] = []
     for _, same in groupby(entries, key=attrgetter("index")):
         more = [*same]
@@ -76,7 +76,7 @@ def portions(entries: Iterable[OutgoingEvent]) -> Iterator[list[OutgoingEvent]]:
 
 
 def loads(deliveries: Iterable[Delivery]) -> Iterator[list[Delivery]]:
-    """Cut *deliveries* into what is published at once, none with a lineage twice; one alone may be too large."""
+    """Split *deliveries* into requests, none with a lineage twice; a single delivery may be too large."""
     taken: dict[Lineage, Delivery] = {}
     events = size = 0
     for delivery in deliveries:
@@ -94,18 +94,18 @@ def loads(deliveries: Iterable[Delivery]) -> Iterator[list[Delivery]]:
 PAGE_EVENTS: Final = 10_000
 DELIVERIES_MAX: Final = 256
 DELIVERY_TIMEOUT: Final = 30.0
-"""For so long one call tries to publish: a handler that fails comes again."""
+"""The retry timeout of one publish, in seconds: a failing handler is called again."""
 
 
 class Origins:
-    """How far streams have come in one event type, by what it holds of one producer group.
+    """The progress of streams in one event type, from the events of one producer group there.
 
-    It may be called by several threads: what they have for one partition is published together.
+    Several threads may call it: their events for one partition are published together.
 
     Args:
         client: The hub's client, which stays open.
-        event_type: Where to.
-        group: The producer group. One process at a time has it: another that begins shuts this one out.
+        event_type: The event type to publish to.
+        group: The producer group. One process at a time owns it: another that starts fences this one.
     """
 
     def __init__(self, client: Client, event_type: str, group: str) -> None:
@@ -116,11 +116,11 @@ class Origins:
         self._gates = KeyedBatcher(self._publish, each=True, most=DELIVERIES_MAX)
 
     def partition_of(self, event: NewEvent, stream: str) -> int:
-        """Return in which partition *event* is to be: where any will do, always the same for a stream.
+        """Return the partition for *event*; if any is possible, the same one for all events of a stream.
 
         Raises:
             EventTypeNotFound: there is no such event type.
-            InvalidEvent: the event lacks what would say that.
+            InvalidEvent: the event lacks the members that choose the partition.
         """
         protocol, transport = self._client.parts()
         choice = transport.carry_out(protocol.event_types.partition_choice(self._event_type))
@@ -128,16 +128,16 @@ class Origins:
         return crc32(stream.encode()) % choice.partition_count if chosen is None else chosen
 
     def append(self, partition: int, delivery: Delivery) -> Attained:
-        """Publish what is not there yet of *delivery*, and tell how far its stream has come in the partition.
+        """Publish the missing events of *delivery*, and return its stream's progress in the partition.
 
         Raises:
             ProducerFenced: another instance has taken over.
-            PenstockError: it could not be published, or it is not known: the next call finds out.
+            PenstockError: the events are not published, or the result is unknown: the next call finds out.
         """
         return self.append_all(partition, [delivery])[0]
 
     def append_all(self, partition: int, deliveries: Sequence[Delivery]) -> list[Attained]:
-        """Publish what is not there yet of *deliveries*, and tell how far each stream has come; see `append`."""
+        """Publish the missing events of *deliveries*, and return the progress of each stream; see `append`."""
         outcomes: list[Attained | PenstockError] = self._gates.submit(partition, deliveries)
         for outcome in outcomes:
             if isinstance(outcome, PenstockError):
@@ -166,7 +166,7 @@ class Origins:
 
 
 def _lasting(outcome: Attained | PenstockError) -> PenstockError | None:
-    """Return an error that is not of what was published: what has no answer once is not asked for again by each."""
+    """Return an error that single events have not caused: it ends all deliveries, which are not retried one by one."""
     if not isinstance(outcome, PenstockError) or isinstance(outcome, Invalid | TooLarge):
         return None
     return outcome
@@ -182,12 +182,12 @@ class _Partition:
         self._number = number
         self._producer: IdempotentProducer | None = None
         self._cursor = FIRST
-        """How far it was read back."""
+        """The cursor up to which it was read back."""
         self._positions: dict[Lineage, int] = {}
         self._is_known = False
 
     def find_out(self) -> None:
-        """Find out how far streams have come, where that is not known."""
+        """Read back the progress of streams, unless it is known."""
         if self._is_known:
             return
         try:
@@ -200,13 +200,13 @@ class _Partition:
         except ProducerFenced:
             raise
         except ProducerUnsafe:
-            self._producer = None  # Another one, in an epoch of its own, begins by what is there.
+            self._producer = None  # The next producer, in a new epoch, starts from the partition's events.
             raise
         self._read_back()
         self._is_known = True
 
     def publish(self, deliveries: Sequence[Delivery]) -> list[Attained | PenstockError]:
-        """Publish what is not there yet; what is refused of one stream does not keep others back."""
+        """Publish the missing events; refused events of one stream do not block others."""
         outcomes: list[Attained | PenstockError] = [*map(self._outcome, deliveries)]
         fresh = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, Written | Partial)]
         try:
@@ -226,7 +226,7 @@ class _Partition:
         return outcomes
 
     def _outcome(self, delivery: Delivery) -> Attained:
-        """Return what will have come of *delivery* once what is not there yet is published."""
+        """Return the result of *delivery* after its missing events are published."""
         attained = self._positions.get(delivery.lineage, 0)
         if delivery.expected is not None and attained < delivery.expected:
             return PrefixMissing(attained)
@@ -237,10 +237,10 @@ class _Partition:
         return Written(position) if count == len(delivery.entries) else Partial(position, count)
 
     def _is_sent_together(self, deliveries: Sequence[Delivery]) -> bool:
-        """Publish all at once, and tell whether that was done; else they are to be published one by one.
+        """Publish all in one request; return False if they have to be published one by one.
 
         Raises:
-            PenstockError: they cannot be published now, one by one neither.
+            PenstockError: they cannot be published now, not even one by one.
         """
         found = {delivery.lineage: self._left(delivery) for delivery in deliveries}
         entries = [entry for each in found.values() for entry in each]
@@ -262,7 +262,7 @@ class _Partition:
             self._positions[delivery.lineage] = portion[-1].index + 1
 
     def _left(self, delivery: Delivery) -> list[OutgoingEvent]:
-        """Return what of *delivery* is not there yet."""
+        """Return the missing events of *delivery*."""
         attained = self._positions.get(delivery.lineage, 0)
         return [entry for entry in delivery.entries if entry.index >= attained]
 
@@ -278,7 +278,7 @@ class _Partition:
             if isinstance(error, ProducerUnsafe) and not isinstance(error, ProducerFenced):
                 self._producer = None
             raise
-        if self._cursor != FIRST:  # What was sent need not be read back.
+        if self._cursor != FIRST:  # Sent events need not be read back.
             cursor = parse_cursor(self._cursor, "cursor", self._event_type)
             end = max(place.last for place in result.offsets) + 1
             self._cursor = msgspec.structs.replace(cursor, offsets=(end,)).encode()
@@ -307,23 +307,22 @@ class _Partition:
 
 
 class HubTarget:
-    """An event type of a hub, to which events go as they are, each once.
+    """Copies events unchanged to an event type of a hub, each once.
 
-    Each has its origin in headers: `penstock-stream`, `penstock-index` and, as `penstock-group`, the producer group. By
-    these the target is read back when it is begun with, all of it, and in part after a failure; a number is kept in
-    memory for each stream. A stream's events have its key, or its name as their key where it
-    has none, so they stay in one partition.
+    Each has its origin in headers: `penstock-stream`, `penstock-index` and, as `penstock-group`, the producer group. At
+    its start, the whole target is read back by these headers, and a part after a failure; memory holds a number for
+    each stream. Events have the stream's key, or its name if it has none, so they stay in one partition.
 
-    That ends where the target's retention removes the last event of a stream that is copied again from before it, where
-    the event type is given partitions, and with a producer group of another name.
+    Events may be repeated if the target's retention removes the last event of a stream that is copied again from before
+    it, if partitions are added to the event type, and with a producer group of another name.
 
     Args:
         client: The other hub's client, which stays open.
-        event_type: Where to.
-        group: The producer group. One process at a time has it: another that begins shuts this one out.
+        event_type: The event type to copy to.
+        group: The producer group. One process at a time owns it: another that starts fences this one.
 
     Raises:
-        BadParameter: one of them is none of these.
+        BadParameter: an argument is invalid.
     """
 
     def __init__(self, client: Client, event_type: str, group: str) -> None:
@@ -333,11 +332,11 @@ class HubTarget:
         self._origins = Origins(client, event_type, group)
 
     def append(self, stream: str, expected: int | None, events: Sequence[StreamEvent]) -> Attained:
-        """Append what is not there yet of *events*; see `SyncTarget`.
+        """Append the missing ones of *events*; see `SyncTarget`.
 
         Raises:
             ProducerFenced: another instance has taken over.
-            PenstockError: nothing was appended, or it is not known: the next append finds out.
+            PenstockError: the events are not appended, or the result is unknown: the next append finds out.
         """
         run = events if expected is None else contiguous(events)
         entries = [self._entry(stream, event) for event in run]

@@ -36,21 +36,20 @@ _IDS: Final = UUID("7d1e8f6e-3c1c-5d0a-9a57-0f4be5f0a0c1")
 
 
 class MessagedbTarget(Closing):
-    """A MessageDB. What one append writes is one transaction, and is written once, whatever fails.
+    """Copies events to a MessageDB. Each append is one transaction, and writes each event once, even after failures.
 
-    Where indices are dense, they are the positions in the stream there, which nobody else may write to. Where they are
-    not, each event's metadata says where it stands (`penstock-stream`, `penstock-index` and `penstock-numbering`), and
-    others may write to the stream too. Data is kept as PostgreSQL's `jsonb` keeps it: as the same JSON, not byte for
-    byte.
+    Dense indices are the positions in the target's stream, which must have no other writers. With other indices, each
+    event's metadata has its origin (`penstock-stream`, `penstock-index` and `penstock-numbering`), and others may write
+    to the stream too. Data is stored as PostgreSQL's `jsonb`: the same JSON, not the same bytes.
 
     Args:
-        url: Of the database: `postgresql://…`.
-        schema: In which schema MessageDB is installed.
-        name: Makes the name that a stream has there of the one that it has here; by default it is the same. What comes
+        url: The database's URL: `postgresql://…`.
+        schema: The schema in which MessageDB is installed.
+        name: Returns a stream's name at the target from its name at the source; by default it is the same. The part
             before its first `-` is its category.
 
     Raises:
-        BadParameter: one of them is none of these.
+        BadParameter: an argument is invalid.
     """
 
     def __init__(self, url: str, *, schema: str = SCHEMA, name: Callable[[str], str] = str) -> None:
@@ -64,7 +63,7 @@ class MessagedbTarget(Closing):
         check_function("name", name, "stream")
         self._schema = schema
         self._name = name
-        # Nothing is prepared, so that it works through PgBouncer, too.
+        # No prepared statements, so that it works through PgBouncer, too.
         self._pool = ConnectionPool(
             url,
             min_size=0,
@@ -75,11 +74,11 @@ class MessagedbTarget(Closing):
         )
 
     def append(self, stream: str, expected: int | None, events: Sequence[StreamEvent]) -> Attained:
-        """Append what is not there yet of *events*; see `SyncTarget`.
+        """Append the missing ones of *events*; see `SyncTarget`.
 
         Raises:
-            DatabaseUnavailable: it does not answer, or another writer was faster. The next append finds out what is
-                there.
+            DatabaseUnavailable: it does not answer, or another writer was faster. The next append finds out the
+                stream's progress.
         """
         import psycopg
 
@@ -140,7 +139,7 @@ class MessagedbTarget(Closing):
 
 
 def following(events: Sequence[StreamEvent], attained: int, *, dense: bool) -> list[StreamEvent]:
-    """Return those of *events* that follow what is *attained*; where indices are *dense*, up to the first gap."""
+    """Return those of *events* with indices from *attained* on; if indices are *dense*, up to the first gap."""
     wanted = [event for event in events if event.index >= attained]
     if not dense:
         return wanted

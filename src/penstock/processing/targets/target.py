@@ -1,4 +1,4 @@
-"""What streams are copied to, event by event, and what it says of each append."""
+"""Targets that streams are copied to, event by event, and the results of an append."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Written:
     """All events were appended."""
 
     position: int
-    """The index that the target wants next of the stream, as in all of these."""
+    """The stream's next index at the target, as in all of these results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,62 +28,62 @@ class Partial:
 
     position: int
     count: int
-    """How many were appended."""
+    """The number of appended events."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixMissing:
-    """Events before the first are not there, so nothing was appended."""
+    """The target lacks earlier events, so no event was appended."""
 
     position: int
 
 
 Attained: TypeAlias = Written | Duplicate | Partial | PrefixMissing
-"""What an append to a target has led to."""
+"""The result of an append to a target."""
 
 
 class SyncTarget(Protocol):
-    """Something that keeps streams, and knows of each how far it has come.
+    """A store of streams that knows the progress of each.
 
-    It may be called by several threads, never by two for one stream.
+    Several threads may call it, never two for one stream.
     """
 
     def append(self, stream: str, expected: int | None, events: Sequence[StreamEvent]) -> Attained:
-        """Append what is not there yet of *events*, which are a span of *stream*, and tell where that leads.
+        """Append the missing ones of *events*, a span of *stream*, and return the result.
 
         Args:
             stream: The stream's name, at its source.
-            expected: The index that the target is to want next, or to be beyond: what is below it has to be there.
-                None: nobody can tell, since the source's indices have gaps.
-            events: At least one, all with one `numbering`: the positions of several have nothing to do with each other.
+            expected: The least next index that the target must have: all events below it have to be there. None:
+                unknown, since the source's indices have gaps.
+            events: At least one, all with one `numbering`, since positions of different ones are unrelated.
 
         Raises:
-            PenstockError: nothing was appended, or it is not known: the next append finds out.
+            PenstockError: the events are not appended, or the result is unknown: the next append finds out.
         """
         ...
 
 
 Lineage: TypeAlias = tuple[str, str]
-"""A stream, and what numbers its events: in one of these, a larger index is that of a later event."""
+"""A stream and a numbering of its events, in which a later event has a larger index."""
 
 STREAM: Final = "penstock-stream"
 """The stream at the source."""
 INDEX: Final = "penstock-index"
 """The event's index there."""
 NUMBERING: Final = "penstock-numbering"
-"""What numbers its stream's events, where that is not the stream itself: `StreamEvent.numbering`."""
+"""The event's `StreamEvent.numbering`, if it is not the stream itself."""
 GROUP: Final = "penstock-group"
-"""Under which name it was written."""
+"""The producer group that has written the event."""
 NAMES: Final = (STREAM, INDEX, NUMBERING, GROUP)
 
 
 def lineage_of(stream: str, event: StreamEvent) -> Lineage:
-    """Return what *event* is one of, in a stream that goes by the name *stream*."""
+    """Return the lineage of *event* in a stream with the name *stream*."""
     return stream, event.numbering
 
 
 def origin(stream: str, event: StreamEvent, group: str) -> dict[str, str]:
-    """Return the headers of what comes from an event of *stream*.
+    """Return the headers with the origin of an event that is copied from, or caused by, an *event* of *stream*.
 
     >>> origin("order.placed-7", StreamEvent("order.placed-7", 12, "placed", b"{}"), "mailer")
     {'penstock-stream': 'order.placed-7', 'penstock-index': '12', 'penstock-group': 'mailer'}
@@ -93,7 +93,7 @@ def origin(stream: str, event: StreamEvent, group: str) -> dict[str, str]:
 
 
 def without_origin(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return *headers* without those of where their event came from before."""
+    """Return *headers* without those of an earlier origin."""
     return {name: value for name, value in headers.items() if name not in NAMES}
 
 
