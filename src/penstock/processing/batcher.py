@@ -410,7 +410,7 @@ class AsyncKeyedBatcher(Generic[K, T]):
         self._call = call
         self._options = options
         self._gates: dict[K, AsyncBatcher[T]] = {}
-        AsyncBatcher[T](partial(call, None), **options, idle=lambda: None)  # type: ignore[arg-type]  # A check.
+        AsyncBatcher[T](partial(call, None), **options, idle=lambda: None)  # type: ignore[arg-type]  # To check them.
 
     def __len__(self) -> int:
         return len(self._gates)

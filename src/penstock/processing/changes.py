@@ -24,7 +24,7 @@ class Change(NamedTuple, Generic[E]):
     """A change that takes effect."""
 
     event: E
-    """The event, as it was handed in."""
+    """The event, as passed to `newest`."""
     entity: Any
     """The changed entity: the value of its key field; a tuple if there are several."""
     order: Any
@@ -36,7 +36,7 @@ class Change(NamedTuple, Generic[E]):
     def record(self) -> dict[str, Any]:
         """The entity as it is after the change, or was before it was deleted: the event's `data`, as JSON has it.
 
-        Where the feed is read into a type, `event.data` has it in that.
+        If the feed is read into a type, `event.data` has the record in that type.
         """
         record: dict[str, Any] = body(self.event)["data"]
         return record
@@ -67,7 +67,7 @@ class Changes:
         entity: The fields that name the entity: paths through the whole event, such as `data.id`, or a function from an
             event to their values. By default those that the definition's annotation `penstock/entity-key-fields` names,
             or else its `ordering_instance_ids`.
-        order_by: The fields of the ordering key, the first of them the weightiest, likewise. By default the
+        order_by: The fields of the ordering key, the most significant first, likewise. By default the
             definition's `ordering_key_fields`.
 
     Raises:
@@ -143,7 +143,7 @@ class Changes:
         """Return those of *candidates* that are newer than the *known* changes: the second half of `newest`.
 
         Raises:
-            EventUnusable: an ordering key cannot be compared with the one that is known.
+            EventUnusable: an ordering key cannot be compared with the known one.
         """
         return [candidate for candidate in candidates if self._is_news(candidate, known)]
 

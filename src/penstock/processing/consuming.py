@@ -22,7 +22,7 @@ CANCELLED_INTERVAL: Final = 0.1
 
 
 class ConsumeOptions(NamedTuple):
-    """How a subscription is consumed: see `Client.consume`."""
+    """Options of consuming a subscription: see `Client.consume`."""
 
     rules: Rules | None
     classify: Classify | None
@@ -43,7 +43,7 @@ def consume_subscription(
     auth: Any,
     cancel: Cancel | None,
 ) -> None:
-    """Handle the events of a subscription until the program is to end: see `Client.consume`."""
+    """Handle the events of a subscription until the program cancels it: see `Client.consume`."""
     check_cancel(cancel)
     try:
         with (
@@ -69,7 +69,7 @@ async def async_consume_subscription(
     auth: Any,
     cancel: AsyncCancel | None,
 ) -> None:
-    """Handle the events of a subscription until the task is to end: see `AsyncClient.consume`."""
+    """Handle the events of a subscription until the task is cancelled: see `AsyncClient.consume`."""
     check_async_cancel(cancel)
     if http is not None:
         allowed = "an AsyncClient that was made with auth, and not with http: its connections cannot be used in threads"

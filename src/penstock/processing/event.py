@@ -123,7 +123,7 @@ def one_case(eid: str) -> str:
 
 
 Fields = Sequence[str] | Callable[[Any], Any]
-"""Paths through the whole event, such as `data.version`; or a function from an event, as handed in, to its value."""
+"""Paths through the whole event, such as `data.version`; or a function from an event to its value."""
 Values = tuple[Any, ...]
 _MISSING: Final = object()
 
@@ -221,7 +221,7 @@ class Ordering:
     """The order of an event type's events.
 
     Args:
-        fields: The fields of the ordering key, the first of them the weightiest.
+        fields: The fields of the ordering key, the most significant first.
         event_type: The event type's name, for errors.
     """
 

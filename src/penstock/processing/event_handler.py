@@ -208,7 +208,7 @@ class Ended(Exception):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Have the first SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself.
+    """Make the first SIGTERM end the block as Ctrl-C does, in the main thread, unless the program handles it itself.
 
     Later ones change nothing: supervisors may send several while the last commit is under way.
     """

@@ -69,7 +69,7 @@ def in_order(events: Iterable[E], order_by: Fields) -> list[E]:
 
     Args:
         events: In any order.
-        order_by: The fields of the ordering key, the first of them the weightiest: paths through the whole event, such
+        order_by: The fields of the ordering key, the most significant first: paths through the whole event, such
             as the definition's `ordering_key_fields`, or a function from an event to their values. Numbers are compared
             with numbers, texts of digits with such texts as the numbers that they are, times with a zone with such
             times as moments, other texts with other texts letter by letter.

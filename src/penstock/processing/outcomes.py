@@ -90,7 +90,7 @@ def retry(after_seconds: float, *, tag: str | None = None, stats: Stats | None =
 
 
 def skip_to(index: int, *, tag: str | None = None, stats: Stats | None = None, **counts: int) -> Outcome:
-    """Return the outcome that the handler is beyond its span: events below *index* are dropped when they come."""
+    """Return the outcome that events below *index*, even unseen ones, are done: they are dropped when they come."""
     _check_index(index)
     return replace(_outcome(index, None, tag, stats, counts), skips=True)
 

@@ -11,7 +11,7 @@ INDEX_END: Final = 2**63 - 1
 """Every index of an event is smaller, so that the next index fits into columns of 64 bits."""
 
 SECONDS_MAX: Final = sys.float_info.max
-"""Whole numbers may be larger; no time can be added to these."""
+"""The largest number of seconds: larger whole numbers cannot be added to a time."""
 
 
 def check_name(parameter: str, name: Any) -> None:

@@ -221,7 +221,7 @@ def listed(effects: Any) -> Sequence[Effect]:
 
 
 def check_names(event: StreamEvent, effects: Sequence[Effect]) -> None:
-    """Raise BadParameter where two *effects* of an event have one name: they would have one id."""
+    """Raise BadParameter if two *effects* of an event have one name: they would have one id."""
     names = [effect.called for effect in effects]
     for name in names:
         if names.count(name) > 1:

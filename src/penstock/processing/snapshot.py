@@ -23,9 +23,9 @@ class Category(NamedTuple):
     """Figures of one event type."""
 
     ingested: int
-    """How many events were read."""
+    """The number of events read."""
     completed: int
-    """How many of them were in pages that are done."""
+    """The number of them in pages that are done."""
 
 
 def categories(ingested: Mapping[str, int], completed: Mapping[str, int]) -> dict[str, Category]:
@@ -63,9 +63,9 @@ class TrancheFigures:
     is_tail: bool
     """True if the last read reached the end of the tranche."""
     pages_ahead: int
-    """How many pages are read, and not done."""
+    """The number of pages that are read and not done."""
     events_ahead: int
-    """How many events these have."""
+    """The number of events of these pages."""
     pages_read: int
     events_read: int
     oldest: int | None
@@ -77,7 +77,7 @@ class TrancheFigures:
     bytes_read: int | None = None
     """Bytes read; None: its source does not count them."""
     gap: int | None = None
-    """The number of events not done that the source had when it last answered; None: it does not tell."""
+    """The number of events not done that the source had when it last answered; None: unknown."""
 
     def lag_seconds(self, now: float) -> float | None:
         """Return the oldest event's age in seconds at *now*, in seconds since 1970; 0 if all is done, None: unknown."""
@@ -124,11 +124,11 @@ class Snapshot:
     is_running: bool
     tranches: tuple[TrancheFigures, ...]
     streams: Mapping[str, int]
-    """How many there are in each state."""
+    """The number of streams in each state."""
     events: Mapping[str, int]
-    """How many of theirs wait, or are with handlers."""
+    """The number of their events that wait, or are with handlers."""
     busy: Mapping[str, Figures]
-    """Of streams that are active, failing and stalled."""
+    """Figures of active, failing and stalled streams."""
     longest: tuple[BusyStream, ...]
     """The streams that have been in their state for longest."""
     gapped: tuple[Gapped, ...]
@@ -136,7 +136,7 @@ class Snapshot:
     took: Mapping[str, Histogram]
     """The durations of calls, by result: `ok`, or a tag."""
     failures: Mapping[str, int]
-    """How many calls have failed, by tag."""
+    """The number of failed calls, by tag."""
     counts: Mapping[str, int]
     """The handlers' counters."""
     gauges: Mapping[str, float]
@@ -146,11 +146,11 @@ class Snapshot:
     handled: int
     repeats: int
     commits: Mapping[str, int]
-    """How many, `ok` and `failed`."""
+    """The number of commits, `ok` and `failed`."""
     commits_failing: int
-    """How many in a row have failed."""
+    """The number of consecutive failed commits."""
     commit_failure: str | None
-    """Why the last of these has; None: the last commit has not."""
+    """The reason of the last failure; None: the last commit has succeeded."""
     commit_seconds: float | None
     """The duration so far of the running commit; None: no commit is running."""
     categories: Mapping[str, Category]
@@ -160,17 +160,17 @@ class Snapshot:
     ingests: Histogram
     """The durations in which the engine ingested a page, or a part of one."""
     rounds: Histogram | None
-    """How long rounds took; None: it has none, since it does not run on Spark."""
+    """The durations of rounds; None: it does not run on Spark."""
     round_seconds: float | None
     """The duration so far of the running round; None: no round is running."""
     cpu_seconds: Mapping[str, float]
     """CPU seconds of its threads, by activity."""
     unanswered_seconds: float | None
-    """For how long its source had not answered; None: the processor does not run."""
+    """Seconds since the last answer of its source; None: the processor does not run."""
 
     @property
     def events_ahead(self) -> int:
-        """How many events are read in pages that are not done."""
+        """The number of events read in pages that are not done."""
         return sum(tranche.events_ahead for tranche in self.tranches)
 
     def lag_seconds(self) -> float | None:
@@ -185,7 +185,7 @@ class Snapshot:
 
     @property
     def gap(self) -> int | None:
-        """The number of events not done that the source had when it last answered; None: it does not tell."""
+        """The number of events not done that the source had when it last answered; None: unknown."""
         found = [tranche.gap for tranche in self.tranches if tranche.gap is not None]
         return sum(found) if found else None
 

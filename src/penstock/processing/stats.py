@@ -19,19 +19,19 @@ LATENCY_CLASSES: Final = 40 * STEPS
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Durations that were counted, in seconds."""
+    """A histogram of durations, in seconds."""
 
     LEAST: ClassVar[float] = LEAST_SECONDS
-    """Where the classes begin."""
+    """The lower bound of the classes."""
     POWERS: ClassVar[range] = range(6, 26)
     """The powers of two that, times `LEAST`, are bounds of buckets: from 64 µs to 33.6 s. No class lies on both."""
     classes: Mapping[int, int]
-    """How many there are in each class."""
+    """The number of durations in each class."""
     count: int
     sum: float
 
     def buckets(self) -> list[tuple[float, int]]:
-        """Return how many are up to each bound of a bucket, by that bound."""
+        """Return the cumulative counts of buckets, by upper bound."""
         found, seen, classes = [], 0, sorted(self.classes.items(), reverse=True)
         for power in self.POWERS:
             while classes and classes[-1][0] < power * STEPS:
@@ -81,7 +81,7 @@ class Latency:
 
 
 class Distribution(Histogram):
-    """Values of any kind that were observed, none of them negative."""
+    """A histogram of non-negative values of any kind."""
 
     __slots__ = ()
     LEAST: ClassVar[float] = 2.0**-20
@@ -119,7 +119,7 @@ class Observations:
     """Values that were observed, in memory that does not grow with their number."""
 
     classes: dict[int, int] = field(default_factory=dict)
-    """How many there are in each class; the upper bound belongs to a class."""
+    """The number of values in each class; the upper bound belongs to a class."""
     count: int = 0
     sum: float = 0.0
 
@@ -153,7 +153,7 @@ class Stats:
         stats.set("queue_depth", 12)
         return done(stats=stats)
 
-    They are exported under these names once the call has ended well. Let there be few names.
+    They are exported under these names once the call has succeeded. Use few names.
     """
 
     counts: Counter[str] = field(default_factory=Counter)

@@ -68,7 +68,7 @@ class SourceAnswer(NamedTuple):
     """The last answer of a source about the number of events behind positions."""
 
     counts: Mapping[str, int | None]
-    """By tranche; None: it cannot tell."""
+    """By tranche; None: unknown."""
     completed: Mapping[str, int]
     """By tranche, how many events were done at those positions."""
 
@@ -98,13 +98,13 @@ class SourceWatch:
             self._answered_at = now
 
     def read(self, now: float, *, is_answer: bool) -> None:
-        """Take note that a read has succeeded; it *is_answer* if it returned a batch, even an empty one."""
+        """Record that a read has succeeded; it *is_answer* if it returned a batch, even an empty one."""
         self._is_failing = False
         if is_answer:
             self._answered_at = now
 
     def read_failed(self) -> None:
-        """Take note that a read has failed."""
+        """Record that a read has failed."""
         self._is_failing = True
 
     def told(self, answer: SourceAnswer, now: float, *, is_wanted: bool) -> None:
@@ -123,7 +123,7 @@ class SourceWatch:
         return 0.0 if self._answered_at is None else max(0.0, now - self._answered_at)
 
     def gap(self, tranche: str, ahead: int, completed: int) -> int | None:
-        """Return how many events of a tranche are not done; None: the source has not said.
+        """Return how many events of a tranche are not done; None: unknown.
 
         Args:
             tranche: Its name.
@@ -174,27 +174,27 @@ class Tally:
 
     def __init__(self) -> None:
         self.pages: Counter[str] = Counter()
-        """How many were read, by tranche."""
+        """The number of pages read, by tranche."""
         self.events: Counter[str] = Counter()
-        """How many were in them."""
+        """The number of events in them."""
         self.bytes: Counter[str] = Counter()
         """Bytes read, of tranches whose source counts them."""
         self.completed: Counter[str] = Counter()
-        """How many events were in pages that are done, by tranche."""
+        """The number of events in pages that are done, by tranche."""
         self.reads = Latency()
         """The durations of reads."""
         self.ingests = Latency()
         """The durations in which the engine ingested a page, or a part of one."""
         self.rounds: Latency | None = None
-        """How long rounds took; None: it has none."""
+        """The durations of rounds; None: it has none."""
         self.round_began: float | None = None
         """The time at which the running round began; None: no round is running."""
         self.commits: Counter[str] = Counter({OK: 0, FAILED: 0})
         """The number of commits, by result."""
         self.commits_failing = 0
-        """How many in a row have failed."""
+        """The number of consecutive failed commits."""
         self.commit_failure: str | None = None
-        """Why the last of these has."""
+        """The reason of the last failure."""
         self.commit_began: float | None = None
         """The time at which the running commit began; None: no commit is known to be running."""
         self.cpu = Cpu()
@@ -202,7 +202,7 @@ class Tally:
         self.source = SourceWatch()
         """The last answer of its source, and the time of it."""
         self._pages: dict[str, deque[TalliedBatch]] = defaultdict(deque)
-        """Those that are under way, by tranche."""
+        """The unfinished batches, by tranche."""
         self._tranches: dict[str, Tranche] = {}
 
     def read(self, batch: Batch, took: float = 0.0) -> None:
@@ -217,24 +217,24 @@ class Tally:
         self._pages[name].append(TalliedBatch(getattr(items[0], "received", None) if items else None, events))
 
     def begin_round(self, now: float) -> None:
-        """Take note that a round begins."""
+        """Record that a round begins."""
         self.rounds = self.rounds or Latency()
         self.round_began = now
 
     def end_round(self, now: float) -> None:
-        """Take note that the round has ended, however."""
+        """Record that the round has ended, successfully or not."""
         if self.rounds is not None and self.round_began is not None:
             self.rounds.add(now - self.round_began)
         self.round_began = None
 
     def committed(self) -> None:
-        """Take note that a commit has succeeded."""
+        """Record that a commit has succeeded."""
         self.commits[OK] += 1
         self.commits_failing = 0
         self.commit_failure = self.commit_began = None
 
     def commit_failed(self, reason: str) -> None:
-        """Take note that a commit has failed."""
+        """Record that a commit has failed."""
         self.commits[FAILED] += 1
         self.commits_failing += 1
         self.commit_failure, self.commit_began = reason, None

@@ -74,7 +74,7 @@ class View:
         self._seen: deque[Snapshot] = deque()
 
     def await_now(self) -> None:
-        """Wait until the processor's snapshot is none of before, if it runs, and says how many events are behind."""
+        """Wait, for some seconds, for a new snapshot of a running processor with the number of events behind."""
         now = time.monotonic()
         while (found := self._processor.snapshot).is_running and (found.taken < now or found.gap is None):
             if time.monotonic() - now > (LAST_SECONDS if found.taken < now else GAP_SECONDS):

@@ -29,7 +29,7 @@ DIGITS: Final = "numbers of up to 131072 digits, and 16383 behind the point"
 
 
 def wrong_value(value: Any) -> str | None:
-    """Return the allowed values if *value* cannot be stored in any database's column; None: it can.
+    """Return a description of storable values if not every database can store *value*; None: each can.
 
     >>> wrong_value(2**63), wrong_value("a"), wrong_value(float("nan"))
     ('whole numbers of 64 bits', None, 'finite numbers')
@@ -49,7 +49,7 @@ def wrong_value(value: Any) -> str | None:
 
 
 def wrong_json(value: Any) -> str | None:
-    """Return the allowed values if *value* cannot be stored as JSON; None: it can.
+    """Return a description of storable values if *value* cannot be stored as JSON; None: it can.
 
     JSON does not preserve some numbers and times, see `core.inexact`, and PostgreSQL has no JSON with NUL.
     """

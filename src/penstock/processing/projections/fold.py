@@ -69,7 +69,7 @@ class KeyedSource:
         return [self._keyed(batch) for batch in self.inner.read(wants, timeout)]
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
-        """Read a tranche of the source again, likewise."""
+        """Read a tranche of the source again, as entries of rows."""
         return self._keyed(self.inner.reread(tranche, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:

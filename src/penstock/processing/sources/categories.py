@@ -1,6 +1,6 @@
 """The categories of a MessageDB, a store of events in PostgreSQL, as processors and Spark read them.
 
-MessageDB's own words stand beside ours: its *message* is an event, a message's *type* an event's kind. Its *category*
+MessageDB's terms correspond to ours: its *message* is an event, a message's *type* an event's kind. Its *category*
 is the part of a stream's name before the first `-`. Each event has a *position*, its index in its stream, and a
 *global position*, its number in the whole store.
 

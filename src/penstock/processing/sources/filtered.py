@@ -20,7 +20,7 @@ _NAME: Final = re.compile(r"[\w.:-]+", re.ASCII)
 
 
 class Names:
-    """A filter of names: the allowed ones without the excepted ones; without allowed ones, all but those.
+    """A filter of names: the allowed ones without the excepted ones; without allowed ones, all but the excepted.
 
     Args:
         what: The kind of things with these names, for errors and logs.

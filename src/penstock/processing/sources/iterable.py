@@ -20,7 +20,7 @@ class IterableSource(Closable):
 
     Args:
         batches: Each has events in their order, for example of class `StreamEvent`. An event with an
-            earlier index of its stream is a repeat: skipped, or handled once more if its stream was idle.
+            index that its stream had already is a repeat: skipped, or handled once more if its stream was idle.
         tranche: The tranche's name.
         is_dense: True if the indices of each stream have no gaps, from 0 on.
 
