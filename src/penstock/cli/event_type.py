@@ -72,7 +72,7 @@ def create(
 ) -> None:
     """Create an event type. Its feed has the same name.
 
-    What options say goes before what the file says.
+    Options override the file.
     """
     from penstock.cli.event_line import bare
     from penstock.cli.output import print_json, say, tell
@@ -153,7 +153,7 @@ def list_all(url: UrlOption = URL, output: OutputOption = "text") -> None:
 
 @app.command()
 def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "text") -> None:
-    """Show an event type, and what each of its partitions holds."""
+    """Show an event type, and the events in each of its partitions."""
     from penstock.cli.output import counted, print_json, print_table, say
 
     with _open(url) as client:
@@ -249,8 +249,8 @@ def check(
 ) -> None:
     """Check definitions of event types before anything is registered; needs no hub.
 
-    Each has to be one that a hub takes, and is held against the event guidelines. It ends with 1 where one is not, or
-    where a MUST is not kept and not waived: an annotation `penstock.waiver/GUIDELINE` waives one, and gives the reason.
+    Each definition must be acceptable to a hub, and is checked against the event guidelines. The command ends with 1 if
+    one is not acceptable, or breaks a MUST without a waiver: an annotation `penstock.waiver/GUIDELINE` with the reason.
     """
     from penstock.cli.definitions.checks import Check, check_definitions
 
@@ -326,11 +326,10 @@ def apply(
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """Let a hub have the event types that files define: create what is missing, replace what differs.
+    """Apply definitions in files to a hub: create missing event types, replace different ones.
 
-    All files are checked, and the hub is asked whether it would take every change, before anything is written; where
-    one would be refused, nothing is. What is so already is left alone; partitions are added, never taken away; nothing
-    is deleted.
+    All files are checked, and the hub checks every change, before anything is written. If a change would be refused,
+    nothing is written. Equal event types are left alone; partitions are added, never removed; nothing is deleted.
     """
     from penstock.cli.definitions.checks import compare_with_hub
     from penstock.cli.output import print_json

@@ -69,10 +69,10 @@ def retry(
     database: DatabaseOption = DATABASE,
     output: OutputOption = "text",
 ) -> None:
-    """Put rows back into the outbox, in their order, to be published; all of those that are named, or none.
+    """Put rows back into the outbox, in their order, to be published; all named rows, or none.
 
-    Repair first what they were rejected for. A running hub takes them up at once. What still cannot be published is
-    rejected again, under a new id.
+    Fix the cause first. A running hub publishes them at once. Rows that still cannot be published are rejected again,
+    under a new id.
     """
     from penstock.cli.database import find_operator, opened
     from penstock.cli.output import counted, print_json, say
@@ -101,9 +101,9 @@ def delete(
     database: DatabaseOption = DATABASE,
     output: OutputOption = "text",
 ) -> None:
-    """Delete rows for ever, after asking; all of those that are named, or none.
+    """Delete rows permanently, after asking; all named rows, or none.
 
-    What is rejected while you are asked is not deleted.
+    Rows that are rejected during the question are not deleted.
     """
     from penstock.cli.asking import confirm
     from penstock.cli.database import find_operator, opened

@@ -285,7 +285,7 @@ def serve(
     SIGTERM and Ctrl-C drain it: waits end at once, requests under way finish, within ten seconds in all. Any number of
     hubs can serve one database.
 
-    On loopback nobody is asked who they are, unless --auth says how. On another address the hub starts only with
+    On loopback callers are not authenticated, unless --auth is given. On another address the hub starts only with
     --auth, or --insecure.
     """
     from penstock.cli import listening, logs

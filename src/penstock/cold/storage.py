@@ -1,7 +1,8 @@
 """Storage for the files of a cold tier: a directory, or a bucket of an object store with the S3 protocol.
 
 Invariants:
-    A file appears whole, or not at all, and is never changed. A file is durable when `write` returns.
+    A file appears whole, or not at all, and is never changed.
+    A file is durable when `write` returns.
 """
 
 import os

@@ -74,10 +74,10 @@ def list_groups(
     url: HubOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """List consumer groups: what each reads, how many events it has not committed, and how old the oldest of them is.
+    """List consumer groups: the feeds of each, the number of its uncommitted events, and the age of the oldest one.
 
-    A subscription is shown with its owning application and what that calls it. One that has not begun has no gap yet.
-    Of positions in a database, the hub that --hub names is asked how far they are behind.
+    A subscription is shown with its owning application and the name that it has there. One that has not begun has no
+    gap yet. Of positions in a database, the hub that --hub names is asked how far they are behind.
     """
     from penstock.cli.output import print_json, say
 
@@ -132,7 +132,7 @@ def show(
     url: HubOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """Show where a consumer group stands in each partition, and what keeps it from going on, if anything does.
+    """Show the position of a consumer group in each partition, and the reason if it is blocked.
 
     `next offset` is the one that it wants next; `end` is where the partition ends. Processors that share the
     partitions are shown with what each has. Of positions in a database, the hub that --hub names is asked how far they
@@ -268,9 +268,9 @@ def delete(
     url: HubOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """Forget a consumer group with its positions, what it has parked, and its history, after asking.
+    """Forget a consumer group with its positions, parked events and history, after asking.
 
-    One that still runs begins anew, as if it had never been. The streams of a subscription end.
+    A group that still runs starts again as a new one. The streams of a subscription end.
     """
     from penstock.cli.asking import confirm
     from penstock.cli.output import counted, print_json, say

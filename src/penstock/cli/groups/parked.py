@@ -168,10 +168,10 @@ def retry(
     url: HubOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """Have parked events tried again, in their order, from where they failed on.
+    """Retry parked events in their order, beginning with the one that failed.
 
-    Repair first what they failed for. The events of a subscription are sent to whoever has the partition. A processor
-    that runs takes it up within a second, another one when it starts. What fails again is parked again.
+    Fix the cause first. The events of a subscription are sent to the consumer that has the partition. A running
+    processor retries within a second, another one when it starts. Events that fail again are parked again.
     """
     from penstock.cli.output import counted, print_json, say
 

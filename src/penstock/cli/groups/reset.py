@@ -66,15 +66,15 @@ def reset(
     url: HubOption = URL,
     output: OutputOption = "text",
 ) -> None:
-    """Move a consumer group forward or back, after asking; all partitions that are meant, or none.
+    """Move a consumer group forward or back, after asking; all selected partitions, or none.
 
-    Streams of a subscription are told, and end first, which takes up to half a minute; they begin anew at the new
-    offsets. What waits in parked keys of these partitions is given up: it comes again where it lies behind the new
-    offset. Streams of Spark look by themselves. Stop whoever else runs as that group before: a processor that runs is
-    noticed with its next commit, and ends; what others commit next would be back where it was. Streams that a processor
-    has parked wait from the new position on, where that is earlier.
+    Streams of a subscription are notified and end first, which takes up to half a minute; they restart at the new
+    offsets. Waiting events of parked keys in these partitions are given up: those after the new offset come again.
+    Streams of Spark notice the reset by themselves. First stop other programs that run as that group: a running
+    processor ends with its next commit; the next commit of others would move the group back. Streams that a processor
+    has parked wait from the new position on, if that is earlier.
 
-    With --database, the hub that --hub names is asked where --to is, and whether a feed has such an offset.
+    With --database, the hub that --hub names resolves --to, and checks that a feed has such an offset.
     """
     if [to is None, not offset, like is None, position is None].count(False) != 1:
         raise typer.BadParameter("say where to, by --to, by --offset or by --like", param_hint="--to")

@@ -4,10 +4,11 @@ It sends batches, and finds out whether a batch of unknown outcome is stored: do
 Every request can be repeated safely.
 
 Invariants:
-    A retry sends the same bytes with the same sequence numbers. A sequence number is reused for other events only if
-    the first ones are certainly not stored. While the outcome of a batch is unknown, nothing else is sent to its
-    partition. The outcome of a batch is final: it is reported once no copy of the batch can be stored later. The
-    outcome is determined by the hub, which compares the batch with the stored events.
+    A retry sends the same bytes with the same sequence numbers.
+    A sequence number is reused for other events only if the first ones are certainly not stored.
+    While the outcome of a batch is unknown, nothing else is sent to its partition.
+    The outcome of a batch is final: it is reported once no copy of the batch can be stored later.
+    The hub determines the outcome: it compares the batch with the stored events.
 """
 
 import time

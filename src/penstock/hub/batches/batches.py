@@ -6,12 +6,12 @@ event is refused, unless the publisher asks the hub to set invalid events apart.
 gives the reasons.
 
 Invariants:
-    A batch keeps the uploads that it was begun with, and each event of them is appended once. The batch numbers of a
-    group increase, and a batch is published to its end before the next one begins. Events are validated when they are
-    uploaded, and published even if the event type's schema has changed since. They get their partition and metadata at
-    upload, too, and again if the event type changes before they are published. A batch is locked before it is judged,
-    and before producers and the heads of partitions are locked. A chunk is appended in the transaction that marks it as
-    done, so it is appended once, however many publishers try.
+    A batch keeps the uploads that it was begun with, and each event of them is appended once.
+    The batch numbers of a group increase, and a batch is published to its end before the next one begins.
+    Events are validated when they are uploaded, and published even if the event type's schema has changed since.
+    They get their partition and metadata at upload, too, and again if the event type changes before they are published.
+    A batch is locked before it is judged, and before producers and the heads of partitions are locked.
+    A chunk is appended in the transaction that marks it as done, so it is appended once, however many publishers try.
 """
 
 from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ A range leaves the database in steps, each of which can be the last one before a
 4. The sweeper deletes these events from the database.
 
 A file that a killed hub was writing is deleted after `ABANDONED_SECONDS`; a file whose events have expired once no
-reader is in it any more. Each round also closes files that other processes have deleted: their bytes stay on a disk for
+reader uses it. Each round also closes files that other processes have deleted: their bytes stay on a disk for
 as long as they are open.
 """
 

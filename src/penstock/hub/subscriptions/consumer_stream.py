@@ -6,11 +6,11 @@ still deliver, `PartitionEnds` waits for new events, and `ParkedKeyFilter` leave
 
 Invariants:
     A stream reads only partitions that the database says it owns, and only while the hub's lease is valid. It delivers
-    events that it has read only if it owned the partition all the time: the sender asks `is_certain`. After the lease
-    has expired, other hubs may have taken partitions. Nothing is certain then until a snapshot, taken after any
-    rebalance under way, shows that the session still exists. A session that lost a partition does not. The next owner
-    of a partition knows which events were sent and not committed. The stream may commit them until its commit timeout
-    is over.
+    events that it has read only if it owned the partition all the time: the sender asks `is_certain`.
+    After the lease has expired, other hubs may have taken partitions. Nothing is certain then until a snapshot, taken
+    after any rebalance under way, shows that the session still exists. A session that lost a partition does not.
+    The next owner of a partition knows which events were sent and not committed. The stream may commit them until its
+    commit timeout is over.
 """
 
 import time
