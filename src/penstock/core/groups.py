@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final, Literal, NamedTuple, get_args
 
-from penstock.core.group_names import NAME_CHARS_MAX, is_group_name
+from penstock.core.group_names import is_group_name
 from penstock.core.log.cursor import FeedView, check_view
 from penstock.core.log.start import Start
 from penstock.core.registry.definition import is_name
@@ -22,7 +22,6 @@ PROCESSOR: Final = "processor"
 REPORTED: Final = "reported"
 """The kind of a group that keeps its positions elsewhere and reports them, to be seen among the others."""
 KEPT_AT_CHARS_MAX: Final = 500
-PATH_NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII, but neither . nor .. alone"
 MICROSECONDS: Final = 1_000_000
 
 
@@ -104,15 +103,6 @@ def measure_lag(standings: Iterable[GroupProgress], now: int) -> TotalLag:
         gaps[place] = max(each.gap or 0, gaps.get(place, 0))
         lag = max(lag, each.lag(now))
     return TotalLag(sum(gaps.values()), lag)
-
-
-def is_path_name(text: str) -> bool:
-    """Return whether *text* is a valid name of a consumer group that can be part of a URL path.
-
-    >>> is_path_name("mailer"), is_path_name("..")
-    (True, False)
-    """
-    return is_group_name(text) and text not in (".", "..")
 
 
 _TRANCHE: Final = re.compile(r"(?P<event_type>[^/]{1,255})/(?P<partition>0|[1-9]\d{0,4})", re.ASCII)

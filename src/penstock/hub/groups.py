@@ -8,12 +8,11 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from penstock.core.access import Claim, Sender
-from penstock.core.group_names import is_group_name
+from penstock.core.group_names import PATH_NAME_ALLOWED, is_group_name, is_path_name
 from penstock.core.group_parking import NOT_PARKED, ParkedChanges
 from penstock.core.groups import (
     CURSOR_SET,
     MICROSECONDS,
-    PATH_NAME_ALLOWED,
     PROCESSOR,
     REPORTED,
     SUBSCRIPTION,
@@ -24,7 +23,6 @@ from penstock.core.groups import (
     TotalLag,
     check_kept_at,
     find_covered_partitions,
-    is_path_name,
     is_slice,
     measure_lag,
     slice_of,

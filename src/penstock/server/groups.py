@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from penstock.core.access import Claim, Resource
 from penstock.core.group_leases import Held
-from penstock.core.group_names import is_group_name
-from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, decode_tranche, is_path_name
+from penstock.core.group_names import is_group_name, is_path_name
+from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, decode_tranche
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
 from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, ParkedNotFound

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
+from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
 from penstock.core.log.start import START_FORM, Word, parse_start, resolve_start
 from penstock.core.times import EXAMPLES, parse_duration
 from penstock.errors import BadParameter

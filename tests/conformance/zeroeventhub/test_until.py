@@ -61,8 +61,6 @@ def test_python_client_stops_at_until_in_one_request_and_in_several(feed4: Serve
         for parameter, wrong in (
             ("until", lambda: feed.read({0: "_first"}, until={1: until[1]})),
             ("wait_seconds", lambda: feed.read({0: "_first"}, until={0: until[0]}, wait_seconds=5)),
-            ("until", lambda: feed.follow(until=until)),
-            ("until", lambda: feed.resume("billing", until=until, wait_seconds=5)),
         ):
             with pytest.raises(BadParameter) as refused:
                 wrong()

@@ -6,8 +6,9 @@ from typing import Any, Final, cast
 from penstock.client.client import Client
 from penstock.client.credentials import make_auth
 from penstock.client.http import adapter
+from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
 from penstock.core.group_parking import DETAIL_CHARS_MAX, Request
-from penstock.core.groups import PATH_NAME_ALLOWED, PROCESSOR, is_path_name
+from penstock.core.groups import PROCESSOR
 from penstock.errors import (
     AccessDenied,
     BadParameter,

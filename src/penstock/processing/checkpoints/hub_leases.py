@@ -9,7 +9,7 @@ from penstock.client.credentials import make_auth
 from penstock.client.groups import ConsumerGroups
 from penstock.client.http import adapter
 from penstock.core.group_leases import LEASE_SECONDS, Held
-from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
+from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter, GroupNotFound
 from penstock.processing.parameters import check_name, check_seconds
 from penstock.wire.groups import HeldTranches

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from penstock.client.client import Client
 from penstock.client.credentials import make_auth
-from penstock.core.groups import PATH_NAME_ALLOWED, REPORTED, is_path_name
+from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
+from penstock.core.groups import REPORTED
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche
