@@ -43,7 +43,7 @@ def consume_subscription(
     auth: Any,
     cancel: Cancel | None,
 ) -> None:
-    """Handle the events of a subscription until the program cancels it: see `Client.consume`."""
+    """Handle the events of a subscription until *cancel* is set, Ctrl-C or SIGTERM: see `Client.consume`."""
     check_cancel(cancel)
     try:
         with (
@@ -69,7 +69,7 @@ async def async_consume_subscription(
     auth: Any,
     cancel: AsyncCancel | None,
 ) -> None:
-    """Handle the events of a subscription until the task is cancelled: see `AsyncClient.consume`."""
+    """Handle the events of a subscription until *cancel* is set or the task is cancelled: see `AsyncClient.consume`."""
     check_async_cancel(cancel)
     if http is not None:
         allowed = "an AsyncClient that was made with auth, and not with http: its connections cannot be used in threads"

@@ -71,7 +71,7 @@ class Table:
 
         Args:
             connection: To the database.
-            positions: The positions of its checkpoint: if there are any, a missing table cannot be rebuilt from them.
+            positions: The positions of its checkpoint. With any, a missing table is an error, since events are lost.
 
         Raises:
             ProjectionNotFound: the table is missing, although there are positions.
