@@ -28,9 +28,9 @@ from penstock.core.events.event import NewEvent
 DEPARTED: Final = "flights.departed"
 AIRLINES: Final = "flights.airlines"
 LATE_MINUTES: Final = 15
-"""A flight that leaves more than so many minutes late is late."""
+"""A flight that leaves more than this many minutes late is late."""
 EVENT_TYPES: Final = Path(__file__).parent / "event_types"
-"""What the event types are created with: a file for each."""
+"""The definitions of the event types: a file for each."""
 
 _SPACE: Final = b"penstock-demo"
 """The key of the digests that are the events' ids."""
@@ -47,7 +47,7 @@ class Series:
 
     event_type: str
     definition: Mapping[str, Any]
-    """What the event type is created with."""
+    """The definition of the event type."""
     table: pa.Table
     """In the order in which the rows are published."""
     event: Callable[[Row], NewEvent]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.spark.projections.project import Projected, ProjectionTarget, Round, RoundResult
 
 ROUNDS: Final = 4
-"""In so many rounds the flights are folded that are new."""
+"""The number of rounds in which new flights are folded."""
 _MODEL: Final = """
 SELECT carrier, coalesce(name, carrier), month, flights, cancelled,
        CAST(delay_minutes AS REAL) / nullif(flights - cancelled, 0), CAST(late AS REAL) / nullif(flights - cancelled, 0)
@@ -70,7 +70,7 @@ class Delay(NamedTuple):
     departure_delay: float | None
     """Minutes, the mean over what departed."""
     late_share: float | None
-    """The share of what departed that was more than 15 minutes late."""
+    """The share of departed flights that were more than 15 minutes late."""
 
 
 class Stop(NamedTuple):

@@ -29,7 +29,7 @@ from penstock_demo.dataset import DEPARTED, LATE_MINUTES
 FLAGGED: Final = "aircraft.flagged"
 IN_A_ROW: Final = 3
 STREAMS_MAX: Final = 1_000
-"""Of so many aircraft flags are published at once, and their rows committed."""
+"""Maximum number of aircraft whose flags are published and whose rows are committed at once."""
 RETRY_TIMEOUT: Final = 600.0
 DATABASE: Final = "flagging.db"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS aircraft (tailnum TEXT PRIMARY KEY, late TEXT NOT NULL)"

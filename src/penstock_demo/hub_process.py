@@ -16,7 +16,7 @@ from penstock.cli.failures import CommandFailure
 START_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 15.0
 LAST_LINES: Final = 3
-"""So much of its log is shown where a hub has ended without saying why."""
+"""Maximum number of lines of its log that are shown if a hub has ended without a reason."""
 
 
 class HubProcess:

@@ -22,7 +22,7 @@ _TIMEOUT: Final = 30.0
 
 class _Attempt(NamedTuple):
     caller: str | None
-    """None: nobody; no token is sent."""
+    """The caller; None: no token is sent."""
     method: str
     target: str
     status: int

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from penstock_demo.access import CALLERS, OPERATOR
 
 VALID_DAYS: Final = 90
-"""The life of certificate and tokens: whoever looks at the hub later needs them, too."""
+"""The validity of certificate and tokens: later visits to the hub need them, too."""
 
 
 class Security(NamedTuple):

@@ -18,9 +18,9 @@ JAVA_MIN: Final = 17
 TOKEN_SECONDS: Final = 7 * 86_400
 """Tokens that expire within this time are named."""
 SHOWN_MAX: Final = 5
-"""So many callers are named."""
+"""Maximum number of callers that are named."""
 OF_TABLES: Final = ("durability", "outbox", "rejected")
-"""What a store may have nothing to say about before there are tables."""
+"""Checks without a result before there are tables."""
 
 
 class DoctorResult(NamedTuple):

@@ -22,7 +22,7 @@ TERMINATED: Final = 143
 """As a shell calls what SIGTERM has ended."""
 
 SHOWN_MAX: Final = 100
-"""So many characters of a text that cannot be used are shown."""
+"""Maximum number of characters of an invalid text that are shown."""
 
 _OFFSETS: Final = "`penstock event-type show NAME` has the offsets that there are; BEGIN is before the first."
 _HINTS: Final[dict[str, str]] = {

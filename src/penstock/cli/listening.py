@@ -23,9 +23,9 @@ from penstock.server.http.tls import ServerTls, TlsListener
 
 # Counted from the signal, so that ten seconds are enough whatever the database does.
 PATIENT_SECONDS: Final = 6.0
-"""So long requests under way have to finish; then the hub stops, which answers those that wait for the database."""
+"""Seconds that requests under way have to finish. Then the hub stops, and answers those that wait for the database."""
 COMMIT_SECONDS: Final = 1.0
-"""What a transaction under way has then to end, before its outcome is called unknown."""
+"""Seconds that a transaction under way then has to end, before its outcome counts as unknown."""
 GRACE_SECONDS: Final = 8
 """When the server ends the rest, such as a page to a slow reader."""
 LAST_SECONDS: Final = 9.5

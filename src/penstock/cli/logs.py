@@ -26,14 +26,14 @@ AccessLog = Literal["all", "failed", "off"]
 WRITE_INTERVAL: Final = 0.05
 """The interval at which access lines are written."""
 LINES_WAITING_MAX: Final = 100_000
-"""So many access lines wait at most while nobody reads the log; the oldest are dropped."""
+"""Maximum number of access lines that wait to be written; the oldest are dropped."""
 STOP_TIMEOUT: Final = 1.0
 """A process that ends waits no longer for the reader of its log."""
 
 _QUIET: Final = ("uvicorn.error", "psycopg.pool", "asyncio")
-"""Loggers whose everyday lines are of no use to whoever runs a hub."""
+"""Loggers whose routine lines are of no use to operators of a hub."""
 _CUT_OFF: Final = "ASGI callable returned without completing response."
-"""What uvicorn calls an error where a stream is cut off whose consumer takes nothing: the access log tells why."""
+"""Uvicorn's error for a stream that was cut off since its consumer reads nothing: the access log has the reason."""
 _GRACE_IS_OVER: Final = "timeout graceful shutdown exceeded"
 """So it tells, of each and of all, that requests are given up: that was said when it was decided."""
 

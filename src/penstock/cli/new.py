@@ -20,9 +20,9 @@ SUFFIX: Final = ".template"
 PROJECT: Final = "project"
 """Where the files are that all projects have."""
 PACKAGE: Final = "package"
-"""What the folder is called that becomes the project's package."""
+"""The name of the folder that becomes the project's package."""
 SHOWN_MAX: Final = 100
-"""So many characters of a name that cannot be used are shown."""
+"""Maximum number of characters of an invalid name that are shown."""
 _DESCRIPTIONS: Final[dict[Kind, str]] = {
     "projector": "Folds the events of a feed into a table.",
     "reactor": "Reacts to the events of one feed by publishing to another.",

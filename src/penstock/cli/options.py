@@ -63,7 +63,7 @@ START_HELP: Final = (
     "earliest: the first event there is. latest: the end. TIME, such as 2026-11-20T10:00:00Z: the first event received"
     " then or later. AGO, such as 1h or 30m: the same, so long ago."
 )
-"""What each option that says where to start takes; its help adds what starts there."""
+"""The help of all options for a start; each option adds its subject."""
 
 
 def parse_start_option(text: str, option: str) -> "Word | datetime":

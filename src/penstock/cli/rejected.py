@@ -17,7 +17,7 @@ app = group("Look at outbox rows that could not be published; put them back, or 
 
 REASON_CHARS: Final = 200
 EVENT_CHARS: Final = 80
-"""So much of an event is shown in a table."""
+"""Maximum number of characters of an event that a table shows."""
 
 IdsArgument = Annotated[
     list[int] | None, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Rows, as `list` shows them.")

@@ -434,7 +434,7 @@ def collect_garbage_less_often() -> None:
 
 OPEN_FILES_MAX: Final = 1 << 20
 FILES_KEPT: Final = 256
-"""So many open files are left for the database and the rest of the process."""
+"""The number of open files that are reserved for the database and the rest of the process."""
 
 
 def _check_limits(given: Sequence[str]) -> None:
@@ -524,7 +524,7 @@ class _Warning(NamedTuple):
     event: str
     advice: str
     reason: str | None = None
-    """What has been found in a file."""
+    """The finding in a file."""
 
 
 def _find_warnings(

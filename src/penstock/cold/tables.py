@@ -30,13 +30,13 @@ from penstock.typed.columns import list_of, map_of
 LOG: Final = "_delta_log"
 """The folder of a table's log, in that of the event type."""
 CHECKPOINT_COMMITS: Final = 20
-"""After so many commits a checkpoint has the whole table, so that readers need not read all commits."""
+"""Commits between checkpoints. A checkpoint has the whole table, so that readers need not read all commits."""
 RECHECK_SECONDS: Final = 3_600.0
 """After so long the tables themselves are looked at again, in case others have changed or deleted them."""
 WAIT_SECONDS: Final = 30.0
-"""So long an update waits for another one of this process, which storage that hangs may keep."""
+"""Seconds for which an update waits for another one of this process, which slow storage may delay."""
 ATTEMPTS: Final = 10
-"""So many commits are tried for an update, while others come first."""
+"""Maximum number of commit attempts of an update that conflicts with others."""
 _FORBIDDEN: Final = frozenset(" ,;{}()\n\t=")
 """The characters that names of columns cannot have in a Delta table that finds its columns by their names."""
 _CONFLICT: Final = pa.null()

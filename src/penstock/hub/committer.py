@@ -133,9 +133,9 @@ GROUP_EVENTS_MAX: Final = 20_000
 MOVE_TIMEOUT: Final = 5.0
 STALE_MAX: Final = 10
 TIMED_EVENTS: Final = 100
-"""A request of so many events is told how long it has kept the committer from the work for others."""
+"""From this number of events on, a request gets the time for which it has kept the committer busy."""
 VOLUMES_MAX: Final = 500
-"""So many event types are counted by themselves."""
+"""Maximum number of event types with counters of their own."""
 OTHERS: Final = "(others)"
 """The name under which events of all other event types are counted; no event type has it."""
 _NOTHING: Final = Volume(0, 0)

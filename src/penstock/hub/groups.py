@@ -346,7 +346,7 @@ class GroupLag(NamedTuple):
 
 CONSUMERS_MAX: Final = 1_000
 REPORTED_SECONDS: Final = 90 * 86_400.0
-"""How long a group is shown that keeps its positions elsewhere, and does not report any more."""
+"""The seconds for which a group is shown that stores its positions elsewhere, after its last report."""
 EXPIRED_MAX: Final = 100
 """The number of such groups that are deleted at once."""
 

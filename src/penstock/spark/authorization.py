@@ -13,7 +13,7 @@ from penstock.errors import BadParameter, Unauthenticated
 
 FILE_ALLOWED: Final = "a file that can be read, with a token of printable ASCII in one line"
 ROTATION_SECONDS_MAX: Final = 1.0
-"""So long a query waits for another token in its file, after the hub has refused the one that was there.
+"""Seconds for which a query waits for another token in its file, after the hub has refused the one that was there.
 
 A rotation writes the file before the old token expires. A query whose token is revoked has to end within five seconds:
 one that the hub takes to notice, this one, up to `WRITING_SECONDS_MAX`, and those that Spark takes to end a query.
@@ -34,7 +34,7 @@ class Credential:
 
     token: str | None = field(default=None, repr=False)
     file: str | None = None
-    """A file with the token, read anew for each request; for executors, at the same path on each machine."""
+    """A file with the token, read for each request; for executors, at the same path on each machine."""
 
     def send(self, attempt: Callable[[dict[str, str]], Result]) -> Result:
         """Return what *attempt* returns, called with the headers to send.

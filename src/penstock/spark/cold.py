@@ -25,7 +25,7 @@ from penstock.typed import RESCUED, TYPED
 from penstock.typed.selection import MemberSelection, select_members
 
 OPEN_FILES: Final = 16
-"""So many footers a task keeps in memory."""
+"""Maximum number of footers that a task caches."""
 LISTED_SECONDS: Final = 3.0
 """The hub is asked again for the files after so long: a reader that has lost its right gets no more of them."""
 

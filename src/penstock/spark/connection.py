@@ -65,7 +65,7 @@ class RemoteHub:
 
     url: str
     retry_timeout: float
-    """So long it is asked again, while it does not answer."""
+    """Seconds for which requests are retried while the hub does not answer."""
     credential: Credential = ANONYMOUS
 
     def heads(self, event_type: str) -> Heads:

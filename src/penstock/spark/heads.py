@@ -31,7 +31,7 @@ def report_loss(fail: bool, *, event_type: str, partition: int | None, lost: int
 
 
 Wanted: TypeAlias = Literal["earliest", "latest"] | dict[str, AskedOffsets]
-"""What an option asks for, in offsets."""
+"""The offsets that an option requests."""
 
 
 class Heads(NamedTuple):

@@ -53,7 +53,7 @@ _DAYS_MAX: Final = (date.max - _EPOCH).days
 """… and the last one of the year 9999."""
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
-"""So many days has each 400 years of the Gregorian calendar."""
+"""Days in 400 years of the Gregorian calendar."""
 _DAY_US: Final = 86_400_000_000
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 _quote: Final = msgspec.json.encode

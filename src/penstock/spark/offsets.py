@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from penstock.errors import BadParameter
 
 MARKS: Final = frozenset(["epoch", "from", "schema", "reset"])
-"""What stands beside the partitions."""
+"""Members beside the partitions."""
 
 
 class FeedPlace(NamedTuple):

@@ -92,11 +92,11 @@ class SourceOptions:
     max_events_per_trigger: int = 1_000_000
     """The most that a micro-batch takes, over all event types and partitions."""
     min_events_per_trigger: int | None = None
-    """A micro-batch waits until there are so many, or for `max_trigger_delay`; None: it takes what there is."""
+    """A micro-batch waits for this many events, or for `max_trigger_delay`; None: it does not wait."""
     max_trigger_delay: float = 900.0
     """In seconds, since the last micro-batch began."""
     min_partitions: int | None = None
-    """At least so many tasks, where there are so many events; None: as many as keep this machine's cores busy."""
+    """The minimum number of tasks, if there are as many events; None: as many as keep this machine's cores busy."""
     split_partitions: bool = True
     """True if several tasks may read from one partition; else what a task reads of it is all of it, in order."""
     fail_on_data_loss: bool = True
@@ -104,11 +104,11 @@ class SourceOptions:
     include_headers: bool = False
     """True if there is a column `headers`."""
     payload: Payload = "json"
-    """What events are: JSON, typed columns, or both."""
+    """The form of events: JSON, typed columns, or both."""
     schema_versions: Mapping[str, str] = field(default_factory=dict)
     """By event type: the version of its schema that typed columns are made of; the newest of those not here."""
     schema_evolution: Evolution = "pinned"
-    """What a query does that goes on after its event type has been given another schema: fail, or take the newest."""
+    """The action of a restarted query if the schema of its event type has changed: fail, or take the newest."""
     consumer_group: str | None = None
     """Under which name the hub shows how far a stream has come."""
     cold_tier: str | None = None

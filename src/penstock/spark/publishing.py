@@ -42,7 +42,7 @@ class HubBatches:
 
     url: str
     retry_timeout: float
-    """So long it is asked again, while it does not answer."""
+    """Seconds for which requests are retried while the hub does not answer."""
     credential: Credential = ANONYMOUS
 
     def event_type(self, name: str) -> dict[str, Any]:

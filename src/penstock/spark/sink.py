@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
-"""What Spark tells its tasks of a streaming query."""
+"""The property in which Spark passes the batch number of a streaming query to tasks."""
 JOB: Final = "spark-job"
-"""The query of batch writes whose group and batch were named: whoever names the same means the same."""
+"""The query id of batch writes with a given group and batch: equal names mean the same batch."""
 
 
 def streamed(options: SinkOptions) -> QueryBatch:

@@ -21,9 +21,9 @@ SINK_NAMES: Final = (
     "tokenFile",
 )
 OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
-"""What Spark hands on that is not ours."""
+"""Options that Spark passes on and that are not ours."""
 SINK_ONLY: Final = frozenset(["producergroup", "batchid", "oninvalid"]) | OF_STREAMS
-"""Options, in lower case, by which it is known that somebody writes."""
+"""Options, in lower case, that only writing queries have."""
 
 OnInvalid: TypeAlias = Literal["fail", "reject"]
 _ON_INVALID: Final[Mapping[str, OnInvalid]] = {"fail": "fail", "reject": "reject"}
@@ -41,7 +41,7 @@ class SinkOptions:
     batch_id: int | None = None
     """Which batch of the group a batch write is; None: the only one of a group of its own. A stream's have numbers."""
     on_invalid: OnInvalid = "fail"
-    """What becomes of rows that are no valid events: they fail the query, or are kept among the rejected."""
+    """The treatment of rows that are no valid events: they fail the query, or are kept among the rejected."""
     retry_timeout: float = 120.0
     """How long a request is tried again, for a hub that cannot be reached; 0: not at all."""
     credential: Credential = ANONYMOUS

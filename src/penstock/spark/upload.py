@@ -30,7 +30,7 @@ class Uploaded(WriterCommitMessage):
     """The task's place in the batch."""
     batch: QueryBatch
     part: UploadPart | None
-    """What it has handed in; None: it had no rows, or the batch was begun before."""
+    """Its upload; None: it had no rows, or the batch was begun before."""
 
 
 class Chunk(NamedTuple):

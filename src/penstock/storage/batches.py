@@ -27,7 +27,7 @@ class StagedUpload(NamedTuple):
 
     id: int
     batch_id: int | None
-    """The batch that the upload is part of; None until somebody publishes that batch."""
+    """The batch that the upload is part of; None until that batch is published."""
     group: str
     """The producer group for whose batch it is."""
 

@@ -26,7 +26,7 @@ class GroupSummary(NamedTuple):
     definition: Mapping[str, Any] | None = None
     """Definition of the subscription that the group is; None if it is none."""
     owner: str | None = None
-    """The caller to whom it belongs, as `DATA_TYPE:VALUE`; None: nobody."""
+    """The caller that owns it, as `DATA_TYPE:VALUE`; None: it has no owner."""
     kept_at: str | None = None
     """Where a group of the kind `reported` keeps its positions; None: here."""
 
@@ -102,7 +102,7 @@ class StoredParkedStream(NamedTuple):
     parked: ParkedStream
     parked_at: int
     request: str | None
-    """`retry` or `skip`, if somebody has asked for it; the processor takes that up."""
+    """`retry` or `skip`, if an operator has requested it; the processor carries it out."""
 
 
 class GroupOwnership(NamedTuple):
@@ -110,7 +110,7 @@ class GroupOwnership(NamedTuple):
 
     kind: str
     owner: str | None
-    """The caller to whom it belongs, as `DATA_TYPE:VALUE`; None: nobody."""
+    """The caller that owns it, as `DATA_TYPE:VALUE`; None: it has no owner."""
 
 
 class GroupRepository:

@@ -68,7 +68,7 @@ class PgBouncer:
         self._guard: subprocess.Popen[bytes] | None = None
         self.port = free_port()
         self.log = self._directory / "log"
-        """What it has to say; gone after `remove`."""
+        """Its log file, which `remove` deletes."""
         settings = _SETTINGS.format(
             cluster_port=cluster.port, port=self.port, directory=self._directory, sessions=sessions
         )

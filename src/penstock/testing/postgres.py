@@ -51,7 +51,7 @@ class PostgresCluster:
         self._guard: subprocess.Popen[bytes] | None = None
         self.port = free_port()
         self.log = self._directory / "log"
-        """What the server has to say; gone after `remove`."""
+        """The server's log file, which `remove` deletes."""
         self._init()
 
     def __enter__(self) -> Self:

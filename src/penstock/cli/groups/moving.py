@@ -23,7 +23,7 @@ class OwnPlace(NamedTuple):
     url: str
     """The address of the hub that is asked where a start is."""
     asked_at: str | None
-    """The address of the hub that is asked whether a feed has a position; None: nobody is."""
+    """The address of the hub that checks whether a feed has a position; None: no check."""
 
 
 class OwnGoal(NamedTuple):

@@ -17,7 +17,7 @@ class Behind(NamedTuple):
     """How far a position is behind."""
 
     gap: int | None
-    """How many events there are from it on; None: nobody can tell."""
+    """The number of events from it on; None: unknown."""
     lag_seconds: float | None
     """The age of the oldest of them; None: likewise."""
 

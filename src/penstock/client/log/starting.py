@@ -13,7 +13,7 @@ from penstock.wire.http import Exchange, is_transient
 from penstock.wire.log.reader.protocol import FeedProtocol
 
 CURSORS: Final = {"earliest": FIRST, "latest": LAST}
-"""What the protocols of feeds have for our words."""
+"""The cursors of the feed protocols for our words."""
 _UNSEARCHABLE: Final = "earliest or latest: only a Penstock hub finds events by time, and this feed is none of its"
 _FEEDS: Final = "/feeds/"
 

@@ -15,7 +15,7 @@ from penstock.storage.store import ConnectionCounts, Replicas, Store, StoreSpace
 from penstock.storage.subscriptions import ParkedMeasurements
 
 MEASURED_MAX: Final = 100
-"""A measurement has at most so many groups, event types and subscriptions: metrics have a time series for each."""
+"""Maximum number of groups, event types and subscriptions in a measurement: metrics have a time series for each."""
 MEASURE_TIMEOUT: Final = 5.0
 """The database ends the statements of a measurement after so long; what they would have told is missing then."""
 ROWS_COUNTED_MAX: Final = 10_000

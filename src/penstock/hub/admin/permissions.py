@@ -14,7 +14,7 @@ from penstock.storage.admin import DecodedLists
 from penstock.storage.store import Store
 
 DefaultAccess = Literal["open", "closed"]
-"""Who may do what with a thing that has no `authorization`: all callers, or its owner and administrators alone."""
+"""The access to an object that has no `authorization`: all callers, or its owner and administrators alone."""
 
 
 class AccessPolicy(NamedTuple):
@@ -46,7 +46,7 @@ _OF_HUB: Final = frozenset({"administer", "monitor"})
 RESERVED_PREFIX: Final = "nakadi."
 """Names of event types that begin so are reserved: those of the hub's own do."""
 ALLOWED_MAX: Final = 100_000
-"""So many verdicts are remembered."""
+"""Maximum number of cached verdicts."""
 
 
 _EVERYBODY: Final[Mapping[str, str]] = {"data_type": WILDCARD, "value": WILDCARD}

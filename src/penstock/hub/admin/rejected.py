@@ -8,7 +8,7 @@ from penstock.hub.changes import AuditedChange, record_change
 from penstock.storage.store import Tx
 
 IDS_SHOWN_MAX: Final = 1_000
-"""The audit log names so many rows of one change."""
+"""Maximum number of rows of one change that the audit log names."""
 _ANY: Final = "*"
 """The resource of a change of rows that were not chosen by their event type."""
 

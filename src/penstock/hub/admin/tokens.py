@@ -22,7 +22,7 @@ _SECRET_BYTES: Final = 32
 USE_INTERVAL: Final = 60.0
 """Seconds between two records of when tokens were last used."""
 REVOKED_MAX: Final = 1_000
-"""So many revoked tokens are remembered, to say in the log why they are refused."""
+"""Maximum number of revoked tokens that are remembered, to say in the log why they are refused."""
 
 
 class NewToken(NamedTuple):

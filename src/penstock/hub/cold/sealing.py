@@ -40,7 +40,7 @@ SEAL_AFTER: Final = 86_400.0
 FILE_BYTES: Final = 128 << 20
 """A file ends once it has so much data, before compression."""
 SAMPLE_ROWS: Final = 1_000
-"""The size of a range is estimated by so many events."""
+"""The number of events by which the size of a range is estimated."""
 PAUSE_SHARE: Final = 2.0
 """After each chunk that is encoded others get so much of the time that it took."""
 SEAL_INTERVALS: Final = (1.0, 60.0)
@@ -66,7 +66,7 @@ class SealingOptions(NamedTuple):
     """The size of a file, in bytes of data before compression; once its oldest event is twice as old, a smaller one is
     written."""
     is_typed: bool = True
-    """True if files have columns for what the schemas of event types name."""
+    """True if files have columns for the members that the schemas of event types name."""
 
 
 class _Candidate(NamedTuple):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.cold.tables import TableFile
 
 INTERVAL: Final = 30.0
-"""The seconds between two looks at the manifest: a file that is not needed any more is deleted after a minute."""
+"""The seconds between two looks at the manifest: a file that is no longer needed is deleted after a minute."""
 _log: Final = structlog.get_logger("penstock.cold")
 
 

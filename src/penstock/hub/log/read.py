@@ -55,7 +55,7 @@ SCAN_ROWS: Final = 10_000
 SCAN_ROWS_MAX: Final = 100_000
 """The end of a filtered or sliced page, in events scanned."""
 MEETING_ROWS: Final = SCAN_ROWS_MAX
-"""No page crosses a multiple of so many offsets of a partition: readers that began at different ones meet there."""
+"""No page crosses a multiple of this number of offsets: readers that began at different ones meet there."""
 SHARED_ROWS: Final = 64
 SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256

@@ -22,7 +22,7 @@ from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store, Tx
 
 SEGMENT_EVENTS: Final = 10_000
-"""Sizes are measured by segments of so many offsets; those of whole segments are remembered."""
+"""Sizes are measured by segments of this many offsets; those of whole segments are remembered."""
 _log: Final = structlog.get_logger("penstock.retention")
 
 _Offsets = dict[int, int]

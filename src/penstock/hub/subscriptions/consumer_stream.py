@@ -252,7 +252,7 @@ class PartitionEnds:
 
 
 RESENT_MAX: Final = 100
-"""A batch of resent events holds no more than so many."""
+"""Maximum number of events in a batch of resent events."""
 
 
 class ParkedKeyFilter:
@@ -374,11 +374,11 @@ class ParkedKeyFilter:
 
 
 ROWS_MAX: Final = 4_096
-"""A stream reads no more than so many events of a partition at once."""
+"""Maximum number of events of a partition that a stream reads at once."""
 LIGHT_ROWS: Final = 64
-"""Reading no more than so many events is light work."""
+"""Reading up to this many events is light work."""
 WHOLE_ROWS: Final = 500
-"""Each batch of at least so many events is read on its own, so that nothing has to split it."""
+"""Each batch of at least this many events is read on its own, so that nothing has to split it."""
 ROUNDS: Final = 8
 """A step reads each partition so often at most; it reads on while the sender sends."""
 PAUSE_SECONDS: Final = 0.25

@@ -24,13 +24,13 @@ RENEW_INTERVAL: Final = LEASE_SECONDS / 5
 SWEEP_INTERVAL: Final = 1.0
 """How often the hub looks for expired sessions."""
 MARGIN_SECONDS: Final = 1.0
-"""A hub counts its own lease as expired so much sooner than other hubs do."""
+"""A hub counts its own lease as expired this many seconds sooner than other hubs do."""
 ORPHAN_ROUNDS: Final = 10
-"""After so many sweeps the hub looks for its own sessions that no stream sends …"""
+"""The number of sweeps between looks for the hub's own sessions that no stream sends."""
 FORGET_ROUNDS: Final = 3_600
-"""… and after so many it removes hubs …"""
+"""The number of sweeps between removals of hubs."""
 FORGET_US: Final = 3_600_000_000
-"""… that the database last saw so long ago."""
+"""The age, in microseconds, of the last sign of a hub that is removed."""
 _log: Final = structlog.get_logger("penstock.lease")
 
 
@@ -70,7 +70,7 @@ class HubLease:
         self._guard = threading.Lock()
         self._valid_until = float("-inf")
         self.lapses = 0
-        """How often the lease was acquired anew after it had expired."""
+        """How often the lease was acquired again after it had expired."""
         self._unclosed: deque[Callable[[], None]] = deque()
         self._stopping = threading.Event()
         self._orphans: set[tuple[str, str]] = set()

@@ -26,11 +26,11 @@ from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import StoredParkedKey, StoredSlot
 
 PASSED_MAX: Final = 10_000
-"""Skipping a key moves the position past no more than so many events of each parked key."""
+"""Maximum number of events of each parked key that the position passes when a key is skipped."""
 
 
 PARKED_SECONDS: Final = 365 * 86_400.0
-"""How long a key stays parked that nobody retries or skips."""
+"""The seconds for which a key stays parked without a retry or skip."""
 EXPIRED_MAX: Final = 100
 """The number of keys that are skipped at once because they are parked for too long."""
 

@@ -45,7 +45,7 @@ _SUFFIX: Final = ".arrow"
 _PART: Final = ".part"
 """Of what is being written."""
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
-"""Hadoop's names of what Arrow calls otherwise."""
+"""Hadoop's names of schemes that have other names in Arrow."""
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 

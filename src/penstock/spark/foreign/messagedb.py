@@ -264,7 +264,7 @@ class CategoryQuery(ForeignQuery):
     max_events_per_trigger: int = option(whole_number, 100_000)
     """The most that a micro-batch takes, over all categories."""
     min_partitions: int | None = option(whole_number, None)
-    """The least number of tasks, if there are so many events; None: as many as keep this machine's cores busy."""
+    """The minimum number of tasks, if there are as many events; None: as many as keep this machine's cores busy."""
     schema: str = option(_schema, INSTALLED_SCHEMA)
     """The schema of the database in which MessageDB is installed."""
     retry_timeout: float = option(seconds_of, 120.0)

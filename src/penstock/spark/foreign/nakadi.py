@@ -57,14 +57,14 @@ NAKADI: Final = "Nakadi server"
 FLUSH_SECONDS: Final = 1
 """A batch that is not full is sent after so long; after as long, that there is nothing."""
 MICRO_BATCHES_AHEAD: Final = 2
-"""So far what is sent may be ahead of what is committed: one is being processed while the next comes."""
+"""Maximum number of micro-batches sent before they are committed: one is being processed while the next comes."""
 CHUNKS_AHEAD: Final = 512
-"""So many chunks of up to 64 KiB, thus 32 MiB, may be read ahead of what has landed."""
+"""Maximum number of chunks, of up to 64 KiB each, that are read ahead of landed pages: 32 MiB."""
 CLOSE_SECONDS: Final = 10.0
 WAIT_SECONDS: Final = 2.0
-"""So long a micro-batch is gathered. A batch of Nakadi's that is not full comes after one second."""
+"""Seconds for which a micro-batch is gathered. A batch of Nakadi's that is not full comes after one second."""
 LINGER_SECONDS: Final = 0.2
-"""So long a micro-batch with events waits for more."""
+"""Seconds for which a micro-batch with events waits for more."""
 UNSAID: Final = "the server did not say why"
 _SKIPPED: Final = re.compile(r"skipped events due to retention time passed, count: (\d+)", re.ASCII)
 _log: Final = logging.getLogger("penstock.spark")

@@ -62,11 +62,11 @@ Asked: TypeAlias = Literal["_first", "_last"] | dict[int, str]
 _PARTITIONS: Final = frozenset(map(str, range(PARTITION_MAX + 1)))
 _CURSORS: Final = f'{FIRST}, {LAST}, or JSON such as {{"0": "a cursor", "1": "{LAST}"}}'
 EMPTY_PAGES_MAX: Final = 3
-"""So many pages without events in a row are the end also where the cursor moves on: some move with the time."""
+"""This many pages without events in a row are the end even if the cursor moves on: some move with the time."""
 THREADS: Final = 8
-"""So many partitions are read at once."""
+"""Maximum number of partitions that are read at once."""
 GATHER_SECONDS: Final = 5.0
-"""So long pages are gathered while they come without a pause; then Spark gets what there is."""
+"""Seconds for which pages are gathered while they arrive without a pause; then Spark gets them."""
 POLL_INTERVAL: Final = 1.0
 """The least time between two requests that bring nothing. A server that can is asked to wait as long."""
 
@@ -137,7 +137,7 @@ class PartitionPlace(msgspec.Struct, frozen=True):
     page: int
     """The page of the run that lands next; those below it have landed."""
     number: int
-    """The number of the next event: so many came before it."""
+    """The number of the next event, which is the number of events before it."""
     cursor: str
     """The cursor to ask for."""
 
@@ -446,7 +446,7 @@ class FeedMicroBatch:
         self._unplaced = [number for number, cursor in course.cursors.items() if cursor == LAST]
         skipped = set(done)
         self.places = {number: self._at(number) for number in course.list_readable() if number not in skipped}
-        """By partition that is read: the place after what has landed."""
+        """By partition that is read: the place after the landed events."""
         self.hungry = list(self.places)
         """The partitions that may have more, in the order in which they are to be asked."""
 

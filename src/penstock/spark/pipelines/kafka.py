@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-"""What brings it to a session, in the version that is tested, also with later ones of Spark."""
+"""The package to add to a session, in the version that is tested, also with later versions of Spark."""
 _BROKERS: Final = re.compile(r"[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*")
 
 

@@ -26,7 +26,7 @@ CSV: Final = {
     "header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false",
 }  # fmt: skip
 DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
-"""What brings Delta Lake to a session, in the version that is tested."""
+"""The package that adds Delta Lake to a session, in the version that is tested."""
 PLACED_BY: Final = ("event_type", "date")
 """The columns by which a lake is partitioned, before the batch."""
 BATCH: Final = "batch"

@@ -19,7 +19,7 @@ from penstock.spark.pipelines.records import ID_HEADER, RECORD_TYPES, origin_of,
 Layout = Literal["stream-span", "summary"]
 SPAN_EVENTS_MAX: Final = 1_000
 SPAN_BYTES_MAX: Final = 900_000
-"""Of the events in a span, with what stands beside them: Kafka and hubs take a megabyte, unless told otherwise."""
+"""Maximum size of the events in a span, with their metadata: Kafka and hubs take a megabyte, unless told otherwise."""
 ORIGIN_BYTES_MAX: Final = 40_000
 """Of what says where they are from: a hub takes 64 KiB of headers."""
 _encode: Final = msgspec.json.encode
@@ -132,7 +132,7 @@ class _Part(NamedTuple):
     size: int
     """Of that, in bytes."""
     origin_size: int
-    """What its place and its id take of the record's headers, at most."""
+    """The maximum size of its place and its id in the record's headers."""
 
 
 @dataclass
@@ -197,7 +197,7 @@ def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
 
 
 EVENTS: Final = "data binary, key string, headers map<string,string>"
-"""What comes out, in Spark's words."""
+"""The resulting columns, as a schema of Spark."""
 _TYPES: Final = pa.schema({"data": pa.binary(), "key": pa.string(), "headers": pa.map_(pa.string(), pa.string())})
 _SHOWN_CHARS: Final = 200
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 LOOK_INTERVAL: Final = 0.2
 OBSERVED: Final = "penstock"
-"""What a query observes under this name: `newest`, when the newest record came that it has read, in seconds."""
+"""The name of a query's observation: `newest` is the time of the newest record that it has read, in seconds."""
 PUBLISHED: Final = "penstock-published"
 """The name of an observation: `events`, the number of events that a query publishes where these are not its rows."""
 STOP_TIMEOUT: Final = 30.0
-"""So long a micro-batch that is under way may go on when the query is asked to end."""
+"""Seconds that a micro-batch under way has to finish after a request to end the query."""
 
 
 class Report(NamedTuple):
@@ -30,7 +30,7 @@ class Report(NamedTuple):
     gap: int | None
     """How many events it had not read when the last of them ended; None: none has ended."""
     lag_seconds: float | None
-    """How old the oldest of these is, by the hub's clock; None: nobody has said.
+    """The age of the oldest of these, by the hub's clock; None: unknown.
 
     Of records of Kafka it is less old than that: so long ago came the newest that was read.
     """

@@ -122,7 +122,7 @@ def _make(call: Callable[[int], Made], first: int, count: int, told: int) -> Any
 
 
 SAID: Final = ("kind", "data")
-"""What two rows of one index are to have in common."""
+"""Columns that must be equal in two rows of one index."""
 
 
 class Due(NamedTuple):

@@ -69,7 +69,7 @@ def _named(spark: SparkSession) -> tuple[Callable[[str], Any], Callable[[str], A
 
 
 ENDS_TIMEOUT: Final = 30.0
-"""So long a round may still last: as long as calls in one process may, when that is to end."""
+"""Seconds that a round still has: as many as calls in one process have when that ends."""
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -91,7 +91,7 @@ class Ending:
         self._found: ProcessorUnhealthy | None = None
         self._until = 0.0
         self.error: ProcessorUnhealthy | None = None
-        """What the round was cancelled for."""
+        """The reason why the round was cancelled."""
 
     def look(self) -> None:
         """See whether it is to end."""
@@ -133,11 +133,11 @@ def looking(look: Callable[[], None], interval: float) -> Iterator[None]:
 POLL_INTERVAL: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""
 LOOK_INTERVAL: Final = 0.5
-"""How often somebody looks at it while it waits for Spark, or for the hub."""
+"""The seconds between checks while it waits for Spark, or for the hub."""
 CRASHED: Final = "Python worker exited unexpectedly"
-"""What Spark says where a Python process of an executor has died, of whatever."""
+"""Spark's message after a Python process of an executor has died, for any reason."""
 ALONE_SECONDS: Final = 86_400.0
-"""So long a call may last in a process of its own, where no rule says how long."""
+"""Seconds that a call in a process of its own may last, if no rule limits it."""
 
 
 class SparkProcessor(Processor):

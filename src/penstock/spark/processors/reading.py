@@ -30,12 +30,12 @@ class ProcessingPlan:
     numberings: tuple[str, ...]
     """By place, what numbers the events that are read there: see `StreamEvent.numbering`."""
     again: Mapping[str, Again] = field(default_factory=dict)
-    """By stream: what is handled of it, in place of what is new."""
+    """By stream: its events that are handled, instead of new ones."""
     waiting: frozenset[str] = frozenset()
-    """Streams that have something before what is new: that waits."""
+    """Streams with earlier events than the new ones, which wait."""
     events_per_call: int = 10_000
     timeout: float | None = None
-    """So long a call may last, before its process is killed."""
+    """Seconds that a call may last before its process is killed."""
     partitions: int = 1
     """Into how many tasks streams are shuffled."""
 

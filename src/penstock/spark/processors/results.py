@@ -37,7 +37,7 @@ RESULTS_SQL: Final = (
 )
 ROWS_MAX: Final = 10_000
 _SPAN: Final = 7
-"""So many columns say what was to be handled; behind them is what has come of it."""
+"""The number of columns that describe the span; the others have the result."""
 
 
 class Result(NamedTuple):
@@ -53,7 +53,7 @@ class Result(NamedTuple):
     """Behind its last one."""
     events: int
     received: int | None
-    """When the hub took its first event, in microseconds since 1970; None: nobody knows."""
+    """When the hub received its first event, in microseconds since 1970; None: unknown."""
     state: State = "waiting"
     to: int | None = None
     after: float | None = None

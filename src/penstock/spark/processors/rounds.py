@@ -22,11 +22,11 @@ class Planned(NamedTuple):
 
     plan: ProcessingPlan
     look: Look
-    """What there is."""
+    """The available events."""
     new: Mapping[str, TrancheRange]
-    """What is read that is new, by tranche."""
+    """The ranges of new events, by tranche."""
     again: Sequence[TrancheRange]
-    """What is read that was read before."""
+    """The ranges that were read before."""
 
     @classmethod
     def of(

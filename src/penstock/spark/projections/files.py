@@ -53,7 +53,7 @@ __all__ = ["FilesTarget", "read", "switch"]
 
 Format: TypeAlias = Literal["parquet", "delta"]
 _GONE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_TABLE_NOT_FOUND")
-"""What Spark says where there is no folder, or nothing in it."""
+"""Spark's error classes for a missing or empty folder."""
 
 
 class FilesTarget:

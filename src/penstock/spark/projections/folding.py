@@ -19,7 +19,7 @@ from penstock.spark.processors.calling import by_stream
 from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, ProcessingPlan
 
 STANDING: Final = -1
-"""The place of what is no event, but a row that is there: `data` is its state, `headers` its positions."""
+"""The place of a stored row, which is no event: `data` is its state, `headers` its positions."""
 KEYED: Final = EVENTS.append(pa.field("row", pa.string()))
 """Events with the keys of their rows, as JSON."""
 KEYED_SQL: Final = f"{EVENTS_SQL}, row string"

@@ -237,7 +237,7 @@ class RoundNote(NamedTuple):
     number: int
     """Of the note."""
     round: str
-    """Which round it was, as nobody else calls one."""
+    """The unique name of the round."""
     rows: str
     """The folder with the rows: of that round, or of the last before it that has changed any."""
     positions: Mapping[str, Position]

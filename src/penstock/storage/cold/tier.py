@@ -41,29 +41,29 @@ if TYPE_CHECKING:
 
 KNOWN_SECONDS: Final = 2.0
 OPEN_FILES: Final = 256
-"""So many footers are kept in memory."""
+"""Maximum number of cached footers."""
 GROUP_BYTES_MAX: Final = 64 << 20
-"""So many bytes of row groups are kept in memory, decoded."""
+"""Maximum size of cached row groups, decoded, in bytes."""
 READS_MAX: Final = 8
-"""So many reads of the storage at a time, each in a thread."""
+"""Maximum number of reads of the storage at a time, each in a thread."""
 IDLE_SECONDS: Final = 10.0
 """A thread without reads ends after so long."""
 AHEAD_MAX: Final = READS_MAX // 2
-"""While so many reads are wanted, none is begun ahead of readers."""
+"""While this many reads are wanted, none is begun ahead of readers."""
 WAITING_MAX: Final = 16
-"""So many threads wait for reads, and so many reads are wanted: more are refused at once."""
+"""Maximum number of threads that wait for reads, and of wanted reads: more are refused at once."""
 ANSWER_SECONDS: Final = 30.0
 """How long a thread waits for a read. It goes on: what it finds is in memory when the events are wanted again."""
 WRITE_SECONDS: Final = 300.0
 WRITE_RATE: Final = 128 << 10
 """Writing a file, or deleting one, may take so long, and a second more for so many bytes. Then it is refused."""
 OVERDUE_MAX: Final = 2
-"""While so many of these go on for longer than that, no more are begun."""
+"""While this many of these take longer than that, no more are begun."""
 AWAY_SECONDS: Final = 2.0
 """For so long after a failure of the storage it is not asked again."""
 Result = TypeVar("Result")
 ANSWERS_MAX: Final = 100_000
-"""So many answers are kept about the first event since a time."""
+"""Maximum number of cached answers about the first event since a time."""
 _Group = tuple[str, int]
 """A row group: path and number."""
 
@@ -91,11 +91,11 @@ class ColdTier:
         self._readers = 0
         """The threads that read, in the background: a read that never ends keeps no process alive."""
         self._asked: dict[object, Future[Any]] = {}
-        """The reads that are wanted, by what they read: whoever wants the same waits for the same."""
+        """The wanted reads, by key: callers that want the same key share a read."""
         self._waiting = 0
         self.waiting_max = WAITING_MAX
         self._overdue: set[Future[Any]] = set()
-        """What nobody waits for any more, though it goes on."""
+        """Operations that continue after their callers have stopped waiting."""
         self._guard = threading.Lock()
         self._known: dict[int, list[tuple[float, ManifestFile]]] = {}
         self._files: OrderedDict[str, ColdFile] = OrderedDict()
@@ -103,7 +103,7 @@ class ColdTier:
         self._group_bytes = 0
         self._first_received: OrderedDict[tuple[str, int, int], int | None] = OrderedDict()
         self.failures = 0
-        """The number of reads that the storage has not answered, or not with what it should."""
+        """The number of reads that the storage has not answered, or not with a valid file."""
         self._away: tuple[float, ColdTierUnavailable] | None = None
         self.while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
         """Surrounds each wait for the storage, so that a pool of threads gives others the turn of one that waits."""

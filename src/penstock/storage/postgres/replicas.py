@@ -30,22 +30,22 @@ from penstock.storage.statements import SqlRunner
 from penstock.storage.store import EventTx, ReplicaMeasurement
 
 LAG_MAX: Final = 10.0
-"""A replica is used while it has everything that was committed so many seconds ago."""
+"""A replica is used while it has everything that was committed this many seconds ago."""
 CHECK_INTERVAL: Final = 1.0
 PAUSE_SECONDS: Final = 5.0
-"""So long a replica that has failed is not asked again."""
+"""Seconds for which a replica is not used after a failure."""
 PAUSES_MAX: Final = 64
-"""So many times as long at most, if it answers checks and fails reads."""
+"""Maximum factor of this pause, for a replica that answers checks and fails reads."""
 BEHIND_SECONDS: Final = 0.25
-"""So long it is believed that a replica lacks the end of a partition, where readers wait for the newest events."""
+"""Seconds for which a replica counts as lacking the end of a partition that readers wait for."""
 STATEMENT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 6.0
-"""How long a read may take, also of a server that is not there any more."""
+"""The maximum seconds for a read, also from a server that no longer exists."""
 CONNECT_SECONDS: Final = 2
 STOP_SECONDS: Final = 1.0
 """How long the end of a check is waited for: a hub that stops does not wait for a frozen server."""
 CONNECTIONS_MAX: Final = 10
-"""So many readers use one replica at a time: others read from another one, or from the primary."""
+"""Maximum number of readers of one replica at a time: others read from another one, or from the primary."""
 DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
     "tcp_user_timeout": 15_000,
     "keepalives_idle": 10,
@@ -82,7 +82,7 @@ class ServerIdentity(NamedTuple):
     events: int | None
     """Object id of the table of events; None: there is none."""
     position: int
-    """End of the write-ahead log that is on disk; of a standby, of what it has replayed."""
+    """End of the write-ahead log that is on disk, or that a standby has replayed."""
 
     @classmethod
     def read(cls, connection: Connection) -> "ServerIdentity":

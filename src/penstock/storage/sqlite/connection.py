@@ -126,7 +126,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 TIMED_STEPS: Final = 100_000
-"""SQLite asks after so many instructions, about a millisecond, whether a statement has to end."""
+"""SQLite checks after this many instructions, about a millisecond, whether a statement has to end."""
 
 
 @contextmanager

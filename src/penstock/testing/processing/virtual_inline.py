@@ -47,7 +47,7 @@ class VirtualInline(InlineProcessor):
         check_count("failures_max", failures_max, least=0)
         self.clock = VirtualClock() if clock is None else clock
         self.failures: list[PenstockError] = []
-        """What reads and commits have failed with, and was passed over."""
+        """The transient errors of reads and commits that were retried."""
         self._began = self.clock()
         self._failures_max = failures_max
         self._in_a_row = 0

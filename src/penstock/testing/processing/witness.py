@@ -40,7 +40,7 @@ class Witness:
         self.calls = 0
         """How many there were."""
         self.wrong: list[str] = []
-        """What no processor may do and was done all the same."""
+        """Descriptions of forbidden calls that the processor has made."""
         self._handler: Handler = _nothing if handler is None else handler
         self.is_async = is_coroutine_function(handler)
         """True if calls are to be awaited."""

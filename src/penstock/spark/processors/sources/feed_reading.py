@@ -24,7 +24,7 @@ class FeedTasks:
     hub: RemoteHub
     new: tuple[tuple[Range, ...], ...]
     again: tuple[tuple[Range, ...], ...]
-    """What was read before."""
+    """Ranges that were read before."""
     hashed: frozenset[str]
     """The event types in which a key always falls in the same partition."""
     fail_on_loss: bool

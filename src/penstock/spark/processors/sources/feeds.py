@@ -31,7 +31,7 @@ from penstock.spark.processors.sources.feed_reading import FeedTasks, ReadFeeds
 from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Then, TrancheRange
 
 RETRY_TIMEOUT: Final = 60.0
-"""So long executors ask a hub again that does not answer, before a round is given up and begun anew."""
+"""Seconds for which executors retry a hub that does not answer, before the round is given up and repeated."""
 
 
 class SparkFeedSource(FeedSource):

@@ -20,7 +20,7 @@ class Sift:
     places: tuple[str, ...]
     """The tranches, by the numbers that rows name them by."""
     then: Then | None
-    """What is made of the others."""
+    """The transformation of the other events."""
 
     def __call__(self, events: pa.RecordBatch) -> pa.RecordBatch:
         """Return what is made of those that are wanted."""

@@ -22,7 +22,7 @@ from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, Proces
 from penstock.spark.processors.sources.source import Look, PlannedRead, Then, TrancheRange
 
 COLUMNS: Final = ("tranche", "stream", "offset", "key", "kind", "headers", "data", "received")
-"""What rows have, of the types of `reading.EVENTS`; their tranche is named."""
+"""The columns of rows, with the types of `reading.EVENTS`; the tranche is a name."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class AsEvents:
 
 _START_ALLOWED: Final = "'earliest' or 'latest': this source does not say when an event was received"
 LOOK_INTERVAL: Final = 0.5
-"""How often it is looked for events, while somebody waits for them."""
+"""The seconds between looks for events during a wait for them."""
 
 
 class Head(NamedTuple):

@@ -71,7 +71,7 @@ class SparkMessagedbSource(FrameSource):
         self._categories = chosen.category
         self._database = MessageDatabase(chosen)
         self._turn = threading.Lock()
-        """Whoever has it uses the connection."""
+        """Guards the connection."""
 
     def heads(self) -> Mapping[str, Head]:
         """Look where the categories end now."""

@@ -32,7 +32,7 @@ class Then(NamedTuple):
 
     make: Callable[[pa.RecordBatch], pa.RecordBatch]
     columns: str
-    """What it makes of them, in Spark's words."""
+    """The resulting columns, as a schema of Spark."""
 
 
 class PlannedRead(NamedTuple):
@@ -41,7 +41,7 @@ class PlannedRead(NamedTuple):
     events: DataFrame
     """As `reading.EVENTS`, or what is made of these. Nothing is read before it is evaluated."""
     tasks: int
-    """In about so many tasks."""
+    """The approximate number of tasks."""
 
 
 class Look(Protocol):

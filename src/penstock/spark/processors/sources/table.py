@@ -31,7 +31,7 @@ from penstock.spark.processors.sources.source import TrancheRange
 __all__ = ["TableSource"]
 
 BUCKETS = 4096
-"""About so many parts a range of indices is divided into."""
+"""The approximate number of parts into which a range of indices is divided."""
 
 
 class IndexHistogram:
@@ -90,7 +90,7 @@ def width_of(start: int, end: int) -> int:
 
 Given: TypeAlias = str | Column
 KIND: Final = "event"
-"""What happened, where nobody says it."""
+"""The default kind of events."""
 WHOLE: Final = "struct(*)"
 """The row itself."""
 
@@ -294,7 +294,7 @@ class TableSource(FrameSource):
         self._floors: dict[str, int] = {}
         """By tranche, from where on it was read last: what is before that is not looked at."""
         self._last: Mapping[str, _Counted] = {}
-        """What was found when it was looked last."""
+        """The result of the last look."""
         self._behind: _Behind | None = None
         self._histograms: dict[str, IndexHistogram] = {}
 

@@ -29,7 +29,7 @@ from penstock.storage.postgres.history import PrimaryHistory
 
 _sql: Final = POSTGRES.statements
 _FEW_ROWS: Final = 64
-"""Up to so many rows are inserted in one exchange with the database; COPY takes two, and is faster for more rows."""
+"""Up to this many rows are inserted in one exchange with the database; COPY takes two, and is faster for more rows."""
 _SENT_ROWS: Final = 128
 """Rows sent at once: the database reads them while the next ones are formatted."""
 _SPECIAL: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
