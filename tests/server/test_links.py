@@ -92,9 +92,10 @@ class Walk:
             assert (await self.ask(post["/event-types/{event_type}/schemas"], given)).status_code == 200
             for group in ("g h", "i/j"):
                 self.values["group"] = group
-                for offset in (0, 0):
-                    items = {"items": [{"event_type": "a.b", "partition": 0, "offset": offset}]}
-                    answer = await self.ask(post["/groups/{group}/positions"], items | {"kind": "processor"})
+                for stream in ("one", "two"):
+                    items = {"items": [{"event_type": "a.b", "partition": 0, "offset": 0}]}
+                    given = {"kind": "processor", "parked": [parked(stream)]}
+                    answer = await self.ask(post["/groups/{group}/positions"], items | given)
                     assert answer.status_code == 200, answer.text
                     moved = await self.http.patch(f"{self.at}/groups/{group}/positions", json={**items, "reason": "r"})
                     assert moved.status_code == 200, moved.text
@@ -113,6 +114,12 @@ class Walk:
                 await self.ask(operation, query="?limit=1" if paged else "")
                 if paged and any(each.name == "offset" for each in operation.parameters):
                     await self.ask(operation, query="?limit=1&offset=1")
+
+
+def parked(stream: str) -> dict[str, Any]:
+    """Return a stream as a processor has it parked."""
+    counts = {"index": 0, "next": 1, "events": 1, "attempts": 1}
+    return {"stream": stream, "event_type": "a.b", "partition": 0, "tag": "t", "detail": "d", "since": "1:0"} | counts
 
 
 def links_of(answer: httpx2.Response) -> Iterator[str]:

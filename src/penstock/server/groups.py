@@ -208,7 +208,7 @@ async def show_history(request: Request) -> Response:
     return await state.run(list_page)
 
 
-async def list_parked(request: Request) -> Response:
+async def list_parked_streams(request: Request) -> Response:
     """GET /groups/{group}/parked: list the streams that a processor has parked, oldest first."""
     state, name = state_of(request), _group_of(request)
     query = Query(request.scope["query_string"])
@@ -228,7 +228,7 @@ async def list_parked(request: Request) -> Response:
     return await state.run(list_page)
 
 
-async def retry_parked(request: Request) -> Response:
+async def retry_parked_stream(request: Request) -> Response:
     """POST /groups/{group}/parked/{parked}/retry: have a processor try a parked stream again."""
     state, name = state_of(request), _group_of(request)
     parked_id = _parse_parked_id(request, name)
@@ -241,7 +241,7 @@ async def retry_parked(request: Request) -> Response:
     return Response(status_code=204)
 
 
-async def retry_all_parked(request: Request) -> Response:
+async def retry_parked_streams(request: Request) -> Response:
     """POST /groups/{group}/parked/retry: have a processor try all parked streams again."""
     state, name = state_of(request), _group_of(request)
 
@@ -255,7 +255,7 @@ async def retry_all_parked(request: Request) -> Response:
     return await state.run(retry)
 
 
-async def skip_parked(request: Request) -> Response:
+async def skip_parked_stream(request: Request) -> Response:
     """POST /groups/{group}/parked/{parked}/skip: have a processor pass over what waits of a parked stream."""
     state, name = state_of(request), _group_of(request)
     parked_id = _parse_parked_id(request, name)

@@ -260,7 +260,6 @@ WRONG_IN_PROCESSING: Wrong = {
     "event_types of a filter": (lambda value: Filtered(SOURCE, event_types=value), [*NO_LISTS, [5]]),
     "except_kinds": (lambda value: Filtered(SOURCE, except_kinds=value), [*NO_LISTS, [None]]),
     "include_system": (lambda value: Filtered(SOURCE, include_system=value), NO_FLAGS),
-    "wanted": (lambda value: Filtered(SOURCE, kind=value), [["order.placed"]]),  # type: ignore[call-arg]
     "stream of a subscription": (lambda value: SubscriptionSource(HUB, "x", stream=value), [5, "x", []]),
     "name": (lambda value: Projection(value, int, lambda state, _: state), ["a b", *NO_TEXTS]),
     "state": (lambda value: Projection("counts", value, lambda state, _: state), [None, "x", 5, int]),
