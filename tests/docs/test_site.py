@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import penstock.client
 import penstock.processing.sources
 from docs.site.api_reference import MODULES, aliases, describe_class, is_telling, public_names
@@ -21,6 +23,12 @@ sys.exit(main(sys.argv[1:]))
 _INDEX = "# Documentation\n\n## Reference\n\n- [Page](page.md)\n"
 _FOREIGN = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*["'](?:https?:)?//|@import|url\(["']?(?:https?:)?//""")
 """What has a browser load from another host."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def mermaid() -> None:
+    """Load Mermaid, which pages of the site name."""
+    subprocess.run([ROOT / "scripts" / "setup-mermaid"], check=True)
 
 
 def build(source: Path, into: Path, *, builder: str = "dummy", before: str = "") -> subprocess.CompletedProcess[str]:
@@ -100,7 +108,6 @@ def test_reference_names_base_classes_that_tell_something() -> None:
 def test_site_draws_diagrams_shows_files_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text("print()\n", encoding="utf-8")
     text = "# Page\n\n```mermaid\nflowchart LR\n    a --> b\n```\n\n[code](../code.py)\n\n<!-- openapi -->\n"
-    subprocess.run([ROOT / "scripts" / "setup-mermaid"], check=True)
 
     done = build(write_pages(tmp_path, page=text), tmp_path, builder="html")
 
