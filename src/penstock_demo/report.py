@@ -185,9 +185,9 @@ def print_places(console: Console, directory: Path, picture: Path, security: Sec
     for command, why in (
         *_entries(serve, security),
         (f".venv/bin/penstock tail {DEPARTED} -n 3 --no-follow", "the last events of each partition"),
-        (f".venv/bin/penstock tail {DEPARTED} --from first --key N14228", "one aircraft's year"),
-        (f".venv/bin/penstock tail {DAILY} --from first --key HA", "one carrier's days, as they were counted"),
-        (f".venv/bin/penstock tail {FLAGGED} --from first --key N14228", "when it was late three times in a row"),
+        (f".venv/bin/penstock tail {DEPARTED} --from earliest --key N14228", "one aircraft's year"),
+        (f".venv/bin/penstock tail {DAILY} --from earliest --key HA", "one carrier's days, as they were counted"),
+        (f".venv/bin/penstock tail {FLAGGED} --from earliest --key N14228", "when it was late three times in a row"),
         (f".venv/bin/penstock cold list --database sqlite:///{shown}/penstock.db", "the files of the cold tier"),
         (f"duckdb -c \"SELECT typed.carrier, count(*) FROM '{files}' GROUP BY ALL\"", "and what is in them"),  # noqa: S608
         (f"sqlite3 {shown}/read_model.db 'SELECT * FROM delays'", "the read model by hand"),  # noqa: S608
@@ -210,7 +210,7 @@ def _entries(serve: str, security: Security | None) -> list[tuple[str, str]]:
         (f"{serve} {options}", "start the hub again; then, elsewhere:"),
         (f"export SSL_CERT_FILE={security.authority.absolute()} PENSTOCK_URL=https://127.0.0.1:8080", "trust it"),
         (f"export PENSTOCK_TOKEN_FILE={security.tokens[OPERATOR].absolute()}", "be its administrator"),
-        (".venv/bin/penstock tail nakadi.audit.log --from first --no-follow", "who has changed what"),
+        (".venv/bin/penstock tail nakadi.audit.log --from earliest --no-follow", "who has changed what"),
     ]
 
 
