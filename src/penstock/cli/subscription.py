@@ -150,7 +150,7 @@ def _list_ignored(made: "Subscription", wish: dict[str, Any], annotations: dict[
 
 
 def _parse_start(text: str) -> dict[str, Any]:
-    """Return the arguments of `subscriptions.create` for the option --from.
+    """Return the arguments of `create_subscription` for the option --from.
 
     Raises:
         BadParameter: it is neither a place to start nor a file of cursors.

@@ -237,18 +237,19 @@ class SubscriptionCheckpoints:
         return {}
 
     def commit(self, advance: Advance) -> None:
-        """Commit the positions of *advance*; if it has parked spans, park them at the hub instead.
+        """Commit the positions of *advance*, and park its parked streams at the hub.
 
-        Streams are parked before the cursors pass them. The hub then sends events again from the cursors on, so a later
-        call commits these. Events whose commit the hub refuses are sent again, to this or another processor.
+        The hub parks a key before the cursor of its partition passes it, and sends that partition again from its
+        cursor, so a later call commits it. Events whose commits the hub refuses are sent again, to any processor.
 
         Raises:
-            PenstockError: *advance* may be committed, or not: try again later.
+            PenstockError: the positions may or may not be committed: try again later.
         """
-        if parked := [each for each in advance.parked.values() if each is not None]:
+        parked = [each for each in advance.parked.values() if each is not None]
+        held = {each.tranche for each in parked}
+        self.source.commit({tranche: move.after for tranche, move in advance.moves.items() if tranche not in held})
+        if parked:
             self.source.park(parked)
-        else:
-            self.source.commit({tranche: move.after for tranche, move in advance.moves.items()})
 
     def handed_over(self) -> None:
         """Resume the source: the hub now stores the streams that the last commit parked, not the processor."""
