@@ -25,11 +25,11 @@ help: ## list the tasks
 setup: ## install the locked environment into .venv
 	@scripts/setup-python $(PYTHON)
 
-system: setup packages ## install Java, PostgreSQL, PgBouncer, nginx, Maven and npm from the system's packages, where missing; load Kafka; archive Spark's classes
+system: setup packages ## install Java, PostgreSQL, PgBouncer, nginx, Chromium, Maven and npm from the system's packages, where missing; load Kafka; archive Spark's classes
 	@scripts/setup-spark-archive
 
 packages:
-	@scripts/setup-system java postgresql pgbouncer nginx maven npm
+	@scripts/setup-system java postgresql pgbouncer nginx chromium maven npm
 	@scripts/setup-jars kafka-broker kafka-connector
 
 demo: setup ## publish a year of flights, stream them into a lake, tables and other feeds, look at the result
