@@ -22,8 +22,9 @@ help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
 		printf '  make %-13s %s\n' "$$task" "$$text"; done
 
-setup: ## install the locked environment into .venv
+setup: ## install the locked environment into .venv, and the console's libraries
 	@scripts/setup-python $(PYTHON)
+	@scripts/setup-assets console || echo "The hub runs without its console: for that, run \`make setup\` again once npm can be used" >&2
 
 system: setup packages ## install Java, PostgreSQL, PgBouncer, nginx, Chromium, Maven and npm from the system's packages, where missing; load Kafka; archive Spark's classes
 	@scripts/setup-spark-archive
@@ -74,7 +75,7 @@ lock: setup ## bring the lock files up to date
 	@scripts/lock
 
 docs: setup ## build the documentation site into build/docs; a broken link and a public name without a docstring are errors
-	@scripts/setup-mermaid
+	@scripts/setup-assets mermaid
 	$(BIN)/sphinx-build --fresh-env --jobs auto --fail-on-warning --keep-going --quiet -c docs/site . build/docs
 	@echo "The site is in build/docs: begin with build/docs/index.html"
 
@@ -83,4 +84,4 @@ dist: setup ## build the source distribution and the wheel of `penstock-hub` int
 	scripts/build-dist dist
 
 clean: ## remove what was installed and built
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist src/penstock/server/console/vendor .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,6 +1,6 @@
 """Diagrams: blocks of Mermaid, which a browser draws with a copy of Mermaid that the site brings along.
 
-`scripts/setup-mermaid` loads that copy.
+`scripts/setup-assets mermaid` loads that copy.
 """
 
 from typing import Any

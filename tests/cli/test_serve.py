@@ -38,6 +38,7 @@ def test_serve_prints_its_address_and_database(penstock: Command) -> None:
             assert json.loads(get(f"{url}/health/ready")) == {"status": "ready"}
         assert "Penstock" in head
         assert "WARNING" not in head
+        assert f"  console    {url}/console" in head.splitlines()
         rows.append(next(line for line in head.splitlines() if "database" in line))
 
     assert rows == [

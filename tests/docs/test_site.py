@@ -28,7 +28,7 @@ _FOREIGN = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*["'](?:https?:)?//|@
 @pytest.fixture(scope="module", autouse=True)
 def mermaid() -> None:
     """Load Mermaid, which pages of the site name."""
-    subprocess.run([ROOT / "scripts" / "setup-mermaid"], check=True)
+    subprocess.run([ROOT / "scripts" / "setup-assets", "mermaid"], check=True)
 
 
 def build(source: Path, into: Path, *, builder: str = "dummy", before: str = "") -> subprocess.CompletedProcess[str]:

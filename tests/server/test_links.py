@@ -106,7 +106,7 @@ class Walk:
                 assert (await self.ask(claim, {})).status_code == 200
 
     async def ask_all(self) -> None:
-        self.values |= {"version": "latest", "id": "default", "parked": "1", "first": "0", "batch": "0"}
+        self.values |= {"version": "latest", "id": "default", "parked": "1", "first": "0", "batch": "0", "path": "x"}
         for operation in ROUTES:
             if operation.method == "GET":
                 self.values["group"] = "p" if "producers" in operation.path else "i/j"

@@ -17,6 +17,8 @@ LOOKS = {
     "/metrics": "text/plain; version=0.0.4; charset=utf-8",
     "/openapi.json": "application/json",
     "/docs": "text/html; charset=utf-8",
+    "/console": "text/html; charset=utf-8",
+    "/console/assets/vendor/preact.js": "text/javascript; charset=utf-8",
 }
 
 

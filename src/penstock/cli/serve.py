@@ -109,6 +109,15 @@ Insecure = Annotated[
 ]
 
 
+Console = Annotated[
+    bool | None,
+    typer.Option(
+        "--console/--no-console",
+        envvar="PENSTOCK_CONSOLE",
+        show_default="on loopback or with --auth",
+        help="Serve the console for browsers at /console.",
+    ),
+]
 Administrators = Annotated[
     list[str] | None,
     typer.Option(
@@ -260,6 +269,7 @@ def serve(
     ] = "warn",
     auth: authentication.AuthMethods = None,
     insecure: Insecure = False,
+    console: Console = None,
     admin: Administrators = None,
     default_access: DefaultAccess = "open",
     trusted_proxy: TrustedProxies = None,
@@ -305,8 +315,7 @@ def serve(
     _check_limits(limit or ())
     _check_access(host, auth, insecure=insecure, admin=admin, default_access=default_access)
     as_json = logs.is_json(log_format)
-    handler = logs.configure(log_level, as_json=as_json)
-    listener = listening.bind(host, port)
+    handler, listener = logs.configure(log_level, as_json=as_json), listening.bind(host, port)
     with listener, logs.open_access_log(access_log, log_level, handler, as_json=as_json) as log_access:
         tune_process()
         created = is_new(database)
@@ -317,9 +326,9 @@ def serve(
         hub = start(storage, migrate, limits, producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
-        url = _url(host, listener.getsockname()[1], "http" if tls is None else "https")
-        fault = None if tls is None else tls.find_fault()
-        served = _Served(url, hub.store.url, created, [*_find_warnings(host, options, fault, hub)])
+        url, fault = _url(host, listener.getsockname()[1], tls), None if tls is None else tls.find_fault()
+        has_console = bool(auth) or is_loopback(host) if console is None else console
+        served = _Served(url, hub.store.url, created, [*_find_warnings(host, options, fault, hub)], has_console)
         listening.serve(
             HubApp(
                 lambda: hub,
@@ -333,6 +342,7 @@ def serve(
                 limits=usage_limits(limit or (), is_open=not auth and is_loopback(host)),
                 access_log=log_access,
                 cache_ttl=cache_ttl,
+                console=has_console,
             ),
             listener,
             lambda: _announce(served, as_json=as_json),
@@ -489,7 +499,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _url(host: str, port: int, scheme: str) -> str:
+def _url(host: str, port: int, tls: object) -> str:
+    scheme = "http" if tls is None else "https"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
@@ -574,15 +585,17 @@ class _Served(NamedTuple):
     created: bool
     """True if the database file was created."""
     warnings: Sequence[_Warning]
+    has_console: bool
 
 
 def _announce(served: _Served, *, as_json: bool) -> None:
-    url, database, created, warnings = served
+    url, database, created, warnings, has_console = served
+    shown = {"console": f"{url}/console"} if has_console else {}
     if as_json:
         import structlog
 
         log = structlog.get_logger("penstock.serve")
-        log.info("serving", url=url, database=database, created=created)
+        log.info("serving", url=url, database=database, created=created, **shown)
         for event, advice, reason in warnings:
             log.warning(event, advice=advice, **({"url": url} if reason is None else {"reason": reason}))
         return
@@ -591,6 +604,8 @@ def _announce(served: _Served, *, as_json: bool) -> None:
 
     tell(f"Penstock {__version__}", style="bold cyan")
     tell(f"  hub        {url}      described at {url}/docs")
+    for name, address in shown.items():
+        tell(f"  {name}    {address}")
     tell(f"  database   {database}{'      created: the file did not exist' if created else ''}")
     for event, advice, reason in warnings:
         tell(f"  WARNING    {event if reason is None else f'{event}: {reason}'}.", style="bold red")

@@ -33,6 +33,7 @@
     │   ├── ProjectionNotFound
     │   ├── BatchNotFound
     │   ├── SchemaVersionNotFound
+    │   ├── ConsoleNotFound
     │   └── TokenNotFound
     ├── Conflict             the present state does not allow it
     │   ├── EventTypeExists

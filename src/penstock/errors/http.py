@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from penstock.errors.root import Case, Invalid, PenstockError, TooLarge, Unavailable
+from penstock.errors.root import Case, Invalid, NotFound, PenstockError, TooLarge, Unavailable
 
 
 class MalformedRequest(Invalid):
@@ -84,6 +84,22 @@ class UnsupportedFormat(Invalid):
     """The method in `encoding-refused`."""
     encoding: str | None
     """The encoding in `encoding-refused`."""
+
+
+class ConsoleNotFound(NotFound):
+    """The hub serves no console, or no such file of it."""
+
+    code = "console-off"
+    message = "this hub serves no console"
+    hint = "Start it with `penstock serve --console`, or an application with HubApp(console=True)."
+    cases: ClassVar = {
+        "console-file-not-found": Case(
+            "the console has no file {path!r}", "Reload the page: the hub may have been replaced meanwhile."
+        )
+    }
+
+    path: str | None
+    """The file in `console-file-not-found`."""
 
 
 class Unreachable(Unavailable):

@@ -19,6 +19,7 @@ from penstock.hub.admin.permissions import AccessPolicy, DefaultAccess
 from penstock.hub.hub import Hub
 from penstock.server.auth import admit, check_producer, check_producer_owner, resource_of
 from penstock.server.authentication.authentication import Authentication, Method
+from penstock.server.console.files import load_files
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_again, check_arrival, read_body
@@ -63,6 +64,7 @@ class HubApp:
         limits: limits of use for each caller and for all callers together.
         cache_ttl: seconds for which HTTP caches may keep pages that end before the end of their feed. So long may
             events that were erased, or have expired, be read from caches. Below 1 they may keep none.
+        console: serve the console at `/console`. None: if the hub authenticates callers, or is local.
         access_log: logs the line of each request; None logs nothing.
 
     Raises:
@@ -86,6 +88,7 @@ class HubApp:
         trusted_proxies: Iterable[str] = (),
         limits: UsageLimits = OPEN_LIMITS,
         cache_ttl: float = CACHE_TTL,
+        console: bool | None = None,
         access_log: LogAccess | None = log_access,
     ) -> None:
         event_limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
@@ -110,6 +113,8 @@ class HubApp:
         )
         self._app.state.operations = ROUTES
         self._app.state.nakadi_strict = nakadi_strict
+        has_console = bool(authentication) or is_local if console is None else console
+        self._app.state.console = load_files() if has_console else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection (ASGI)."""

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from penstock import __version__
+from penstock.server.console.pages import CONSOLE
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.responses import json_response, link, server_url
 from penstock.server.metrics import METRICS_MEDIA_TYPE
@@ -16,7 +17,8 @@ from penstock.server.state import state_of
 
 async def index(request: Request) -> Response:
     """GET /: show the name, the version, and links to start from."""
-    signposts = {name: link(request, path) for name, path in _SIGNPOSTS.items()}
+    shown = _SIGNPOSTS if request.app.state.console is None else {**_SIGNPOSTS, "console": CONSOLE}
+    signposts = {name: link(request, path) for name, path in shown.items()}
     return json_response({"name": "penstock", "version": __version__} | signposts)
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from penstock.server import admin, batches, groups, operations, producers, registry
+from penstock.server.console import pages
 from penstock.server.log import cold_files, erasures, event_stream, feeds, nakadi, publish
 from penstock.server.openapi import admin as admin_shapes
 from penstock.server.openapi import batches as batch_shapes
@@ -400,6 +401,15 @@ _OPERATIONS: Final[Sequence[HttpOperation]] = (
     GET("/metrics", "monitor", operations.metrics, operator_shapes.METRICS),
     GET("/openapi.json", None, operations.openapi, operator_shapes.DESCRIPTION),
     GET("/docs", None, operations.docs, operator_shapes.DOCS),
+    GET("/console", None, pages.show_console, operator_shapes.CONSOLE),
+    GET(
+        "/console/{path}",
+        None,
+        pages.show_console_file,
+        operator_shapes.CONSOLE_FILE,
+        in_path=operator_shapes.IN_PATH,
+        any_text=True,
+    ),
 )
 
 ROUTES: Final[Sequence[HttpOperation]] = (

@@ -108,7 +108,8 @@ def test_pages_of_others_may_link_to_pages_for_people() -> None:
     def follow(path: str, method: str = "GET") -> object:
         return check_arrival(a_scope(path, method, host="hub", sec_fetch_site="cross-site")).refusal
 
-    assert follow("/docs") is follow("/") is None
+    assert follow("/docs") is follow("/") is follow("/console/groups") is None
+    assert follow("/console/assets/app.js") is not None
     assert follow("/feeds/a") is not None
     assert follow("/docs", "POST") is not None
 

@@ -8,6 +8,7 @@ from penstock.server.routes import ROUTES
 WITHOUT_PERMISSION = {
     *("/", "/docs", "/health", "/health/live", "/health/ready", "/openapi.json", "/version"),
     *("/registry/enrichment-strategies", "/registry/partition-strategies"),
+    *("/console", "/console/{path}"),
 }
 
 

@@ -12,8 +12,19 @@ from typing import Final
 from penstock.errors import CrossSite
 
 PAGES: Final = frozenset({"/", "/docs"})
-"""Pages for people, to which others may link."""
+"""Pages for people, to which others may link, beside those of the console."""
+_CONSOLE: Final = "/console"
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})
+
+
+def is_linkable(path: str) -> bool:
+    """Return whether other sites may link to *path*: one of `PAGES`, or of the console's, but not the console's files.
+
+    >>> [is_linkable(each) for each in ("/docs", "/console", "/console/groups", "/console/assets/app.js", "/groups")]
+    [True, True, True, False, False]
+    """
+    is_of_console = path == _CONSOLE or path.startswith(f"{_CONSOLE}/")
+    return path in PAGES or (is_of_console and not path.startswith(f"{_CONSOLE}/assets/"))
 
 
 def find_foreign_page(
@@ -26,7 +37,7 @@ def find_foreign_page(
         own_origin: The hub's origin as clients see it, if a proxy has told it.
         origin: The header `Origin`.
         site: The header `Sec-Fetch-Site`.
-        is_page: True if the request is for one of `PAGES`, which other pages may link to.
+        is_page: True if the request is for a page which other pages may link to: see `is_linkable`.
     """
     if origin is not None:
         authority = origin.partition(b"://")[2]

@@ -19,7 +19,7 @@ from starlette.types import Scope
 
 from penstock.errors import BadParameter, CrossSite, MalformedEvent, PenstockError, RequestTooLarge, UnsupportedFormat
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
-from penstock.server.http.browsers import PAGES, find_foreign_page, is_own_name, name_of
+from penstock.server.http.browsers import find_foreign_page, is_linkable, is_own_name, name_of
 from penstock.server.http.encoding import decode_body, join_pieces
 from penstock.server.http.streaming import RunInThread
 from penstock.server.limits import USAGE, RequestUsage
@@ -87,7 +87,7 @@ def _find_browser_refusal(
     scope: Scope, host: bytes, origin: bytes | None, site: bytes | None, names: Collection[str] | None
 ) -> PenstockError | None:
     own_origin = scope.get(ORIGIN)
-    is_page = scope["method"] in ("GET", "HEAD") and route_path(scope) in PAGES
+    is_page = scope["method"] in ("GET", "HEAD") and is_linkable(route_path(scope))
     refusal = find_foreign_page(host=host, own_origin=own_origin, origin=origin, site=site, is_page=is_page)
     if names is not None and refusal is None and not is_own_name(host) and name_of(host) not in names:
         return CrossSite.of("foreign-host", host=make_printable(host.decode("latin-1"))[:200])

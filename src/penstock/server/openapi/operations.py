@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from penstock.server.console.files import MEDIA_TYPES
 from penstock.server.openapi.operation import JSON, answer_of, object_of
 
 TEXT: Final = "text/plain"
@@ -12,7 +13,7 @@ STATUS: Final = answer_of("All is well.", {JSON: _STATUS})
 OK: Final = answer_of("OK", {TEXT: _STRING})
 INDEX: Final = answer_of(
     "What answers here, and where to go on: the path of each.",
-    {JSON: object_of("name version docs", name=_STRING, version=_STRING, docs=_STRING)},
+    {JSON: object_of("name version docs", name=_STRING, version=_STRING, docs=_STRING, console=_STRING)},
 )
 VERSION: Final = answer_of("The version.", {JSON: object_of("name version", name=_STRING, version=_STRING)})
 _MEASURED: Final = {"type": "object", "additionalProperties": {"type": "object"}}
@@ -29,3 +30,6 @@ METRICS: Final = answer_of(
 )
 DESCRIPTION: Final = answer_of("This document.", {JSON: {"type": "object"}})
 DOCS: Final = answer_of("A page for a browser.", {HTML: _STRING})
+CONSOLE: Final = answer_of("The console.", {HTML: _STRING})
+CONSOLE_FILE: Final = answer_of("The console, or a file of it.", dict.fromkeys(MEDIA_TYPES.values(), _STRING))
+IN_PATH: Final = {"path": {"type": "string", "minLength": 1, "pattern": "^[ -~]+$"}}
