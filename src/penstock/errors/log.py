@@ -16,6 +16,8 @@ class InvalidEvent(Invalid):
     """Number of the event in the request, from 1."""
     index: int | None
     """Index of the event in its batch, from 0."""
+    attribute: str | None
+    """The attribute of a CloudEvent that is refused; None for other reasons."""
     reason: str
 
 

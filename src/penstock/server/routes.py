@@ -38,7 +38,7 @@ _LOG: Final[Sequence[HttpOperation]] = (
         publish.publish_lines,
         log_shapes.PUBLISHED,
         log_shapes.PUBLISH,
-        log_shapes.NEW_LINES,
+        log_shapes.NEW_EVENTS,
         event="publish",
     ),
     GET("/feeds/{event_type}/events", "read", feeds.read_partition, log_shapes.PAGE_V2, log_shapes.V2, event="read"),

@@ -23,6 +23,7 @@ from penstock.server.http.browsers import find_foreign_page, is_linkable, is_own
 from penstock.server.http.encoding import decode_body, join_pieces
 from penstock.server.http.streaming import RunInThread
 from penstock.server.limits import USAGE, RequestUsage
+from penstock.wire.log.cloudevents import find_content_mode
 from penstock.wire.query import make_printable
 
 CREDENTIAL: Final = "penstock.credential"
@@ -119,23 +120,20 @@ def _find_refusal(method: str, path: str, encoding: bytes | None) -> PenstockErr
 
 
 AVRO = "application/avro-binary"
-_CLOUD_EVENTS = "application/cloudevents"
-_LINES = '{"data": {...}, "headers": {"ce_id": ..., "ce_type": ...}}'
 
 
 def refuse_foreign_body(request: Request) -> None:
-    """Raise UnsupportedFormat if *request* announces events as Avro or as CloudEvents.
+    """Raise UnsupportedFormat if *request* announces events as Avro or as CloudEvents."""
+    refuse_avro(request)
+    if find_content_mode(request.headers) is not None:
+        allowed = "POST /feeds/{event_type}, which takes CloudEvents"
+        raise UnsupportedFormat.of("unsupported-media-type", given="a CloudEvent", allowed=allowed)
 
-    A CloudEvent in structured mode has a media type of its own, one in binary mode has its attributes in headers
-    (CloudEvents' HTTP protocol binding, 3.1 and 3.2).
-    """
-    media_type = media_type_of(request)
-    if media_type == AVRO:
+
+def refuse_avro(request: Request) -> None:
+    """Raise UnsupportedFormat if *request* announces events as Avro."""
+    if media_type_of(request) == AVRO:
         raise UnsupportedFormat.of("unsupported-media-type", given="Avro", allowed="application/json")
-    if media_type.startswith(_CLOUD_EVENTS) or "ce-specversion" in request.headers:
-        raise UnsupportedFormat.of(
-            "unsupported-media-type", given="a CloudEvent", allowed=f"feed lines to POST /feeds, such as {_LINES}"
-        )
 
 
 def media_type_of(request: Request) -> str:

@@ -1,6 +1,6 @@
 """The routes that read feeds: ZeroEventHub v1 and FeedAPI v2 on one URL.
 
-A page is sent while it is read: as lines of either version, or as Arrow.
+A page is sent while it is read: as lines of either version, as CloudEvents, or as Arrow.
 
 Invariants:
     A page needs bounded memory, however large it is and however slow its reader.
@@ -71,7 +71,7 @@ from penstock.server.log.caching import NO_STORE, VARY, cache_headers, find_fres
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import access_of
 from penstock.storage.log.events import NONE, Frame, KindFilter
-from penstock.wire.log import feedapi, zeroeventhub
+from penstock.wire.log import cloudevents, feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice, Query
 
 if find_spec("pyarrow"):  # Loaded when the hub starts, so that the first page does not wait for it.
@@ -195,7 +195,7 @@ class ZeroEventHubPage:
     def headers(self, reading: PageReading, *, is_whole: bool) -> dict[str, str]:
         """See `PageRequest.headers`."""
         found = {}
-        if self.form.media_type == feedapi.ARROW and (is_whole or not reading.is_filtered):
+        if self.form.has_cursor_header and (is_whole or not reading.is_filtered):
             after = ((track.view.partition, track.cursor_after(whole=is_whole)) for track in reading.tracks)
             found[feedapi.CURSOR_HEADER] = "&".join(f"cursor{partition}={cursor}" for partition, cursor in after)
             if reading.is_filtered:
@@ -270,7 +270,7 @@ class FeedApiPage:
 
     def headers(self, reading: PageReading, *, is_whole: bool) -> dict[str, str]:
         """See `PageRequest.headers`."""
-        if self.form.media_type != feedapi.ARROW or (reading.is_filtered and not is_whole):
+        if not self.form.has_cursor_header or (reading.is_filtered and not is_whole):
             return {}
         [track] = reading.tracks
         found = {feedapi.CURSOR_HEADER: track.cursor_after(whole=is_whole)}
@@ -280,15 +280,17 @@ class FeedApiPage:
 def _choose_form(
     request: Request, asked: zeroeventhub.ZeroEventHubRead | feedapi.FeedApiRead, *, version: int
 ) -> "PageForm":
-    offered = [zeroeventhub.NDJSON, feedapi.ARROW]
+    offered = [zeroeventhub.NDJSON, *([feedapi.ARROW] if HAS_ARROW else []), cloudevents.BATCHED]
     try:
-        chosen = choose_form(request, *(offered if HAS_ARROW else offered[:1]))
+        chosen = choose_form(request, *offered)
     except UnsupportedFormat as error:
         if not HAS_ARROW and _takes(request, feedapi.ARROW):
             raise UnsupportedFormat.of("arrow-not-installed", **error.fields) from None
         raise
     if chosen == feedapi.ARROW:
         return ArrowForm(asked.headers)
+    if chosen == cloudevents.BATCHED:
+        return CloudEventForm()
     return LineForm(version=version, headers=asked.headers, has_details=asked.has_details)
 
 
@@ -532,6 +534,8 @@ class PageForm(Protocol):
     """Turns a page into bytes, chunk by chunk, in a worker thread."""
 
     media_type: str
+    has_cursor_header: bool
+    """True if a header has the cursor after the page, since its body has none."""
 
     def pieces(self, reader: Reader, reading: PageReading) -> Iterator[bytes]:
         """Read the page to its end and return its bytes, each piece no larger than a chunk."""
@@ -544,6 +548,7 @@ class LineForm:
     """NDJSON: the lines of ZeroEventHub v1 or FeedAPI v2."""
 
     media_type = zeroeventhub.NDJSON
+    has_cursor_header = False
 
     def __init__(self, *, version: int, headers: HeaderChoice | None, has_details: bool = False) -> None:
         self._v1 = version == 1
@@ -622,6 +627,7 @@ class ArrowForm:
     """An Arrow IPC stream: a batch for every chunk. Needs PyArrow, see `HAS_ARROW`."""
 
     media_type = feedapi.ARROW
+    has_cursor_header = True
 
     def __init__(self, headers: HeaderChoice | None) -> None:
         self._headers = headers
@@ -643,15 +649,8 @@ class ArrowForm:
     def _encode_batches(
         self, reader: Reader, reading: PageReading, stream: "ArrowStream"
     ) -> "Iterator[list[ArrowPart]]":
-        for track in reading.tracks:
-            while chunk := reader.read_next_columns(reading, track):
-                if not (reading.is_filtered or isinstance(chunk.offsets, range)):
-                    raise make_changing_error()  # Clients would miss an event.
-                kept = ChunkRows(chunk).match(reading, track) if reading.is_sifted else None
-                events = chunk.rows if kept is None else sum(kept)
-                track.advance(chunk.range, events, is_filtered=reading.is_filtered)
-                if chunk.rows:  # Else all of them were removed.
-                    yield stream.add(self._make_batch(reading, track, chunk, kept))
+        for track, chunk, kept in _read_columns(reader, reading):
+            yield stream.add(self._make_batch(reading, track, chunk, kept))
 
     def _make_batch(
         self, reading: PageReading, track: Track, chunk: ColumnChunk, kept: list[bool] | None
@@ -668,6 +667,52 @@ class ArrowForm:
         choice, name = self._headers, reading.feed.name
         found = (choice.of(combine_headers(name, *row)) for row in ChunkRows(chunk).tuples())
         return b"\n".join([msgspec.json.encode(headers) if headers else NONE for headers in found])
+
+
+class CloudEventForm:
+    """A JSON array of CloudEvents: one event a line, with all of its attributes."""
+
+    media_type = cloudevents.BATCHED
+    has_cursor_header = True
+
+    def pieces(self, reader: Reader, reading: PageReading) -> Iterator[bytes]:
+        """See `PageForm.pieces`."""
+        writer = cloudevents.CloudEventWriter(reading.feed.name, reading.feed.epoch)
+        before, size = b"[\n", 0
+        for _, chunk, kept in _read_columns(reader, reading):
+            rows = ChunkRows(chunk)
+            events: Iterable[tuple[Any, int, float]] = zip(rows.tuples(), chunk.offsets, rows.received, strict=True)
+            written = [
+                writer.write(row, partition=chunk.range.physical, offset=offset, received_at=round(received * 1e6))
+                for row, offset, received in (events if kept is None else compress(events, kept))
+            ]
+            if written:
+                body = before + b",\n".join(written)
+                before, size = b",\n", size + len(body)
+                yield body
+            if reading.is_filtered and size > FILTERED_BYTES:
+                break
+        yield b"\n]\n" if size else b"[]\n"
+
+    def gathers(self, reading: PageReading) -> bool:
+        """See `PageForm.gathers`: a filtered page does not show the cursor after it."""
+        return reading.is_filtered
+
+
+def _read_columns(reader: Reader, reading: PageReading) -> Iterator[tuple[Track, ColumnChunk, list[bool] | None]]:
+    """Yield the chunks of a page, and for each which of its events the page has; None: all.
+
+    The page has no cursors between its events, so it is refused if some that it should have are removed meanwhile.
+    """
+    for track in reading.tracks:
+        while chunk := reader.read_next_columns(reading, track):
+            if not (reading.is_filtered or isinstance(chunk.offsets, range)):
+                raise make_changing_error()  # Clients would miss an event.
+            kept = ChunkRows(chunk).match(reading, track) if reading.is_sifted else None
+            events = chunk.rows if kept is None else sum(kept)
+            track.advance(chunk.range, events, is_filtered=reading.is_filtered)
+            if chunk.rows:  # Else all of them were removed.
+                yield track, chunk, kept
 
 
 def combine_headers(

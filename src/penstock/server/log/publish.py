@@ -37,12 +37,12 @@ from penstock.errors import (
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import AppendResult, PublishOptions
 from penstock.server.auth import admit, event_type_named, note_publisher, publisher_of
-from penstock.server.http.requests import AVRO, check_again, read_body, refuse_foreign_body, route_path
+from penstock.server.http.requests import AVRO, check_again, read_body, refuse_avro, refuse_foreign_body, route_path
 from penstock.server.http.responses import json_response
 from penstock.server.limits import USAGE, RequestUsage
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import AccessLine, access_of
-from penstock.wire.log import zeroeventhub
+from penstock.wire.log import cloudevents, zeroeventhub
 from penstock.wire.log.nakadi import make_aborted_responses, make_batch_responses, parse_batch
 from penstock.wire.producers import refuse_numbers
 from penstock.wire.query import Query, make_printable
@@ -76,9 +76,10 @@ FLOW_ID: Final = "x-flow-id"
 
 
 async def publish_lines(request: Request) -> Response:
-    """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
+    """POST /feeds/{event_type}: publish lines or CloudEvents, all or none, or by chunks."""
     access, state, name = access_of(request), state_of(request), event_type_of(request)
-    refuse_foreign_body(request)
+    refuse_avro(request)
+    mode = cloudevents.find_content_mode(request.headers)
     refuse_numbers(request.headers, name)
     query = Query(request.scope["query_string"])
     chunk = query.read_integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
@@ -88,10 +89,13 @@ async def publish_lines(request: Request) -> Response:
     flow_id = (
         access.flow_id if FLOW_ID in request.headers else None
     )  # A flow id made up by the hub would lengthen each line.
-    parts = _LineParts(
-        state.hub, name, body, chunk, PublishOptions(flow_id=flow_id, published_by=publisher_of(request.scope))
+    parse = partial(zeroeventhub.parse_lines, body)
+    if mode is not None:
+        parse = partial(_parse_cloud_events, state.hub, name, mode, request.scope["headers"], body)
+    parts = _BodyParts(
+        state.hub, name, parse, chunk, PublishOptions(flow_id=flow_id, published_by=publisher_of(request.scope))
     )
-    is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
+    is_small = mode is None and len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
     try:
         while more:
             future, more = await submit_events(state, parts.submit, is_small=is_small)
@@ -117,6 +121,20 @@ async def publish_lines(request: Request) -> Response:
     return json_response(zeroeventhub.publish_response(stored, cursors))
 
 
+def _parse_cloud_events(
+    hub: Hub, name: str, mode: cloudevents.ContentMode, headers: Iterable[tuple[bytes, bytes]], body: bytes
+) -> tuple[Sequence[NewEvent], Sequence[int]]:
+    """Return the events of a body with CloudEvents, and their numbers, from 1. It may ask the database."""
+    event_type = hub.registry.load(name).event_type
+    if mode == "batched":
+        events = cloudevents.parse_batch(body, event_type)
+    elif mode == "structured":
+        events = [cloudevents.parse_structured(body, event_type)]
+    else:
+        events = [cloudevents.parse_binary(headers, body, event_type)]
+    return events, range(1, len(events) + 1)
+
+
 async def _let_others(scope: Scope, size: int) -> None:
     """Between two chunks, let other requests of the same caller have a turn, and see whether it may still publish."""
     usage: RequestUsage | None = scope.get(USAGE)
@@ -130,7 +148,12 @@ async def _let_others(scope: Scope, size: int) -> None:
 _FEEDS: Final = "/feeds/"
 LINES_ROUTE: Final = "POST /feeds/{event_type}"
 """The route of `publish_lines`, as metrics name it."""
-_SPECIAL_HEADERS: Final = frozenset({b"content-encoding", b"transfer-encoding", b"upgrade", b"ce-specversion"})
+_SPECIAL_HEADERS: Final = frozenset(
+    [
+        *(b"content-encoding", b"transfer-encoding", b"upgrade"),
+        *(b"ce-specversion", b"ce-id", b"ce-source", b"ce-type"),
+    ]
+)
 """Headers that say how a body is to be read; those of idempotent producers belong to them."""
 _SPECIAL_TYPES: Final = (b"application/cloudevents", AVRO.encode())
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"vary", b"Accept-Encoding"))
@@ -388,13 +411,21 @@ def _replay(received: list[Message], receive: Receive) -> Receive:
     return receive_again
 
 
-class _LineParts:
-    """The lines of a body, submitted as one part or chunk by chunk."""
+class _BodyParts:
+    """The events of a body, submitted as one part or chunk by chunk."""
 
-    def __init__(self, hub: Hub, name: str, body: bytes, chunk: int, options: PublishOptions) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        name: str,
+        parse: Callable[[], tuple[Sequence[NewEvent], Sequence[int]]],
+        chunk: int,
+        options: PublishOptions,
+    ) -> None:
+        """*parse* returns the events, and their numbers in errors."""
         self._hub = hub
         self._name = name
-        self._body = body
+        self._parse = parse
         self._chunk = chunk
         self._options = options
         self._read: tuple[Sequence[NewEvent], Sequence[int]] | None = None
@@ -402,7 +433,7 @@ class _LineParts:
 
     def submit(self, *, rechecks: bool = True) -> "tuple[Future[AppendResult | None] | None, bool]":
         """Submit the next part, and return whether another one follows; the future is None if there is no event."""
-        events, lines = self._read = self._read or zeroeventhub.parse_lines(self._body)
+        events, lines = self._read = self._read or self._parse()
         if not events:
             return None, False
         part = slice(self._at, self._at + (self._chunk or len(events)))

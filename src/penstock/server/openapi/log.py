@@ -16,6 +16,7 @@ from penstock.server.openapi.operation import (
     list_of,
     object_of,
 )
+from penstock.wire.log.cloudevents import BATCHED, STRUCTURED
 from penstock.wire.log.feedapi import ARROW, ARROW_COLUMNS, CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.log.nakadi import (
     BATCH_LIMIT,
@@ -78,7 +79,18 @@ V2: Final = (
     Parameter("until", "Stop at this cursor.", _CURSOR),
     *_SHARED,
 )
-PUBLISH: Final = (Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _CHUNK),)
+PUBLISH: Final = (
+    Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _CHUNK),
+    *(
+        Parameter(
+            f"ce-{name}",
+            f"Of a CloudEvent in binary mode: its {name}; likewise ce-subject and so on.",
+            _TEXT,
+            place="header",
+        )
+        for name in ("specversion", "id", "source", "type")
+    ),
+)
 
 
 _KEPT_CURSOR: Final = {"type": "string", "description": "To be kept and handed back as it is.", "pattern": "^[!-~]+$"}
@@ -126,6 +138,23 @@ _NEW_LINE: Final = {
         "cursor": {"type": ["string", "null"]},
     },
 }
+_ATTRIBUTE: Final = {"type": "string", "minLength": 1}
+_CLOUD_EVENT: Final = object_of(
+    "specversion id source type",
+    specversion={"const": "1.0"},
+    id=_ATTRIBUTE,
+    source=_ATTRIBUTE,
+    type=_ATTRIBUTE,
+    subject=_ATTRIBUTE,
+    time={"type": "string", "format": "date-time"},
+    dataschema={"type": "string", "format": "uri"},
+    datacontenttype={"type": "string", "description": "A media type of JSON."},
+    partitionkey=_ATTRIBUTE,
+    data=_EVENT,
+) | {
+    "description": "A CloudEvent 1.0 in the JSON format; further members are extension attributes.",
+    "additionalProperties": {"type": ["string", "integer", "boolean"]},
+}
 _PUBLISHED: Final = object_of(
     "count cursors", count=_COUNT, cursors={"type": "object", "additionalProperties": _KEPT_CURSOR}
 )
@@ -135,16 +164,22 @@ _ARROW: Final = {
     "description": f"Columns: {', '.join(ARROW_COLUMNS)}.",
 }
 _CURSOR_AFTER: Final = {
-    CURSOR_HEADER: "With Arrow: the cursor just after the page, where it is known when the page begins."
+    CURSOR_HEADER: "With Arrow and CloudEvents: the cursor just after the page, where it is known when the page begins."
 }
 _LEFT_OUT: Final = {
-    LEFT_OUT_HEADER: "With Arrow, where the page sifts: how many events up to the cursor it does not show."
+    LEFT_OUT_HEADER: "With Arrow and CloudEvents, of filtered pages: how many events up to the cursor it does not show."
 }
 _KEPT: Final = {
     "ETag": "The page's tag, if caches may keep it. With it in `If-None-Match`, an unchanged page is answered 304.",
     "Cache-Control": "For how long caches may keep the page, and which; `no-store` if it may change.",
 }
 NEW_LINES: Final = {NDJSON: list_of(_NEW_LINE)}
+NEW_EVENTS: Final = {
+    **NEW_LINES,
+    STRUCTURED: _CLOUD_EVENT,
+    BATCHED: list_of(_CLOUD_EVENT),
+    JSON: _EVENT | {"description": "With headers `ce-…`, the data of a CloudEvent in binary mode."},
+}
 BATCH: Final = {JSON: list_of(_EVENT)}
 PUBLISHED_BATCH: Final = answer_of(
     "All of them are stored. Where one is refused, a 422 says so with an array that has an object for each event.", {}
@@ -165,12 +200,12 @@ PUBLISHED_BATCH: Final = answer_of(
 DISCOVERY: Final = answer_of("What the feed consists of.", {JSON: _DISCOVERY})
 PAGE_V1: Final = answer_of(
     "Without arguments what the feed consists of, else events and cursors, one a line.",
-    {JSON: _DISCOVERY, NDJSON: _V1_PAGE, ARROW: _ARROW},
-    headers=_CURSOR_AFTER | _KEPT,
+    {JSON: _DISCOVERY, NDJSON: _V1_PAGE, ARROW: _ARROW, BATCHED: list_of(_CLOUD_EVENT)},
+    headers=_CURSOR_AFTER | _LEFT_OUT | _KEPT,
 )
 PAGE_V2: Final = answer_of(
     "Events and cursors, one a line; the last is a cursor.",
-    {NDJSON: _V2_PAGE, ARROW: _ARROW},
+    {NDJSON: _V2_PAGE, ARROW: _ARROW, BATCHED: list_of(_CLOUD_EVENT)},
     headers=_CURSOR_AFTER | _LEFT_OUT | _KEPT,
 )
 PUBLISHED: Final = answer_of("How many, and by partition the cursor just after them.", {JSON: _PUBLISHED})

@@ -241,8 +241,8 @@ def _refuse_strange(line: bytes, event: NewEvent, number: int) -> None:
     """
     members = _decode_members(line)
     if "specversion" in members:
-        instead = '{"data": {...}, "headers": {"ce_id": ..., "ce_type": ...}}'
-        raise InvalidEvent(line=number, reason=f"a CloudEvent is not spoken here: send {instead}")
+        instead = "application/cloudevents+json, or several in an array as application/cloudevents-batch+json"
+        raise InvalidEvent(line=number, reason=f"not a feed line but a CloudEvent: send it with Content-Type {instead}")
     is_longer = len(line) - len(_encode(members)) >= _MEMBER_BYTES_MIN
     if is_longer or (event.headers and len(members["headers"]) - len(_encode(event.headers)) >= _HEADER_BYTES_MIN):
         refuse_duplicate_keys(line, number)
