@@ -8,6 +8,7 @@ from uuid import uuid4
 import httpx2
 import msgspec
 import pytest
+import yaml
 
 from penstock.client import Client
 from penstock.errors import EventTypeNotFound
@@ -341,3 +342,23 @@ def test_list_of_one_hub_is_applied_to_another(sqlite_url: str, at_hub: Command,
     assert again.out == f"{name_in(clicks)} is so already\n"
     assert (done.status, done.out) == (0, f"{name_in(clicks)} created\n")
     assert (copy["partition_count"], copy["schema"]["version"]) == (4, "1.0.0")
+
+
+def test_exported_event_types_are_applied_without_a_change_and_described_in_asyncapi(
+    at_hub: Command, clicks: str
+) -> None:
+    name = yaml.safe_load(clicks)["name"]
+    apply(at_hub, clicks)
+
+    exported = at_hub("event-type", "export", name)
+    assert yaml.safe_load(exported.out)[0]["schema"] == {"type": "object", "properties": {"n": {"type": "integer"}}}
+    assert apply(at_hub, exported.out).out == f"{name} is so already\n"
+    as_json = at_hub("event-type", "export", name, "--output", "json")
+    assert as_json.json == yaml.safe_load(exported.out)
+    assert name in {each["name"] for each in at_hub("event-type", "export", "-o", "json").json}
+
+    described = yaml.safe_load(at_hub("event-type", "export", name, "--asyncapi").out)
+    assert list(described["channels"]) == [name]
+    assert described == at_hub("event-type", "export", name, "--asyncapi", "-o", "json").json
+    refused = at_hub("event-type", "export", "no.such", "--asyncapi")
+    assert (refused.status, refused.out) == (1, "")

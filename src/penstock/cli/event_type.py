@@ -307,7 +307,7 @@ def _print_check(done: "Check", output: str) -> None:
     epilog=examples(
         "penstock event-type apply event-types/*.yaml --dry-run",
         "penstock event-type apply event-types/*.yaml",
-        "penstock event-type list -o json | penstock event-type apply - --url http://other:8080",
+        "penstock event-type export | penstock event-type apply - --url http://other:8080",
     ),
 )
 def apply(
@@ -515,6 +515,58 @@ def _version_change(each: "HubComparison") -> str:
     return f", schema {each.version} -> {each.schema.version}"
 
 
+@app.command(
+    epilog=examples(
+        "penstock event-type export > event-types.yaml",
+        "penstock event-type export order.placed order.cancelled --output json",
+        "penstock event-type export --asyncapi > asyncapi.yaml",
+    )
+)
+def export(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Event types; without one all that you may see.")
+    ] = None,
+    *,
+    asyncapi: Annotated[
+        bool, typer.Option("--asyncapi", help="Write an AsyncAPI 3.0 document of them, for catalogues and generators.")
+    ] = False,
+    url: UrlOption = URL,
+    output: Annotated[Literal["yaml", "json"], typer.Option("--output", "-o", help="The format.")] = "yaml",
+) -> None:
+    """Write event types of a hub to standard output, as files that `apply` reads or as an AsyncAPI document.
+
+    Event types whose events come from the hub alone are left out of the former unless they are named.
+    """
+    from penstock.cli.output import print_json
+
+    wanted = list(dict.fromkeys(names or ()))
+    with _open(url) as client:
+        if asyncapi:
+            written: Any = client.asyncapi(wanted)
+        else:
+            shown = [client.event_type(name) for name in wanted] if wanted else _list_created(client)
+            written = [_exported(each) for each in shown]
+    if output == "yaml":
+        _print_yaml(written)
+    else:
+        print_json(written)
+
+
+def _list_created(client: "Client") -> list[Given]:
+    """Return the event types that clients have created."""
+    from penstock.hub.log.publish import OWN_EVENT_TYPES
+
+    return [each for each in client.event_types() if each["name"] not in OWN_EVENT_TYPES]
+
+
+def _exported(shown: Given) -> Given:
+    """Return a definition as files have it: the schema as an object, and without what the hub has recorded."""
+    from msgspec import json
+
+    kept = {name: value for name, value in shown.items() if name not in ("schema", "created_at", "updated_at")}
+    return kept | {"schema": json.decode(shown["schema"]["schema"])}
+
+
 @app.command()
 def guidelines(output: OutputOption = "text") -> None:
     """List the event guidelines: those that `check` checks, and those that are for people to judge."""
@@ -609,11 +661,12 @@ def from_model(
 
 
 def _print_yaml(value: Any) -> None:
+    import yaml
     from msgspec import json
-    from yaml import safe_dump
 
     apart = json.decode(json.encode(value))  # What stands twice shall be written twice, as a person would.
-    safe_dump(apart, utf8(sys.stdout), sort_keys=False, allow_unicode=True, width=100)
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # The former is ten times as fast, and not everywhere.
+    yaml.dump(apart, utf8(sys.stdout), dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _read_files(files: Sequence[Path]) -> "tuple[list[Definition], list[Unreadable]]":

@@ -169,6 +169,17 @@ class Client(Closing):
         """
         return self._transport.carry_out(self._protocol.event_types.show(name))
 
+    def asyncapi(self, event_types: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the hub's description of event types, and of what this client may do with them, in API 3.0.
+
+        Args:
+            event_types: The names of those to describe; none: all that this client may see.
+
+        Raises:
+            EventTypeNotFound: One of them does not exist.
+        """
+        return self._transport.carry_out(self._protocol.event_types.asyncapi(event_types))
+
     def replace_event_type(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> None:
         """Replace the definition of the event type that *definition* names.
 

@@ -1,6 +1,6 @@
 """Protocol of a hub's event types: their definitions, the compatibility of schemas, and the partition of an event."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -301,6 +301,14 @@ class EventTypeProtocol:
     def show(self, name: str) -> Exchange[dict[str, Any]]:
         """Return one event type."""
         shown: dict[str, Any] = decode_response((yield from self._get("event-types", name)), dict[str, Any])
+        return shown
+
+    def asyncapi(self, names: Iterable[str]) -> Exchange[dict[str, Any]]:
+        """Return the AsyncAPI document of the event types with these *names*; without any, of all."""
+        url = join_url(self._url, "asyncapi.json", query=[("event_type", name) for name in names])
+        request = HttpRequest(method="GET", url=url, headers=_ACCEPTED)
+        answer = yield from self._json.send(request, is_transient, 200)
+        shown: dict[str, Any] = decode_response(answer, dict[str, Any])
         return shown
 
     def replace(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:

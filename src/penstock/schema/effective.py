@@ -44,10 +44,39 @@ def effective_schema(schema: Schema, *, name: str, category: str, compatible: bo
     own: Schema = make_loadable(schema)
     if compatible:
         own = close_schema(own)
+    return _make_whole(own, category, metadata_schema(name, compacted=compacted))
+
+
+def delivered_schema(schema: Schema, *, name: str, category: str, compacted: bool) -> Schema:
+    """Return the schema of whole events as readers get them; *schema* has passed `check_schema`.
+
+    It is open to further members, which later versions of the schema may add. Those of the metadata that the hub writes
+    are `readOnly`, a word of draft 7 that validates nothing.
+
+    >>> delivered_schema({}, name="t", category="business", compacted=False)["properties"]["metadata"]["required"]
+    ['eid', 'occurred_at']
+    """
+    metadata = metadata_schema(name, compacted=compacted)
+    del metadata["additionalProperties"]
+    metadata["properties"] |= {member: each | {"readOnly": True} for member, each in _written_by_hub(name).items()}
+    return _make_whole(make_loadable(schema), category, metadata)
+
+
+def _written_by_hub(name: str) -> Schema:
+    return {
+        "event_type": {"enum": [name]},
+        "partition": _TEXT,
+        "received_at": _MOMENT,
+        "version": {**_TEXT, "description": "The version of the schema that the event was validated against."},
+        "published_by": _TEXT,
+    }
+
+
+def _make_whole(own: Schema, category: str, metadata: Schema) -> Schema:
+    """Return the schema of whole events of a *category*, with this schema of their *metadata*."""
     if category == "undefined":
         return {"type": "object"} | own
     dialect = {"$schema": own.pop("$schema")} if "$schema" in own else {}
-    metadata = metadata_schema(name, compacted=compacted)
     return dialect | (_add_metadata(own, metadata) if category == "business" else _data_change_schema(own, metadata))
 
 

@@ -72,7 +72,7 @@ def children(node: Any) -> Iterator[tuple[Pointer, Any]]:
     >>> list(children({"items": {"type": "string"}, "required": ["a"]}))
     [(('items',), {'type': 'string'})]
     """
-    if not isinstance(node, dict):
+    if not isinstance(node, dict) or HOLDING.isdisjoint(node):
         return
     for keyword in NAMED:
         held = node.get(keyword)
@@ -136,7 +136,8 @@ def rebuild(root: Any, change: Callable[[Schema], Schema]) -> Any:
     copy = renew(root)
     while made:
         node = made.pop()
-        node.update(map_children(node, renew))
+        if not HOLDING.isdisjoint(node):
+            node.update(map_children(node, renew))
     return copy
 
 

@@ -73,6 +73,7 @@ async def docs(request: Request) -> Response:
 _SIGNPOSTS: Final = {
     "docs": "/docs",
     "openapi": "/openapi.json",
+    "asyncapi": "/asyncapi.json",
     "event_types": "/event-types",
     "feed": "/feeds/{event_type}",
     "health": "/health",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from penstock.server import admin, batches, groups, operations, producers, registry
+from penstock.server import admin, asyncapi, batches, groups, operations, producers, registry
 from penstock.server.console import pages
 from penstock.server.log import cold_files, erasures, event_stream, feeds, nakadi, publish
 from penstock.server.openapi import admin as admin_shapes
@@ -400,6 +400,7 @@ _OPERATIONS: Final[Sequence[HttpOperation]] = (
     GET("/version", None, operations.version, operator_shapes.VERSION),
     GET("/metrics", "monitor", operations.metrics, operator_shapes.METRICS),
     GET("/openapi.json", None, operations.openapi, operator_shapes.DESCRIPTION),
+    GET("/asyncapi.json", "view", asyncapi.describe, registry_shapes.ASYNCAPI, registry_shapes.OF_ASYNCAPI),
     GET("/docs", None, operations.docs, operator_shapes.DOCS),
     GET("/console", None, pages.show_console, operator_shapes.CONSOLE),
     GET(

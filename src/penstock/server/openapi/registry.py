@@ -140,6 +140,11 @@ _CONSUMER: Final = object_of(
 EVENT_TYPE_CONSUMERS: Final = answer_of(
     "Its consumer groups, sorted by name; 1000 at most.", {JSON: object_of("items", items=list_of(_CONSUMER))}
 )
+ASYNCAPI: Final = answer_of(
+    "An AsyncAPI 3.0 document of the event types that the caller may see, and of what it may do with them.",
+    {JSON: object_of("asyncapi info channels operations")},
+    headers={"ETag": "With it in `If-None-Match`, an unchanged document is answered 304."},
+)
 
 OF_LIST: Final = (
     Parameter("owning_application", "Only those of this owner.", _STRING),
@@ -149,6 +154,7 @@ OF_LIST: Final = (
         {"type": "string", "pattern": "^[^:]+:.+$"},
     ),
 )
+OF_ASYNCAPI: Final = (Parameter("event_type", "Describe this event type alone. Repeatable.", list_of(EVENT_TYPE_NAME)),)
 OF_REPLACE: Final = (
     Parameter(
         "allow_reordering",
