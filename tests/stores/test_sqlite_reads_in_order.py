@@ -10,7 +10,7 @@ from penstock.storage import open_store
 from penstock.storage.sqlite import SQLITE
 
 
-@pytest.mark.parametrize("name", ["lines", "columns", "columns_keys", "columns_sparse"])
+@pytest.mark.parametrize("name", ["lines", "columns", "columns_sparse"])
 def test_range_is_read_by_one_scan_of_the_primary_key(name: str, tmp_path: Path) -> None:
     assert explain(name, tmp_path) == ["SEARCH penstock_event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
 

@@ -149,19 +149,20 @@ class LogRepository(Protocol):
 
 
 def read_stored_columns(
-    ask: Ask, stop: int, data: bytes, sizes: bytes, received: ReceiveTimes | None, *, keyed: bool, sparse: bool
+    ask: Ask, stop: int, data: bytes, sizes: bytes, received: ReceiveTimes | None, keys: bytes | None, *, sparse: bool
 ) -> StoredColumns:
-    """Return a range by column; read the keys only if it is *keyed*, kinds and headers only if it is *sparse*.
+    """Return a range by column; the range is read again for what *data* and *keys* do not show only if it is *sparse*.
+
+    *keys* are those of all events, or None if no event has one. A range is *sparse* if only some events have a key, or
+    if any has a kind or headers.
 
     The statements are not one transaction: if rows are removed between two of them, `rows` is smaller than the range.
     *received* is None if the query for the times has noticed a removal.
     """
     rows = len(sizes) // SIZE_BYTES
-    counted, keys, kinds, headers = rows, None, None, None
+    counted, kinds, headers = rows, None, None
     if sparse:
         counted, keys, kinds, headers = ask("columns_sparse")
-    elif keyed:
-        counted, keys = ask("columns_keys")
     if received is None:
         counted, received = 0, ReceiveTimes(b"", b"")
     return StoredColumns(stop, min(rows, counted), data, sizes, keys, kinds, headers, received)

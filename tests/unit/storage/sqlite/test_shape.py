@@ -11,9 +11,9 @@ def sizes(*each: int) -> bytes:
 
 
 def test_shapes_decode_to_sizes() -> None:
-    assert decode_shapes(b"") == Shapes(b"", [], keyed=False, sparse=False)
+    assert decode_shapes(b"") == Shapes(b"", [], keyed=0, sparse=False)
     shapes = decode_shapes(f"{BEGINS}{chr(2)}{chr(384)}{chr(999_512)}".encode())
-    assert shapes == Shapes(sizes(2, 384, 999_512), [3], keyed=False, sparse=False)
+    assert shapes == Shapes(sizes(2, 384, 999_512), [3], keyed=0, sparse=False)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,6 @@ def test_shapes_decode_to_event_counts_of_blocks(shapes: str, blocks: list[int])
 
 
 def test_shapes_are_keyed_or_sparse_if_one_event_is() -> None:
-    assert decode_shapes(f"a{SPARSE}b".encode()) == Shapes(sizes(97, 98), [2], keyed=False, sparse=True)
-    assert decode_shapes(f"a{KEYED}b".encode()) == Shapes(sizes(97, 98), [2], keyed=True, sparse=False)
-    assert decode_shapes(f"{BEGINS}{KEYED}{SPARSE}a".encode()) == Shapes(sizes(97), [1], keyed=True, sparse=True)
+    assert decode_shapes(f"a{SPARSE}b".encode()) == Shapes(sizes(97, 98), [2], keyed=0, sparse=True)
+    assert decode_shapes(f"a{KEYED}b".encode()) == Shapes(sizes(97, 98), [2], keyed=1, sparse=False)
+    assert decode_shapes(f"{BEGINS}{KEYED}{SPARSE}a".encode()) == Shapes(sizes(97), [1], keyed=1, sparse=True)

@@ -103,10 +103,12 @@ class PostgresLog(LogRepository):
         stop = self._find_stop(partition_id, start, stop)
         ask = partial(self._one, partition_id=partition_id, start=start, stop=stop)
 
-        data, sizes, keyed, sparse, first, last = ask("columns", separator=separator)
+        data, sizes, keys, keyed, sparse, first, last = ask("columns", separator=separator)
         sizes = _to_native_order(sizes or b"")
-        received = _read_times(ask, len(sizes) // SIZE_BYTES, first, last)
-        return read_stored_columns(ask, stop, data or b"", sizes, received, keyed=bool(keyed), sparse=bool(sparse))
+        rows = len(sizes) // SIZE_BYTES
+        received = _read_times(ask, rows, first, last)
+        is_sparse = bool(sparse) or 0 < keyed < rows
+        return read_stored_columns(ask, stop, data or b"", sizes, received, keys, sparse=is_sparse)
 
     def find_first_offsets(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
         """Return the first offset of each range that was received at *at* or later."""

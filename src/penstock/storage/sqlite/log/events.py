@@ -61,8 +61,8 @@ class Shapes(NamedTuple):
     """As in `StoredColumns.sizes`."""
     blocks: list[int]
     """Number of neighbours of each block; of the first and last block only those inside the range."""
-    keyed: bool
-    """True if any event has a key."""
+    keyed: int
+    """Number of events that have a key."""
     sparse: bool
     """True if any event has a kind or headers."""
 
@@ -71,12 +71,12 @@ def decode_shapes(joined: bytes) -> Shapes:
     """Decode joined shapes.
 
     >>> decode_shapes(f"ab{BEGINS}{KEYED}c".encode())[1:]
-    ([2, 1], True, False)
+    ([2, 1], 1, False)
     """
     text = joined.decode(errors="surrogatepass")  # A size may be the code point of a surrogate.
     blocks = text.replace(KEYED, "").replace(SPARSE, "").split(BEGINS)
     sizes = "".join(blocks).encode(_SIZES, errors="surrogatepass")
-    return Shapes(sizes, [len(block) for block in blocks if block], keyed=KEYED in text, sparse=SPARSE in text)
+    return Shapes(sizes, [len(block) for block in blocks if block], text.count(KEYED), sparse=SPARSE in text)
 
 
 @cache
@@ -184,13 +184,13 @@ class SqliteLog(LogRepository):
 
         def read(stop: int) -> StoredColumns:
             ask = self._ask(partition_id, start, stop)
-            data, joined = ask("columns", separator=separator)
+            data, joined, keys = ask("columns", separator=separator)
             shapes = decode_shapes(joined or b"")
-            is_dense = len(shapes.sizes) == SIZE_BYTES * (stop - start)
+            rows = len(shapes.sizes) // SIZE_BYTES
+            is_dense = rows == stop - start
+            sparse = shapes.sparse or 0 < shapes.keyed < rows
             received = _read_times(ask, place_of(partition_id, start), shapes.blocks, is_dense=is_dense)
-            return read_stored_columns(
-                ask, stop, data or b"", shapes.sizes, received, keyed=shapes.keyed, sparse=shapes.sparse
-            )
+            return read_stored_columns(ask, stop, data or b"", shapes.sizes, received, keys, sparse=sparse)
 
         return self._fitting(partition_id, start, stop, read)
 
