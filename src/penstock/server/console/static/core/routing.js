@@ -1,0 +1,97 @@
+// Finds the view of the address, and changes the address without loading the page again.
+import { html, useEffect, useState } from "../vendor/preact.js";
+
+const BASE = new URL(document.baseURI).pathname;
+
+/** Return the address of a view: to`/event-types/${name}`. */
+export function to(texts, ...values) {
+  const path = texts.map((text, at) => text + (at < values.length ? encodeURIComponent(values[at]) : "")).join("");
+  return BASE + path.replace(/^\//, "");
+}
+
+/** Return where the browser is, below the console: its path and its query. */
+export function readPlace() {
+  const path = location.pathname.startsWith(BASE) ? `/${location.pathname.slice(BASE.length)}` : "/";
+  return { path: path.replace(/\/+$/, "") || "/", search: new URLSearchParams(location.search) };
+}
+
+/** Go to a view. */
+export function go(address, { replace = false } = {}) {
+  if (replace) history.replaceState(null, "", address);
+  else history.pushState(null, "", address);
+  window.dispatchEvent(new Event("penstock:place"));
+}
+
+/** Change members of the address's query, so that what is seen can be shared; "" removes a member. */
+export function keepInAddress(members) {
+  const { search } = readPlace();
+  for (const [name, value] of Object.entries(members)) {
+    if (value === "" || value === null || value === undefined) search.delete(name);
+    else search.set(name, value);
+  }
+  const text = search.toString();
+  go(location.pathname + (text ? `?${text}` : ""), { replace: true });
+}
+
+/** Use the place where the browser is; the component is drawn again when it changes. */
+export function usePlace() {
+  const [place, setPlace] = useState(readPlace);
+  useEffect(() => {
+    const update = () => setPlace(readPlace());
+    window.addEventListener("popstate", update);
+    window.addEventListener("penstock:place", update);
+    return () => {
+      window.removeEventListener("popstate", update);
+      window.removeEventListener("penstock:place", update);
+    };
+  }, []);
+  return place;
+}
+
+/** Follow links inside of the console without loading the page again. */
+export function followLinks() {
+  document.addEventListener("click", (event) => {
+    if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = event.target.closest?.("a[href]");
+    if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+    if (!`${link.pathname}/`.startsWith(BASE) || link.pathname.startsWith(`${BASE}assets/`)) return;
+    event.preventDefault();
+    if (link.href !== location.href) go(link.href);
+    window.scrollTo(0, 0);
+  });
+}
+
+/**
+ * Find the view of a path.
+ *
+ * @param {[string, Function][]} table patterns such as "/event-types/:name", and their views
+ * @returns {{view: Function, parts: object} | null}
+ */
+export function findView(table, path) {
+  const given = path.split("/");
+  for (const [pattern, view] of table) {
+    const wanted = pattern.split("/");
+    if (wanted.length !== given.length) continue;
+    const parts = {};
+    const fits = wanted.every((each, at) => {
+      if (!each.startsWith(":")) return each === given[at];
+      try {
+        parts[each.slice(1)] = decodeURIComponent(given[at]);
+      } catch {
+        return false;
+      }
+      return given[at] !== "";
+    });
+    if (fits) return { view, parts };
+  }
+  return null;
+}
+
+/** Tabs whose addresses can be shared: [label, address] each. */
+export function Tabs({ items, label }) {
+  const { path } = usePlace();
+  const here = BASE + path.replace(/^\//, "");
+  return html`<nav class="tabs" aria-label=${label}>
+    ${items.map(([text, address]) => html`<a key=${address} href=${address} aria-current=${here === address ? "page" : null}>${text}</a>`)}
+  </nav>`;
+}

@@ -1,0 +1,124 @@
+// The overview: is all well, how much goes through, and who is behind.
+import { html, useMemo } from "../vendor/preact.js";
+import { query } from "../core/api.js";
+import * as format from "../core/format.js";
+import { to } from "../core/routing.js";
+import { history, labelsOf, metricsNamed, useAnswer, useMetrics, useRights } from "../core/state.js";
+import { findTrouble } from "../parts/attention.js";
+import { Chart } from "../parts/chart.js";
+import { Badge, Card, Command, Failure, Figure, Loaded, Spark, Table, Text, Title } from "../parts/parts.js";
+
+const PUBLISHED = ["penstock_events_appended_total"];
+const READ = ["penstock_feed_events_served_total", "penstock_subscription_events_sent_total"];
+
+/** The first view. */
+export function Overview() {
+  const { monitor } = useRights();
+  const mayMonitor = monitor !== false;
+  const metrics = useMetrics(2, { enabled: mayMonitor });
+  const groups = useAnswer(`/groups${query({ limit: 1000 })}`, 5);
+  const health = useAnswer("/health/ready", 5);
+  const version = useAnswer("/version");
+  const sample = metrics.value;
+  return html`
+    <${Title} lead=${html`Penstock ${version.value?.version ?? ""} · ${status(health)}`}>Overview<//>
+    <${Failure} error=${metrics.error} />
+    <div class="stack">
+      ${mayMonitor ? html`<${Figures} sample=${sample} /><${Rates} sample=${sample} />` : html`<p class="message">Rates and totals need the right to monitor the hub, which this token does not have.</p>`}
+      <div class="grid">
+        ${mayMonitor && html`<${Attention} sample=${sample} />`}
+        ${mayMonitor && html`<${Active} sample=${sample} />`}
+        <${Card} title="Consumers most behind" span=${mayMonitor ? "half" : "wide"} flush more=${html`<a href=${to`/consumers`}>All consumers</a>`}>
+          <${Loaded} answer=${groups}>${(found) => html`<${Behind} items=${found.items} />`}<//>
+        <//>
+      </div>
+    </div>`;
+}
+
+function status(health) {
+  if (health.error) return html`<${Badge} tone="bad">not ready: ${health.error.message}<//>`;
+  return health.value ? html`<${Badge} tone="good">ready<//>` : html`<${Badge}>…<//>`;
+}
+
+function Figures({ sample }) {
+  const gauges = sample?.gauges ?? new Map();
+  const total = (name) => metricsNamed(gauges, name).reduce((sum, [, value]) => sum + value, 0);
+  const rateOf = (prefixes) => history.rates(prefixes)[1].slice(-5);
+  const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
+  const gaps = metricsNamed(gauges, "penstock_group_gap_events");
+  const started = gauges.get("process_start_time_seconds");
+  const free = gauges.get("penstock_disk_free_bytes");
+  return html`<div class="figures">
+    <${Figure} name="Published" value=${format.rate(mean(rateOf(PUBLISHED)))} note="over the last 10 s" />
+    <${Figure} name="Read" value=${format.rate(mean(rateOf(READ)))} note="over the last 10 s" />
+    <${Figure} name="Events kept" value=${format.short(total("penstock_event_type_events"))} note=${format.plural(gauges.get("penstock_event_types") ?? 0, "event type")} />
+    <${Figure} name="Consumers" value=${format.count(gauges.get("penstock_groups"))} note="${gaps.filter(([, gap]) => gap > 0).length} behind" />
+    <${Figure} name="Database" value=${format.bytes(gauges.get("penstock_database_bytes"))} note=${free === undefined ? null : `${format.bytes(free)} free`} />
+    <${Figure} name="This hub runs" value=${started ? format.duration(Date.now() / 1000 - started) : "–"} note="${format.bytes(gauges.get("process_resident_memory_bytes"))} of memory" />
+  </div>`;
+}
+
+function Rates({ sample }) {
+  const series = useMemo(() => {
+    const [times, published] = history.rates(PUBLISHED);
+    const [, read] = history.rates(READ);
+    return { times, lines: [{ name: "Published", values: published }, { name: "Read", values: read }] };
+  }, [sample]);
+  return html`<${Card} title="Events per second" more=${html`<span class="quiet">of this hub process, last 15 minutes</span>`}>
+    <${Chart} times=${series.times} series=${series.lines} label="Events per second" />
+  <//>`;
+}
+
+function Attention({ sample }) {
+  const found = useMemo(() => findTrouble(sample), [sample]);
+  return html`<${Card} title="Needs attention" flush more=${found.length ? html`<${Badge} tone=${found[0].tone}>${found.length}<//>` : null}>
+    ${sample === undefined
+      ? html`<p class="empty">Measuring …</p>`
+      : found.length === 0
+        ? html`<p class="empty">Nothing: no parked, rejected or stuck events, and nobody has stopped.</p>`
+        : html`<ul class="attention">${found.slice(0, 12).map((each) => html`<li key=${each.title}>
+            <${Badge} tone=${each.tone}>${{ bad: "act", warn: "look", note: "note" }[each.tone]}<//>
+            <strong><${Text}>${each.title}<//></strong>
+            <div class="why">${each.why}${each.command && html`<${Command}>${each.command}<//>`}</div>
+            <div class="act">${address(each) && html`<a class="button" href=${address(each)}>${each.label}</a>`}</div>
+          </li>`)}</ul>`}
+  <//>`;
+}
+
+function address({ consumer, place }) {
+  if (consumer) return consumer[1] ? to`/consumers/${consumer[0]}/${consumer[1]}` : to`/consumers/${consumer[0]}`;
+  return place ? to`/` + place.slice(1) : null;
+}
+
+function Active({ sample }) {
+  const rows = useMemo(
+    () => [...(sample?.counters ?? [])]
+      .filter(([name]) => name.startsWith("penstock_events_appended_total{"))
+      .map(([name, total]) => ({ name: labelsOf(name).event_type, total, now: history.rateOf(name, 30), values: history.rateSeries(name).slice(-60) }))
+      .sort((a, b) => (b.now ?? 0) - (a.now ?? 0) || b.total - a.total)
+      .slice(0, 8),
+    [sample],
+  );
+  return html`<${Card} title="Event types by activity" span="half" flush more=${html`<a href=${to`/event-types`}>All event types</a>`}>
+    <${Table} label="Event types by activity" rows=${rows} keyOf=${(row) => row.name} empty="Nothing was published since this hub began." columns=${[
+      { name: "Event type", cell: (row) => html`<a href=${to`/event-types/${row.name}`}><${Text} limit=${60}>${row.name}<//></a>` },
+      { name: "Now", number: true, cell: (row) => format.rate(row.now) },
+      { name: "Since the hub began", number: true, cell: (row) => format.short(row.total) },
+      { name: "Last minutes", cell: (row) => html`<${Spark} values=${row.values} label="Rate of ${row.name}" />` },
+    ]} />
+  <//>`;
+}
+
+function Behind({ items }) {
+  const rows = [...items].sort((a, b) => (b.gap ?? 0) - (a.gap ?? 0)).slice(0, 8);
+  return html`<${Table} label="Consumers most behind" rows=${rows} keyOf=${(row) => `${row.kind} ${row.name}`} empty="Nobody keeps a position here yet." columns=${[
+    { name: "Consumer", cell: (row) => html`<a href=${to`/consumers/${row.name}`}><${Text} limit=${60}>${nameOf(row)}<//></a> <${Badge}>${row.kind}<//>` },
+    { name: "Gap", number: true, cell: (row) => format.count(row.gap) },
+    { name: "Lag", number: true, cell: (row) => format.duration(row.lag_seconds) },
+  ]} />`;
+}
+
+/** The name of a consumer for people: a subscription is its application and group, not its id. */
+export function nameOf(row) {
+  return row.kind === "subscription" && row.owning_application ? `${row.owning_application} / ${row.consumer_group}` : row.name;
+}

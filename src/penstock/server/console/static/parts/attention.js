@@ -1,0 +1,69 @@
+// Finds what needs attention, and says in plain words what helps.
+import { duration, plural } from "../core/format.js";
+import { metricsNamed } from "../core/state.js";
+
+/** The lag from which a consumer that does not commit counts as stuck, in seconds. */
+const STUCK_SECONDS = 300;
+
+/**
+ * Return what needs attention in a sample of the hub's metrics, the worst first.
+ *
+ * @returns {{tone: string, title: string, why: string, place?: string, parts?: string[], label?: string, command?: string}[]}
+ */
+export function findTrouble(sample) {
+  if (!sample) return [];
+  const { gauges } = sample;
+  const found = [];
+  const one = (name) => gauges.get(name) ?? 0;
+  const add = (tone, title, why, more = {}) => found.push({ tone, title, why, ...more });
+  if (gauges.has("penstock_database_up") && !one("penstock_database_up")) {
+    add("bad", "The database does not answer", "The hub cannot publish or read. Requests fail until the database is back.", { command: "penstock doctor" });
+  }
+  for (const [labels, parked] of metricsNamed(gauges, "penstock_parked_keys")) {
+    if (parked) {
+      add("bad", `${labels.group}: ${plural(parked, "parked key")}`, "Events of these keys failed too often. The consumer goes on without them; they wait for a retry or a skip.", {
+        consumer: [labels.group, "parked"], label: "Look at them", command: `penstock groups parked ${labels.group}`,
+      });
+    }
+  }
+  for (const [labels, stuck] of metricsNamed(gauges, "penstock_group_stuck_partitions")) {
+    if (stuck) {
+      add("bad", `${labels.group} cannot go on in ${plural(stuck, "partition")}`, "Its position is no longer valid: events after it were removed, or the event type was made anew. It needs a reset.", {
+        consumer: [labels.group], label: "Choose a position", command: `penstock groups show ${labels.group}`,
+      });
+    }
+  }
+  for (const [labels, gap] of metricsNamed(gauges, "penstock_group_gap_events")) {
+    const suffix = labelText(labels);
+    const age = gauges.get(`penstock_group_commit_age_seconds${suffix}`);
+    const lag = gauges.get(`penstock_group_lag_seconds${suffix}`);
+    if (gap && age > STUCK_SECONDS && lag > STUCK_SECONDS) {
+      add("warn", `${labels.group} has not moved for ${duration(age)}`, `${plural(gap, "event")} wait for it; the oldest has waited ${duration(lag)}. Is its process running?`, {
+        consumer: [labels.group], label: "Why?", command: `penstock groups show ${labels.group}`,
+      });
+    }
+  }
+  if (one("penstock_rejected_rows")) {
+    add("bad", `${plural(one("penstock_rejected_rows"), "row")} of the outbox rejected`, "A service wrote them, and the hub cannot publish them: their reasons say why.", {
+      place: "/outbox", label: "See the reasons", command: "penstock rejected list",
+    });
+  }
+  if (one("penstock_outbox_oldest_seconds") > 30) {
+    add("warn", `The outbox waits for ${duration(one("penstock_outbox_oldest_seconds"))}`, "Committed rows are not in the log yet: a long transaction may hold them back.", { place: "/outbox", label: "Look" });
+  }
+  if (one("penstock_expired_events_left") > 0) {
+    add("note", `${plural(one("penstock_expired_events_left"), "expired event")} still to be deleted`, "Retention is at work, or behind.", { command: "penstock doctor" });
+  }
+  const free = gauges.get("penstock_disk_free_bytes");
+  const size = gauges.get("penstock_disk_size_bytes");
+  if (free !== undefined && size && free / size < 0.1) {
+    add(free / size < 0.03 ? "bad" : "warn", "The disk is nearly full", "When it is full, nothing can be published. Shorten retention, or move old events to the cold tier.", { place: "/settings", label: "Retention" });
+  }
+  const order = { bad: 0, warn: 1, note: 2 };
+  return found.sort((a, b) => order[a.tone] - order[b.tone]);
+}
+
+function labelText(labels) {
+  const escape = (text) => text.replace(/\\/g, "\\\\").replace(/"/g, '\\"').replace(/\n/g, "\\n");
+  return `{${Object.entries(labels).map(([name, value]) => `${name}="${escape(value)}"`).join(",")}}`;
+}

@@ -1,0 +1,215 @@
+// Parts of which views are made: titles, tables, messages, dialogs, trees.
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import * as format from "../core/format.js";
+
+/** The head of a page: its title, what it is about, and buttons. */
+export function Title({ children, lead, crumbs, buttons }) {
+  const text = typeof children === "string" ? children : "Penstock";
+  useEffect(() => {
+    document.title = `${format.line(text, 80)} – Penstock`;
+  }, [text]);
+  return html`<header class="title">
+    <div>
+      ${crumbs && html`<div class="crumbs">${crumbs}</div>`}
+      <h1 dir="auto" tabindex="-1">${children}</h1>
+      ${lead && html`<p class="lead">${lead}</p>`}
+    </div>
+    ${buttons && html`<div class="buttons">${buttons}</div>`}
+  </header>`;
+}
+
+/** A card with a heading, and an optional link or buttons at its right. */
+export function Card({ title, more, span = "wide", flush = false, children }) {
+  return html`<section class="card ${span} ${flush ? "flush" : ""}">
+    ${title && html`<header><h2>${title}</h2>${more && html`<span class="more">${more}</span>`}</header>`}
+    ${children}
+  </section>`;
+}
+
+/** A figure with its name. */
+export function Figure({ name, value, note, tone = "" }) {
+  return html`<div class="figure ${tone}"><div class="name">${name}</div><div class="value">${value}</div>${note && html`<div class="note">${note}</div>`}</div>`;
+}
+
+/** A short mark; *tone* is good, warn, bad or note. */
+export function Badge({ tone = "", children, title }) {
+  return html`<span class="badge ${tone}" title=${title}>${children}</span>`;
+}
+
+/** An error of a call: what went wrong, and what to do. */
+export function Failure({ error, retry }) {
+  if (!error) return null;
+  const refused = error.status === 403;
+  return html`<div class="message ${refused ? "warn" : "bad"}" role="alert">
+    <strong>${refused ? "You may not see this." : "That did not work."}</strong> ${error.message}
+    ${error.hint && html`<p>${error.hint}</p>`}
+    ${(error.problem?.violations ?? []).length > 1 && html`<ul>${error.problem.violations.map((each) => html`<li><code>${each.field}</code> ${each.reason}</li>`)}</ul>`}
+    ${retry && html`<p><button onClick=${retry}>Try again</button></p>`}
+  </div>`;
+}
+
+/** Shows what *answer* (of `usePolled`) has: the children's function gets its value; while it loads, a line says so. */
+export function Loaded({ answer, children }) {
+  if (answer.value === undefined) {
+    return answer.error ? html`<${Failure} error=${answer.error} retry=${answer.refresh} />` : html`<p class="empty" role="status">Loading …</p>`;
+  }
+  return html`${answer.error && html`<${Failure} error=${answer.error} />`}${children(answer.value)}`;
+}
+
+/** A time in the chosen zone, with both zones in its tooltip. */
+export function Time({ value, millis = false, relative = false }) {
+  if (!value) return html`<span class="quiet">–</span>`;
+  return html`<time class="nowrap" datetime=${new Date(value).toISOString()} title=${format.bothTimes(value)}>${relative ? format.ago(value) : format.time(value, { millis })}</time>`;
+}
+
+/** A text of a stranger, in one line, safe to look at. */
+export function Text({ children, limit = 200, mono = false }) {
+  const text = children === null || children === undefined ? "" : String(children);
+  return html`<bdi class=${mono ? "mono" : ""} title=${text.length > limit ? format.line(text, 2000) : null}>${format.line(text, limit)}</bdi>`;
+}
+
+/** A button that copies a text. */
+export function Copy({ text, children = "Copy" }) {
+  const [done, setDone] = useState(false);
+  async function copy() {
+    await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  }
+  return html`<button onClick=${copy} aria-live="polite">${done ? "Copied" : children}</button>`;
+}
+
+/** A command of the command line that does the same as a button. */
+export function Command({ children }) {
+  return html`<div class="row"><code dir="ltr">${children}</code><${Copy} text=${String(children)} /></div>`;
+}
+
+/**
+ * A table that stays quick with thousands of rows: it shows a page of them.
+ *
+ * @param {{name: string, value?: (row) => any, cell?: (row) => any, number?: boolean, mono?: boolean}[]} columns
+ *   value orders the rows; cell draws it
+ */
+export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pageSize = 50, label }) {
+  const [chosen, setChosen] = useState(order ?? null);
+  const [page, setPage] = useState(0);
+  const ordered = useMemo(() => {
+    if (!chosen) return rows;
+    const column = columns.find((each) => each.name === chosen.name);
+    if (!column?.value) return rows;
+    const sign = chosen.down ? -1 : 1;
+    return [...rows].sort((a, b) => sign * compare(column.value(a), column.value(b)));
+  }, [rows, chosen]);
+  const pages = Math.max(1, Math.ceil(ordered.length / pageSize));
+  const at = Math.min(page, pages - 1);
+  if (!rows.length) return html`<p class="empty">${empty}</p>`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table>
+      <thead><tr>${columns.map((column) => html`<th key=${column.name} class=${column.number ? "number" : ""} scope="col"
+        aria-sort=${column.value ? (chosen?.name === column.name ? (chosen.down ? "descending" : "ascending") : "none") : null}>
+        ${column.value
+          ? html`<button onClick=${() => setChosen({ name: column.name, down: chosen?.name === column.name ? !chosen.down : Boolean(column.number) })}>${column.name}</button>`
+          : html`${column.name || html`<span class="visually-hidden">Actions</span>`}`}</th>`)}</tr></thead>
+      <tbody>${ordered.slice(at * pageSize, (at + 1) * pageSize).map((row) => html`<tr key=${keyOf(row)}>
+        ${columns.map((column) => html`<td key=${column.name} class="${column.number ? "number" : ""} ${column.mono ? "mono" : ""}">${(column.cell ?? column.value)(row)}</td>`)}
+      </tr>`)}</tbody>
+    </table></div>
+    ${pages > 1 && html`<div class="table-foot">
+      <button disabled=${at === 0} onClick=${() => setPage(at - 1)}>Previous</button>
+      <span>${format.count(at * pageSize + 1)}–${format.count(Math.min((at + 1) * pageSize, ordered.length))} of ${format.count(ordered.length)}</span>
+      <button disabled=${at === pages - 1} onClick=${() => setPage(at + 1)}>Next</button>
+    </div>`}`;
+}
+
+function compare(a, b) {
+  if (a === b) return 0;
+  if (a === null || a === undefined) return -1;
+  if (b === null || b === undefined) return 1;
+  return typeof a === "string" ? a.localeCompare(b) : a < b ? -1 : 1;
+}
+
+/** A dialog over the page, closed by Escape. */
+export function Dialog({ title, onClose, children }) {
+  const element = useRef(null);
+  useEffect(() => {
+    const dialog = element.current;
+    dialog.showModal();
+    return () => dialog.close();
+  }, []);
+  return html`<dialog ref=${element} aria-labelledby="dialog-title" onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+    <h2 id="dialog-title">${title}</h2>${children}
+  </dialog>`;
+}
+
+/**
+ * Asks before something happens that cannot be taken back: says what it will do, asks for a reason, shows what failed.
+ *
+ * @param {(given: {reason: string}) => Promise<void>} act
+ */
+export function Confirm({ title, verb, danger = true, reason = false, act, onClose, children, command, disabled = false }) {
+  const [text, setText] = useState("");
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  async function run(event) {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      await act({ reason: text });
+      onClose(true);
+    } catch (failure) {
+      setError(failure);
+      setBusy(false);
+    }
+  }
+  return html`<${Dialog} title=${title} onClose=${() => onClose(false)}>
+    <form onSubmit=${run}>
+      ${children}
+      ${reason && html`<label>Reason, for the history and the audit log<input class="long" required maxlength="200" value=${text} onInput=${(event) => setText(event.target.value)} /></label>`}
+      ${command && html`<p class="quiet">The same on the command line:</p><${Command}>${command}</${Command}>`}
+      <${Failure} error=${error} />
+      <div class="buttons">
+        <button type="button" onClick=${() => onClose(false)}>Cancel</button>
+        <button class=${danger ? "danger" : "primary"} disabled=${busy || disabled}>${busy ? "Working …" : verb}</button>
+      </div>
+    </form>
+  </${Dialog}>`;
+}
+
+const SHOWN_MEMBERS = 200;
+const SHOWN_CHARS = 4000;
+
+/** JSON as a tree that opens where one clicks; long texts and arrays are cut, and can be shown whole. */
+export function Tree({ value, name, open = 2 }) {
+  return html`<div class="tree" dir="ltr"><${Node} value=${value} name=${name} depth=${0} open=${open} /></div>`;
+}
+
+function Node({ value, name, depth, open }) {
+  const [limit, setLimit] = useState(SHOWN_MEMBERS);
+  const [shown, setShown] = useState(depth < open);
+  const label = name === undefined ? null : html`<span class="name"><${Text} limit=${120}>${name}</${Text}></span>: `;
+  if (value === null || typeof value !== "object") return html`<div class="leaf">${label}<${Leaf} value=${value} /></div>`;
+  const members = Array.isArray(value) ? value.map((each, at) => [at, each]) : Object.entries(value);
+  const summary = Array.isArray(value) ? `[${members.length}]` : `{${members.length}}`;
+  if (!members.length) return html`<div class="leaf">${label}${Array.isArray(value) ? "[]" : "{}"}</div>`;
+  return html`<details open=${shown} onToggle=${(event) => setShown(event.currentTarget.open)}>
+    <summary>${label}<span class="quiet">${summary}</span></summary>
+    ${shown && members.slice(0, limit).map(([key, each]) => html`<${Node} key=${key} value=${each} name=${key} depth=${depth + 1} open=${open} />`)}
+    ${shown && members.length > limit && html`<div class="leaf"><button class="plain" onClick=${() => setLimit(limit * 10)}>${format.count(members.length - limit)} more</button></div>`}
+  </details>`;
+}
+
+function Leaf({ value }) {
+  const [whole, setWhole] = useState(false);
+  if (typeof value !== "string") return html`<span class=${typeof value === "number" ? "number" : "word"}>${String(value)}</span>`;
+  const cut = !whole && value.length > SHOWN_CHARS;
+  return html`<span class="string"><bdi>"${format.line(value, whole ? value.length : SHOWN_CHARS)}"</bdi></span>
+    ${cut && html` <button class="plain" onClick=${() => setWhole(true)}>${format.count(value.length)} characters: show all</button>`}`;
+}
+
+/** A small line without axes. */
+export function Spark({ values, label }) {
+  if (values.length < 2) return html`<svg class="spark" role="img" aria-label=${label}></svg>`;
+  const top = Math.max(...values, 1e-9);
+  const points = values.map((value, at) => `${((at / (values.length - 1)) * 96).toFixed(1)},${(22 - (value / top) * 20).toFixed(1)}`);
+  return html`<svg class="spark" viewBox="0 0 96 24" preserveAspectRatio="none" role="img" aria-label=${label}><path d="M${points.join("L")}" /></svg>`;
+}
