@@ -148,21 +148,22 @@ class LogRepository(Protocol):
         """
 
 
-def read_stored_columns(
-    ask: Ask, stop: int, data: bytes, sizes: bytes, received: ReceiveTimes | None, keys: bytes | None, *, sparse: bool
+def make_columns(
+    stop: int, data: bytes, sizes: bytes, keys: bytes | None, received: ReceiveTimes | None
 ) -> StoredColumns:
-    """Return a range by column; the range is read again for what *data* and *keys* do not show only if it is *sparse*.
+    """Return a range whose events have no kind and no headers, and all or none of them a key.
 
-    *keys* are those of all events, or None if no event has one. A range is *sparse* if only some events have a key, or
-    if any has a kind or headers.
-
-    The statements are not one transaction: if rows are removed between two of them, `rows` is smaller than the range.
-    *received* is None if the query for the times has noticed a removal.
+    *received* is None if the query for the times has noticed a removal: `rows` is 0 then, so smaller than the range.
     """
-    rows = len(sizes) // SIZE_BYTES
-    counted, kinds, headers = rows, None, None
-    if sparse:
-        counted, keys, kinds, headers = ask("columns_sparse")
     if received is None:
-        counted, received = 0, ReceiveTimes(b"", b"")
-    return StoredColumns(stop, min(rows, counted), data, sizes, keys, kinds, headers, received)
+        return StoredColumns(stop, 0, data, sizes, keys, None, None, ReceiveTimes(b"", b""))
+    return StoredColumns(stop, len(sizes) // SIZE_BYTES, data, sizes, keys, None, None, received)
+
+
+def read_sparse_columns(ask: Ask, columns: StoredColumns) -> StoredColumns:
+    """Return *columns* with the keys, kinds and headers of their events, which only some of these have.
+
+    The statements are not one transaction: if rows were removed between two of them, `rows` is smaller than the range.
+    """
+    counted, keys, kinds, headers = ask("columns_sparse")
+    return columns._replace(rows=min(columns.rows, counted), keys=keys, kinds=kinds, headers=headers)

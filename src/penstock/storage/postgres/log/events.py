@@ -22,7 +22,8 @@ from penstock.storage.log.events import (
     ReceiveTimes,
     StoredColumns,
     StoredLines,
-    read_stored_columns,
+    make_columns,
+    read_sparse_columns,
 )
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.history import PrimaryHistory
@@ -107,8 +108,8 @@ class PostgresLog(LogRepository):
         sizes = _to_native_order(sizes or b"")
         rows = len(sizes) // SIZE_BYTES
         received = _read_times(ask, rows, first, last)
-        is_sparse = bool(sparse) or 0 < keyed < rows
-        return read_stored_columns(ask, stop, data or b"", sizes, received, keys, sparse=is_sparse)
+        columns = make_columns(stop, data or b"", sizes, keys, received)
+        return read_sparse_columns(ask, columns) if sparse or 0 < keyed < rows else columns
 
     def find_first_offsets(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
         """Return the first offset of each range that was received at *at* or later."""

@@ -29,7 +29,8 @@ from penstock.storage.log.events import (
     ReceiveTimes,
     StoredColumns,
     StoredLines,
-    read_stored_columns,
+    make_columns,
+    read_sparse_columns,
 )
 from penstock.storage.sqlite import SQLITE
 
@@ -188,9 +189,10 @@ class SqliteLog(LogRepository):
             shapes = decode_shapes(joined or b"")
             rows = len(shapes.sizes) // SIZE_BYTES
             is_dense = rows == stop - start
-            sparse = shapes.sparse or 0 < shapes.keyed < rows
             received = _read_times(ask, place_of(partition_id, start), shapes.blocks, is_dense=is_dense)
-            return read_stored_columns(ask, stop, data or b"", shapes.sizes, received, keys, sparse=sparse)
+            columns = make_columns(stop, data or b"", shapes.sizes, keys, received)
+            is_sparse = shapes.sparse or 0 < shapes.keyed < rows
+            return read_sparse_columns(ask, columns) if is_sparse else columns
 
         return self._fitting(partition_id, start, stop, read)
 
