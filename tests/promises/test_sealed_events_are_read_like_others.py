@@ -20,6 +20,7 @@ PARTITIONS, EVENTS = 2, 6_000
 SIZES = (10, 1_500, 100_000)
 KINDS = ("order.cancelled", "Ordre.ÅPNET", "ordre.åpnet")
 ARROW = "application/vnd.apache.arrow.stream"
+CLOUD_EVENTS = "application/cloudevents-batch+json"
 
 
 @pytest.fixture
@@ -84,9 +85,11 @@ def addresses(remote: Remote) -> Sequence[tuple[str, str]]:
         for size in (SIZES if is_exhaustive() else [SIZES[(view + filtered) % len(SIZES)]])
     ]
     found += [f"{events}?token=1-2&partition=1&cursor=_first&pagesizehint=2000{each}" for each in filters]
-    return [(each, form) for each in found for form in ("*/*", ARROW)] + [
-        (f"{nakadi}?batch_limit=500&stream_limit=3000", "*/*")
-    ]
+    return (
+        [(each, form) for each in found for form in ("*/*", ARROW)]
+        + [(each, CLOUD_EVENTS) for each in found[::3]]
+        + [(f"{nakadi}?batch_limit=500&stream_limit=3000", "*/*")]
+    )
 
 
 def answer(remote: Remote, path: str, form: str) -> tuple[int, bytes, str | None]:

@@ -109,7 +109,7 @@ async def ask(here: Here, caller: str, query: str = "", **headers: str) -> Any:
 
 def parse(document: str) -> Any:
     """Return what AsyncAPI's own parser understands of *document*."""
-    subprocess.run([ROOT / "scripts" / "setup-asyncapi"], check=True)
+    subprocess.run([ROOT / "scripts" / "setup-npm", "asyncapi"], check=True)
     command = ["node", Path(__file__).with_name("parse.cjs"), ROOT / "build" / "asyncapi"]
     done = subprocess.run(command, input=document, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

@@ -288,7 +288,7 @@ def _find_violation(name: str, value: _Attribute) -> str | None:
         return f"a text: {_TEXTS[name]}" if name in _TEXTS else None
     if len(value) > HEADERS_BYTES_MAX:
         return f"a text of at most {HEADERS_BYTES_MAX} bytes"
-    if _NO_TEXT.search(value):
+    if not (value.isascii() and value.isprintable()) and _NO_TEXT.search(value):
         return "a text without control characters and noncharacters"
     if name not in _TEXTS:
         return None
@@ -442,16 +442,17 @@ class CloudEventWriter:
         self, place: str, received_at: int, row: tuple[bytes | None, bytes | None, bytes | None, bytes]
     ) -> bytes:
         key, kind, own, data = row
-        event: dict[str, Any] = decode(data)
-        derived = derive_headers(
-            event,
-            event_type=self._event_type,
-            kind=kind.decode() if kind else None,
-            key=key.decode() if key else None,
-        )
         given = _decode_headers(own) if own else {}
         is_whole = given.get(HEADER_PREFIX + "specversion") == _VERSION
         words = given.get(FORM_HEADER, "").split() if is_whole else []
+        derived = {}
+        if not (is_whole and given.keys() >= _ALWAYS):
+            derived = derive_headers(
+                decode(data),
+                event_type=self._event_type,
+                kind=kind.decode() if kind else None,
+                key=key.decode() if key else None,
+            )
         attributes: dict[str, Any] = {
             "specversion": _VERSION,
             "id": place,
@@ -465,9 +466,9 @@ class CloudEventWriter:
                 _take(attributes, derived, header)
         for header in given:
             _take(attributes, given, header, words)
-        if "metadata=none" in words and "metadata" in event:
+        if "metadata=none" in words:
             members = _decode_members(data)
-            del members["metadata"]
+            members.pop("metadata", None)
             data = _encode(members)
         if "data=none" in words and data.strip() == b"{}":
             return _encode(attributes)
