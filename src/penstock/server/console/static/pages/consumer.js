@@ -1,6 +1,280 @@
-import { html } from "../vendor/preact.js";
-import { Title } from "../parts/parts.js";
+// One consumer: where it is, why it is behind, what it gave up, and how to move it.
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { get, path, query, send } from "../core/api.js";
+import * as format from "../core/format.js";
+import { go, Tabs, to } from "../core/routing.js";
+import { useAnswer, usePolled, useRightsOn } from "../core/state.js";
+import { Chart } from "../parts/chart.js";
+import { applyReset, GapHistory, nameOf, previewReset, Trend } from "../parts/consumers.js";
+import { Badge, Card, Command, Confirm, Dialog, Failure, Figure, Loaded, Table, Text, Time, Title, Tree } from "../parts/parts.js";
 
-export function Consumer() {
-  return html`<${Title}>Consumer<//>`;
+const gaps = new GapHistory();
+const QUIET_SECONDS = 120;
+
+/** The views of one consumer. */
+export function Consumer({ name, tab = "positions" }) {
+  const answer = usePolled(
+    async (signal) => {
+      const group = await get(path`/groups/${name}`, { signal });
+      const live = group.kind === "subscription" ? await liveOf(name, signal) : null;
+      gaps.add([group]);
+      return { ...group, live };
+    },
+    3,
+    [name],
+  );
+  const parked = usePolled((signal) => parkedOf(answer.value, signal), 10, [answer.value?.name]);
+  const [dialog, setDialog] = useState("");
+  const rights = useRightsOn("group", name);
+  const group = answer.value;
+  const mayMove = rights.own !== false;
+  const close = (done) => {
+    setDialog("");
+    if (done) answer.refresh();
+  };
+  return html`
+    <${Title} crumbs=${html`<a href=${to`/consumers`}>Consumers</a>`}
+      lead=${group && html`<${Badge}>${group.kind}<//> of ${group.event_types.map((each, at) => html`${at ? ", " : ""}<a href=${to`/event-types/${each}`}><${Text} limit=${80}>${each}<//></a>`)}${group.kind === "subscription" ? html` · <span class="mono">${name}</span>` : ""}`}
+      buttons=${group && mayMove && html`<button onClick=${() => setDialog("reset")}>Move …</button><button class="danger" onClick=${() => setDialog("delete")}>Delete …</button>`}>
+      ${group ? format.line(nameOf(group), 120) : format.line(name, 120)}<//>
+    <${Tabs} label="Of this consumer" items=${[
+      ["Positions", to`/consumers/${name}`],
+      [html`Parked ${parked.value?.length ? html`<${Badge} tone="bad">${parked.value.length}<//>` : ""}`, to`/consumers/${name}/parked`],
+      ["History", to`/consumers/${name}/history`],
+    ]} />
+    <${Loaded} answer=${answer}>${(found) =>
+      tab === "parked" ? html`<${Parked} group=${found} answer=${parked} mayMove=${mayMove} />`
+      : tab === "history" ? html`<${History} name=${name} />`
+      : html`<${Positions} group=${found} parked=${parked.value} mayMove=${mayMove} onChange=${answer.refresh} />`}<//>
+    ${dialog === "reset" && html`<${Reset} group=${group} onClose=${close} />`}
+    ${dialog === "delete" && html`<${Delete} group=${group} onClose=${close} />`}`;
+}
+
+async function liveOf(name, signal) {
+  try {
+    return (await get(`${path`/subscriptions/${name}/stats`}?show_time_lag=true`, { signal })).items;
+  } catch (error) {
+    if (error.status) return null; // The caller may not see its streams.
+    throw error;
+  }
+}
+
+async function parkedOf(group, signal) {
+  if (!group) return undefined;
+  const base = group.kind === "subscription" ? path`/subscriptions/${group.name}/parked` : path`/groups/${group.name}/parked`;
+  return (await get(base, { signal })).items;
+}
+
+function Positions({ group, parked, mayMove, onChange }) {
+  const change = gaps.trendOf(group.name);
+  const [times, values] = gaps.series(group.name);
+  const owners = useMemo(() => ownersOf(group), [group]);
+  const [expelled, setExpelled] = useState(null);
+  const newest = group.positions.map((each) => each.updated_at).sort().at(-1);
+  return html`<div class="stack">
+    <${Why} group=${group} change=${change} parked=${parked} owners=${owners} newest=${newest} />
+    <div class="figures">
+      <${Figure} name="Gap" value=${format.count(group.gap)} note="events published and not yet handled" tone=${group.gap ? "" : "good"} />
+      <${Figure} name="Lag" value=${format.duration(group.lag_seconds)} note="how long the oldest of them waits" />
+      <${Figure} name="Trend" value=${html`<${Trend} gap=${group.gap} change=${change} />`} note="over the last minute" />
+      <${Figure} name="Last commit" value=${newest ? html`<${Time} value=${newest} relative />` : "never"} note=${newest ? html`<${Time} value=${newest} />` : null} />
+    </div>
+    <${Card} title="Gap" more=${html`<span class="quiet">as long as the console is open</span>`}>
+      <${Chart} times=${times} series=${[{ name: "Gap", values }]} unit=${format.short} label="Gap" height=${150} />
+    <//>
+    <${Card} title="Partitions" flush>
+      <${Table} label="Positions by partition" rows=${group.positions} keyOf=${(row) => `${row.event_type} ${row.slice} ${row.partition}`} empty="It has not begun: no position is kept yet." columns=${[
+        { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<a href=${to`/event-types/${row.event_type}`}><${Text} limit=${60}>${row.event_type}<//></a>` },
+        { name: "Partition", number: true, value: (row) => row.partition, cell: (row) => `${row.partition}${row.slice ? ` (${row.slice})` : ""}` },
+        { name: "Next offset", number: true, value: (row) => row.offset, cell: (row) => html`<a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: row.offset })}`}>${format.count(row.offset)}</a>` },
+        { name: "End", number: true, value: (row) => row.head, cell: (row) => format.count(row.head) },
+        { name: "Gap", number: true, value: (row) => row.gap, cell: (row) => format.count(row.gap) },
+        { name: "Lag", number: true, value: (row) => row.lag_seconds, cell: (row) => format.duration(row.lag_seconds) },
+        { name: "Owner", value: (row) => owners.get(`${row.event_type}/${row.partition}`) ?? "", cell: (row) => html`<${Text} mono limit=${40}>${owners.get(`${row.event_type}/${row.partition}`) ?? "nobody"}<//>` },
+        { name: "Committed", value: (row) => row.updated_at, cell: (row) => (row.reason ? html`<${Badge} tone="bad">${row.reason}<//>` : html`<${Time} value=${row.updated_at} relative />`) },
+      ]} />
+    <//>
+    ${group.members?.length ? html`<${Card} title="Members" flush>
+      <${Table} label="Members" rows=${group.members} keyOf=${(row) => row.member} columns=${[
+        { name: "Member", value: (row) => row.member, cell: (row) => html`<${Text} mono>${row.member}<//>` },
+        { name: "Has", cell: (row) => html`<${Text} limit=${200}>${row.tranches.join(", ") || "nothing"}<//>` },
+        { name: "Lease ends", value: (row) => row.expires_at, cell: (row) => html`<${Time} value=${row.expires_at} />` },
+        { name: "", cell: (row) => mayMove && html`<button onClick=${() => setExpelled(row.member)}>Expel …</button>` },
+      ]} />
+    <//>` : null}
+    ${expelled && html`<${Confirm} title="Expel ${expelled}?" verb="Expel" onClose=${() => setExpelled(null)}
+      act=${async () => { await send("DELETE", path`/groups/${group.name}/members/${expelled}`); onChange(); }}>
+      <p>Other members get its partitions at once. If it still runs, it asks for partitions again.</p><//>`}
+  </div>`;
+}
+
+/** By "event type/partition": who reads it now. */
+function ownersOf(group) {
+  const found = new Map();
+  for (const { member, tranches } of group.members ?? []) for (const each of tranches) found.set(each, member);
+  for (const { event_type, partitions } of group.live ?? []) {
+    for (const each of partitions) if (each.stream_id) found.set(`${event_type}/${each.partition}`, `stream ${each.stream_id.slice(0, 8)}`);
+  }
+  return found;
+}
+
+/** Says in plain words why a consumer is behind, if it is. */
+function Why({ group, change, parked, owners, newest }) {
+  const causes = [];
+  const stuck = group.positions.filter((each) => each.reason);
+  if (stuck.length) causes.push(["bad", `Its position is not valid in ${format.plural(stuck.length, "partition")}: ${stuck[0].reason}. Move it to go on.`]);
+  if (parked?.length) causes.push(["warn", html`${format.plural(parked.length, "key")} ${parked.length === 1 ? "is" : "are"} parked: their events failed too often, and wait. <a href=${to`/consumers/${group.name}/parked`}>Look at them.</a>`]);
+  if (group.gap > 0 && !stuck.length) {
+    const quiet = newest ? (Date.now() - new Date(newest).getTime()) / 1000 : Infinity;
+    const knowsOwners = group.kind === "subscription" || group.members !== undefined;
+    if (quiet > QUIET_SECONDS && knowsOwners && !owners.size) causes.push(["warn", `Nobody reads for it: no process holds one of its partitions, and the last commit was ${newest ? format.ago(newest) : "never"}. Start its process.`]);
+    else if (quiet > QUIET_SECONDS) causes.push(["warn", `It has not committed for ${format.duration(quiet)}. ${owners.size ? "A process holds its partitions: it may hang in one event, or retry one that fails. Its log says more." : "Is its process running?"}`]);
+    else if (change > 0.05) causes.push(["warn", `It works, but more is published than it handles: the gap grows by ${format.rate(change)}. More members help, up to one a partition; so does a faster handler.`]);
+    const uneven = group.positions.filter((each) => each.gap > 0);
+    if (group.positions.length > 1 && uneven.length === 1) causes.push(["note", `All of it is in partition ${uneven[0].partition} of ${format.line(uneven[0].event_type, 80)}: one key may have most events, or one event may fail again and again.`]);
+  }
+  return html`<div class="stack" hidden=${!causes.length}>${causes.map(([tone, text], at) => html`<div key=${at} class="message ${tone}">${text}</div>`)}</div>`;
+}
+
+function Parked({ group, answer, mayMove }) {
+  const [dialog, setDialog] = useState(null);
+  const isSubscription = group.kind === "subscription";
+  const base = isSubscription ? path`/subscriptions/${group.name}/parked` : path`/groups/${group.name}/parked`;
+  const close = (done) => {
+    setDialog(null);
+    if (done) answer.refresh();
+  };
+  const keyText = (row) => row.key ?? row.stream ?? "";
+  return html`<${Card} flush title="Parked keys" more=${mayMove && answer.value?.length ? html`<button onClick=${() => setDialog({ kind: "retry-all" })}>Retry all …</button>` : null}>
+    <${Loaded} answer=${answer}>${(rows) => html`<${Table} label="Parked keys" rows=${rows} keyOf=${(row) => row.id} empty="No key is parked." columns=${[
+      { name: "Key", value: keyText, cell: (row) => html`<strong><${Text} limit=${80}>${keyText(row)}<//></strong>` },
+      { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<${Text} limit=${60}>${row.event_type}<//> <span class="quiet">partition ${row.partition}</span>` },
+      { name: "Events", number: true, value: (row) => row.events, cell: (row) => format.count(row.events) },
+      { name: "Attempts", number: true, value: (row) => row.attempts, cell: (row) => format.count(row.attempts) },
+      { name: "Cause", cell: (row) => html`${row.tag ? html`<${Badge} tone="bad"><${Text} limit=${40}>${row.tag}<//><//> ` : ""}<${Text} limit=${160}>${row.detail ?? ""}<//>${row.state && row.state !== "parked" ? html`<${Badge} tone="note">${row.state}<//>` : ""}${row.request ? html` <${Badge} tone="note">${row.request.kind ?? "requested"}<//>` : ""}` },
+      { name: "Since", value: (row) => row.parked_at, cell: (row) => html`<${Time} value=${row.parked_at} relative />` },
+      { name: "", cell: (row) => html`<div class="buttons"><button onClick=${() => setDialog({ kind: "look", row })}>Look</button>
+        ${mayMove && html`<button onClick=${() => setDialog({ kind: "retry", row })}>Retry …</button><button class="danger" onClick=${() => setDialog({ kind: "skip", row })}>Skip …</button>`}</div>` },
+    ]} />`}<//>
+    ${dialog?.kind === "look" && html`<${LookAt} group=${group} row=${dialog.row} base=${base} onClose=${close} />`}
+    ${dialog?.kind === "retry" && html`<${Confirm} title=${`Retry ${format.line(keyText(dialog.row), 60)}?`} verb="Retry" danger=${false} onClose=${close}
+      command=${`penstock groups retry ${group.name} ${dialog.row.id}`} act=${() => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/retry`, {})}>
+      <p>${format.plural(dialog.row.events ?? 1, "waiting event")} of this key ${dialog.row.events === 1 ? "is" : "are"} handed to the consumer again, in order. If the first fails again, the key is parked again.</p><//>`}
+    ${dialog?.kind === "skip" && html`<${Confirm} title=${`Skip ${format.line(keyText(dialog.row), 60)}?`} verb="Skip these events" reason onClose=${close}
+      command=${`penstock groups skip ${group.name} ${dialog.row.id} --reason …`} act=${({ reason }) => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/skip`, { reason })}>
+      <p>This consumer never gets the ${format.plural(dialog.row.events ?? 1, "waiting event")} of this key. They stay in the feed; other consumers are not affected.</p><//>`}
+    ${dialog?.kind === "retry-all" && html`<${Confirm} title="Retry all parked keys?" verb="Retry all" danger=${false} onClose=${close}
+      command=${`penstock groups retry ${group.name} --all`} act=${() => send("POST", `${base}/retry`, {})}>
+      <p>The waiting events of ${format.plural(answer.value.length, "key")} are handed to the consumer again.</p><//>`}
+  <//>`;
+}
+
+function LookAt({ group, row, base, onClose }) {
+  const isSubscription = group.kind === "subscription";
+  const answer = useAnswer(isSubscription ? `${base}/${encodeURIComponent(row.id)}` : null);
+  const first = Number(row.first_offset ?? row.index ?? 0);
+  return html`<${Dialog} title=${`Parked: ${format.line(row.key ?? row.stream ?? "", 60)}`} onClose=${() => onClose(false)}>
+    <dl class="facts">
+      <dt>Event type</dt><dd><${Text}>${row.event_type}<//>, partition ${row.partition}</dd>
+      <dt>Attempts</dt><dd>${row.attempts}</dd>
+      <dt>Parked</dt><dd><${Time} value=${row.parked_at} /></dd>
+      ${row.tag && html`<dt>Cause</dt><dd><${Text} limit=${2000}>${`${row.tag}: ${row.detail ?? ""}`}<//></dd>`}
+    </dl>
+    <p></p>
+    ${isSubscription
+      ? html`<${Loaded} answer=${answer}>${(found) => found.items.map(({ offset, event }) => html`<section key=${offset} class="card"><header><h2>Offset ${offset}</h2></header><${Tree} value=${event} /></section>`)}<//>`
+      : html`<p><a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: first, key: row.stream })}`}>Show its events in the feed, from offset ${format.count(first)}</a></p>`}
+    <div class="buttons"><button onClick=${() => onClose(false)}>Close</button></div>
+  <//>`;
+}
+
+function History({ name }) {
+  const answer = useAnswer(path`/groups/${name}/history`, 15);
+  return html`<${Card} flush title="Resets">
+    <${Loaded} answer=${answer}>${({ items }) => html`<${Table} label="Resets" rows=${items} keyOf=${(row) => row.id} order=${{ name: "When", down: true }} empty="Nobody has moved it." columns=${[
+      { name: "When", value: (row) => row.at, cell: (row) => html`<${Time} value=${row.at} />` },
+      { name: "What", value: (row) => row.kind, cell: (row) => html`<${Badge}>${row.kind}<//>` },
+      { name: "Event type", value: (row) => row.event_type ?? "", cell: (row) => html`<${Text}>${row.event_type ?? ""}<//>` },
+      { name: "Partition", number: true, value: (row) => row.partition, cell: (row) => row.partition ?? "" },
+      { name: "From", number: true, value: (row) => row.came_from, cell: (row) => format.count(row.came_from) },
+      { name: "To", number: true, value: (row) => row.went_to, cell: (row) => format.count(row.went_to) },
+      { name: "Reason", value: (row) => row.reason ?? "", cell: (row) => html`<${Text}>${row.reason ?? ""}<//>` },
+    ]} />`}<//>
+  <//>`;
+}
+
+/** Moves a consumer: first shows what would come again and what would be skipped. */
+function Reset({ group, onClose }) {
+  const [where, setWhere] = useState("earliest");
+  const [detail, setDetail] = useState("");
+  const [partition, setPartition] = useState("");
+  const [preview, setPreview] = useState({ rows: null, error: null });
+  const turn = useRef(0);
+  const place = partition === "" ? null : group.positions[Number(partition)];
+  useEffect(() => {
+    const mine = ++turn.current;
+    const target = where === "earliest" || where === "latest" ? where : detail.trim();
+    if (!target) {
+      setPreview({ rows: null, error: null });
+      return undefined;
+    }
+    const timer = setTimeout(async () => {
+      try {
+        const choice = where === "offset" && place
+          ? { offsets: [{ event_type: place.event_type, partition: place.partition, offset: Number(target) }] }
+          : { to: where === "time" ? new Date(target).toISOString() : target };
+        let rows = await previewReset(group, choice);
+        if (place) rows = rows.filter((each) => each.event_type === place.event_type && each.partition === place.partition);
+        if (mine === turn.current) setPreview({ rows, error: null });
+      } catch (error) {
+        if (mine === turn.current) setPreview({ rows: null, error: error instanceof RangeError ? new Error("that is no time") : error });
+      }
+    }, 250);
+    return () => clearTimeout(timer);
+  }, [where, detail, partition]);
+  const rows = preview.rows ?? [];
+  const again = rows.reduce((sum, each) => sum + Math.max(0, (each.came_from ?? each.head ?? each.offset) - each.offset), 0);
+  const skipped = rows.reduce((sum, each) => sum + Math.max(0, each.offset - (each.came_from ?? 0)), 0);
+  const target = where === "earliest" || where === "latest" ? where : detail;
+  return html`<${Confirm} title=${`Move ${format.line(nameOf(group), 60)}`} verb="Move it" reason onClose=${onClose} disabled=${!rows.length}
+    command=${where === "offset" ? `penstock groups reset ${group.name} --partition ${place?.partition ?? "N"} --offset ${detail || "OFFSET"}` : `penstock groups reset ${group.name} --to ${target || "…"}`}
+    act=${({ reason }) => applyReset(group, rows, reason)}>
+    <div class="toolbar">
+      <label>Where to<select value=${where} onChange=${(event) => { setWhere(event.target.value); setDetail(""); }}>
+        <option value="earliest">earliest: all again</option><option value="latest">latest: skip what waits</option>
+        <option value="ago">a duration ago</option><option value="time">a time</option><option value="offset">an offset</option>
+      </select></label>
+      ${where === "ago" && html`<label>How long ago<input placeholder="1h" value=${detail} onInput=${(event) => setDetail(event.target.value)} /></label>`}
+      ${where === "time" && html`<label>Time, in your zone<input type="datetime-local" step="1" value=${detail} onInput=${(event) => setDetail(event.target.value)} /></label>`}
+      ${where === "offset" && html`<label>The offset that it gets next<input type="number" min="0" value=${detail} onInput=${(event) => setDetail(event.target.value)} /></label>`}
+      <label>Partition<select value=${partition} onChange=${(event) => setPartition(event.target.value)}>
+        <option value="">${where === "offset" ? "choose one" : "all"}</option>
+        ${group.positions.map((each, at) => html`<option key=${at} value=${at}>${format.line(each.event_type, 40)} ${each.partition}</option>`)}
+      </select></label>
+    </div>
+    <${Failure} error=${preview.error} />
+    ${rows.length > 0 && html`<div class="message ${again ? "warn" : "note"}">
+        ${again ? html`<strong>${format.plural(again, "event")} will come again.</strong> Handlers that are not idempotent repeat their effects. ` : ""}
+        ${skipped ? html`<strong>${format.plural(skipped, "event")} will be skipped</strong> and never handled by this consumer. ` : ""}
+        ${!again && !skipped ? "It stays where it is." : ""}
+        ${group.kind === "subscription" ? " Its streams end and begin anew." : " Stop other programs that run as this group first: a running processor ends with its next commit."}</div>
+      <${Table} label="What would move" pageSize=${8} rows=${rows} keyOf=${(row) => `${row.event_type} ${row.slice} ${row.partition}`} columns=${[
+        { name: "Partition", value: (row) => `${row.event_type} ${row.partition}`, cell: (row) => html`<${Text} limit=${40}>${row.event_type}<//> ${row.partition}` },
+        { name: "Now at", number: true, cell: (row) => format.count(row.came_from) },
+        { name: "Goes to", number: true, cell: (row) => format.count(row.offset) },
+        { name: "End", number: true, cell: (row) => format.count(row.head) },
+      ]} /><p></p>`}
+  <//>`;
+}
+
+function Delete({ group, onClose }) {
+  const isSubscription = group.kind === "subscription";
+  return html`<${Confirm} title=${`Delete ${format.line(nameOf(group), 60)}?`} verb="Delete" onClose=${onClose}
+    command=${isSubscription ? `penstock subscription delete ${group.name}` : `penstock groups delete ${group.name}`}
+    act=${async () => {
+      await send("DELETE", isSubscription ? path`/subscriptions/${group.name}` : path`/groups/${group.name}`);
+      go(to`/consumers`);
+    }}>
+    <p>Its ${format.plural(group.positions.length, "position")} ${isSubscription ? "and parked keys are" : "are"} forgotten. No event is deleted. If its process runs on, it begins anew where it is configured to begin.</p>
+  <//>`;
 }

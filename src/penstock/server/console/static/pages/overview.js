@@ -6,6 +6,7 @@ import { to } from "../core/routing.js";
 import { history, labelsOf, metricsNamed, useAnswer, useMetrics, useRights } from "../core/state.js";
 import { findTrouble } from "../parts/attention.js";
 import { Chart } from "../parts/chart.js";
+import { nameOf } from "../parts/consumers.js";
 import { Badge, Card, Command, Failure, Figure, Loaded, Spark, Table, Text, Title } from "../parts/parts.js";
 
 const PUBLISHED = ["penstock_events_appended_total"];
@@ -118,7 +119,3 @@ function Behind({ items }) {
   ]} />`;
 }
 
-/** The name of a consumer for people: a subscription is its application and group, not its id. */
-export function nameOf(row) {
-  return row.kind === "subscription" && row.owning_application ? `${row.owning_application} / ${row.consumer_group}` : row.name;
-}

@@ -1,0 +1,118 @@
+// What the views of consumers share: names, trends, and moving a consumer.
+import { html } from "../vendor/preact.js";
+import { get, path, send } from "../core/api.js";
+import * as format from "../core/format.js";
+import { Badge } from "./parts.js";
+
+const KEPT_SECONDS = 900;
+const TREND_SECONDS = 60;
+
+/** The name of a consumer for people: a subscription is its application and group, not its id. */
+export function nameOf(row) {
+  return row.kind === "subscription" && row.owning_application ? `${row.owning_application} / ${row.consumer_group}` : row.name;
+}
+
+/** The gaps of consumers over the last quarter of an hour, as long as the console is open. */
+export class GapHistory {
+  constructor() {
+    /** @type {Map<string, {at: number, gap: number}[]>} */
+    this.known = new Map();
+  }
+
+  add(groups) {
+    const now = Date.now() / 1000;
+    for (const { name, gap } of groups) {
+      if (gap === null || gap === undefined) continue;
+      const kept = (this.known.get(name) ?? []).filter((each) => each.at > now - KEPT_SECONDS);
+      this.known.set(name, [...kept, { at: now, gap }]);
+    }
+  }
+
+  /** How fast a gap grows, in events per second; negative if it shrinks, null if that is not known yet. */
+  trendOf(name) {
+    const samples = this.known.get(name) ?? [];
+    const last = samples.at(-1);
+    const first = samples.find((each) => each.at >= (last?.at ?? 0) - TREND_SECONDS);
+    return !last || first === last ? null : (last.gap - first.gap) / (last.at - first.at);
+  }
+
+  series(name) {
+    const samples = this.known.get(name) ?? [];
+    return [samples.map((each) => each.at), samples.map((each) => each.gap)];
+  }
+}
+
+/** What a gap does, and when it will be closed. */
+export function Trend({ gap, change }) {
+  if (gap === null || gap === undefined) return html`<span class="quiet">has not begun</span>`;
+  if (gap === 0) return html`<${Badge} tone="good">caught up<//>`;
+  if (change === null) return html`<span class="quiet">measuring …</span>`;
+  if (change < -0.05) return html`<${Badge} tone="note">caught up in ${format.duration(gap / -change)}<//>`;
+  if (change > 0.05) return html`<${Badge} tone="warn">falls behind by ${format.rate(change)}<//>`;
+  return html`<${Badge}>steady<//>`;
+}
+
+/** The number of events before a Nakadi offset's next one: "001-0001-000000000000000014" → 15. */
+function nextOf(offset) {
+  return Number(offset.replace(/^\d+-\d+-/, "")) + 1;
+}
+
+/**
+ * Tell where a reset would move a consumer, without moving it.
+ *
+ * @param {object} group as GET /groups/{name} tells it
+ * @param {{to: string, offsets: {event_type: string, partition: number, offset: number}[]}} choice `to` is earliest,
+ *   latest, a time or a duration ago; else `offsets`
+ * @returns {Promise<{event_type: string, partition: number, slice: string, came_from: number | null, offset: number, head: number}[]>}
+ */
+export async function previewReset(group, choice) {
+  if (group.kind !== "subscription") {
+    const answer = await send("PATCH", path`/groups/${group.name}/positions`, { ...resetOf(choice), dry_run: true });
+    return answer.items;
+  }
+  const items = await cursorsOf(group, choice);
+  const answer = await send("PATCH", path`/subscriptions/${group.name}/cursors`, { items, dry_run: true });
+  const known = new Map(group.positions.map((each) => [`${each.event_type} ${each.partition}`, each]));
+  return answer.items.map((each) => {
+    const partition = Number(each.partition);
+    const position = known.get(`${each.event_type} ${partition}`);
+    return { event_type: each.event_type, partition, slice: "", came_from: position?.offset ?? null, offset: nextOf(each.offset), head: position?.head ?? null };
+  });
+}
+
+/** Move a consumer to what `previewReset` has told. */
+export async function applyReset(group, moved, reason) {
+  if (group.kind !== "subscription") {
+    const items = moved.map(({ event_type, partition, slice, offset }) => ({ event_type, partition, offset, ...(slice ? { slice } : {}) }));
+    return send("PATCH", path`/groups/${group.name}/positions`, { items, reason });
+  }
+  const items = moved.map(({ event_type, partition, offset }) => ({ event_type, partition: String(partition), offset: offset ? String(offset - 1) : "BEGIN" }));
+  return send("PATCH", path`/subscriptions/${group.name}/cursors`, { items, reason });
+}
+
+function resetOf({ to, offsets }) {
+  return to ? { to } : { items: offsets };
+}
+
+async function cursorsOf(group, { to, offsets }) {
+  if (!to) return offsets.map(({ event_type, partition, offset }) => ({ event_type, partition: String(partition), offset: offset ? String(offset - 1) : "BEGIN" }));
+  const found = [];
+  for (const name of group.event_types) {
+    if (to === "earliest" || to === "latest") {
+      const partitions = await get(path`/event-types/${name}/partitions`);
+      found.push(...partitions.map(({ partition }) => ({ event_type: name, partition, offset: to === "earliest" ? "BEGIN" : "END" })));
+    } else {
+      const cursors = await get(`${path`/event-types/${name}/cursors`}?at=${encodeURIComponent(timeOf(to))}`);
+      found.push(...cursors.map(({ partition, offset }) => ({ event_type: name, partition, offset: offset.endsWith("--1") ? "BEGIN" : offset })));
+    }
+  }
+  return found;
+}
+
+/** The time that a text names: a time itself, or a duration ago such as 1h. */
+function timeOf(text) {
+  const match = /^(\d+(?:\.\d+)?)(s|m|h|d|w)$/.exec(text);
+  if (!match) return text;
+  const seconds = Number(match[1]) * { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }[match[2]];
+  return new Date(Date.now() - seconds * 1000).toISOString();
+}
