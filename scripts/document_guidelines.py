@@ -4,7 +4,7 @@ from itertools import groupby
 from pathlib import Path
 
 from penstock.schema.guidelines import GUIDELINES, Guideline
-from penstock.schema.guidelines.personal_data_terms import KINDS, SOURCES, PersonalDataKind
+from penstock.schema.guidelines.personal_data_terms import KINDS, PersonalDataKind
 
 PAGE = Path(__file__).parents[1] / "docs" / "guidelines.md"
 
@@ -69,9 +69,8 @@ annotations:
   penstock.waiver/personal-data: The courier needs the phone number; agreed with data protection on 2026-11-02.
 ```
 
-The key is `penstock.waiver/` and the id. A waived finding is listed with its reason, and does not fail the check. A
-waiver without a reason has no effect. It holds for the whole event type, or, with a period and a path after the id,
-for that field and its parts only. So fields that are added later are still checked. Use it for false findings, too:
+A waived finding is listed with its reason, and does not fail the check. It holds for the whole event type, or, with a
+period and a path after the id, for that field and its parts only. Use it for false findings, too:
 
 ```yaml
 annotations:
@@ -79,9 +78,8 @@ annotations:
   penstock.waiver/personal-data.device_id: Counts the sensors of our own machines; no person carries one.
 ```
 
-The path has the names of the fields from the outside inwards, without arrays. The path of a field in a definition
-begins with the definition's name. After the slash a key has at most 63 characters of `a`-`z`, `A`-`Z`, `0`-`9`, `-`,
-`_` and `.`; waive other fields by the object around them.
+The path has the names of the fields from the outside inwards, without arrays. After the slash a key has at most 63
+characters of `a`-`z`, `A`-`Z`, `0`-`9`, `-`, `_` and `.`; waive other fields by the object around them.
 
 ## Personal data by its name
 
@@ -94,12 +92,12 @@ finds `ip_address`, not `ship` or `ip_version`.
 - An **address**, phone number, account or device is personal unless it belongs to an organisation or a thing:
   `airport.address`, `store_phone`, `server_ip`.
 - Fields with `true` or `false`, fixed values (`enum`), or a number of such things are not personal.
-- Parts of a found object, such as `address`, are not listed again.
 
-| kind | what it holds | such as | after |
-|---|---|---|---|
+| kind | what it holds | such as |
+|---|---|---|
 {kinds}
-The words are in [`personal_data_terms.py`](../src/penstock/schema/guidelines/personal_data_terms.py). A field called
+The words and their sources are in
+[`personal_data_terms.py`](../src/penstock/schema/guidelines/personal_data_terms.py). A field called
 `note` may hold anything, so the check does not replace the review of [`personal-data-access`](#personal-data-access).
 
 ## In CI
@@ -110,11 +108,8 @@ Check before anything is registered:
 penstock event-type check event-types/*.yaml --against https://hub.example
 ```
 
-This also fails if the hub would refuse the change, and shows its effect on the schema's version, on producers and
-consumers, and the groups that read the event type. After the merge, `penstock event-type apply event-types/*.yaml
---url https://hub.example` applies it.
-
-`--output sarif` writes findings for code review tools. File names are as given, so run it in the root of the
+This also fails if the hub would refuse the change. After the merge, `penstock event-type apply event-types/*.yaml
+--url https://hub.example` applies it. `--output sarif` writes findings for code review tools; run it in the root of the
 repository. On GitHub:
 
 ```text
@@ -160,8 +155,7 @@ def _rules() -> list[Guideline]:
 
 def _kind(kind: PersonalDataKind) -> str:
     names = [name for names in (kind.always, kind.unless_of_things, kind.of_people) for name in names.split()[:3]]
-    sources = (f"[{title}]({address})" for title, address in map(SOURCES.__getitem__, kind.sources))
-    return f"| {kind.id} | {kind.holds} | {', '.join(f'`{name}`' for name in names[:4])} | {', '.join(sources)} |\n"
+    return f"| {kind.id} | {kind.holds} | {', '.join(f'`{name}`' for name in names[:4])} |\n"
 
 
 def _heading(source: str) -> str:

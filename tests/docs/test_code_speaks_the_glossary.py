@@ -53,7 +53,7 @@ def test_names_use_no_word_that_the_glossary_bans() -> None:
 def test_words_of_the_glossary_are_listed_once() -> None:
     listed = re.findall(r"^- \*\*(.*?)\*\*: ", WORDS, re.MULTILINE)
 
-    assert len(listed) > 100
+    assert len(listed) > 60
     assert len(listed) == len(set(listed))
 
 

@@ -1,6 +1,6 @@
 """On executors: a task uploads its rows, which stay invisible until the driver names the upload.
 
-See docs/decisions/staged-batches.md.
+See docs/decisions.md#staged-batches.
 """
 
 from collections.abc import Iterable, Iterator
