@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.server.http.problems import status_of
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "errors"
-WRITTEN = "<!-- Written by scripts/document_errors.py from src/penstock/errors: change it there, and run it again. -->"
+WRITTEN = "<!-- Written by scripts/document_errors.py from src/penstock/errors. -->"
 HEAD = f"""\
 # Errors
 
@@ -37,7 +37,8 @@ Every error has a code that stays. A hub sends it in a problem of RFC 9457, `app
 Search this page for the code. Codes and fields are part of the interface; `title`, `detail` and `hint` are for people
 and may change.
 
-In Python it is an exception of a class in `penstock.errors`. The client raises the error that the hub raised:
+In Python it is an exception of a class in `penstock.errors`, which
+[draws them as a tree](../../../src/penstock/errors/__init__.py). The client raises the error that the hub raised:
 
 ```python
 try:
@@ -46,14 +47,12 @@ except PenstockError as error:
     print(error.code, error.hint, error.retryable, error.fields)
 ```
 
-- Fields are typed attributes, such as `error.event_type`; `error.fields` has all by name. One of type `str?` is a
-  `str`, or None if it is missing.
-- `error.retryable` says whether the same request can succeed later, unchanged. All errors of class `Unavailable` have
+- Fields are typed attributes, such as `error.event_type`; one of type `str?` is a `str` or None.
+- `error.retryable` says whether the same request can succeed later. All errors of class `Unavailable` have
   `retry_after`, in seconds; with 503 it is the header `Retry-After`, too.
 - A class can have several codes, for causes that callers handle alike: catch the class, and compare `error.code`.
 - A hub with `--nakadi-strict` sends no codes: the client raises the class of the status, such as `NotFound`.
-- A problem of type `about:blank` is none of these: no such route (404), no such method (405), or a defect of the hub
-  (500), which it logs.
+- A problem of type `about:blank` is no such route (404), no such method (405), or a defect of the hub (500).
 
 ## By area
 
@@ -124,7 +123,7 @@ LOCAL = {
 """Codes that are raised in the process of the caller only; no hub sends them."""
 
 
-LEAD = "Each code with its status, its cause and a remedy; each class with its fields. [All codes](README.md)."
+LEAD = "Codes with status, cause and remedy; classes with their fields. [All codes](README.md)."
 TITLES = {
     "access": "authentication and authorization",
     "admin": "settings, permissions, the hub's state",
@@ -151,8 +150,7 @@ def _index() -> str:
     areas = "".join(f"- [{_title(name)}]({name}.md)\n" for name in _areas())
     statuses = sorted({_status(*each) for each in _raised()})
     rows = "".join(f"| {status} | {_links(status)} |\n" for status in statuses)
-    tree = "\n".join(line.removeprefix("    ") for line in (errors.__doc__ or "").splitlines() if _is_drawn(line))
-    return f"{HEAD}{areas}\n## By status\n\n| status | codes |\n|---|---|\n{rows}\n## Classes\n\n```text\n{tree}\n```\n"
+    return f"{HEAD}{areas}\n## By status\n\n| status | codes |\n|---|---|\n{rows}"
 
 
 def _areas() -> list[str]:
@@ -181,10 +179,6 @@ def _links(status: str) -> str:
     return ", ".join(
         f"[`{code}`]({_area_of(kind)}.md#{code})" for kind, code in _raised() if _status(kind, code) == status
     )
-
-
-def _is_drawn(line: str) -> bool:
-    return line.strip() == "PenstockError" or "├──" in line or "└──" in line
 
 
 def _codes(kind: type[PenstockError]) -> list[str]:
@@ -250,7 +244,13 @@ def _described(name: str, kind: str, says: str | None) -> str:
     if says is None:
         return f"`{name}: {kind}`"
     first = says if says.startswith("None") else says[0].lower() + says[1:]
-    return f"`{name}: {kind}` ({first.rstrip('.')})"
+    return f"`{name}: {kind}` ({_brief(name, first.rstrip('.'))})"
+
+
+def _brief(name: str, says: str) -> str:
+    """Return what a docstring *says* of a field, less the words that repeat its *name*."""
+    repeated = re.match(r"the ([\w ]+?),? (in `.*)", says)
+    return repeated[2] if repeated and repeated[1].split()[-1] in name.split("_") else says
 
 
 def _status(kind: type[PenstockError], code: str) -> str:
