@@ -158,13 +158,13 @@ function Parked({ group, answer, mayMove }) {
     ]} />`}<//>
     ${dialog?.kind === "look" && html`<${LookAt} group=${group} row=${dialog.row} base=${base} onClose=${close} />`}
     ${dialog?.kind === "retry" && html`<${Confirm} title=${`Retry ${format.line(keyText(dialog.row), 60)}?`} verb="Retry" danger=${false} onClose=${close}
-      command=${`penstock groups retry ${group.name} ${dialog.row.id}`} act=${() => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/retry`, {})}>
+      command=${`penstock groups parked retry ${group.name} ${dialog.row.id}`} act=${() => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/retry`, {})}>
       <p>${format.plural(dialog.row.events ?? 1, "waiting event")} of this key ${dialog.row.events === 1 ? "is" : "are"} handed to the consumer again, in order. If the first fails again, the key is parked again.</p><//>`}
     ${dialog?.kind === "skip" && html`<${Confirm} title=${`Skip ${format.line(keyText(dialog.row), 60)}?`} verb="Skip these events" reason onClose=${close}
-      command=${`penstock groups skip ${group.name} ${dialog.row.id} --reason …`} act=${({ reason }) => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/skip`, { reason })}>
+      command=${`penstock groups parked skip ${group.name} ${dialog.row.id} --reason …`} act=${({ reason }) => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/skip`, { reason })}>
       <p>This consumer never gets the ${format.plural(dialog.row.events ?? 1, "waiting event")} of this key. They stay in the feed; other consumers are not affected.</p><//>`}
     ${dialog?.kind === "retry-all" && html`<${Confirm} title="Retry all parked keys?" verb="Retry all" danger=${false} onClose=${close}
-      command=${`penstock groups retry ${group.name} --all`} act=${() => send("POST", `${base}/retry`, {})}>
+      command=${`penstock groups parked retry ${group.name}`} act=${() => send("POST", `${base}/retry`, {})}>
       <p>The waiting events of ${format.plural(answer.value.length, "key")} are handed to the consumer again.</p><//>`}
   <//>`;
 }

@@ -22,7 +22,7 @@ export function findTrouble(sample) {
   for (const [labels, parked] of metricsNamed(gauges, "penstock_parked_keys")) {
     if (parked) {
       add("bad", `${labels.group}: ${plural(parked, "parked key")}`, "Events of these keys failed too often. The consumer goes on without them; they wait for a retry or a skip.", {
-        consumer: [labels.group, "parked"], label: "Look at them", command: `penstock groups parked ${labels.group}`,
+        consumer: [labels.group, "parked"], label: "Look at them", command: `penstock groups parked list ${labels.group}`,
       });
     }
   }

@@ -1,0 +1,101 @@
+"""What an operator does with consumers in the console, each from the overview to the end."""
+
+import uuid
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import httpx2
+import pytest
+from playwright.sync_api import Page, expect
+
+from penstock.client import Client
+from penstock.processing import StreamEvent
+from tests.served import Served, create
+
+REASON = "invoices were lost"
+
+
+@pytest.fixture
+def keyed(http: httpx2.Client) -> Served:
+    """A feed with one partition and keys."""
+    return create(http, partition_strategy="hash", partition_key_fields=["id"])
+
+
+def open_consumer(page: Page, http: httpx2.Client, name: str) -> None:
+    page.goto(f"{http.base_url}/console")
+    page.get_by_role("navigation", name="Console").get_by_role("link", name="Consumers").click()
+    page.get_by_label("Name or event type").fill(name)
+    page.get_by_role("link", name=name, exact=True).click()
+    page.get_by_role("heading", name=name, level=1).wait_for()
+
+
+def test_operator_learns_why_a_consumer_is_behind_and_moves_it(feed: Served, page: Page) -> None:
+    feed.publish_ids(range(20))
+    group = f"invoices-{uuid.uuid4().hex}"
+    items = [{"event_type": feed.name, "partition": 0, "offset": 5}]
+    feed.http.post(f"/groups/{group}/positions", json={"kind": "processor", "items": items}).raise_for_status()
+    page.clock.install()
+    open_consumer(page, feed.http, group)
+    page.clock.fast_forward("10:00")
+    page.get_by_text("Is its process running?").or_(page.get_by_text("Start its process.")).wait_for()
+
+    page.get_by_role("button", name="Move …").click()
+    page.clock.run_for(1000)
+    page.get_by_text("5 events will come again.").wait_for()
+    page.get_by_label("Where to").select_option("latest")
+    page.clock.run_for(1000)
+    page.get_by_text("15 events will be skipped").wait_for()
+    page.get_by_label("Reason").fill(REASON)
+    page.get_by_role("button", name="Move it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+    page.get_by_role("link", name="History").click()
+    page.get_by_role("cell", name=REASON).wait_for()
+    assert feed.http.get(f"/groups/{group}").json()["gap"] == 0
+
+
+@pytest.fixture
+def failing_consumer(keyed: Served) -> Iterator[tuple[str, Event, Event]]:
+    """A consumer that parks the events of key 7: its subscription, what lets it succeed, and whether it has."""
+    repaired, handled, stop = Event(), Event(), Event()
+
+    def handle(event: StreamEvent) -> None:
+        if event.key == "7":
+            if not repaired.is_set():
+                raise ValueError("no such customer")
+            handled.set()
+
+    with Client(str(keyed.http.base_url)) as client:
+        subscription, _ = client.create_subscription(
+            f"app-{uuid.uuid4().hex}",
+            [keyed.name],
+            start="earliest",
+            annotations={"penstock/park-after-attempts": "2"},
+        )
+        thread = Thread(target=client.consume, args=(subscription.id, handle), kwargs={"cancel": stop})
+        thread.start()
+        try:
+            yield subscription.owning_application, repaired, handled
+        finally:
+            stop.set()
+            thread.join(60)
+
+
+def test_operator_retries_an_event_that_failed_at_night(
+    keyed: Served, failing_consumer: tuple[str, Event, Event], page: Page
+) -> None:
+    application, repaired, handled = failing_consumer
+    keyed.publish_ids([1, 7, 8])
+    page.goto(f"{keyed.http.base_url}/console")
+    page.get_by_role("listitem").filter(has_text="parked key").first.wait_for()
+    open_consumer(page, keyed.http, f"{application} / default")
+    page.get_by_role("link", name="Parked 1").click()
+    page.get_by_role("button", name="Look").click()
+    page.get_by_role("dialog").get_by_text("7", exact=True).wait_for()
+    page.get_by_role("button", name="Close").click()
+
+    repaired.set()
+    page.get_by_role("button", name="Retry …").click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry", exact=True).click()
+    assert handled.wait(60)
+    page.get_by_text("No key is parked.").wait_for()
