@@ -22,9 +22,9 @@ help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
 		printf '  make %-13s %s\n' "$$task" "$$text"; done
 
-setup: ## install the locked environment into .venv, and the console's libraries
+setup: ## install the locked environment into .venv, and the libraries of pages for browsers
 	@scripts/setup-python $(PYTHON)
-	@scripts/setup-assets console || echo "The hub runs without its console: for that, run \`make setup\` again once npm can be used" >&2
+	@{ scripts/setup-assets console && scripts/setup-assets docs; } || echo "The hub runs without its pages for browsers: for these, run \`make setup\` again once npm can be used" >&2
 
 system: setup packages ## install Java, PostgreSQL, PgBouncer, nginx, Chromium, Maven and npm from the system's packages, where missing; load Kafka, AsyncAPI's parser and CloudEvents' SDK; archive Spark's classes
 	@scripts/setup-spark-archive
@@ -85,4 +85,4 @@ dist: setup ## build the source distribution and the wheel of `penstock-hub` int
 	scripts/build-dist dist
 
 clean: ## remove what was installed and built
-	rm -rf .venv build dist src/penstock/server/console/vendor .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist src/penstock/server/console/vendor src/penstock/server/docs/vendor .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

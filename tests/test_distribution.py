@@ -72,7 +72,7 @@ def test_wheel_holds_every_file_of_src_but_the_demo(wheel: Path) -> None:
     assert held == awaited
     assert {Path(name).suffix for name in held} == {
         *(".json", ".py", ".sql", ".yml", ".template", ".typed"),
-        *(".css", ".html", ".js", ".txt"),  # The console, with the licences of its libraries.
+        *(".css", ".html", ".js", ".svg", ".txt"),  # Pages for browsers, with the licences of its libraries.
     }
 
 

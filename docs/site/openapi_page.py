@@ -18,13 +18,6 @@ from penstock.server.openapi.operation import HttpOperation
 from penstock.server.routes import ROUTES
 
 _MARKER: Final = re.compile(r"^<!-- openapi -->$", re.MULTILINE)
-_TITLES: Final = {
-    "log": "Publish and read",
-    "registry": "Event types",
-    "admin": "Settings, access, storages",
-    "operations": "The process",
-}
-"""By capability, where its own name says too little."""
 _BOUNDS: Final = {
     "minimum": "≥ {}",
     "maximum": "≤ {}",
@@ -39,21 +32,15 @@ _BOUNDS: Final = {
 Schema = Mapping[str, Any]
 
 
-def capability(operation: HttpOperation) -> str:
-    """Return the name that the capability of *operation* has in every layer."""
-    return operation.handler.__module__.removeprefix("penstock.server.").partition(".")[0]
-
-
 def document() -> dict[str, Any]:
     """Return the OpenAPI document of a hub that authenticates its callers by tokens."""
     return describe(ROUTES, __version__, methods=["token"])
 
 
 def render(described: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of Markdown about all operations, by capability."""
-    ranks = {name: rank for rank, name in enumerate(dict.fromkeys(map(capability, ROUTES)))}
-    for name, operations in groupby(sorted(ROUTES, key=lambda each: ranks[capability(each)]), capability):
-        yield from (f"## {_TITLES.get(name, name.capitalize())}", "")
+    """Yield the lines of Markdown about all operations, by subject."""
+    for subject, operations in groupby(ROUTES, lambda each: each.subject):
+        yield from (f"## {subject}", "")
         for each in operations:
             yield from render_operation(each, described["paths"][each.path][each.method.lower()])
 

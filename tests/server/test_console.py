@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 
 from penstock.server import HubApp
 from penstock.server.authentication.proxy_header import ProxyHeaderMethod
-from penstock.server.console.files import MEDIA_TYPES, STATIC, VENDOR, load_files
+from penstock.server.console.files import STATIC, VENDOR, load_files
+from penstock.server.http.browser_app import MEDIA_TYPES
 from tests.served import problem_of
 
 POLICY = (

@@ -129,8 +129,9 @@ def links_of(answer: httpx2.Response) -> Iterator[str]:
     yield from (each["url"] for each in answer.links.values() if "url" in each)
     kind = answer.headers.get("content-type", "")
     if kind.startswith("text/html"):
-        yield from re.findall(r'(?:href|src)="([^"]+)"', answer.text)
-        yield from re.findall(r'fetch\("([^"]+)"\)', answer.text)
+        base = re.findall(r'<base href="([^"]+)"', answer.text)
+        named = re.findall(r'(?:href|src)="([^"]+)"', answer.text)
+        yield from (urljoin(base[0], each) for each in named) if base else named
     elif kind.startswith("application/json") and answer.content:
         told = answer.json()
         if "openapi" in told and "paths" in told:  # Its paths are below its servers.

@@ -1,13 +1,12 @@
 """The routes for operators: health, version, metrics, and the description of all routes."""
 
-import html
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from penstock import __version__
-from penstock.server.console.pages import CONSOLE
+from penstock.server.console.files import CONSOLE
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.responses import json_response, link, server_url
 from penstock.server.metrics import METRICS_MEDIA_TYPE
@@ -65,11 +64,6 @@ async def openapi(request: Request) -> Response:
     return json_response(describe(request.app.state.operations, __version__, server_url(request), methods))
 
 
-async def docs(request: Request) -> Response:
-    """GET /docs: describe this interface to people."""
-    return HTMLResponse(_PAGE.replace(_SIGNPOSTS["openapi"], html.escape(link(request, _SIGNPOSTS["openapi"]))))
-
-
 _SIGNPOSTS: Final = {
     "docs": "/docs",
     "openapi": "/openapi.json",
@@ -79,13 +73,3 @@ _SIGNPOSTS: Final = {
     "health": "/health",
     "metrics": "/metrics",
 }
-_PAGE: Final = """<!doctype html><meta charset="utf-8"><title>Penstock</title>
-<style>body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0 1rem}
-code{background:#eee;padding:.1em .3em}section{border-top:1px solid #ccc;padding:.5rem 0}small{color:#555}</style>
-<h1>Penstock's HTTP interface</h1><p>From <a href="/openapi.json">openapi.json</a>.</p><main></main>
-<script>fetch(document.querySelector("a").href).then(r=>r.json()).then(d=>{const m=document.querySelector("main");
-for(const[p,o]of Object.entries(d.paths))for(const[v,i]of Object.entries(o)){const s=document.createElement("section");
-const h=document.createElement("h3"),c=document.createElement("code");c.textContent=v.toUpperCase()+" "+p;h.append(c);
-const t=document.createElement("p");t.textContent=i.summary+".";s.append(h,t);
-for(const a of i.parameters||[]){const q=document.createElement("small");q.textContent=a.name+": "+(a.description||"");
-s.append(q,document.createElement("br"))}m.append(s)}})</script>"""

@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.server import admin, asyncapi, batches, groups, operations, producers, registry
 from penstock.server.console import pages
+from penstock.server.docs import pages as docs
 from penstock.server.log import cold_files, erasures, event_stream, feeds, nakadi, publish
 from penstock.server.openapi import admin as admin_shapes
 from penstock.server.openapi import batches as batch_shapes
@@ -401,7 +402,15 @@ _OPERATIONS: Final[Sequence[HttpOperation]] = (
     GET("/metrics", "monitor", operations.metrics, operator_shapes.METRICS),
     GET("/openapi.json", None, operations.openapi, operator_shapes.DESCRIPTION),
     GET("/asyncapi.json", "view", asyncapi.describe, registry_shapes.ASYNCAPI, registry_shapes.OF_ASYNCAPI),
-    GET("/docs", None, operations.docs, operator_shapes.DOCS),
+    GET("/docs", None, docs.show_docs, operator_shapes.DOCS),
+    GET(
+        "/docs/{path}",
+        None,
+        docs.show_docs_file,
+        operator_shapes.DOCS_FILE,
+        in_path=operator_shapes.IN_PATH,
+        any_text=True,
+    ),
     GET("/console", None, pages.show_console, operator_shapes.CONSOLE),
     GET(
         "/console/{path}",
@@ -413,15 +422,19 @@ _OPERATIONS: Final[Sequence[HttpOperation]] = (
     ),
 )
 
-ROUTES: Final[Sequence[HttpOperation]] = (
-    *_LOG,
-    *_IDEMPOTENT,
-    *_STAGED,
-    *_SUBSCRIPTIONS,
-    *_REGISTRY,
-    *_LOW_LEVEL,
-    *_GROUPS,
-    *_ADMIN,
-    *_OPERATIONS,
+ROUTES: Final[Sequence[HttpOperation]] = tuple(
+    each._replace(subject=subject)
+    for subject, operations_of_it in (
+        ("Feeds", _LOG),
+        ("Idempotent producers", _IDEMPOTENT),
+        ("Batches", _STAGED),
+        ("Subscriptions", _SUBSCRIPTIONS),
+        ("Event types", _REGISTRY),
+        ("Nakadi's low-level interface", _LOW_LEVEL),
+        ("Consumer groups", _GROUPS),
+        ("Settings", _ADMIN),
+        ("The hub", _OPERATIONS),
+    )
+    for each in operations_of_it
 )
 """Every route, tried in this order, so that the busiest come first; HEAD goes with each GET."""

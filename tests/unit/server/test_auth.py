@@ -6,7 +6,7 @@ import penstock.server
 from penstock.server.routes import ROUTES
 
 WITHOUT_PERMISSION = {
-    *("/", "/docs", "/health", "/health/live", "/health/ready", "/openapi.json", "/version"),
+    *("/", "/docs", "/docs/{path}", "/health", "/health/live", "/health/ready", "/openapi.json", "/version"),
     *("/registry/enrichment-strategies", "/registry/partition-strategies"),
     *("/console", "/console/{path}"),
 }

@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.errors import CrossSite
 
-PAGES: Final = frozenset({"/", "/docs"})
+PAGES: Final = frozenset({"/", "/docs", "/docs/"})
 """Pages for people, to which others may link, beside those of the console."""
 _CONSOLE: Final = "/console"
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})

@@ -30,6 +30,7 @@ def describe(
         "openapi": "3.1.0",
         "info": {"title": "Penstock", "version": version, "summary": "An event hub that lives in your own database."},
         "servers": [{"url": at}],
+        "tags": [{"name": subject} for subject in dict.fromkeys(each.subject for each in operations)],
         "paths": paths,
         "components": {"schemas": {"Problem": _PROBLEM}} | ({"securitySchemes": schemes} if schemes else {}),
         **({"security": alternatives} if schemes else {}),
@@ -72,6 +73,7 @@ def _operation(operation: HttpOperation) -> dict[str, Any]:
         }
     described: dict[str, Any] = {
         "operationId": operation.handler.__name__,
+        "tags": [operation.subject],
         "summary": _summary(operation),
         "parameters": _parameters(operation),
         "responses": {str(answer.status): done, "default": _REFUSED},

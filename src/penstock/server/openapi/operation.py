@@ -61,6 +61,7 @@ EVENT_TYPE_NAME: Final = {
     "type": "string",
     "maxLength": NAME_CHARS_MAX,
     "pattern": f"^{NAME_PATTERN}$",
+    "examples": ["order.placed"],
 }
 IN_PATH: Final[Mapping[str, SchemaObject]] = {
     "event_type": EVENT_TYPE_NAME,
@@ -94,6 +95,8 @@ class HttpOperation(NamedTuple):
     """The name of its requests in the access log."""
     without_query: "HttpOperation | None" = None
     """The operation for a request without a query; both are described as one."""
+    subject: str = ""
+    """The heading below which it is described."""
 
     @property
     def route(self) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.server.console.files import MEDIA_TYPES
+from penstock.server.http.browser_app import MEDIA_TYPES
 from penstock.server.openapi.operation import JSON, answer_of, object_of
 
 TEXT: Final = "text/plain"
@@ -32,4 +32,5 @@ DESCRIPTION: Final = answer_of("This document.", {JSON: {"type": "object"}})
 DOCS: Final = answer_of("A page for a browser.", {HTML: _STRING})
 CONSOLE: Final = answer_of("The console.", {HTML: _STRING})
 CONSOLE_FILE: Final = answer_of("The console, or a file of it.", dict.fromkeys(MEDIA_TYPES.values(), _STRING))
+DOCS_FILE: Final = answer_of("The page, or a file of it.", dict.fromkeys(MEDIA_TYPES.values(), _STRING))
 IN_PATH: Final = {"path": {"type": "string", "minLength": 1, "pattern": "^[ -~]+$"}}
