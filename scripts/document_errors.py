@@ -203,7 +203,8 @@ def _section(kind: type[PenstockError]) -> str:
     cases = "".join(
         f"\n### `{code}`\n\n{_status(kind, code)}: {_message(kind, code)}. {_advice(kind, code)}\n" for code in codes
     )
-    return f"## {kind.__name__}\n\n{says}\n{_fields(kind)}{cases}"
+    intro = "" if codes else f"\n{says}\n"  # The codes say it in detail.
+    return f"## {kind.__name__}\n{intro}{_fields(kind)}{cases}"
 
 
 def _message(kind: type[PenstockError], code: str) -> str:
