@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.server import HubApp
 from penstock.server.openapi.operation import HttpOperation
 from penstock.server.routes import ROUTES
+from penstock.storage.log.outbox import OutboxRow
 from penstock.testing.factories import an_event_type
 
 MOUNT: Final = "/the hub/é"
@@ -156,6 +157,9 @@ async def walk(hub: HubApp, arranged: Callable[[HubApp], tuple[ASGIApp, str]]) -
         walked = Walk(http, at)
         async with hub.lifespan():
             await walked.build()
+            with hub.hub.store.write() as tx:
+                row = OutboxRow(0, "a.b", "7", None, None, None, "2026-01-01T00:00:00.000Z")
+                tx.outbox.reject([(row, "no event")] * 2, 0)
             await walked.ask_all()
             for link in sorted(set.union(*walked.found.values())):
                 assert link.startswith(f"http://hub{at}"), f"{link} leaves {at}"

@@ -57,7 +57,7 @@ IN_PATH |= {
 }
 BODIES = {"PATCH /groups/{group}/positions": b'{"items": [{"event_type": "order.placed", "to": "earliest"}]}'}
 BODIES["POST /groups/{group}/parked/{parked}/skip"] = b'{"reason": "a test order"}'
-IN_PATH |= {"upload": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f", "chunk": "0", "batch": "0"}
+IN_PATH |= {"upload": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f", "chunk": "0", "batch": "0", "path": "groups"}
 
 
 def a_list(name: str) -> list[dict[str, str]]:

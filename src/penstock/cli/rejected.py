@@ -9,8 +9,7 @@ from penstock.cli.helping import examples, group
 from penstock.cli.options import DATABASE, DatabaseOption, OutputOption, YesOption
 
 if TYPE_CHECKING:
-    from penstock.cli.failures import CommandFailure
-    from penstock.storage import Tx
+    from penstock.hub.admin.rejected import RejectedChoice
     from penstock.storage.log.outbox import RejectedRow
 
 app = group("Look at outbox rows that could not be published; put them back, or not.", no_args_is_help=True)
@@ -44,12 +43,14 @@ def list_rows(
     """
     from penstock.cli.database import opened
     from penstock.cli.output import number, print_json, say
+    from penstock.hub.admin.rejected import RejectedRows
+    from penstock.hub.background import system_clock
 
+    choice = _choose(ids, event_type)
     with opened(database) as store:
         store.check()
-        with store.read() as tx:
-            found = _find(tx, ids, event_type)
-            rows = tx.outbox.list_rejected(limit, newest=not oldest, ids=ids or None, event_type=event_type)
+        rejected = RejectedRows(store, system_clock)
+        found, rows = rejected.find(choice), rejected.list(choice, limit, newest=not oldest)
     if output == "json":
         print_json({"count": len(found), "rows": [row._asdict() for row in rows]})
     elif not rows:
@@ -76,15 +77,13 @@ def retry(
     """
     from penstock.cli.database import find_operator, opened
     from penstock.cli.output import counted, print_json, say
-    from penstock.hub.admin.rejected import retry_rejected
+    from penstock.hub.admin.rejected import RejectedRows
     from penstock.hub.background import system_clock
 
     _check_choice(ids, event_type, everything=everything)
     with opened(database) as store:
         store.check()
-        with store.write() as tx:
-            found = _find(tx, ids, event_type)
-            count = retry_rejected(tx, found, event_type, find_operator(), system_clock())
+        count = RejectedRows(store, system_clock).retry(_choose(ids, event_type), find_operator())
     if output == "json":
         print_json({"retried": count})
     else:
@@ -108,18 +107,18 @@ def delete(
     from penstock.cli.asking import confirm
     from penstock.cli.database import find_operator, opened
     from penstock.cli.output import counted, print_json, say
-    from penstock.hub.admin.rejected import delete_rejected
+    from penstock.hub.admin.rejected import RejectedRows
     from penstock.hub.background import system_clock
 
     _check_choice(ids, event_type, everything=everything)
+    choice = _choose(ids, event_type)
     with opened(database) as store:
         store.check()
-        with store.read() as tx:
-            found = _find(tx, ids, event_type)
+        rejected = RejectedRows(store, system_clock)
+        found = rejected.find(choice)
         if found and not yes:
             confirm(f"Delete {counted(len(found), 'rejected row')}, and with that the events, for ever?")
-        with store.write() as tx:
-            count = delete_rejected(tx, found, event_type, find_operator(), system_clock())
+        count = rejected.delete_found(found, choice, find_operator())
     if output == "json":
         print_json({"deleted": count})
     else:
@@ -133,26 +132,10 @@ def _check_choice(ids: Sequence[int] | None, event_type: str | None, *, everythi
         raise typer.BadParameter("say which rows: by ID, by --event-type, or --all")
 
 
-def _find(tx: "Tx", ids: Sequence[int] | None, event_type: str | None) -> Sequence[int]:
-    """Return the ids of the rows that are meant.
+def _choose(ids: Sequence[int] | None, event_type: str | None) -> "RejectedChoice":
+    from penstock.hub.admin.rejected import RejectedChoice
 
-    Raises:
-        CommandFailure: one that is named is not there.
-    """
-    found = tx.outbox.find_rejected(ids=ids or None, event_type=event_type)
-    if missing := sorted(set(ids or ()) - set(found)):
-        raise _missing(missing, event_type)
-    return found
-
-
-def _missing(ids: Sequence[int], event_type: str | None) -> "CommandFailure":
-    from penstock.cli.failures import CommandFailure
-
-    kind = f" of {event_type}" if event_type else ""
-    which = f"row {ids[0]}" if len(ids) == 1 else f"rows {', '.join(map(str, ids))}"
-    return CommandFailure(
-        f"there is no rejected {which}{kind}: nothing was done", "`penstock rejected list` shows what there is."
-    )
+    return RejectedChoice(ids or None, event_type)
 
 
 def _show(rows: Sequence["RejectedRow"]) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IMODE, S_ISREG
 from tempfile import mkstemp
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from penstock.cli.failures import CommandFailure
     from penstock.core.access import Sender
     from penstock.hub.admin.tokens import NewToken, Tokens
-    from penstock.storage.admin import StoredToken
 
 app = group("Create, list, rotate and revoke the tokens by which callers identify themselves.", no_args_is_help=True)
 
@@ -90,13 +89,12 @@ def create(
 
 def _check_name(name: str) -> None:
     """Raise BadParameter if *name* is no name of a caller, or has a type before it as elsewhere."""
-    from penstock.core.access import is_caller_name
+    from penstock.core.access import find_typed_name, is_caller_name
 
     if not is_caller_name(name):
         raise typer.BadParameter("NAME is printable text, such as billing; * and unauthenticated mean everybody")
-    kind, colon, rest = name.partition(":")
-    if colon and ":" not in rest and not rest.startswith("//"):
-        option = " --kind user" if kind.startswith("us") else ""
+    if (rest := find_typed_name(name)) is not None:
+        option = " --kind user" if name.startswith("us") else ""
         raise typer.BadParameter(f"NAME is the name alone, without a type: {rest or 'NAME'}{option}, not {name!r}")
 
 
@@ -185,13 +183,12 @@ def list_tokens(*, database: DatabaseOption = DATABASE, output: OutputOption = "
     """Show all tokens, without their secrets: whose they are, when they expire, and when they were last used."""
     from penstock.cli.database import opened
     from penstock.cli.output import print_json, print_table, say
-    from penstock.hub.admin.tokens import Tokens
+    from penstock.hub.admin.tokens import Tokens, describe_token
     from penstock.hub.background import system_clock
 
     with opened(database) as store:
         store.check()
-        tokens = Tokens(store, system_clock).list()
-    found = [_members(each) for each in tokens]
+        found = [describe_token(each) for each in Tokens(store, system_clock).list()]
     if output == "json":
         print_json({"items": found})
     elif not found:
@@ -273,12 +270,8 @@ def revoke(token: IdArgument, *, database: DatabaseOption = DATABASE, output: Ou
         store.check()
         tokens = Tokens(store, system_clock)
         caller = tokens.revoke(token, find_operator()).caller
-        is_last = not any(each.caller == caller and each.is_valid(system_clock()) for each in tokens.list())
-        listed = [
-            name
-            for name, members in Settings(store, lambda: None).current().administration.items()
-            if caller in members
-        ]
+        is_last = not tokens.count_valid(caller)
+        listed = Settings(store, lambda: None).list_memberships(caller)
     if output == "json":
         print_json({"revoked": token, "caller": str(caller), "lists": listed})
         return
@@ -292,8 +285,9 @@ def revoke(token: IdArgument, *, database: DatabaseOption = DATABASE, output: Ou
 def _show_new(created: "NewToken", to: Path | None, output: str) -> None:
     """Print a new token, with its secret unless it is in the file *to*; it is written out on return."""
     from penstock.cli.output import print_json, say, tell
+    from penstock.hub.admin.tokens import describe_token
 
-    members = _members(created.token)
+    members = describe_token(created.token)
     if output == "json":
         print_json(members | ({"token": created.secret} if to is None else {"file": str(to)}))
         sys.stdout.flush()
@@ -305,12 +299,3 @@ def _show_new(created: "NewToken", to: Path | None, output: str) -> None:
     tell(f"Token {members['id']} of {members['caller']}, {expires}. It is not shown again:", style="dim")
     say(created.secret)
     sys.stdout.flush()
-
-
-def _members(token: "StoredToken") -> dict[str, Any]:
-    from penstock.core.times import format_time
-
-    times = {"created_at": token.created_at, "expires_at": token.expires_at, "used_at": token.used_at}
-    return {"id": token.id, "caller": str(token.caller)} | {
-        name: None if at is None else format_time(at) for name, at in times.items()
-    }

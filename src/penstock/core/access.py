@@ -60,6 +60,16 @@ def is_caller_name(value: str) -> bool:
     return is_whole and value not in (WILDCARD, UNAUTHENTICATED.value)
 
 
+def find_typed_name(value: str) -> str | None:
+    """Return the name in *value* without the type of a caller before it; None if it has none.
+
+    >>> [find_typed_name(each) for each in ("user:jane", "jane", "spiffe://shop", "a:b:c")]
+    ['jane', None, None, None]
+    """
+    _, colon, name = value.partition(":")
+    return name if colon and ":" not in name and not name.startswith("//") else None
+
+
 def find_wrong_members(lists: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each list of an `authorization` that means nothing, and each member that stands for no caller, and why.
 

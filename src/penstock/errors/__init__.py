@@ -34,6 +34,7 @@
     │   ├── BatchNotFound
     │   ├── SchemaVersionNotFound
     │   ├── ConsoleNotFound
+    │   ├── RejectedRowNotFound
     │   └── TokenNotFound
     ├── Conflict             the present state does not allow it
     │   ├── EventTypeExists

@@ -58,6 +58,10 @@ class AccessDenied(Forbidden):
             "{kind} {name!r} does not belong to this caller",
             "Use a name of your own. Administrators of its event types may move and delete it.",
         ),
+        "callers-unknown": Case(
+            "this hub does not authenticate its callers, so it hands out no tokens",
+            "Run `penstock token create NAME` where the database is, or ask a hub that serves with --auth.",
+        ),
     }
 
     operation: str | None
@@ -94,7 +98,7 @@ class TokenNotFound(NotFound):
 
     code = "token-not-found"
     message = "there is no token {token!r}"
-    hint = "`penstock token list` shows all of them."
+    hint = "`penstock token list` and GET /tokens show all of them."
 
     token: str
 

@@ -28,6 +28,17 @@ class MalformedEvent(InvalidEvent):
     message = "line {line}: {reason}"
 
 
+class RejectedRowNotFound(NotFound):
+    """There is no such rejected row of the outbox: it was put back or deleted, or never was."""
+
+    code = "rejected-row-not-found"
+    message = "there is no rejected row of these: {rows}"
+    hint = "`penstock rejected list` and GET /outbox/rejected show what there is."
+
+    rows: list[int]
+    """The ids that are missing."""
+
+
 class InvalidRecord(Invalid):
     """A row of a Spark query or a line of a file is not a valid event."""
 

@@ -11,6 +11,7 @@ from penstock.hub.activity import COUNT_INTERVAL, Activity
 from penstock.hub.admin.measuring import DatabaseMonitor
 from penstock.hub.admin.permissions import Permissions
 from penstock.hub.admin.publishers import Publishers
+from penstock.hub.admin.rejected import RejectedRows
 from penstock.hub.admin.settings import Settings
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.admin.tokens import Tokens
@@ -49,6 +50,8 @@ class Admin(NamedTuple):
     """Removes dropped and expired data."""
     retention: RetentionRunner
     """Has events expire."""
+    rejected: RejectedRows
+    """The rows of the outbox that could not be published."""
 
 
 class Hub:
@@ -117,7 +120,8 @@ class Hub:
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
         monitor = DatabaseMonitor(store, clock)
-        self.admin = Admin(settings, permissions, tokens, Publishers(store, clock), monitor, sweeper, retention)
+        publishers, rejected = Publishers(store, clock), RejectedRows(store, clock)
+        self.admin = Admin(settings, permissions, tokens, publishers, monitor, sweeper, retention, rejected)
         self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
         self._committer = Committer(
             store,

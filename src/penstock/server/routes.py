@@ -4,7 +4,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from penstock.server import admin, asyncapi, batches, groups, operations, producers, registry
+from penstock.server import (
+    admin,
+    asyncapi,
+    batches,
+    caller,
+    groups,
+    operations,
+    outbox,
+    producers,
+    registry,
+    statistics,
+    tokens,
+)
 from penstock.server.console import pages
 from penstock.server.docs import pages as docs
 from penstock.server.log import cold_files, erasures, event_stream, feeds, nakadi, publish
@@ -13,6 +25,7 @@ from penstock.server.openapi import batches as batch_shapes
 from penstock.server.openapi import groups as group_shapes
 from penstock.server.openapi import log as log_shapes
 from penstock.server.openapi import operations as operator_shapes
+from penstock.server.openapi import outbox as outbox_shapes
 from penstock.server.openapi import producers as producer_shapes
 from penstock.server.openapi import registry as registry_shapes
 from penstock.server.openapi import subscriptions as subscription_shapes
@@ -393,6 +406,30 @@ _ADMIN: Final[Sequence[HttpOperation]] = (
     POST("/event-types/{event_type}/timelines", "administer", admin.add_timeline, admin_shapes.NO_OTHER),
 )
 
+_CALLERS: Final[Sequence[HttpOperation]] = (
+    GET("/caller", "view", caller.show_caller, admin_shapes.CALLER, admin_shapes.OF_CALLER),
+    GET("/tokens", "administer", tokens.list_tokens, admin_shapes.TOKENS),
+    POST("/tokens", "administer", tokens.create_token, admin_shapes.TOKEN_CREATED, body=admin_shapes.NEW_TOKEN),
+    POST(
+        "/tokens/{id}/rotation",
+        "administer",
+        tokens.rotate_token,
+        admin_shapes.TOKEN_CREATED,
+        body=admin_shapes.TOKEN_ROTATION,
+        in_path=admin_shapes.ID,
+    ),
+    DELETE("/tokens/{id}", "administer", tokens.revoke_token, admin_shapes.TOKEN_REVOKED, in_path=admin_shapes.ID),
+)
+
+_REJECTED: Final = "/outbox/rejected"
+
+_OUTBOX: Final[Sequence[HttpOperation]] = (
+    GET("/outbox", "monitor", outbox.show_outbox, outbox_shapes.OUTBOX),
+    GET(_REJECTED, "administer", outbox.list_rejected, outbox_shapes.REJECTED, outbox_shapes.OF_LIST),
+    POST(f"{_REJECTED}/retry", "administer", outbox.retry_rejected, outbox_shapes.RETRIED, outbox_shapes.OF_CHANGE),
+    DELETE(_REJECTED, "administer", outbox.delete_rejected, outbox_shapes.DELETED, outbox_shapes.OF_CHANGE),
+)
+
 _OPERATIONS: Final[Sequence[HttpOperation]] = (
     GET("/", None, operations.index, operator_shapes.INDEX),
     GET("/health", None, operations.health, operator_shapes.OK),
@@ -400,6 +437,7 @@ _OPERATIONS: Final[Sequence[HttpOperation]] = (
     GET("/health/ready", None, operations.ready, operator_shapes.STATUS),
     GET("/version", None, operations.version, operator_shapes.VERSION),
     GET("/metrics", "monitor", operations.metrics, operator_shapes.METRICS),
+    GET("/statistics", "view", statistics.show_statistics, operator_shapes.STATISTICS),
     GET("/openapi.json", None, operations.openapi, operator_shapes.DESCRIPTION),
     GET("/asyncapi.json", "view", asyncapi.describe, registry_shapes.ASYNCAPI, registry_shapes.OF_ASYNCAPI),
     GET("/docs", None, docs.show_docs, operator_shapes.DOCS),
@@ -433,6 +471,8 @@ ROUTES: Final[Sequence[HttpOperation]] = tuple(
         ("Nakadi's low-level interface", _LOW_LEVEL),
         ("Consumer groups", _GROUPS),
         ("Settings", _ADMIN),
+        ("Callers and tokens", _CALLERS),
+        ("Outbox", _OUTBOX),
         ("The hub", _OPERATIONS),
     )
     for each in operations_of_it

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -33,6 +33,7 @@ from penstock.server.limits import CURRENT_USAGE, Limiter, RequestUsage
 from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.refreshed import Refreshed, SharedRead
 from penstock.server.workers import Workers
+from penstock.storage.registry import EventTypeMeasurement
 from penstock.wire.query import make_printable
 
 _actions: list[Callable[[], object]] = []
@@ -68,12 +69,34 @@ def _wrap_handler(handler: Callable[[int, FrameType | None], Any]) -> Callable[[
     return handle
 
 
+class EventTypeFigures(NamedTuple):
+    """An event type in a list of all, with what was measured of it."""
+
+    name: str
+    owning_application: str | None
+    category: str
+    partition_count: int
+    measured: EventTypeMeasurement
+
+
+class EventTypeStatistics(NamedTuple):
+    """All event types as they were measured, sorted by name."""
+
+    at: int
+    """The time, in microseconds since 1970, UTC."""
+    event_types: Sequence[EventTypeFigures]
+
+
 CACHE_TTL: Final = 3_600.0
 """How long HTTP caches may keep a page by default, in seconds: see `penstock.server.log.caching`."""
 OVERVIEW_TIMEOUT: Final = 1.0
 """An answer about many event types waits no longer for the outbox: one with a backlog must not hide the others."""
 COUNT_TIMEOUT: Final = 2.0
 """A scrape waits no longer for the database; Prometheus gives it up after 10."""
+STATISTICS_TIMEOUT: Final = 10.0
+"""A request for statistics of all event types waits no longer for the database."""
+EVENT_TYPES_MAX: Final = 100_000
+"""Maximum number of event types in statistics."""
 RIGHTS_INTERVAL: Final = 0.01
 """Seconds between two reads of rights, however many requests are to be refused: they share a read."""
 MEASURE_INTERVAL: Final = 5.0
@@ -167,6 +190,12 @@ class State:
             lambda: self._ask(lambda hub: hub.admin.database.measure()),
             interval=MEASURE_INTERVAL,
             timeout=COUNT_TIMEOUT,
+            kept_seconds=MEASUREMENT_KEPT_SECONDS,
+        )
+        self._event_types = Refreshed(
+            lambda: self._ask(_measure_event_types),
+            interval=MEASURE_INTERVAL,
+            timeout=STATISTICS_TIMEOUT,
             kept_seconds=MEASUREMENT_KEPT_SECONDS,
         )
         self.metrics = Metrics(lambda: self._hub)
@@ -282,6 +311,10 @@ class State:
         """
         return DatabaseFigures(*await asyncio.gather(self._outbox.get(), self._measured.get()))
 
+    async def ask_event_types(self) -> EventTypeStatistics | None:
+        """Return statistics of all event types, of the last seconds; None if they cannot be computed now."""
+        return await self._event_types.get()
+
     async def _ask(self, function: "Callable[[Hub], Result | None]") -> "Result | None":
         """Run *function* in a worker thread; return None before the hub has started, or if the database is away."""
         hub = self._hub
@@ -321,6 +354,28 @@ class State:
         if self._workers is not None:
             workers, self._workers = self._workers, None
             await asyncio.to_thread(workers.shutdown)
+
+
+def _measure_event_types(hub: Hub) -> EventTypeStatistics:
+    """Return statistics of all event types.
+
+    Raises:
+        Unavailable: the database cannot be asked, or took too long.
+    """
+    at = hub.admin.tokens.clock()
+    measured = {each.name: each for each in hub.admin.database.measure_event_types(EVENT_TYPES_MAX, STATISTICS_TIMEOUT)}
+    found = [
+        EventTypeFigures(
+            feed.name,
+            feed.event_type.definition["owning_application"],
+            feed.event_type.category,
+            feed.partition_count,
+            measured[feed.name],
+        )
+        for feed in hub.registry.list()
+        if feed.name in measured
+    ]
+    return EventTypeStatistics(at, found)
 
 
 def _measure(function: Callable[[], Result], loop: asyncio.AbstractEventLoop, usage: RequestUsage) -> Result:

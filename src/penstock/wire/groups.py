@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -19,6 +19,7 @@ from penstock.core.group_parking import (
 from penstock.core.groups import KINDS, GroupReset, Kind, PositionCommit, ResetTarget
 from penstock.core.log.start import START_FORM, Start, format_start, parse_start
 from penstock.errors import BadParameter
+from penstock.wire.body import convert_body
 from penstock.wire.query import Query, make_printable
 
 GROUPS_MAX: Final = 1_000
@@ -39,7 +40,6 @@ _STORABLE: Final = "^[^\\x00]*$"
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=10**18)]
 LEASE_SECONDS_MAX: Final = 3_600.0
 Tranches: TypeAlias = Annotated[list[Annotated[str, Meta(max_length=300)]], Meta(max_length=10_000)]
-Given = TypeVar("Given", bound=msgspec.Struct)
 
 
 class ConsumerGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -289,7 +289,7 @@ def parse_commit(given: Any) -> CommitRequest:
     Raises:
         BadParameter: A member is unknown, missing or malformed.
     """
-    body = _read(given, _Commits, _COMMIT_FORM)
+    body = convert_body(given, _Commits, _COMMIT_FORM)
     parked = ParkedChanges(
         [ParkedStream(each.event_type, each.partition, each.stream, each.index, each.next, each.events, each.attempts,
                       each.tag, each.detail, each.since) for each in body.parked],
@@ -311,7 +311,7 @@ def parse_renewal(given: Any) -> LeaseRenewal:
     Raises:
         BadParameter: A member is unknown, missing or malformed.
     """
-    return _read(given, LeaseRenewal, f"tranches, lease_seconds (0.1 to {LEASE_SECONDS_MAX:g}), leaving")
+    return convert_body(given, LeaseRenewal, f"tranches, lease_seconds (0.1 to {LEASE_SECONDS_MAX:g}), leaving")
 
 
 def parse_release(given: Any) -> Sequence[str]:
@@ -320,7 +320,7 @@ def parse_release(given: Any) -> Sequence[str]:
     Raises:
         BadParameter: A member is unknown, missing or malformed.
     """
-    return _read(given, _Release, "tranches").tranches
+    return convert_body(given, _Release, "tranches").tranches
 
 
 def parse_reset(given: Any) -> ResetRequest:
@@ -329,7 +329,7 @@ def parse_reset(given: Any) -> ResetRequest:
     Raises:
         BadParameter: A member is unknown, missing or malformed.
     """
-    body = _read(given, _Resets, _RESET_FORM)
+    body = convert_body(given, _Resets, _RESET_FORM)
     check_reason(body.reason)
     if body.items is None:
         return ResetRequest([GroupReset(_parse_goal(body.to, None, ""))], body.reason, body.dry_run)
@@ -383,13 +383,6 @@ def parse_after(query: Query) -> str:
     if text is None or is_group_name(text):
         return text or ""
     raise BadParameter(parameter="after", value=make_printable(text), allowed=_NAME_ALLOWED)
-
-
-def _read(given: Any, type: type[Given], allowed: str) -> Given:
-    try:
-        return msgspec.convert(given, type)
-    except msgspec.ValidationError as error:
-        raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
 
 
 def _parse_commit(given: NewPosition) -> PositionCommit:

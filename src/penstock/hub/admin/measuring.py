@@ -1,7 +1,7 @@
 """Monitors the database of a hub, for health checks and metrics."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import DatabaseUnavailable, Unavailable
@@ -10,7 +10,7 @@ from penstock.hub.subscriptions.sessions import LEASE_US
 from penstock.storage.cold.manifest import ColdMeasurements
 from penstock.storage.groups import GroupMeasurements
 from penstock.storage.log.outbox import OutboxCount
-from penstock.storage.registry import EventTypeMeasurements
+from penstock.storage.registry import EventTypeMeasurement, EventTypeMeasurements
 from penstock.storage.store import ConnectionCounts, Replicas, Store, StoreSpace, Tx
 from penstock.storage.subscriptions import ParkedMeasurements
 
@@ -84,6 +84,25 @@ class DatabaseMonitor:
         """
         with self._store.read() as tx:
             return tx.outbox.count(ROWS_COUNTED_MAX + 1)
+
+    def list_waiting(self) -> Sequence[str]:
+        """Return the event types of which rows wait in the outbox, sorted.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be asked.
+        """
+        with self._store.read() as tx:
+            return sorted(tx.outbox.find_waiting(None))
+
+    def measure_event_types(self, limit: int, timeout: float) -> Sequence[EventTypeMeasurement]:
+        """Measure up to *limit* event types, those with the most events; the database ends that after *timeout*.
+
+        Raises:
+            Unavailable: it took longer.
+            DatabaseUnavailable: the database cannot be asked.
+        """
+        with self._store.read(timeout=timeout) as tx:
+            return tx.registry.measure(limit).event_types
 
     def measure(self) -> Measurement:
         """Measure what the database holds.

@@ -223,6 +223,12 @@ class Settings:
         """
         return self._change_list(name, lambda listed: (each for each in listed if each != member), by)
 
+    def list_memberships(self, caller: Attribute) -> Sequence[str]:
+        """Return the names of the lists of the hub that *caller* is on by its own name."""
+        with self._store.read() as tx:
+            lists = SettingsSnapshot.of(tx.settings.list()).administration
+        return [name for name, members in lists.items() if caller in members]
+
     def _change_list(
         self, name: str, change: Callable[[Sequence[Attribute]], Iterable[Attribute]], by: Sender | None
     ) -> bool:
@@ -230,6 +236,7 @@ class Settings:
             before = SettingsSnapshot.of(tx.settings.list()).administration[name]
             after = tuple(change(before))
             self._put(tx, [_put_list(name, after)], _ADMINISTRATORS, by)
+        self.refresh()
         return before != after
 
     def switch(self, feature: str, *, on: bool, by: Sender | None = None) -> None:

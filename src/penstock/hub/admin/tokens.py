@@ -140,6 +140,11 @@ class Tokens:
         with self._store.read() as tx:
             return tx.access.list_tokens()
 
+    def count_valid(self, caller: Caller) -> int:
+        """Return how many tokens of *caller* are valid now."""
+        now = self.clock()
+        return sum(each.caller == caller and each.is_valid(now) for each in self.list())
+
     def replace_known(self, tokens: Sequence[StoredToken]) -> None:
         """Find *tokens* from here on, and no others."""
         before, known = self._known, dict[bytes, KnownToken]()
@@ -197,6 +202,11 @@ class Tokens:
             tx.access.note_uses({each.stored.id: at for each, at in used})
         for each, at in used:
             each.noted_at = at
+
+
+def describe_token(token: StoredToken) -> dict[str, str | None]:
+    """Return a token as commands and HTTP show it: nothing that its secret could be found by."""
+    return {**_describe(token), "used_at": None if token.used_at is None else format_time(token.used_at)}
 
 
 def _get(tx: Tx, id: str) -> StoredToken:

@@ -163,6 +163,17 @@ class Authentication:
             note_reason(scope, error)
         raise Unauthenticated
 
+    def name_method(self, scope: Scope) -> str | None:
+        """Return the name of the method that identifies the sender of an admitted request; None if none does now."""
+        for method in self._methods:
+            found = method.identify(scope)
+            if isinstance(found, Caller):
+                return method.name
+            if found is not None:
+                found.close()
+                return method.name
+        return None
+
     def close(self) -> None:
         """Release the resources of all methods."""
         for each in self._methods:

@@ -3,10 +3,18 @@
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.core.access import LISTS
+from penstock.core.access import CALLER_CHARS_MAX, LISTS
 from penstock.core.registry.definition import LIMIT_MAX
 from penstock.hub.admin.settings import BLOCK_KINDS, FEATURES, NAME_CHARS_MAX
-from penstock.server.openapi.operation import EVENT_TYPE_NAME, JSON, AnswerShape, SchemaObject, list_of, object_of
+from penstock.server.openapi.operation import (
+    EVENT_TYPE_NAME,
+    JSON,
+    AnswerShape,
+    Parameter,
+    SchemaObject,
+    list_of,
+    object_of,
+)
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
 _STRING: Final = {"type": "string"}
@@ -55,6 +63,94 @@ _REPLICAS: Final = object_of(
 NEW_REPLICA_READERS: Final = {JSON: {**_REPLICAS, "additionalProperties": False}}
 NEW_RETENTION: Final = {JSON: {**_RETENTION, "additionalProperties": False}}
 SWITCH: Final = {JSON: {**_FEATURE, "additionalProperties": False}}
+
+_FLAG: Final = {"type": "boolean"}
+_TOKEN: Final[dict[str, SchemaObject]] = {
+    "id": _STRING,
+    "caller": {**_STRING, "description": "TYPE:NAME, such as service:billing."},
+    "created_at": _TIME,
+    "expires_at": {"type": ["string", "null"], "format": "date-time", "description": "null: never."},
+    "used_at": {"type": ["string", "null"], "format": "date-time", "description": "Within a minute; null: never."},
+}
+_TOKEN_NAMES: Final = " ".join(_TOKEN)
+NEW_TOKEN: Final = {
+    JSON: object_of(
+        "name",
+        name={"type": "string", "minLength": 1, "maxLength": CALLER_CHARS_MAX, "description": "Without a type."},
+        type={"enum": ["service", "user"], "default": "service"},
+        expires_in_seconds={"type": ["number", "null"], "minimum": 1, "description": "null: it never expires."},
+        admin={"type": "boolean", "description": "Make the caller an administrator of the hub, too."},
+    )
+    | {"additionalProperties": False}
+}
+TOKEN_ROTATION: Final = {
+    JSON: object_of(
+        "",
+        overlap_seconds={"type": "number", "minimum": 0, "default": 86_400, "description": "The old one stays valid."},
+    )
+    | {"additionalProperties": False}
+}
+TOKENS: Final = AnswerShape(
+    200,
+    "All tokens, without secrets.",
+    {JSON: object_of("items", items=list_of(object_of(_TOKEN_NAMES, **_TOKEN)))},
+    {},
+)
+TOKEN_CREATED: Final = AnswerShape(
+    201,
+    "The token with its secret, which is shown this once.",
+    {JSON: object_of(f"{_TOKEN_NAMES} token", **_TOKEN, token=_STRING)},
+    {},
+)
+TOKEN_REVOKED: Final = AnswerShape(
+    200,
+    "It is deleted.",
+    {
+        JSON: object_of(
+            "revoked caller lists valid_tokens",
+            revoked=_STRING,
+            caller=_STRING,
+            lists=list_of(_STRING, description="The hub's lists that the caller is still on."),
+            valid_tokens={"type": "integer", "minimum": 0, "description": "Valid tokens that the caller still has."},
+        )
+    },
+    {},
+)
+_RIGHTS: Final = {
+    "type": "object",
+    "additionalProperties": {"type": "object", "additionalProperties": {"type": "boolean"}},
+}
+OF_CALLER: Final = tuple(
+    Parameter(name, f"Show the rights to {says}. Repeatable.", list_of(_STRING))
+    for name, says in (
+        ("event_type", "this event type"),
+        ("subscription", "this subscription"),
+        ("group", "this consumer group"),
+    )
+)
+CALLER: Final = AnswerShape(
+    200,
+    "Who sends the request, and what it may do.",
+    {
+        JSON: object_of(
+            "type name method hub event_types subscriptions groups",
+            type=_STRING,
+            name=_STRING,
+            method={"type": ["string", "null"], "description": "How it was identified; null: nobody is asked."},
+            hub=object_of(
+                "administer monitor create issue_tokens",
+                administer=_FLAG,
+                monitor=_FLAG,
+                create=_FLAG,
+                issue_tokens=_FLAG,
+            ),
+            event_types=_RIGHTS,
+            subscriptions=_RIGHTS,
+            groups=_RIGHTS,
+        )
+    },
+    {},
+)
 
 ADMINISTRATORS: Final = AnswerShape(
     200, "The three lists.", {JSON: object_of(" ".join(LISTS), **dict.fromkeys(LISTS, list_of(_ATTRIBUTE)))}, {}

@@ -3,7 +3,7 @@
 from typing import Final
 
 from penstock.server.http.browser_app import MEDIA_TYPES
-from penstock.server.openapi.operation import JSON, answer_of, object_of
+from penstock.server.openapi.operation import JSON, answer_of, list_of, object_of
 
 TEXT: Final = "text/plain"
 HTML: Final = "text/html"
@@ -27,6 +27,22 @@ METRICS: Final = answer_of(
             **dict.fromkeys(("gauges", "counters", "histograms", "meters", "timers"), _MEASURED),
         ),
     },
+)
+_MAYBE: Final = {"type": ["integer", "null"], "minimum": 0}
+_MAYBE_TIME: Final = {"type": ["string", "null"], "format": "date-time"}
+_EVENT_TYPE: Final = object_of(
+    "name owning_application category partition_count events bytes newest_at",
+    name=_STRING,
+    owning_application={"type": ["string", "null"]},
+    category=_STRING,
+    partition_count={"type": "integer", "minimum": 1},
+    events={"type": "integer", "minimum": 0, "description": "Events that can be read."},
+    bytes={**_MAYBE, "description": "About so many bytes they have, from the size of the newest; null: there is none."},
+    newest_at={**_MAYBE_TIME, "description": "When the newest was received; null: there is none."},
+)
+STATISTICS: Final = answer_of(
+    "All event types that the caller may view, as they were measured in the last seconds.",
+    {JSON: object_of("measured_at items", measured_at=_STRING, items=list_of(_EVENT_TYPE))},
 )
 DESCRIPTION: Final = answer_of("This document.", {JSON: {"type": "object"}})
 DOCS: Final = answer_of("A page for a browser.", {HTML: _STRING})

@@ -90,8 +90,9 @@ class OutboxRepository(Protocol):
         newest: bool = True,
         ids: Sequence[int] | None = None,
         event_type: str | None = None,
+        after: int | None = None,
     ) -> Sequence[RejectedRow]:
-        """Return the *limit* newest or oldest rejected rows, in that order."""
+        """Return the *limit* newest or oldest rejected rows, in that order; behind the row *after*, if given."""
 
     def retry_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:
         """Put rejected rows back into the outbox, in the order of their ids, and return how many.

@@ -218,9 +218,10 @@ class PostgresOutbox(OutboxRepository):
         newest: bool = True,
         ids: Sequence[int] | None = None,
         event_type: str | None = None,
+        after: int | None = None,
     ) -> Sequence[RejectedRow]:
         """Return the newest or oldest rejected rows."""
-        rows = self._run("rejected_list", ids, event_type, limit=limit, newest=newest).fetchall()
+        rows = self._run("rejected_list", ids, event_type, limit=limit, newest=newest, after=after).fetchall()
         return [RejectedRow(*row) for row in rows]
 
     def retry_rejected(self, *, ids: Sequence[int] | None = None, event_type: str | None = None) -> int:

@@ -69,9 +69,10 @@ class SqliteOutbox(OutboxRepository):
         newest: bool = True,
         ids: Sequence[int] | None = None,
         event_type: str | None = None,
+        after: int | None = None,
     ) -> Sequence[RejectedRow]:
         """Return the newest or oldest rejected rows."""
-        given = _selection(ids, event_type) | {"limit": limit, "newest": newest}
+        given = _selection(ids, event_type) | {"limit": limit, "newest": newest, "after": after}
         with self._values_of_any_length():
             rows = self._connection.execute(_sql["rejected_list"], given).fetchall()
         return [RejectedRow(*map(_to_text, row)) for row in rows]
