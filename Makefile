@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_ARGS ?=
+# Such as --serve, which leaves the hub and its console serving.
+DEMO_ARGS ?=
 # One worker more than there are processors, since tests wait for processes, and at most 5. A worker takes whole files, in
 # the order of tests/conftest.py: those that take longest come first.
 WORKERS ?= $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 5 ? n : 5)))
@@ -36,11 +38,11 @@ packages:
 
 demo: setup ## publish a year of flights, stream them into a lake, tables and other feeds, look at the result
 	@scripts/setup-system java
-	$(BIN)/penstock demo --directory build/demo
+	$(BIN)/penstock demo --directory build/demo $(DEMO_ARGS)
 
 demo-secure: setup ## the same over HTTPS, with a token and rights for each process, and with what the hub refuses
 	@scripts/setup-system java
-	$(BIN)/penstock demo --secure --directory build/demo-secure
+	$(BIN)/penstock demo --secure --directory build/demo-secure $(DEMO_ARGS)
 
 test: setup system lint ## everything a change needs, as CI runs it: about a quarter of an hour on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)

@@ -72,6 +72,19 @@ class HubProcess:
     ) -> None:
         self.stop()
 
+    def wait(self) -> None:
+        """Wait until the hub ends, or until Ctrl-C.
+
+        Raises:
+            CommandFailure: the hub has ended by itself.
+        """
+        assert self._process is not None, "the hub has been started"
+        try:
+            self._process.wait()
+        except KeyboardInterrupt:
+            return
+        raise CommandFailure("the hub has ended", f"Its log is in {self._log}.")
+
     def stop(self) -> None:
         """End the hub and wait until it is gone."""
         process, self._process = self._process, None

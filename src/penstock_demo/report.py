@@ -201,6 +201,23 @@ def print_places(console: Console, directory: Path, picture: Path, security: Sec
         console.print(Text(f"  {command}", "green") + Text(f"   # {why}", "dim"), soft_wrap=True)
 
 
+def print_console(console: Console, directory: Path, url: str | None, security: Security | None = None) -> None:
+    """Print where the hub's console is: below *url* while the hub is served, else what serves it."""
+    console.print(Text("\nTo look at all of this in a browser", "bold"))
+    if url is None:
+        secure = "" if security is None else " --secure"
+        command = f".venv/bin/penstock demo{secure} --directory {_relative(directory)} --serve"
+        console.print(
+            Text(f"  {command}", "green") + Text("   # serves the console, until Ctrl-C", "dim"), soft_wrap=True
+        )
+        return
+    console.print(Text(f"  {url}/console", "bold cyan") + Text("   Ctrl-C ends it.", "dim"), soft_wrap=True)
+    if security is not None:
+        token = _relative(security.tokens[OPERATOR])
+        text = f"  It asks for a token: that of the administrator is in {token}. The browser has to trust"
+        console.print(Text(f"{text} {_relative(security.authority)}.", "dim"), soft_wrap=True)
+
+
 def _entries(serve: str, security: Security | None) -> list[tuple[str, str]]:
     """Return the commands after which others reach the hub."""
     if security is None:

@@ -29,6 +29,7 @@ from penstock_demo.picture import draw
 from penstock_demo.proof import check_no_token_lies_about, try_hub
 from penstock_demo.report import (
     DemoStep,
+    print_console,
     print_delays,
     print_history,
     print_places,
@@ -41,6 +42,7 @@ from penstock_demo.securing import Security, secure
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from rich.console import Console
 
 LOCK_SECONDS_MAX: Final = 20.0
 
@@ -58,10 +60,11 @@ class Found(NamedTuple):
     kill: Kill | None
 
 
-def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False) -> None:
+def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False, serves: bool = False) -> None:
     """Publish the flights, read them with Spark, print and draw the results; all files are in *directory*.
 
     A hub that is to be *is_secure* has a certificate and asks for tokens, here for those of the demo's own processes.
+    If it *serves*, it goes on until Ctrl-C or SIGTERM, so that its console can be looked at.
 
     Raises:
         CommandFailure: a requirement is missing, *directory* is not writable, or the events read are not those
@@ -83,13 +86,23 @@ def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False) -
             found = _read(hub, series, database, directory, steps)
             groups = _check(hub, series, found)
             proof = None if security is None else try_hub(hub, security)
-        searched = 0 if security is None else check_no_token_lies_about(directory, [*security.tokens.values()])
-        picture = directory / "delays.png"
-        with _timed(steps, "draw the picture"):
-            draw(found.delays, picture)
-    print_delays(screen, found.delays)
-    print_steps(screen, steps)
-    print_groups(groups)
+            searched = 0 if security is None else check_no_token_lies_about(directory, [*security.tokens.values()])
+            picture = directory / "delays.png"
+            with _timed(steps, "draw the picture"):
+                draw(found.delays, picture)
+            print_delays(screen, found.delays)
+            print_steps(screen, steps)
+            print_groups(groups)
+            _print_found(screen, found)
+            if security is not None and proof is not None:
+                print_security(screen, hub, proof, directory, searched)
+            print_places(screen, directory, picture, security)
+            print_console(screen, directory, process.url if serves else None, security)
+            if serves:
+                process.wait()
+
+
+def _print_found(screen: "Console", found: Found) -> None:
     total, departures = number(sum(found.read.values())), number(found.read[DEPARTED])
     screen.print(f"[bold green]{total} rows in, {total} rows out, each once; {departures} of them departures.[/]")
     changes, days = number(found.told.changes), number(found.told.days)
@@ -104,9 +117,6 @@ def tell(directory: Path, rows: int | None = None, *, is_secure: bool = False) -
     )
     print_history(screen, found.history)
     print_restarts(screen, found.stop, found.kill)
-    if security is not None and proof is not None:
-        print_security(screen, hub, proof, directory, searched)
-    print_places(screen, directory, picture, security)
 
 
 def _secure(directory: Path, database: str) -> Security:

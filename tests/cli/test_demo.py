@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
 
+import httpx2
 import pyarrow.parquet as pq
 import pytest
 
@@ -109,11 +110,26 @@ def test_demo_that_was_stopped_continues_and_publishes_nothing_twice(marked: Com
     assert len(ids) == len(ids.unique()) == ROWS
 
     files = lake_files(directory)
-    again = marked("demo", "--directory", "demo", "--rows", ROWS)
+    again = served_again(marked)
     assert again.status == 0, again.err
     assert checks(again.out) == checks(finished.out)
     assert "restarts in the middle" not in again.out
     assert lake_files(directory) == files
+
+
+def served_again(marked: Command) -> Result:
+    """Run the demo again with --serve, ask for the console that it serves, and end it by Ctrl-C."""
+    lines = []
+    with marked.start("demo", "--directory", "demo", "--rows", ROWS, "--serve") as demo:
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            lines.append(line.decode())
+            if b"/console" in line:
+                break
+        assert httpx2.get(lines[-1].split()[0]).status_code == 200
+        demo.send_signal(signal.SIGINT)
+        demo.wait(60)
+        return Result(demo.returncode, "".join(lines), demo.stderr.read().decode() if demo.stderr else "")
 
 
 def seen_while_running(marked: Command, *arguments: object) -> tuple[Result, set[str]]:

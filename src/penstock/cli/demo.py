@@ -15,6 +15,9 @@ def demo(
     secure: Annotated[
         bool, typer.Option("--secure", help="Over HTTPS, with a token and rights for each process of the demo.")
     ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Go on in the end, so that the console can be looked at in a browser.")
+    ] = False,
 ) -> None:
     """Publish a year of real flights, stream them into a lake, publish their delays, and look at them.
 
@@ -25,7 +28,8 @@ def demo(
     first came to: nothing is there twice. Needs Java 17.
 
     With --secure the hub has a certificate, made on the spot, and asks for tokens; each process of the demo is a caller
-    that may do what it has to do. In the end the demo shows whom the hub refuses.
+    that may do what it has to do. In the end the demo shows whom the hub refuses. With --serve the hub goes on until
+    Ctrl-C, and the last line is the address of its console.
     """
     from importlib.util import find_spec
 
@@ -40,7 +44,7 @@ def demo(
     from penstock_demo.story import tell
 
     try:
-        tell(directory, rows, is_secure=secure)
+        tell(directory, rows, is_secure=secure, serves=serve)
     except (Unavailable, OutcomeUnknown) as error:
         hint = f"The log of the demo's own hub is {directory}/hub.log; start the demo again, and it goes on."
         raise CommandFailure(error.detail, hint) from error

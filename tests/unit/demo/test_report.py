@@ -9,7 +9,15 @@ from penstock_demo.access import CALLERS, HubAccess
 from penstock_demo.delays import Delay, Stop
 from penstock_demo.flags import Kill
 from penstock_demo.proof import Proof, Trial
-from penstock_demo.report import DemoStep, print_delays, print_places, print_restarts, print_security, print_steps
+from penstock_demo.report import (
+    DemoStep,
+    print_console,
+    print_delays,
+    print_places,
+    print_restarts,
+    print_security,
+    print_steps,
+)
 from penstock_demo.securing import Security
 
 DELAYS = [
@@ -105,3 +113,12 @@ def test_security_is_told_whole_with_rights_and_answers(tmp_path: Path, width: i
     assert any("https://127.0.0.1:1, TLSv1.3 TLS_AES" in line for line in lines)
     assert any("in any of the 1 234 other files" in line for line in lines)
     assert "…" not in text
+
+
+def test_demo_ends_with_the_console_or_with_what_serves_it(tmp_path: Path) -> None:
+    ended = told(lambda console: print_console(console, tmp_path, None))
+    assert f"penstock demo --directory {tmp_path} --serve" in ended
+    served = told(lambda console: print_console(console, tmp_path, "http://127.0.0.1:4711"))
+    assert "http://127.0.0.1:4711/console" in served
+    secure = told(lambda console: print_console(console, tmp_path, "https://127.0.0.1:4711", secured(tmp_path)))
+    assert "tokens/operator" in secure
