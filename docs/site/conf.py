@@ -1,4 +1,4 @@
-"""The documentation site, which Sphinx builds from the pages: see docs/decisions.md#the-documentation-site."""
+"""The documentation site, which Sphinx builds from the pages: see docs/decisions/documentation-site.md."""
 
 import sys
 from pathlib import Path

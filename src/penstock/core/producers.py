@@ -4,7 +4,7 @@ Within a partition and a producer group each event has a sequence number. It is 
 numbers. On the wire numbers are counted modulo `MODULUS`; here they are absolute, so they never wrap around. A batch
 with known numbers is a repeat only if it holds the same events, compared by digests of the bytes that were published.
 
-docs/decisions.md#idempotent-producers has the rules, docs/decisions.md#producer-digests the reasons for the digests.
+docs/decisions/idempotent-producers.md has the rules, docs/decisions/producer-digests.md the reasons for the digests.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """Group commit: one thread per process appends all queued requests in one transaction, with one fsync.
 
-docs/decisions.md#group-commit gives the reasons.
+docs/decisions/group-commit.md gives the reasons.
 
 Invariants:
     A future gets its result after the commit, never before.

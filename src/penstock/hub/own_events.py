@@ -3,7 +3,7 @@
 The event types and features are Nakadi's (https://nakadi.io/manual.html).
 
 Lock order: a transaction locks the hub's own event types after everything else, sorted by name. No other code appends
-to them, so a transaction that holds one never waits for another lock (docs/decisions.md#group-commit).
+to them, so a transaction that holds one never waits for another lock (docs/decisions/group-commit.md).
 """
 
 import hashlib

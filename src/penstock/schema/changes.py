@@ -1,6 +1,6 @@
 """The kinds of change between two schemas of an event type, and the version level of each.
 
-Source: the schema evolution of Nakadi (https://nakadi.io/manual.html); see docs/decisions.md#nakadis-contract.
+Source: the schema evolution of Nakadi (https://nakadi.io/manual.html); see docs/decisions/nakadi-contract.md.
 """
 
 from enum import IntEnum

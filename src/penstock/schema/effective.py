@@ -1,6 +1,6 @@
 """The effective schema: the JSON Schema of whole events, metadata included, derived from the owner's schema.
 
-Source: the event type categories of Nakadi (https://nakadi.io/manual.html); see docs/decisions.md#nakadis-contract.
+Source: the event type categories of Nakadi (https://nakadi.io/manual.html); see docs/decisions/nakadi-contract.md.
 """
 
 from typing import Final

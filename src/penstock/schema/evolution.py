@@ -1,7 +1,7 @@
 """Judge a change of an event type's schema: its version level, and its effect on producers and on consumers.
 
 Each difference between the two schemas has a level by the compatibility mode, and a mode refuses some of them:
-Nakadi's table, see docs/decisions.md#nakadis-contract. Apart from the level, two facts are reported where they are
+Nakadi's table, see docs/decisions/nakadi-contract.md. Apart from the level, two facts are reported where they are
 certain:
 
 - Producers can stay as they are: every event that was valid before is still valid.

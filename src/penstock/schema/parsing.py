@@ -1,6 +1,6 @@
 """Reads and checks the schema that an owner gives to an event type, and closes it for the mode `compatible`.
 
-Source: Nakadi's manual (https://nakadi.io/manual.html) and code; see docs/decisions.md#nakadis-contract.
+Source: Nakadi's manual (https://nakadi.io/manual.html) and code; see docs/decisions/nakadi-contract.md.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """On executors: a task uploads its rows, which stay invisible until the driver names the upload.
 
-See docs/decisions.md#staged-batches.
+See docs/decisions/staged-batches.md.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """The HTTP contract of idempotent publishing: headers, envelopes, claims and responses.
 
-docs/reference/http/producers.md documents it; docs/decisions.md#idempotent-producers explains the rules.
+docs/reference/http/producers.md documents it; docs/decisions/idempotent-producers.md explains the rules.
 """
 
 import re

@@ -27,7 +27,7 @@ from tests.conformance.http.test_upgrades import OFFERS
 from tests.listening import wait_until_it_listens
 
 OURS: Final = "penstock.server.http.http1:Http1Protocol"
-"""The class as `docs/decisions.md#the-http-server` has users name it."""
+"""The class as `docs/decisions/http-server.md` has users name it."""
 APP: Final = """\
 from starlette.applications import Starlette
 from penstock.server import HubApp

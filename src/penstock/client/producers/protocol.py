@@ -1,6 +1,6 @@
 """Protocol of an idempotent producer; it does no I/O.
 
-It sends batches, and finds out whether a batch of unknown outcome is stored: docs/decisions.md#idempotent-producers.
+It sends batches, and finds out whether a batch of unknown outcome is stored: docs/decisions/idempotent-producers.md.
 Every request can be repeated safely.
 
 Invariants:

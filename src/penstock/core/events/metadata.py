@@ -1,6 +1,6 @@
 """The metadata of business and data events: a producer's own members, and those that the hub writes.
 
-Source: Nakadi's event metadata and enrichment, https://nakadi.io/manual.html; see docs/decisions.md#nakadis-contract.
+Source: Nakadi's event metadata and enrichment, https://nakadi.io/manual.html; see docs/decisions/nakadi-contract.md.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Nakadi's partition strategy `hash`, bit for bit.
 
-Source: Nakadi's partition strategies, https://nakadi.io/manual.html, and docs/decisions.md#nakadis-contract.
+Source: Nakadi's partition strategies, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md.
 """
 
 import json

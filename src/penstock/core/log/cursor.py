@@ -7,7 +7,7 @@ n-1:
     n divides count           virtual v merges the physical p with p mod n = v
     n is a multiple of count  virtual v is a slice of the physical v mod count
 
-Source: docs/decisions.md#feed-extensions.
+Source: docs/decisions/feed-extensions.md.
 
 Invariants:
     A cursor holds the next offset of each physical partition that it covers.

@@ -2,7 +2,7 @@
 
 No I/O: the caller passes the current slots, and stores the returned ones.
 
-Source: Nakadi's rebalancing, https://github.com/zalando/nakadi; see docs/decisions.md#nakadis-contract.
+Source: Nakadi's rebalancing, https://github.com/zalando/nakadi; see docs/decisions/nakadi-contract.md.
 
 Invariants:
     A partition has at most one owner, and changes hands only when its owner has released it or is gone.

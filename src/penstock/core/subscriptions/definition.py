@@ -6,7 +6,7 @@ Annotations choose what happens to events that a consumer cannot process; `start
 A partition counts the streams that end without committing the events that they were sent. At the limit the failed batch
 is sent event by event, to find the poison event. When the count reaches the limit again, the hub gives that event up.
 
-Source: Nakadi's subscriptions and dead letters, https://nakadi.io/manual.html; see docs/decisions.md#parked-keys.
+Source: Nakadi's subscriptions and dead letters, https://nakadi.io/manual.html; see docs/decisions/parked-keys.md.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 No I/O and no clock: the caller passes the events that were read, the positions that were committed, and the time, in
 seconds of a monotonic clock.
 
-Source: Nakadi's subscription streams, https://nakadi.io/manual.html, and docs/decisions.md#nakadis-contract.
+Source: Nakadi's subscription streams, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md.
 
 Invariants:
     Batches of a partition hold its events in order, each once, from the committed position on.

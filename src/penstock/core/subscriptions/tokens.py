@@ -3,7 +3,7 @@
 A token is a keyed hash of the cursor, under the secret of the stream. The client returns it with the cursor, so each
 process can check a commit.
 
-Source: Nakadi's cursor tokens, https://nakadi.io/manual.html; see docs/decisions.md#nakadis-contract.
+Source: Nakadi's cursor tokens, https://nakadi.io/manual.html; see docs/decisions/nakadi-contract.md.
 """
 
 import hmac

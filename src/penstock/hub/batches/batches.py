@@ -2,7 +2,7 @@
 
 Readers do not see an upload. The driver names the uploads that make up the batch; the others expire. The ledger
 records each batch by event type, producer group and number, inside the append transactions. A chunk with an invalid
-event is refused, unless the publisher asks the hub to set invalid events apart. docs/decisions.md#staged-batches
+event is refused, unless the publisher asks the hub to set invalid events apart. docs/decisions/staged-batches.md
 gives the reasons.
 
 Invariants:

@@ -1,7 +1,7 @@
 """The ledger of batches: which batch of a producer group was begun, and how much of it is in the log.
 
 The committer reads and writes it inside its append transactions: a batch is locked before it is judged, and before
-producers and the heads of partitions are locked (docs/decisions.md#staged-batches).
+producers and the heads of partitions are locked (docs/decisions/staged-batches.md).
 """
 
 import json

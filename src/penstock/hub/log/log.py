@@ -1,7 +1,7 @@
 """The log of one hub: publish to feeds, move the outbox into them, read them, and wait for events.
 
 A read that would reach the end of a feed first moves what services have committed to the outbox, so that a consumer
-sees everything that was committed before its request began (docs/decisions.md#outbox-snapshots).
+sees everything that was committed before its request began (docs/decisions/outbox-snapshots.md).
 """
 
 from collections.abc import Callable, Sequence

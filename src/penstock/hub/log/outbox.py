@@ -1,7 +1,7 @@
 """Moves outbox rows into the log, inside the committer's append transactions.
 
 A row leaves the outbox in the same transaction in which its event enters the log
-(docs/decisions.md#outbox-snapshots).
+(docs/decisions/outbox-snapshots.md).
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 A request carries events, a numbered batch of an idempotent producer, or a piece of a batch of uploads. Its events are
 parsed, validated, partitioned and enriched before the transaction. `lock_heads` and `append_rows` are the bare write:
-the offsets are assigned once the heads are locked (docs/decisions.md#head-rows).
+the offsets are assigned once the heads are locked (docs/decisions/head-rows.md).
 """
 
 import time

@@ -1,6 +1,6 @@
 """Idempotent producers: grant claims, report progress, find out whether a batch is stored, and expire idle producers.
 
-docs/decisions.md#idempotent-producers has the rules and the times.
+docs/decisions/idempotent-producers.md has the rules and the times.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Judges numbered batches inside the append transaction, and looks up whether a batch of any epoch is stored.
 
-The rules are those of `penstock.core.producers`; docs/decisions.md#idempotent-producers explains them.
+The rules are those of `penstock.core.producers`; docs/decisions/idempotent-producers.md explains them.
 
 Invariants:
     A producer is locked before it is judged, and before the heads of partitions are locked.

@@ -1,6 +1,6 @@
 """Commits cursors: one thread a process takes all queued requests, in one transaction and with one fsync.
 
-docs/decisions.md#group-commit gives the reasons.
+docs/decisions/group-commit.md gives the reasons.
 
 Invariants:
     A consumer gets its answer after the commit.

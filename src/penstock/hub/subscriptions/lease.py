@@ -1,6 +1,6 @@
 """Keeps the lease of this hub process, and ends sessions that are left over.
 
-Other processes may take the partitions of a hub whose lease has expired. docs/decisions.md#leases gives the reasons.
+Other processes may take the partitions of a hub whose lease has expired. docs/decisions/leases.md gives the reasons.
 
 Invariants:
     A stream is sent events only while its process knows the lease to be valid, by a monotonic clock. Other processes

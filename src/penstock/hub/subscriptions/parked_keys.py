@@ -1,7 +1,7 @@
 """Keeps the parked keys of subscriptions: streams add and resend their events, operators list, retry and skip them.
 
 A key is parked after an event of it could not be processed: see `poison_events`. Its later events wait behind that one.
-docs/decisions.md#parked-keys gives the reasons.
+docs/decisions/parked-keys.md gives the reasons.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Gives up events that a consumer cannot process, by the policy of their subscription.
 
 A subscription says how often an event may be sent. After that its policy applies: skip the event, publish it to the
-dead letters, or park its key. docs/decisions.md#parked-keys gives the reasons.
+dead letters, or park its key. docs/decisions/parked-keys.md gives the reasons.
 
 Invariants:
     The hub gives an event up in the transaction that assigns its partition to the next session. So a crash changes

@@ -1,7 +1,7 @@
 """Opens and ends the sessions of a subscription, and assigns its partitions to them.
 
 A session is a stream as the database knows it. `SubscriptionSnapshot` shows the sessions of a subscription, and the
-partitions that each one owns. docs/decisions.md#leases explains how long a session keeps its partitions.
+partitions that each one owns. docs/decisions/leases.md explains how long a session keeps its partitions.
 
 Invariants:
     A change locks the subscription first: of two sessions that race for the last partition exactly one gets it.

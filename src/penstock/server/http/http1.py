@@ -2,7 +2,7 @@
 
 httptools parses; this module frames. uvicorn's own class for httptools loses the body of a request that offers an
 upgrade (the body can then be read as another request), sends chunks to HTTP/1.0 clients, adds trailers to the headers,
-and waits for slow senders without limit. `docs/decisions.md#the-http-server` names other servers.
+and waits for slow senders without limit. `docs/decisions/http-server.md` names other servers.
 
 The rules are those of RFC 9112 (HTTP/1.1) and RFC 9110 (HTTP semantics). After a refusal the connection is closed, so
 that bytes behind a request whose end is uncertain are never read as another request.

@@ -11,7 +11,7 @@ class PrimaryHistory:
     """The newest timeline and removals that this process has seen with heads of partitions.
 
     Every range that a reader asks for follows from heads that this process has read. So a standby on this timeline has
-    the same events in the range, whatever has become of the primary since: docs/decisions.md#read-replicas.
+    the same events in the range, whatever has become of the primary since: docs/decisions/read-replicas.md.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """FeedAPI v2: discovery, its query and its lines.
 
-Source: https://github.com/vippsas/feedapi-spec, and docs/decisions.md#feed-extensions where it is silent.
+Source: https://github.com/vippsas/feedapi-spec, and docs/decisions/feed-extensions.md where it is silent.
 """
 
 from typing import Any, Final, NamedTuple

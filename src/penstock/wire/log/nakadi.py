@@ -2,7 +2,7 @@
 
 A Nakadi cursor names the last consumed event; a position in Penstock's code is the next offset wanted, one more.
 
-Source: Nakadi's manual, https://nakadi.io/manual.html, and docs/decisions.md#nakadis-contract where it is silent.
+Source: Nakadi's manual, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md where it is silent.
 """
 
 import re

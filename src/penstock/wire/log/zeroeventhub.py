@@ -1,6 +1,6 @@
 """ZeroEventHub v1: its query, its lines, and its possible extensions.
 
-Source: https://github.com/vippsas/zeroeventhub, and docs/decisions.md#feed-extensions where it is silent.
+Source: https://github.com/vippsas/zeroeventhub, and docs/decisions/feed-extensions.md where it is silent.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Poison events are searched for, and skipped, kept as dead letters or parked: see docs/decisions.md#parked-keys."""
+"""Poison events are searched for, and skipped, kept as dead letters or parked: see docs/decisions/parked-keys.md."""
 
 import json
 from contextlib import closing

@@ -53,7 +53,7 @@ class PostgresLog(LogRepository):
         """Return heads, and lock their rows on request.
 
         The rows are locked and not updated, or they would bloat while a long transaction is open
-        (docs/decisions.md#head-rows).
+        (docs/decisions/head-rows.md).
         """
         given = {"ids": list(partition_ids)}
         if not self._appended.isdisjoint(partition_ids):

@@ -3,7 +3,7 @@
 Each row stores the id of the transaction that inserted it. A look is a snapshot: it sees all transactions below its
 xmax except those that were still running. The next look asks only for rows of transactions at or above that xmax, and
 of those that were running then. So no row that commits late is lost, and an empty outbox costs the same however many
-dead rows a long transaction keeps from being vacuumed. docs/decisions.md#outbox-snapshots gives the reasons.
+dead rows a long transaction keeps from being vacuumed. docs/decisions/outbox-snapshots.md gives the reasons.
 
 Invariants:
     A transaction that takes rows of an event type holds its lock until it ends.
