@@ -105,6 +105,8 @@ def test_all_event_types_are_listed_with_one_read_and_over_http(database: str, o
 
     with live_hub(database) as live, httpx2.Client(base_url=live.url, timeout=300) as http:
         answer = http.get("/event-types")
+        described = http.get("/asyncapi.json")
+        known = http.get("/asyncapi.json", headers={"If-None-Match": described.headers["etag"]})
         shown = http.get(f"/event-types/{NAMES[-1]}").json()
         published = http.post(f"/event-types/{NAMES[-1]}/events", json=[a_business_event()])
 
@@ -114,6 +116,8 @@ def test_all_event_types_are_listed_with_one_read_and_over_http(database: str, o
     assert listed[-1] == shown
     assert all(each["name"] in each["schema"]["schema"] for each in listed)
     assert (published.status_code, published.content) == (200, b"")
+    assert list(described.json()["channels"]) == NAMES
+    assert (known.status_code, known.content) == (304, b"")
 
 
 def without_looks(said: list[str]) -> list[str]:

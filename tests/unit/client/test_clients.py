@@ -62,6 +62,8 @@ CALLS = [
     Call("create_event_type", ("a",), {"partition_count": 4}, [({}, 201)], ["POST /event-types"], "None"),
     Call("event_types", (), {}, [([{"name": "a"}], 200)], ["GET /event-types"], "[{'name': 'a'}]"),
     Call("event_type", ("a",), {}, [({"name": "a"}, 200)], ["GET /event-types/a"], "{'name': 'a'}"),
+    Call("asyncapi", (["a", "b"],), {}, [({"asyncapi": "3.0.0"}, 200)],
+         ["GET /asyncapi.json?event_type=a&event_type=b"], "{'asyncapi': '3.0.0'}"),
     Call("replace_event_type", ({"name": "a"},), {}, [({}, 200)], ["PUT /event-types/a"], "None"),
     Call("check_definition", ({"name": "a"},), {}, [({}, 204)], ["POST /event-types/a/definition-check"], "None"),
     Call("grow_partitions", ("a", 8), {}, [({}, 204)], ["PUT /event-types/a/partition-count"], "None"),
