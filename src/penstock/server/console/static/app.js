@@ -77,7 +77,7 @@ function Side({ path, caller, onSignOut }) {
     <div class="foot">
       <label>Theme<select value=${theme} onChange=${chooseTheme}><option value="">System</option><option value="light">Light</option><option value="dark">Dark</option></select></label>
       <label>Times<select value=${utc ? "utc" : "local"} onChange=${chooseZone}><option value="local">Local</option><option value="utc">UTC</option></select></label>
-      ${caller && html`<div>${caller.value ? html`Signed in as <strong>${format.line(caller.value, 60)}</strong>` : "Callers are not authenticated."}
+      ${caller && html`<div>${caller.method ? html`Signed in as <strong>${format.line(caller.name, 60)}</strong>` : "Callers are not authenticated."}
         ${readToken() && html` <button class="plain" onClick=${onSignOut}>Sign out</button>`}</div>`}
       <div><a href=${`${to`/`}../docs`} target="_blank" rel="noreferrer">API</a></div>
     </div>
@@ -121,8 +121,7 @@ function App() {
       setCaller(await get("/caller"));
       setError(null);
     } catch (failure) {
-      if (failure.status === 404) setCaller({ rights: { administer: true, monitor: true, create: true } });
-      else if (failure.status === 401) setCaller(null);
+      if (failure.status === 401) setCaller(null);
       else setError(failure);
     }
   }, []);

@@ -5,9 +5,9 @@ import { get } from "./api.js";
 /** The caller and its rights, as `GET /caller` tells them. */
 export const CallerContext = createContext(null);
 
-/** Use the caller's rights on the hub: {administer, monitor, create}. */
+/** Use the caller's rights on the hub: {administer, monitor, create, issue_tokens}. */
 export function useRights() {
-  return useContext(CallerContext)?.rights ?? {};
+  return useContext(CallerContext)?.hub ?? {};
 }
 
 /**
@@ -54,10 +54,10 @@ export function useAnswer(target, seconds = 0) {
   return usePolled((signal) => (target ? get(target, { signal }) : Promise.resolve(undefined)), seconds, [target]);
 }
 
-/** The caller's rights on one resource, such as {event_type: "a"}; {} until they are known. */
+/** The caller's rights on an `event_type`, a `subscription` or a `group`: {view, read, …}; {} until they are known. */
 export function useRightsOn(kind, name) {
   const { value } = useAnswer(`/caller?${kind}=${encodeURIComponent(name)}`);
-  return value?.resources?.[0]?.rights ?? {};
+  return value?.[`${kind}s`]?.[name] ?? {};
 }
 
 const KEPT_SECONDS = 900;

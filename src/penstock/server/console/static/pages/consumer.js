@@ -25,9 +25,10 @@ export function Consumer({ name, tab = "positions" }) {
   );
   const parked = usePolled((signal) => parkedOf(answer.value, signal), 10, [answer.value?.name]);
   const [dialog, setDialog] = useState("");
-  const rights = useRightsOn("group", name);
+  const ofGroup = useRightsOn("group", name);
+  const ofSubscription = useRightsOn("subscription", name);
   const group = answer.value;
-  const mayMove = rights.own !== false;
+  const mayMove = Boolean(group?.kind === "subscription" ? ofSubscription.admin : ofGroup.own);
   const close = (done) => {
     setDialog("");
     if (done) answer.refresh();
