@@ -15,6 +15,7 @@ from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 
 ARROW = "application/vnd.apache.arrow.stream"
+CLOUD_EVENTS = "application/cloudevents-batch+json"
 NDJSON = "application/x-ndjson"
 PROBLEM = "application/problem+json"
 

@@ -15,12 +15,11 @@ from tests.exhaustive import is_exhaustive
 from tests.promises.scene import NAME, Remote, create, event, rows_of, until
 from tests.s3 import cold_url
 from tests.sealing import EVENT_ROWS, seal, sealing_hub
+from tests.served import ARROW, CLOUD_EVENTS
 
 PARTITIONS, EVENTS = 2, 6_000
 SIZES = (10, 1_500, 100_000)
 KINDS = ("order.cancelled", "Ordre.ÅPNET", "ordre.åpnet")
-ARROW = "application/vnd.apache.arrow.stream"
-CLOUD_EVENTS = "application/cloudevents-batch+json"
 
 
 @pytest.fixture

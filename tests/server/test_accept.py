@@ -5,7 +5,7 @@ import pytest
 
 from penstock.server.routes import ROUTES
 from penstock.server.telemetry import QUIET
-from tests.served import ARROW, NDJSON, Served, problem_of
+from tests.served import ARROW, CLOUD_EVENTS, NDJSON, Served, problem_of
 
 JSON = "application/json"
 STREAM = "application/x-json-stream"
@@ -19,6 +19,7 @@ CHOSEN = [
     ("?n=1&cursor0=_first", f"{ARROW}, */*", ARROW),
     ("?n=1&cursor0=_first", "text/html", None),
     ("/events?token=1-1&partition=0&cursor=_first", f"{ARROW};q=0.9, */*;q=0.1", ARROW),
+    ("/events?token=1-1&partition=0&cursor=_first", f"{CLOUD_EVENTS}, {ARROW};q=0.9", CLOUD_EVENTS),
     ("", NDJSON, JSON),
     ("", ARROW, None),
     ("/metrics", "*/*", METRICS),

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.server.workers import WORKERS
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.served import ARROW, Served, client_of, create, until
+from tests.served import ARROW, CLOUD_EVENTS, Served, client_of, create, until
 from tests.server.streaming import raw_request
 
 MIB = 1 << 20
@@ -79,11 +79,15 @@ def arrow_page(feed: Served) -> bytes:
     return get(feed, "cursor0=_first&pagesizehint=100000", ARROW)
 
 
+def cloud_event_page(feed: Served) -> bytes:
+    return get(feed, "cursor0=_first&pagesizehint=100000", CLOUD_EVENTS)
+
+
 def stream(feed: Served) -> bytes:
     return raw_request(feed, (0, "BEGIN"), batch_limit=1_000_000, stream_limit=0, batch_flush_timeout=4_000)
 
 
-ANSWERS = pytest.mark.parametrize("request_of", [page, arrow_page, stream])
+ANSWERS = pytest.mark.parametrize("request_of", [page, arrow_page, cloud_event_page, stream])
 """Answers of forty MB."""
 Request = Callable[[Served], bytes]
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.served import ARROW, problem_of
+from tests.served import ARROW, CLOUD_EVENTS, problem_of
 
 NDJSON = "application/x-ndjson"
 INSTALLS = "pip install 'penstock-hub[arrow]'"
@@ -62,7 +62,7 @@ def test_hub_without_pyarrow_sends_lines_to_clients_that_take_them(http: httpx2.
 def test_hub_without_pyarrow_refuses_arrow_and_names_the_extra(http: httpx2.Client, accept: str, code: str) -> None:
     problem = problem_of(http.get(PAGE, headers={"accept": accept}), 406, code)
 
-    assert problem["allowed"] == f"{NDJSON}, application/cloudevents-batch+json"
+    assert problem["allowed"] == f"{NDJSON}, {CLOUD_EVENTS}"
     assert code == "not-acceptable" or ("PyArrow" in problem["detail"] and INSTALLS in problem["hint"])
 
 

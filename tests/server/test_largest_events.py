@@ -14,7 +14,7 @@ import penstock.outbox
 from penstock.client import Client
 from penstock.core.events.event import EVENT_BYTES_MAX
 from penstock.testing.live_hub import LiveHub
-from tests.served import ARROW, Served, client_of, create, problem_of
+from tests.served import ARROW, CLOUD_EVENTS, Served, client_of, create, problem_of
 
 CATEGORIES = pytest.mark.parametrize("category", ["undefined", "business", "data"])
 METADATA = {"eid": "6f1b2f60-0000-4000-8000-000000000000", "occurred_at": "2026-01-01T00:00:00Z"}
@@ -55,6 +55,10 @@ def test_largest_event_is_read_as_line_and_as_row(either_http: httpx2.Client, ca
 
     assert (len(json.dumps(event, separators=(",", ":"))) > EVENT_BYTES_MAX) == (category != "undefined")
     assert feed.read_v2().events == [json.loads(row["data"])] == [event]
+    as_cloud_events = feed.events(sending={"accept": CLOUD_EVENTS})
+    assert as_cloud_events.json()[0]["data"] == event
+    published = feed.post(as_cloud_events.content, {"Content-Type": CLOUD_EVENTS})
+    assert published.json()["count"] == 1
 
 
 @CATEGORIES

@@ -16,7 +16,7 @@ from penstock.processing.sources.feed import FeedSource
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.processing.orders import Seen
-from tests.served import ARROW, Served, client_of, create
+from tests.served import ARROW, CLOUD_EVENTS, Served, client_of, create
 
 EVENTS, REMOVED = 300, frozenset([0, 1, 2, 7, 50, *range(120, 260), 298, 299])
 LEFT = [n for n in range(EVENTS) if n not in REMOVED]
@@ -97,6 +97,17 @@ def test_small_arrow_pages_pass_over_ranges_whose_events_were_all_removed(feed: 
         before, cursor = cursor, dict(parse_qsl(answer.headers["penstock-cursor"]))["cursor0"]
 
     assert found == LEFT
+
+
+def test_cloud_events_of_small_pages_are_the_events_that_are_left(feed: Served) -> None:
+    found: list[str] = []
+    cursor, before = "_first", ""
+    while cursor != before:
+        answer = feed.get(sending={"accept": CLOUD_EVENTS}, n=2, cursor0=cursor, pagesizehint=70)
+        found += [each["id"] for each in answer.json()]
+        before, cursor = cursor, dict(parse_qsl(answer.headers["penstock-cursor"]))["cursor0"]
+
+    assert found == [f"1-0-{n}" for n in LEFT]
 
 
 def test_subscription_is_sent_the_events_that_are_left_and_ends_where_the_partition_does(

@@ -5,10 +5,9 @@ from typing import Any
 
 import httpx2
 
-from tests.served import Served
+from tests.served import CLOUD_EVENTS, Served
 
 STRUCTURED = "application/cloudevents+json"
-BATCHED = "application/cloudevents-batch+json"
 
 
 def cloud_event(number: int = 1, **members: Any) -> dict[str, Any]:
@@ -19,16 +18,16 @@ def cloud_event(number: int = 1, **members: Any) -> dict[str, Any]:
 
 def publish(feed: Served, *events: dict[str, Any], **query: Any) -> httpx2.Response:
     """Publish *events* as a batch."""
-    return feed.post(json.dumps(events).encode(), {"Content-Type": BATCHED}, **query)
+    return feed.post(json.dumps(events).encode(), {"Content-Type": CLOUD_EVENTS}, **query)
 
 
 def events_of(answer: httpx2.Response) -> list[dict[str, Any]]:
     """Return the CloudEvents of a page."""
-    assert (answer.status_code, answer.headers["content-type"]) == (200, BATCHED), answer.text
+    assert (answer.status_code, answer.headers["content-type"]) == (200, CLOUD_EVENTS), answer.text
     found: list[dict[str, Any]] = json.loads(answer.content)
     return found
 
 
 def read(feed: Served, cursor: str = "_first", **arguments: Any) -> list[dict[str, Any]]:
     """Read the CloudEvents of a feed with one partition."""
-    return events_of(feed.get(n=1, cursor0=cursor, sending={"Accept": BATCHED}, **arguments))
+    return events_of(feed.get(n=1, cursor0=cursor, sending={"Accept": CLOUD_EVENTS}, **arguments))

@@ -12,8 +12,8 @@ from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from tests.conformance.cloudevents.sending import BATCHED, cloud_event, read
-from tests.served import Served, create
+from tests.conformance.cloudevents.sending import cloud_event, read
+from tests.served import CLOUD_EVENTS, Served, create
 
 MODULES = Path(__file__).parents[3] / "build" / "cloudevents" / "node_modules"
 TEXT = 'Zürich 🦑 "50%" %41 \\ 日本語'
@@ -77,7 +77,7 @@ def test_python_sdk_publishes_in_three_modes_and_reads_what_it_has_published(eit
     for event in given:
         send(to_binary(to_sdk(event), json_format))
     batch = b"[%b]" % b",".join(json_format.write(to_sdk(event)) for event in given)
-    send(HTTPMessage({"content-type": BATCHED}, batch))
+    send(HTTPMessage({"content-type": CLOUD_EVENTS}, batch))
 
     found = [members(json_format.read(None, json.dumps(each))) for each in read(feed)]
     as_binary = [as_texts(event, false="False", true="True") for event in given]

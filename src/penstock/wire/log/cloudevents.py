@@ -21,7 +21,14 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from penstock.core.events.event import DECODED_BYTES_MAX, EVENT_BYTES_MAX, HEADERS_BYTES_MAX, NewEvent, derive_headers
+from penstock.core.events.event import (
+    DECODED_BYTES_MAX,
+    EVENT_BYTES_MAX,
+    HEADERS_BYTES_MAX,
+    KEY_CHARS_MAX,
+    NewEvent,
+    derive_headers,
+)
 from penstock.core.registry.event_type import EventType
 from penstock.core.times import format_time
 from penstock.errors import EventTooLarge, InvalidEvent, UnsupportedFormat
@@ -313,9 +320,9 @@ def _is_json(content_type: str) -> bool:
 _TEXTS: Final[Mapping[str, str]] = {
     "specversion": repr(_VERSION),
     "id": "not empty",
-    "type": "not empty",
+    "type": f"1 to {KEY_CHARS_MAX} characters, as a kind has",
     "subject": "not empty",
-    "partitionkey": "not empty",
+    "partitionkey": f"1 to {KEY_CHARS_MAX} characters, as a key has",
     "source": "a URI-reference (RFC 3986), percent-encoded where it needs that",
     "dataschema": "an absolute URI (RFC 3986)",
     "time": "a time as RFC 3339 writes it, with a zone, such as 2026-11-20T10:00:00Z",
@@ -324,6 +331,8 @@ _TEXTS: Final[Mapping[str, str]] = {
 """The attributes that are texts, with the rules that they follow beside those of all texts."""
 _RULES: Final[Mapping[str, Callable[[str], bool]]] = {
     "specversion": lambda text: text == _VERSION,
+    "type": lambda text: 0 < len(text) <= KEY_CHARS_MAX,
+    "partitionkey": lambda text: 0 < len(text) <= KEY_CHARS_MAX,
     "source": lambda text: bool(text and _URI_REFERENCE.fullmatch(text)),
     "dataschema": lambda text: bool(_URI.fullmatch(text)),
     "time": _is_time,
