@@ -153,7 +153,7 @@ def test_every_file_of_the_console_has_a_media_type() -> None:
 
 def test_scripts_of_the_console_import_files_that_exist() -> None:
     for path in STATIC.rglob("*.js"):
-        for name in re.findall(r"""(?:from|import)\s*\(?\s*["']([^"']+)["']""", path.read_text(encoding="utf-8")):
+        for name in re.findall(r"""(?:from\s+|import\s*\(?\s*)["']([^"']+)["']""", path.read_text(encoding="utf-8")):
             assert name.startswith("."), f"{path.name} imports {name}: browsers know no packages"
             found = (path.parent / name).resolve()
             vendored = (

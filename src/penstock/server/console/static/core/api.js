@@ -113,6 +113,11 @@ function toPath(href) {
 
 /** Yield the lines of a response as JSON, while they arrive. */
 export async function* readLines(response) {
+  for await (const line of readText(response)) yield JSON.parse(line);
+}
+
+/** Yield the lines of a response that are not empty, as text, while they arrive. */
+export async function* readText(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   try {
@@ -121,9 +126,9 @@ export async function* readLines(response) {
       if (done) break;
       const lines = (rest + value).split("\n");
       rest = lines.pop();
-      for (const line of lines) if (line.trim()) yield JSON.parse(line);
+      for (const line of lines) if (line.trim()) yield line;
     }
-    if (rest.trim()) yield JSON.parse(rest);
+    if (rest.trim()) yield rest;
   } finally {
     reader.cancel().catch(() => {});
   }

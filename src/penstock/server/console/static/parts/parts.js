@@ -72,11 +72,23 @@ export function Text({ children, limit = 200, mono = false }) {
 export function Copy({ text, children = "Copy" }) {
   const [done, setDone] = useState(false);
   async function copy() {
-    await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+    const copied = typeof text === "function" ? text() : text;
+    if (navigator.clipboard) await navigator.clipboard.writeText(copied);
+    else copyWithoutClipboard(copied);
     setDone(true);
     setTimeout(() => setDone(false), 1500);
   }
   return html`<button onClick=${copy} aria-live="polite">${done ? "Copied" : children}</button>`;
+}
+
+/** Copy *text* where the browser gives pages no clipboard: over plain HTTP from another machine. */
+function copyWithoutClipboard(text) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
 }
 
 /** A command of the command line that does the same as a button. */
@@ -127,15 +139,15 @@ function compare(a, b) {
   return typeof a === "string" ? a.localeCompare(b) : a < b ? -1 : 1;
 }
 
-/** A dialog over the page, closed by Escape. */
-export function Dialog({ title, onClose, children }) {
+/** A dialog over the page, closed by Escape; with *side* it takes the right side, from top to bottom. */
+export function Dialog({ title, onClose, side = false, children }) {
   const element = useRef(null);
   useEffect(() => {
     const dialog = element.current;
     dialog.showModal();
     return () => dialog.close();
   }, []);
-  return html`<dialog ref=${element} aria-labelledby="dialog-title" onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+  return html`<dialog ref=${element} class=${side ? "side-sheet" : ""} aria-labelledby="dialog-title" onCancel=${(event) => { event.preventDefault(); onClose(); }}>
     <h2 id="dialog-title">${title}</h2>${children}
   </dialog>`;
 }
@@ -200,7 +212,7 @@ function Node({ value, name, depth, open }) {
 
 function Leaf({ value }) {
   const [whole, setWhole] = useState(false);
-  if (typeof value !== "string") return html`<span class=${typeof value === "number" ? "number" : "word"}>${String(value)}</span>`;
+  if (typeof value !== "string") return html`<span class=${typeof value === "number" || typeof value === "bigint" ? "number" : "word"}>${String(value)}</span>`;
   const cut = !whole && value.length > SHOWN_CHARS;
   return html`<span class="string"><bdi>"${format.line(value, whole ? value.length : SHOWN_CHARS)}"</bdi></span>
     ${cut && html` <button class="plain" onClick=${() => setWhole(true)}>${format.count(value.length)} characters: show all</button>`}`;

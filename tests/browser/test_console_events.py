@@ -1,0 +1,245 @@
+"""The console's view of events: search, pages, filters, one event, live tail, and publishing."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+
+import httpx2
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.served import Served, create
+
+SCRIPT = "<img src=x onerror='window.ran=1'><script>window.ran=1</script>"
+TO_THE_LEFT = "\u202e\u2066gnihtemos"
+SCHEMA = {
+    "required": ["order", "state"],
+    "properties": {
+        "order": {"type": "integer"},
+        "state": {"enum": ["placed", "paid"]},
+        "gift": {"type": "boolean"},
+        "address": {"type": "object", "properties": {"a/b": {"type": "string", "minLength": 3}}},
+        "lines": {"type": "array", "items": {"type": "object", "properties": {"count": {"type": "integer"}}}},
+        "more": {},
+    },
+}
+
+
+@pytest.fixture
+def orders(http: httpx2.Client) -> Served:
+    """A feed of four partitions with 300 events, of which three are about order 4711, and one about 47110."""
+    feed = create(http, 4)
+    numbers = {10: 4711, 125: 4711, 130: 47110, 290: 4711}
+    for start in range(0, 300, 60):  # A transaction each, so that they differ in time.
+        feed.publish_lines(
+            {
+                "data": {
+                    "order": numbers.get(at, at),
+                    "customer": f"caf\u00e9 {at % 7}",
+                    "lines": [{"sku": f"A-{at}"}],
+                },
+                "partition": at % 4,
+                "key": f"key-{at % 10}",
+                "headers": {"ce_type": "order.express" if at % 50 == 0 else "order.plain"},
+            }
+            for at in range(start, start + 60)
+        )
+    return feed
+
+
+def open_events(page: Page, feed: Served, query: str = "") -> None:
+    page.goto(f"{feed.http.base_url}/console/event-types/{feed.name}/events{query}")
+
+
+def places(page: Page) -> list[str]:
+    """The places of the events in the table, from above."""
+    return page.locator(".events tbody td:nth-child(2) a").all_inner_texts()
+
+
+def wait_for_place(page: Page, place: str) -> None:
+    page.locator(".events").get_by_text(place, exact=True).wait_for()
+
+
+def places_of(numbers: Iterable[int]) -> set[str]:
+    """The places of the fixture's events with these *numbers*."""
+    return {f"{number % 4}:{number // 4}" for number in numbers}
+
+
+def program(sheet: Locator, name: str) -> str:
+    section = sheet.locator("section.program", has=sheet.page.get_by_role("heading", name=name))
+    return section.locator("code").inner_text()
+
+
+def test_search_finds_the_events_of_an_order_in_order_of_time_and_opens_one(orders: Served, page: Page) -> None:
+    open_events(page, orders)
+    page.get_by_label("What happened to").fill("4711")
+    page.get_by_role("button", name="Find all events").click()
+    page.get_by_text("scanned 300 of 300, 3 found").wait_for()
+    assert places(page) == ["2:2", "1:31", "2:72"]
+    wait_for_place(page, "1:31")
+    page.get_by_role("link", name="1:31").click()
+    sheet = page.get_by_role("dialog")
+    sheet.get_by_text("partition 1, offset 31").wait_for()
+    page.reload()
+    sheet.get_by_text("partition 1, offset 31").wait_for()
+    assert sheet.locator(".tree .number").first.inner_text() == "4711"
+    sheet.get_by_role("button", name="Headers").click()
+    sheet.get_by_text("ce_type").wait_for()
+    sheet.get_by_role("button", name="Copy as").click()
+    address = re.fullmatch(r"curl '(.*)'\s*", program(sheet, "curl"))
+    assert address is not None
+    lines = [json.loads(line) for line in orders.http.get(address[1]).text.splitlines()]
+    assert [line["data"]["order"] for line in lines if "data" in line] == [4711]
+    ran = subprocess.run([sys.executable, "-c", program(sheet, "Python")], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("key-5 ")
+    page.go_back()
+    sheet.wait_for(state="detached")
+    assert places(page) == ["2:2", "1:31", "2:72"]
+
+
+def test_pages_lead_to_each_event_once_in_both_directions(orders: Served, page: Page) -> None:
+    older, newer = page.get_by_role("button", name="Older"), page.get_by_role("button", name="Newer")
+    for query in ("", "?text=order"):
+        open_events(page, orders, query)
+        pages: list[list[str]] = []
+        while len(pages) < 6:
+            if pages:
+                older.click()
+                page.get_by_text(pages[-1][0], exact=True).wait_for(state="detached")
+            page.locator(".events tbody tr").nth(49).wait_for()
+            expect(page.get_by_role("button", name="Refresh")).to_be_visible()
+            pages.append(places(page))
+        assert len({place for each in pages for place in each}) == 300
+        expect(older).to_be_disabled()
+        newer.click()
+        wait_for_place(page, pages[-2][0])
+        expect(page.get_by_role("button", name="Refresh")).to_be_visible()
+        assert places(page) == pages[-2]
+        page.go_back()
+        wait_for_place(page, pages[-1][0])
+
+
+def test_filters_and_starts_choose_events(orders: Served, page: Page) -> None:
+    cursors = orders.read(pagesizehint=0, cursors="_last").cursors
+    for query, expected in (
+        ("key=key-3&text=CAF%C3%89+3", [at for at in range(3, 300, 10) if at % 7 == 3]),
+        ("kind=order.express", range(0, 300, 50)),
+        ("path=%24.lines%5B*%5D.sku+%3D%3D+%22A-17%22", [17]),
+        ("path=%24.order+%3E%3D+290&from=offset&at=70", range(290, 300)),
+        ("partition=2&from=offset&at=73&text=order", [294, 298]),
+        ("text=order&from=cursor&at=" + cursors[1].removesuffix("75") + "74", [297]),
+        ("text=order&from=1h", range(300)),
+        ("text=order&from=time&at=2100-01-01T00:00:00Z", []),
+    ):
+        open_events(page, orders, f"?size=500&{query}")
+        page.get_by_text("complete").wait_for()
+        assert set(places(page)) == places_of(expected), query
+
+
+def test_conditions_and_numbers_are_read_exactly(http: httpx2.Client, page: Page) -> None:
+    page.goto(f"{http.base_url}/console")
+    found = page.evaluate(
+        """async (cases) => {
+          const module = document.querySelector("script[type=module]").src.replace("app.js", "core/json.js");
+          const { compileCondition, indent, parseExact, writeExact } = await import(module);
+          const data = parseExact('{"a":{"b":[1,{"c":"x"}],"d-e":null},"big":9007199254740993,"t":"2026-01-02"}');
+          const holds = cases.map((each) => {
+            try { return compileCondition(each)(data); } catch (error) { return error.name; }
+          });
+          return [holds, writeExact(data), indent('{"a":[1.50,{}],"b":"{,"}')];
+        }""",
+        cases := [
+            "$.a.b[0]", "$.a.b[0] == 1", "$.a.b[1].c == x", '$["a"].b[*].c == "x"', "$.a.d-e == null",
+            "$.big == 9007199254740993", '$.t >= "2026"', "$.a.b[0] != 2",
+            "$.a.b[2]", "$.a.b[0] == 2", "$.big == 9007199254740992", "$.toString", "$.t > 5",
+            "a.b", "$.a..b", "$.a[",
+        ],
+    )  # fmt: skip
+    assert found[0] == [True] * 8 + [False] * 5 + ["SyntaxError"] * (len(cases) - 13)
+    assert '"big":9007199254740993' in found[1]
+    assert found[2] == '{\n  "a": [\n    1.50,\n    {}\n  ],\n  "b": "{,"\n}'
+
+
+def test_hostile_events_neither_run_nor_break_the_layout(http: httpx2.Client, page: Page) -> None:
+    feed = create(http)
+    hostile = {
+        SCRIPT: SCRIPT,
+        "long": "W" * 900_000,
+        "left": TO_THE_LEFT,
+        "control": "\0\a\x1b[31m\r\n",
+        "__proto__": {"a": 1},
+        "wide": [["W" * 5000]],
+    }
+    feed.publish(
+        hostile, key=SCRIPT + TO_THE_LEFT + "K" * 500, headers={"ce_type": SCRIPT + "T" * 500, "x": SCRIPT * 20}
+    )
+
+    def check() -> None:
+        assert page.evaluate("window.ran") is None
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate(
+            "[...document.querySelectorAll('dialog')].every((each) => each.scrollWidth <= each.clientWidth)"
+        )
+        assert page.locator("main script, main img, dialog script, dialog img").count() == 0
+        assert not {*TO_THE_LEFT[:2], "\0", "\x1b"} & set(page.locator("body").inner_text())
+
+    for width in (1400, 420):
+        page.set_viewport_size({"width": width, "height": 900})
+        for view in ("", "?find=ran", "?text=window.ran"):
+            open_events(page, feed, view)
+            wait_for_place(page, "0:0")
+            check()
+        page.get_by_role("link", name="0:0").click()
+        sheet = page.get_by_role("dialog")
+        sheet.get_by_text("900,000 characters").wait_for()
+        check()
+        for tab in ("Raw", "Headers", "Copy as"):
+            sheet.get_by_role("button", name=tab).click()
+            check()
+
+
+def test_form_shows_violations_beside_fields_and_publishes_what_the_live_tail_shows(
+    http: httpx2.Client, page: Page
+) -> None:
+    feed = create(http, schema={"type": "json_schema", "schema": json.dumps(SCHEMA)})
+    open_events(page, feed, "?view=publish")
+    page.get_by_label("order", exact=False).first.fill("x")
+    page.get_by_label("a/b").fill("A")
+    page.get_by_role("button", name="Add an item").click()
+    page.get_by_label("count").fill("1.5")
+    page.get_by_role("button", name="Publish", exact=True).click()
+    page.get_by_text("The event was not published.").wait_for()
+    assert page.locator("[aria-invalid=true]").count() == 4
+    expect(page.locator("label", has_text="state").locator(".violation")).to_have_text("is required")
+    page.get_by_label("order", exact=False).first.fill("9007199254740993")
+    page.get_by_label("state").select_option("paid")
+    page.get_by_label("gift").select_option("true")
+    page.get_by_label("a/b").fill("Ada")
+    page.get_by_label("count").fill("2")
+    page.get_by_label("Key").fill("k")
+    page.get_by_role("button", name="Add a header").click()
+    page.get_by_label("Header", exact=True).fill("ce_type")
+    page.get_by_label("Value").fill("order.paid")
+    with page.context.new_page() as watching:
+        open_events(watching, feed, "?view=live&kind=order.paid")
+        watching.get_by_text("following").wait_for()
+        page.get_by_role("button", name="Publish", exact=True).click()
+        page.get_by_text("Published:").get_by_role("link", name="0:0").click()
+        page.get_by_role("dialog").get_by_text("9007199254740993").wait_for()
+        wait_for_place(watching, "0:0")
+        watching.get_by_role("button", name="Pause").click()
+        feed.publish({"order": 2, "state": "paid"}, headers={"ce_type": "order.paid"})
+        feed.publish({"order": 3, "state": "paid"}, headers={"ce_type": "order.other"})
+        watching.get_by_role("button", name="Resume").click()
+        wait_for_place(watching, "0:1")
+        assert places(watching) == ["0:1", "0:0"]
+    [first, *_] = feed.read().lines
+    assert first["data"] == {
+        "order": 9007199254740993,
+        "state": "paid",
+        "gift": True,
+        "address": {"a/b": "Ada"},
+        "lines": [{"count": 2}],
+    }
