@@ -394,6 +394,19 @@ def position_object(place: FeedPartition, epoch: int, offset: int) -> dict[str, 
     return {"partition": str(partition), "offset": offset_text(epoch, offset - 1), "event_type": name}
 
 
+def planned_object(place: FeedPartition, epoch: int, came_from: int, offset: int) -> dict[str, Any]:
+    """Return the object of a position that a reset would set, with the offset before, and what is repeated or skipped.
+
+    >>> planned_object(("order.placed", 0), 1, 5, 2)["repeated"]
+    3
+    """
+    return position_object(place, epoch, offset) | {
+        "came_from": offset_text(epoch, came_from - 1),
+        "repeated": max(0, came_from - offset),
+        "skipped": max(0, offset - came_from),
+    }
+
+
 def subscription_cursor_object(place: FeedPartition, epoch: int, offset: int, token: str) -> dict[str, str]:
     """Return the object of a subscription's cursor."""
     return position_object(place, epoch, offset) | {"cursor_token": token}

@@ -155,7 +155,9 @@ def test_dry_run_shows_the_cursors_and_moves_nothing(nakadi: Nakadi) -> None:
         consumer.batch()
         answer = subscription.patch(*asked, dry_run=True)
         consumer.batch()
-    items = [subscription.cursor(2), subscription.cursor(4, partition=1)]
+    changes = [{"repeated": 0, "skipped": 3}, {"repeated": 0, "skipped": 5}]
+    cursors = [subscription.cursor(2), subscription.cursor(4, partition=1)]
+    items = [{**each, "came_from": BEFORE_FIRST, **change} for each, change in zip(cursors, changes, strict=True)]
     assert (answer.status_code, answer.json()) == (200, {"items": items, "dry_run": True})
     assert before.json() == answer.json(), "before the subscription has begun"
     assert subscription.committed() == [BEFORE_FIRST] * 2

@@ -5,7 +5,7 @@ session has ended; the caller repeats it until then, since streams of other hubs
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from penstock.core.access import Sender
 from penstock.core.subscriptions.assignment import FeedPartition
@@ -23,6 +23,14 @@ RESET_TIMEOUT: Final = 30.0
 """A reset waits so long for streams to end."""
 
 
+class PositionBefore(NamedTuple):
+    """The position of a subscription in a partition before a reset."""
+
+    epoch: int
+    offset: int
+    """The next offset wanted."""
+
+
 class CursorResets:
     """The cursor resets of one store's subscriptions. Safe to use from many threads."""
 
@@ -32,8 +40,8 @@ class CursorResets:
         self._clock = clock
         self._notify_changed = notify_changed
 
-    def dry_run(self, id: str, offsets: Mapping[FeedPartition, int]) -> Mapping[FeedPartition, int]:
-        """Return the epochs of a subscription's partitions, if `begin` would accept these *offsets*.
+    def dry_run(self, id: str, offsets: Mapping[FeedPartition, int]) -> Mapping[FeedPartition, PositionBefore]:
+        """Return the present positions in a subscription's partitions, if `begin` would accept these *offsets*.
 
         Raises:
             SubscriptionNotFound, InvalidSubscription, SubscriptionBusy: it would not.
@@ -42,7 +50,7 @@ class CursorResets:
             subscription = get_subscription(tx, id)
             slots = tx.subscriptions.list_slots(id) or make_slots(tx, subscription)
             _check(subscription, slots, offsets, tx.now())
-        return {slot.place: slot.epoch for slot in slots}
+        return {slot.place: PositionBefore(slot.epoch, slot.offset) for slot in slots}
 
     def begin(self, id: str, offsets: Mapping[FeedPartition, int]) -> bool:
         """Begin a subscription that has not begun, and if there are *offsets* to set, make its streams end.

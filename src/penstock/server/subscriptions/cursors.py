@@ -46,7 +46,7 @@ from penstock.wire.subscriptions import (
     parse_release,
     parse_reset_target,
     parse_subscription_reset,
-    position_object,
+    planned_object,
     subscription_cursor_object,
 )
 
@@ -131,12 +131,12 @@ def _check_named(request: Request, subscription_id: str, given: GivenReset) -> N
 
 
 def _dry_run(request: Request, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
-    """Return the positions that a reset would set, or raise the error that it would raise."""
+    """Return the positions that a reset would set, with what that changes, or raise the error that it would raise."""
     hub = state_of(request).hub
     _check_named(request, subscription_id, given)
     offsets = _find_targets(hub, given)
-    epochs = hub.subscriptions.resets.dry_run(subscription_id, offsets)
-    items = [position_object(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
+    before = hub.subscriptions.resets.dry_run(subscription_id, offsets)
+    items = [planned_object(place, *before[place], offset) for place, offset in sorted(offsets.items())]
     return {"items": items, "dry_run": True}
 
 

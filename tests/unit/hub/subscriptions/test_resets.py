@@ -164,12 +164,12 @@ def test_reset_of_no_partition_begins_a_subscription(hub: Hub, store: Store, sub
     assert hub.subscriptions.sessions.snapshot(sub).subscription.resetting_until is None
 
 
-def test_rehearsal_of_a_reset_returns_epochs_and_begins_nothing(hub: Hub, store: Store, sub: str) -> None:
-    assert hub.subscriptions.resets.dry_run(sub, {P: 0}) == {P: 1, Q: 1}
+def test_rehearsal_of_a_reset_returns_positions_and_begins_nothing(hub: Hub, store: Store, sub: str) -> None:
+    assert hub.subscriptions.resets.dry_run(sub, {P: 0}) == {P: (1, 0), Q: (1, 0)}
     assert read_offsets(store, sub) == []
 
     hub.subscriptions.resets.begin(sub, {})
-    assert hub.subscriptions.resets.dry_run(sub, {P: 0}) == {P: 1, Q: 1}
+    assert hub.subscriptions.resets.dry_run(sub, {P: 0}) == {P: (1, 0), Q: (1, 0)}
     assert hub.subscriptions.sessions.snapshot(sub).subscription.resetting_until is None
 
 
