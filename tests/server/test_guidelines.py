@@ -24,11 +24,13 @@ WAIVED = BROKEN | {"annotations": {"penstock.waiver/ownership": "Nobody owns it,
 def test_broken_guideline_is_a_warning_unless_it_is_waived(sqlite_url: str) -> None:
     with TestClient(HubApp(sqlite_url)) as hub:
         assert "warning" not in hub.post("/event-types", json=KEPT).headers
+        checked = hub.post("/event-types/order.shipped/definition-check", json=BROKEN)
         answer = hub.post("/event-types", json=BROKEN)
         again = hub.put("/event-types/order.shipped", json=WAIVED)
 
     assert answer.status_code == 201
     assert answer.headers["warning"].startswith('299 penstock "MUST ownership')
+    assert (checked.status_code, checked.headers["warning"]) == (204, answer.headers["warning"])
     assert (again.status_code, "warning" in again.headers) == (200, False)
 
 

@@ -148,31 +148,33 @@ class Registry:
 
     def check(
         self, name: str, definition: Any, *, allow_reordering: bool = False, is_exempt: Callable[[], bool] = bool
-    ) -> None:
-        """Return if the event type *name* could become what *definition* says; nothing is changed.
+    ) -> EventType:
+        """Return the event type that *name* could become by *definition*; nothing is changed.
 
         It would be created if it does not exist, else replaced, with more partitions if *definition* says so.
 
         Raises:
             PenstockError: whatever `create`, `replace` or `grow` would raise.
         """
-        if not self._is_replaceable(name, definition, allow_reordering=allow_reordering):
-            self._check_creation(is_exempt)
-        self._settings.check_changes()
-
-    def _is_replaceable(self, name: str, definition: Any, *, allow_reordering: bool) -> bool:
-        """Return whether the event type exists; raise if it could not become what *definition* says."""
         with self._store.read() as tx:
             feed = tx.registry.find(name)
         if feed is None:
-            if self._parse(definition).name != name:
+            self._check_creation(is_exempt)
+        found = self._foresee(feed, name, definition, allow_reordering=allow_reordering)
+        self._settings.check_changes()
+        return found
+
+    def _foresee(self, feed: StoredFeed | None, name: str, definition: Any, *, allow_reordering: bool) -> EventType:
+        """Return what *feed*, or a new event type if it is None, would become; raise if it could not."""
+        if feed is None:
+            event_type = self._parse(definition)
+            if event_type.name != name:
                 raise InvalidEventType(field="name", reason=f"must be {name!r}, as in the path")
-            return False
+            return event_type
         given = dict(definition) if isinstance(definition, dict) else definition
         if isinstance(given, dict) and (count := given.pop("partition_count", None)) is not None:
             self._check_count(count, feed)
-        self._replace(feed.event_type, given, allow_reordering=allow_reordering)
-        return True
+        return self._replace(feed.event_type, given, allow_reordering=allow_reordering).event_type
 
     def _check_creation(self, is_exempt: Callable[[], bool]) -> None:
         if self._settings.is_on("disable_event_type_creation") and not is_exempt():

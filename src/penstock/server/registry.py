@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from penstock.core.access import HUB
 from penstock.core.groups import SUBSCRIPTION
-from penstock.core.registry.event_type import StoredFeed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.core.times import format_time
 from penstock.errors import BadParameter, EventTypeNotFound, InvalidEventType
 from penstock.hub.admin.permissions import is_reserved
@@ -176,13 +176,13 @@ async def check_definition(request: Request) -> Response:
     allow_reordering = _allows_reordering(request)
     body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
 
-    def check_body() -> None:
+    def check_body() -> Response:
         given, is_exempt = parse_json(body), lambda: is_administrator(request)
         _check_lists(request, name, given)
-        state.hub.registry.check(name, given, allow_reordering=allow_reordering, is_exempt=is_exempt)
+        found = state.hub.registry.check(name, given, allow_reordering=allow_reordering, is_exempt=is_exempt)
+        return _warn_of(Response(status_code=204), state.hub, found, given)
 
-    await state.run(check_body)
-    return Response(status_code=204)
+    return await state.run(check_body)
 
 
 def _allows_reordering(request: Request) -> bool:
@@ -195,11 +195,15 @@ def _answer_change(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -
     Its headers warn of members without effect in the definition *given*, and of broken guidelines.
     """
     feed = hub.registry.load(name)
-    authenticates = hub.admin.permissions.is_enforced
     shows = hub.admin.settings.is_on("return_body_on_create_update_event_type")
     answer = json_response(_event_type_object(feed), status) if shows else Response(status_code=status)
-    found = [each for each in check(feed.event_type.whole) if each.waived is None and each.rule.level != "MAY"]
-    warn_of_no_effect(answer, name, given, authenticates=authenticates)
+    return _warn_of(answer, hub, feed.event_type, given)
+
+
+def _warn_of(answer: Response, hub: Hub, event_type: EventType, given: Mapping[str, Any]) -> Response:
+    """Return *answer* with warnings: members of *given* without effect, guidelines that *event_type* breaks."""
+    found = [each for each in check(event_type.whole) if each.waived is None and each.rule.level != "MAY"]
+    warn_of_no_effect(answer, event_type.name, given, authenticates=hub.admin.permissions.is_enforced)
     return warn(answer, (each.line() for each in found[:WARNINGS_MAX]))
 
 
