@@ -44,7 +44,7 @@ export function Failure({ error, retry }) {
     <strong>${refused ? "You may not see this." : "That did not work."}</strong> ${error.message}
     ${error.hint && html`<p>${error.hint}</p>`}
     ${(error.problem?.violations ?? []).length > 1 && html`<ul>${error.problem.violations.map((each) => html`<li><code>${each.field}</code> ${each.reason}</li>`)}</ul>`}
-    ${retry && html`<p><button onClick=${retry}>Try again</button></p>`}
+    ${retry && html`<p><button type="button" onClick=${retry}>Try again</button></p>`}
   </div>`;
 }
 
@@ -78,7 +78,7 @@ export function Copy({ text, children = "Copy" }) {
     setDone(true);
     setTimeout(() => setDone(false), 1500);
   }
-  return html`<button onClick=${copy} aria-live="polite">${done ? "Copied" : children}</button>`;
+  return html`<button type="button" onClick=${copy} aria-live="polite">${done ? "Copied" : children}</button>`;
 }
 
 /** Copy *text* where the browser gives pages no clipboard: over plain HTTP from another machine. */
@@ -119,16 +119,16 @@ export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pa
       <thead><tr>${columns.map((column) => html`<th key=${column.name} class=${column.number ? "number" : ""} scope="col"
         aria-sort=${column.value ? (chosen?.name === column.name ? (chosen.down ? "descending" : "ascending") : "none") : null}>
         ${column.value
-          ? html`<button onClick=${() => setChosen({ name: column.name, down: chosen?.name === column.name ? !chosen.down : Boolean(column.number) })}>${column.name}</button>`
+          ? html`<button type="button" onClick=${() => setChosen({ name: column.name, down: chosen?.name === column.name ? !chosen.down : Boolean(column.number) })}>${column.name}</button>`
           : html`${column.name || html`<span class="visually-hidden">Actions</span>`}`}</th>`)}</tr></thead>
       <tbody>${ordered.slice(at * pageSize, (at + 1) * pageSize).map((row) => html`<tr key=${keyOf(row)}>
         ${columns.map((column) => html`<td key=${column.name} class="${column.number ? "number" : ""} ${column.mono ? "mono" : ""}">${(column.cell ?? column.value)(row)}</td>`)}
       </tr>`)}</tbody>
     </table></div>
     ${pages > 1 && html`<div class="table-foot">
-      <button disabled=${at === 0} onClick=${() => setPage(at - 1)}>Previous</button>
+      <button type="button" disabled=${at === 0} onClick=${() => setPage(at - 1)}>Previous</button>
       <span>${format.count(at * pageSize + 1)}–${format.count(Math.min((at + 1) * pageSize, ordered.length))} of ${format.count(ordered.length)}</span>
-      <button disabled=${at === pages - 1} onClick=${() => setPage(at + 1)}>Next</button>
+      <button type="button" disabled=${at === pages - 1} onClick=${() => setPage(at + 1)}>Next</button>
     </div>`}`;
 }
 
@@ -206,7 +206,7 @@ function Node({ value, name, depth, open }) {
   return html`<details open=${shown} onToggle=${(event) => setShown(event.currentTarget.open)}>
     <summary>${label}<span class="quiet">${summary}</span></summary>
     ${shown && members.slice(0, limit).map(([key, each]) => html`<${Node} key=${key} value=${each} name=${key} depth=${depth + 1} open=${open} />`)}
-    ${shown && members.length > limit && html`<div class="leaf"><button class="plain" onClick=${() => setLimit(limit * 10)}>${format.count(members.length - limit)} more</button></div>`}
+    ${shown && members.length > limit && html`<div class="leaf"><button type="button" class="plain" onClick=${() => setLimit(limit * 10)}>${format.count(members.length - limit)} more</button></div>`}
   </details>`;
 }
 
@@ -215,7 +215,7 @@ function Leaf({ value }) {
   if (typeof value !== "string") return html`<span class=${typeof value === "number" || typeof value === "bigint" ? "number" : "word"}>${String(value)}</span>`;
   const cut = !whole && value.length > SHOWN_CHARS;
   return html`<span class="string"><bdi>"${format.line(value, whole ? value.length : SHOWN_CHARS)}"</bdi></span>
-    ${cut && html` <button class="plain" onClick=${() => setWhole(true)}>${format.count(value.length)} characters: show all</button>`}`;
+    ${cut && html` <button type="button" class="plain" onClick=${() => setWhole(true)}>${format.count(value.length)} characters: show all</button>`}`;
 }
 
 /** A small line without axes. */
