@@ -101,10 +101,12 @@ export function Command({ children }) {
  *
  * @param {{name: string, value?: (row) => any, cell?: (row) => any, number?: boolean, mono?: boolean}[]} columns
  *   value orders the rows; cell draws it
+ * @param {string} [about] what was searched for: when it changes, the first page is shown
  */
-export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pageSize = 50, label }) {
+export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pageSize = 50, label, about = "" }) {
   const [chosen, setChosen] = useState(order ?? null);
   const [page, setPage] = useState(0);
+  useEffect(() => setPage(0), [about]);
   const ordered = useMemo(() => {
     if (!chosen) return rows;
     const column = columns.find((each) => each.name === chosen.name);

@@ -1,0 +1,136 @@
+"""Event types in the console: find, create, look at, change and delete one."""
+
+import json
+import uuid
+
+import httpx2
+from playwright.sync_api import Page, expect
+
+from tests.served import create
+
+ORDER = {"order_id": 1, "customer": "Ada", "placed_at": "2026-11-30T15:42:34Z"}
+HOSTILE = "<script>window.hacked = true</script><img src=x onerror='window.hacked = true'> \u202edlo"
+
+
+def open_page(page: Page, http: httpx2.Client, path: str) -> None:
+    page.goto(f"{http.base_url}/console{path}")
+
+
+def test_event_type_is_created_from_an_example_and_found_in_the_list(http: httpx2.Client, page: Page) -> None:
+    name = f"test.{uuid.uuid4().hex}"
+    open_page(page, http, "/new-event-type")
+    page.get_by_label("Name", exact=True).fill("order placed")
+    expect(page.get_by_text("begins with a letter")).to_be_visible()
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("An example, or several").fill(json.dumps([ORDER, {"order_id": 2, "total": 3.5}]))
+    page.get_by_role("group", name="Fields of the schema").get_by_role("button", name="order_id").click()
+    page.get_by_label("Delete events after").fill("30 d")
+    page.get_by_role("button", name="Create event type").click()
+    expect(page.get_by_role("heading", level=1, name=name)).to_be_visible()
+    made = http.get(f"/event-types/{name}").json()
+    assert json.loads(made["schema"]["schema"]) == {
+        "type": "object",
+        "required": ["order_id"],
+        "properties": {
+            "order_id": {"type": "integer"},
+            "customer": {"type": "string"},
+            "placed_at": {"type": "string", "format": "date-time"},
+            "total": {"type": "number"},
+        },
+    }
+    assert (made["partition_strategy"], made["partition_key_fields"]) == ("hash", ["order_id"])
+    assert made["options"] == {"retention_time": 30 * 86_400_000}
+    open_page(page, http, "/new-event-type")
+    page.get_by_label("Name", exact=True).fill(name)
+    expect(page.get_by_text("There is an event type of this name already.")).to_be_visible()
+
+
+def test_schema_editor_says_who_breaks_and_adds_a_compatible_schema(http: httpx2.Client, page: Page) -> None:
+    schema = {
+        "type": "object",
+        "required": ["id"],
+        "properties": {"id": {"type": "integer"}, "note": {"type": "string"}},
+    }
+    feed = create(http, schema={"type": "json_schema", "schema": json.dumps(schema)})
+    feed.publish({"id": 1})
+    group = f"group-{uuid.uuid4().hex}"
+    start = {"event_type": feed.name, "partition": 0, "epoch": 1, "offset": 0}
+    assert http.post(f"/groups/{group}/positions", json={"kind": "processor", "items": [start]}).is_success
+    open_page(page, http, f"/event-types/{feed.name}/schema")
+    page.get_by_role("link", name="Try a new schema").click()
+    text = page.get_by_label("JSON Schema, of draft 4")
+    add = page.get_by_role("button", name="Add this schema")
+    text.fill(json.dumps(schema | {"required": [], "properties": {"id": {"type": "string"}}}))
+    expect(page.get_by_text("The mode forward refuses this schema.")).to_be_visible()
+    expect(page.get_by_role("cell", name="#/properties/note")).to_be_visible()
+    expect(page.get_by_role("link", name=group)).to_be_visible()
+    expect(add).to_be_disabled()
+    text.fill('{"type": ')
+    expect(page.get_by_text("This is no JSON")).to_be_visible()
+    gift = {"type": "boolean", "description": HOSTILE}
+    text.fill(json.dumps(schema | {"properties": schema["properties"] | {"gift": gift}}))
+    expect(page.get_by_text("Allowed: version 1.0.0 becomes 1.1.0.")).to_be_visible()
+    add.click()
+    page.get_by_role("dialog").get_by_role("button", name="Add the schema").click()
+    expect(page.get_by_text("Version 1.1.0 holds from now on.")).to_be_visible()
+    open_page(page, http, f"/event-types/{feed.name}/schema?version=1.1.0&against=1.0.0")
+    expect(page.get_by_role("cell", name="#/properties/gift")).to_be_visible()
+    expect(page.locator("ins", has_text='"gift": {')).to_be_visible()
+    page.get_by_label("Compared with").select_option("")
+    expect(page.get_by_role("cell", name="<script>window.hacked")).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+
+
+def test_settings_give_read_access_warn_of_lost_events_and_delete(http: httpx2.Client, page: Page) -> None:
+    feed = create(http, options={"retention_time": 86_400_000}, annotations={"description": HOSTILE})
+    feed.publish_ids(range(7))
+    open_page(page, http, f"/event-types/{feed.name}")
+    page.get_by_role("link", name="Give access").click()
+    page.get_by_role("button", name="Restrict access").click()
+    readers = page.get_by_role("group", name="Readers")
+    readers.get_by_role("button", name="Remove everybody from readers").click()
+    expect(readers.get_by_text("must contain at least one attribute")).to_be_visible()
+    readers.get_by_role("button", name="Add to readers").click()
+    readers.get_by_label("Readers, 1: name").fill("new-team")
+    page.get_by_label("Delete events after").fill("1 s soon")
+    expect(page.get_by_text("A duration or size cannot be read.")).to_be_visible()
+    page.get_by_label("Delete events after").fill("12 h")
+    page.get_by_role("button", name="Review and save").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("service:new-team may read.")).to_be_visible()
+    expect(dialog.get_by_text("Now that is 0 events.")).to_be_visible()
+    dialog.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. The hub goes by it from now on.")).to_be_visible()
+    made = http.get(f"/event-types/{feed.name}").json()
+    assert made["authorization"]["readers"] == [{"data_type": "service", "value": "new-team"}]
+    assert made["options"] == {"retention_time": 43_200_000}
+    page.get_by_label("Number of partitions").fill("3")
+    page.get_by_role("button", name="Add partitions").click()
+    dialog.get_by_role("button", name="Add 2 partitions").click()
+    expect(page.get_by_text("It has 3 partitions.")).to_be_visible()
+    page.get_by_role("button", name=f"Delete {feed.name}").click()
+    expect(dialog.get_by_text("7 events")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Delete it for good")).to_be_disabled()
+    dialog.get_by_label("Type the name of the event type").fill(feed.name)
+    dialog.get_by_role("button", name="Delete it for good").click()
+    expect(page.get_by_role("heading", level=1, name="Event types")).to_be_visible()
+    assert http.get(f"/event-types/{feed.name}").status_code == 404
+    assert page.evaluate("window.hacked") is None
+
+
+def test_list_of_five_thousand_event_types_is_searched_by_its_address(http: httpx2.Client, page: Page) -> None:
+    items = [
+        {"name": f"thing.n{at}", "owning_application": f"team-{at % 7}", "category": "undefined", "partition_count": 1}
+        | {"events": at, "bytes": at * 100, "newest_at": None}
+        for at in range(5_000)
+    ]
+    page.route("**/statistics", lambda route: route.fulfill(json={"measured_at": ORDER["placed_at"], "items": items}))
+    open_page(page, http, "/event-types?owner=team-3")
+    expect(page.get_by_text("714 of 5,000 event types")).to_be_visible()
+    expect(page.get_by_role("row")).to_have_count(51)
+    page.get_by_label("Search").fill("n4999")
+    expect(page.get_by_text("No event type has all of this.")).to_be_visible()
+    page.get_by_role("button", name="Show all").click()
+    page.get_by_label("Search").fill("n4999")
+    expect(page.get_by_role("link", name="thing.n4999")).to_be_visible()
+    assert page.url.endswith("/event-types?q=n4999")
