@@ -37,17 +37,18 @@ const VIEWS = [
   ["/audit-log", Audit],
 ];
 
+/** Label, address and path of each entry, and the right on the hub without which it is not shown; null begins a group. */
 const NAVIGATION = [
   ["Overview", to`/`, "/"],
   ["Event types", to`/event-types`, "/event-types"],
   ["Consumers", to`/consumers`, "/consumers"],
   ["Producers", to`/producers`, "/producers"],
-  [null, "Operations"],
-  ["Outbox", to`/outbox`, "/outbox"],
-  ["Cold tier", to`/cold-tier`, "/cold-tier"],
-  ["Settings", to`/settings`, "/settings"],
-  ["Tokens", to`/tokens`, "/tokens"],
-  ["Audit log", to`/audit-log`, "/audit-log"],
+  [null, "Operations", "", "monitor"],
+  ["Outbox", to`/outbox`, "/outbox", "monitor"],
+  ["Cold tier", to`/cold-tier`, "/cold-tier", "monitor"],
+  ["Settings", to`/settings`, "/settings", "administer"],
+  ["Tokens", to`/tokens`, "/tokens", "administer"],
+  ["Audit log", to`/audit-log`, "/audit-log", "monitor"],
 ];
 
 function Side({ path, caller, onSignOut }) {
@@ -70,7 +71,7 @@ function Side({ path, caller, onSignOut }) {
   return html`<div class="side">
     <a class="brand" href=${to`/`}><img src=${`${to`/`}assets/icon.svg`} alt="" />Penstock</a>
     <nav aria-label="Console">
-      ${NAVIGATION.map(([label, address, place]) => label === null
+      ${NAVIGATION.filter(([, , , right]) => !right || caller?.hub?.[right] !== false).map(([label, address, place]) => label === null
         ? html`<span class="heading">${address}</span>`
         : html`<a key=${address} href=${address} aria-current=${isHere(place) ? "page" : null}>${label}</a>`)}
     </nav>
