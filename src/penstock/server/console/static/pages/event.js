@@ -60,7 +60,8 @@ function Details({ name, feed, event }) {
       <dt>Size</dt><dd>${format.bytes(size)}</dd>
     </dl>
     <div class="row views" role="group" aria-label="How to show it">
-      ${[["tree", "Tree"], ["raw", "Raw"], ["headers", `Headers (${headers.length})`], ["copy", "Copy as …"]].map(([word, label]) => html`<button key=${word} aria-pressed=${tab === word ? "true" : "false"} onClick=${() => setTab(word)}>${label}</button>`)}
+      ${[["tree", "Tree"], ["raw", "Raw"], ["headers", `Headers (${headers.length})`], ["copy", "Copy as …"]].map(([word, label]) => html`
+        <button key=${word} aria-pressed=${tab === word ? "true" : "false"} onClick=${() => setTab(word)}>${label}</button>`)}
       <span class="grow"></span>
       <${Copy} text=${event.text}>Copy JSON<//>
     </div>

@@ -225,5 +225,6 @@ function emptyText({ running, isFiltered, words, scan, search }) {
   if (words) return `Nothing in ${format.plural(scan.total, "event")} mentions it as a whole word. To find a part of a word, browse and use “Text in the event”.`;
   if (isFiltered) return "No event here passes the filters. Press Clear, or begin elsewhere.";
   if (search.get("page") || search.get("from")) return scan.older ? "There is nothing older." : "Nothing newer yet: Refresh looks again, Live tail waits.";
+  if ([...scan.feed.bounds.values()].some(({ head }) => head > 0)) return "No event is left: retention has removed them all.";
   return "Nothing has been published yet. The tab Publish sends a test event.";
 }

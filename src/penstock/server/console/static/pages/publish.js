@@ -134,27 +134,38 @@ export function PublishEvent({ type }) {
         </fieldset>
       </div>
       ${isViolated
-        ? html`<div class="message bad" role="alert"><strong>The event was not published.</strong> ${format.plural([...violations.values()].flat().length, "violation")} of the schema${elsewhere.length ? ":" : ", marked above."}
+        ? html`<div class="message bad" role="alert"><strong>The event was not published.</strong> 
+            ${format.plural([...violations.values()].flat().length, "violation")} of the schema${elsewhere.length ? ":" : ", marked above."}
             ${elsewhere.length > 0 && html`<ul>${elsewhere.map(([pointer, says]) => html`<li key=${pointer}><code><${Text}>${pointer}<//></code> <${Text} limit=${400}>${says.join("; ")}<//></li>`)}</ul>`}</div>`
         : html`<${Failure} error=${state.error} />`}
       ${state.sent && html`<p class="message good" role="status">Published: <a href=${to`/event-types/${type.name}/events` + query({ view: "publish", event: state.sent })}>${state.sent}</a></p>`}
       <div class="buttons"><button class="primary" disabled=${state.busy}>${state.busy ? "Publishing …" : "Publish"}</button></div>
-      ${example && example.length < 2000 && html`<details><summary class="quiet">The same on the command line</summary><${Command}>${`echo '${example.replaceAll("'", "'\\''")}' | penstock publish ${/^[\w.-]+$/.test(type.name) ? type.name : `'${type.name.replaceAll("'", "'\\''")}'`}`}<//></details>`}
+      ${example && example.length < 2000 && html`<details><summary class="quiet">The same on the command line</summary>
+        <${Command}>${`echo ${quote(example)} | penstock publish ${/^[\w.-]+$/.test(type.name) ? type.name : quote(type.name)}`}<//></details>`}
     <//>
   </form>`;
 }
 
+/** Quote a text for the shell. */
+function quote(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 /** JSON with members in order, to compare. */
 function sorted(value) {
-  const order = (each) => (each && typeof each === "object" && !Array.isArray(each) ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, order(member)])) : Array.isArray(each) ? each.map(order) : each);
+  const order = (each) => {
+    if (Array.isArray(each)) return each.map(order);
+    if (each === null || typeof each !== "object") return each;
+    return Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, order(member)]));
+  };
   return writeExact(order(value));
 }
 
 /** The pointers of all fields that the form shows. */
 function pointersOf(field, entered, pointer) {
-  if (field.kind === "object") return field.members.flatMap(({ name, field: member }) => [`${pointer}/${escapePointer(name)}`, ...pointersOf(member, entered?.[name], `${pointer}/${escapePointer(name)}`)]);
-  if (field.kind === "list") return (entered ?? []).flatMap((each, at) => [`${pointer}/${at}`, ...pointersOf(field.item, each, `${pointer}/${at}`)]);
-  return [];
+  const below = (name, member, value) => [`${pointer}/${escapePointer(name)}`, ...pointersOf(member, value, `${pointer}/${escapePointer(name)}`)];
+  if (field.kind === "object") return field.members.flatMap(({ name, field: member }) => below(name, member, entered?.[name]));
+  return field.kind === "list" ? (entered ?? []).flatMap((each, at) => below(at, field.item, each)) : [];
 }
 
 function Members({ field, entered, change, pointer, violations }) {
@@ -183,7 +194,8 @@ function Field({ field, name, required, entered, change, pointer, violations }) 
   }
   if (field.kind === "boolean" || field.kind === "choice") {
     const choices = field.kind === "boolean" ? [["true", "true"], ["false", "false"]] : field.choices.map((each, at) => [String(at), typeof each === "string" ? each : JSON.stringify(each)]);
-    return html`<label>${label}<select value=${entered ?? ""} onChange=${input} ...${described}><option value="">–</option>${choices.map(([value, text]) => html`<option key=${value} value=${value}>${format.line(text, 100)}</option>`)}</select>${about}</label>`;
+    return html`<label>${label}<select value=${entered ?? ""} onChange=${input} ...${described}>
+      <option value="">–</option>${choices.map(([value, text]) => html`<option key=${value} value=${value}>${format.line(text, 100)}</option>`)}</select>${about}</label>`;
   }
   if (field.kind === "json") return html`<label>${label}<textarea rows="3" spellcheck=${false} value=${entered ?? ""} onInput=${input} ...${described}></textarea>${about}</label>`;
   const hint = field.example === undefined ? (field.format === "date-time" ? new Date().toISOString() : "") : format.line(typeof field.example === "string" ? field.example : JSON.stringify(field.example), 60);

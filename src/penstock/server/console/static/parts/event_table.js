@@ -23,8 +23,8 @@ export function EventTable({ rows, empty, pageSize = TABLE_ROWS, label = "Events
   return html`<div class="events" onClick=${pick}><${Table} label=${label} rows=${rows} keyOf=${placeOf} pageSize=${pageSize} empty=${empty} columns=${[
     { name: "Time", cell: (row) => html`<${Time} value=${row.at / 1000} millis />` },
     { name: "Place", mono: true, cell: (row) => html`<a href=${addressOf(placeOf(row))} onClick=${(event) => open(event, placeOf(row))}>${placeOf(row)}</a>` },
-    { name: "Key", mono: true, cell: (row) => (row.key === null ? html`<span class="quiet">–</span>` : html`<${Text} limit=${40}>${row.key}<//>`) },
-    { name: "Kind", cell: (row) => html`<${Text} limit=${60}>${row.kind}<//>` },
+    { name: "Key", mono: true, cell: (row) => (row.key === null ? html`<span class="quiet">–</span>` : html`<div class="cut"><${Text} limit=${60}>${row.key}<//></div>`) },
+    { name: "Kind", cell: (row) => html`<div class="cut"><${Text} limit=${60}>${row.kind}<//></div>` },
     { name: "Event", mono: true, cell: (row) => html`<div class="start"><${Text} limit=${240}>${row.start}<//></div>` },
     { name: "Size", number: true, cell: (row) => html`<span class="quiet">${format.bytes(row.chars)}</span>` },
   ]} /></div>`;
