@@ -35,9 +35,19 @@ class Cost(NamedTuple):
 @figure("idle")
 def idle(place: Place, scale: Scale) -> Iterable[Row]:
     """2000 idle waiting readers."""
+    yield from _compare(place, scale)
+
+
+@figure("idle-event-sources")
+def idle_event_sources(place: Place, scale: Scale) -> Iterable[Row]:
+    """2000 idle streams of server-sent events, with a heartbeat every 15 seconds."""
+    yield from _compare(place, scale, streams=True)
+
+
+def _compare(place: Place, scale: Scale, *, streams: bool = False) -> Iterable[Row]:
     readers = 200 if scale.quick else 2000
     for kind in ("SQLite", "PostgreSQL"):
-        costs = [_cost(place, scale, kind, readers) for _ in range(1 if scale.quick else 3)]
+        costs = [_cost(place, scale, kind, readers, streams=streams) for _ in range(1 if scale.quick else 3)]
         half = {field: median(getattr(cost, field) for cost in costs) for field in Cost._fields}
         more = half["percent"] - half["percent_before"]
         remark = f"{half['percent_before']:.2f} % with none: {more:+.2f} %"
@@ -56,13 +66,13 @@ def idle(place: Place, scale: Scale) -> Iterable[Row]:
         yield Row(f"{kind}: memory for each reader", f"{kilobytes:.0f} kB", "", kilobytes, Target("<", 100, "kB"))
 
 
-def _cost(place: Place, scale: Scale, kind: str, readers: int) -> Cost:
+def _cost(place: Place, scale: Scale, kind: str, readers: int, *, streams: bool) -> Cost:
     url = place.database(kind)
     make_log(url, LOG_EVENTS)
-    seconds = 2.0 if scale.quick else 20.0
+    seconds = 2.0 if scale.quick else 30.0 if streams else 20.0
     with (
         place.hub(url) as hub,
-        Program("bench.load.idle", port=hub.port, feed=FEED, cursor=cursor_at(LOG_EVENTS)) as load,
+        Program("bench.load.idle", port=hub.port, feed=FEED, cursor=cursor_at(LOG_EVENTS), streams=streams) as load,
     ):
         load(readers=WARM_UP, wait=0)  # Brings the worker threads and their connections to life.
         before = resident_bytes(hub.pid)

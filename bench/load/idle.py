@@ -7,13 +7,15 @@ from bench.load.http1 import Connection, get
 from bench.load.program import Run, serve
 
 
-def make(port: int, feed: str, cursor: str) -> Run:
-    """Nobody waits yet."""
+def make(port: int, feed: str, cursor: str, streams: bool = False) -> Run:
+    """Nobody waits yet. With *streams* those who wait have streams of server-sent events, else pages."""
     waiting: list[socket.socket] = []
 
     def run(readers: int, wait: int) -> dict[str, Any]:
         """Have that many more wait for so many seconds; with 0 they have their answer and leave."""
         request = get(f"/feeds/{feed}?n=1&cursor0={cursor}&wait={wait}")
+        if streams and wait:
+            request = get(f"/feeds/{feed}?cursor0={cursor}", "text/event-stream")
         for _ in range(readers):
             if wait == 0:
                 Connection(port).exchange(request)

@@ -20,6 +20,7 @@ _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _RECEIVED = re.compile(r'("received_at":)\[[\d,]+\]')
+_RETRY = re.compile(r"^(retry:) \d+$", re.MULTILINE)
 _LAG = re.compile(r'("(?:consumer_)?lag_seconds":) *[\d.]+')
 
 
@@ -144,4 +145,5 @@ def steady(text: str) -> str:
     """Replace what differs from run to run, and from one Python to the next (names of statuses)."""
     text = text.replace("Unprocessable Content", "Unprocessable Entity")
     text = text.replace("Request Entity Too Large", "Content Too Large")
+    text = _RETRY.sub(r"\1 <milliseconds>", text)
     return _RECEIVED.sub(r'\1 "<times>"', _LAG.sub(r'\1 "<lag>"', _TIME.sub("<time>", text)))

@@ -16,7 +16,8 @@ ALLOWED = {
         "wire/log/arrow.py",
         "server/http/http1.py",
         "spark/foreign/messagedb.py",
-    ),  # An error's text; Arrow's own word for a part of its stream; what HTTP and ASGI call a request; MessageDB.
+        "server_sent_events.py",
+    ),  # An error's text; Arrow's word for a part of its stream; HTTP's and ASGI's for a request; MessageDB; the DOM's.
     "topic": ("kafka.py", "cli/spark.py"),  # Kafka's own word for what it keeps records in.
 }
 """By banned word: parts of the paths of files that may use it."""

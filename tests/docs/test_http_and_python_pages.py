@@ -28,7 +28,7 @@ def test_examples_of_the_http_pages_answer_as_shown(
         for page, command, shown in ((each, *pair) for each in PAGES for pair in examples(each)):
             printed = ids.as_shown(run(ids.asked(command), port=hub.port, directory=tmp_path), shown)
             if shown.language == "text":
-                says, does = shown.text, steady(printed)
+                says, does = steady(shown.text), steady(printed)
             else:
                 says, does = parse_answer(shown.text), as_far_as_shown(parse_answer(printed), parse_answer(shown.text))
             if says != does:

@@ -62,7 +62,7 @@ def test_hub_without_pyarrow_sends_lines_to_clients_that_take_them(http: httpx2.
 def test_hub_without_pyarrow_refuses_arrow_and_names_the_extra(http: httpx2.Client, accept: str, code: str) -> None:
     problem = problem_of(http.get(PAGE, headers={"accept": accept}), 406, code)
 
-    assert problem["allowed"] == f"{NDJSON}, {CLOUD_EVENTS}"
+    assert problem["allowed"] == f"{NDJSON}, {CLOUD_EVENTS}, text/event-stream"
     assert code == "not-acceptable" or ("PyArrow" in problem["detail"] and INSTALLS in problem["hint"])
 
 

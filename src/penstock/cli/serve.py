@@ -16,6 +16,7 @@ from penstock.cli.options import DATABASE, DatabaseOption, duration_parser, memb
 if TYPE_CHECKING:
     from penstock.core.registry.definition import Limits
     from penstock.hub.hub import Hub
+    from penstock.server.http.tls import ServerTls
     from penstock.server.limits import UsageLimits
 
 SWITCH_SECONDS: Final = 0.0005
@@ -158,6 +159,27 @@ HostNames = Annotated[
 ]
 
 
+def _origin(given: str) -> str:
+    from penstock.server.http.cors import check_origin
+
+    try:
+        return check_origin(given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+CorsOrigins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cors-origin",
+        envvar="PENSTOCK_CORS_ORIGINS",
+        metavar="ORIGIN",
+        parser=_origin,
+        help="An origin, such as https://app.example, whose pages may use the hub in a browser. Repeatable.",
+    ),
+]
+
+
 def _limit(given: str) -> str:
     from penstock.server.limits import UsageLimits
 
@@ -274,6 +296,7 @@ def serve(
     default_access: DefaultAccess = "open",
     trusted_proxy: TrustedProxies = None,
     host_name: HostNames = None,
+    cors_origin: CorsOrigins = None,
     jwt_issuer: authentication.JwtIssuer = None,
     jwt_audience: authentication.JwtAudiences = None,
     jwt_keys: authentication.JwtKeys = None,
@@ -318,17 +341,16 @@ def serve(
     handler, listener = logs.configure(log_level, as_json=as_json), listening.bind(host, port)
     with listener, logs.open_access_log(access_log, log_level, handler, as_json=as_json) as log_access:
         tune_process()
-        created = is_new(database)
-        methods, tls = authentication.make_methods(options), authentication.open_tls(options)
+        created, methods, tls = is_new(database), authentication.make_methods(options), authentication.open_tls(options)
         limits = limits_of(
             nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse", stream_bytes_max=stream_bytes
         )
         hub = start(storage, migrate, limits, producer_ttl)
         if while_stdin:
             listening.stop_with_stdin()
-        url, fault = _url(host, listener.getsockname()[1], tls), None if tls is None else tls.find_fault()
+        url = _url(host, listener.getsockname()[1], tls)
         has_console = bool(auth) or is_loopback(host) if console is None else console
-        served = _Served(url, hub.store.url, created, [*_find_warnings(host, options, fault, hub)], has_console)
+        served = _Served(url, hub.store.url, created, [*_find_warnings(host, options, tls, hub)], has_console)
         listening.serve(
             HubApp(
                 lambda: hub,
@@ -338,6 +360,7 @@ def serve(
                 default_access=default_access,
                 is_local=is_loopback(host) and not insecure and (not auth or "proxy" in auth),
                 host_names=host_name or (),
+                cors_origins=cors_origin or (),
                 trusted_proxies=trusted_proxy or (),
                 limits=usage_limits(limit or (), is_open=not auth and is_loopback(host)),
                 access_log=log_access,
@@ -539,11 +562,12 @@ class _Warning(NamedTuple):
 
 
 def _find_warnings(
-    host: str, options: authentication.AuthenticationOptions, certificate_fault: str | None, hub: "Hub | None" = None
+    host: str, options: authentication.AuthenticationOptions, tls: "ServerTls | None", hub: "Hub | None" = None
 ) -> Iterator[_Warning]:
     from penstock.server.http.tls import CLIENTS_REFUSE
 
     methods, trusted = options.methods, options.proxy.trusted
+    certificate_fault = None if tls is None else tls.find_fault()
     if not (methods or is_loopback(host)):
         yield _Warning(
             "no authentication: anyone who can connect to this address can read, publish and delete",

@@ -20,12 +20,14 @@ from penstock.hub.hub import Hub
 from penstock.server.auth import admit, check_producer, check_producer_owner, resource_of
 from penstock.server.authentication.authentication import Authentication, Method
 from penstock.server.console.files import load_files
+from penstock.server.http.cors import AllowedOrigins
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_again, check_arrival, read_body
 from penstock.server.http.responses import CUT
 from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, UsageLimits
 from penstock.server.log.publish import PlainPublishes
+from penstock.server.log.server_sent_events import asks_for_messages
 from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import ROUTES
 from penstock.server.state import CACHE_TTL, STATE, State, state_of
@@ -58,6 +60,8 @@ class HubApp:
         is_local: answer only requests for this machine's own names: addresses, `localhost`. This keeps web pages from
             reaching, through a browser on this machine, a hub that believes whoever connects (DNS rebinding).
         host_names: answer under these names, such as `hub.example`, and under this machine's own alone.
+        cors_origins: origins whose pages may use the hub in a browser, such as `https://app.example` (CORS), with the
+            credentials that the browser has for the hub. Pages of other origins are refused.
         trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Their header
             `X-Forwarded-For` determines the addresses of clients; `X-Forwarded-Prefix`, `Forwarded` and
             `X-Forwarded-Host`/`-Proto` determine links.
@@ -69,8 +73,8 @@ class HubApp:
 
     Raises:
         TypeError: *trusted_proxies* is a single string.
-        ValueError: a trusted proxy is no address and no network, or an administrator is not written as
-            `DATA_TYPE:VALUE`.
+        ValueError: a trusted proxy is no address and no network, an origin is none, or an administrator is not written
+            as `DATA_TYPE:VALUE`.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class HubApp:
         default_access: DefaultAccess = "open",
         is_local: bool = False,
         host_names: Iterable[str] = (),
+        cors_origins: Iterable[str] = (),
         trusted_proxies: Iterable[str] = (),
         limits: UsageLimits = OPEN_LIMITS,
         cache_ttl: float = CACHE_TTL,
@@ -96,6 +101,8 @@ class HubApp:
         policy = AccessPolicy(frozenset(map(Attribute.parse, administrators)), default_access)
         names = frozenset(map(str.lower, host_names))
         self._names = names if is_local or names else None
+        origins = [*cors_origins]
+        self._origins = AllowedOrigins(origins) if origins else None
         self._proxies = TrustedProxies(trusted_proxies)
         self._limiter = Limiter(limits, self._proxies.__contains__)
         asks = Authentication(authentication) if authentication else None
@@ -122,7 +129,12 @@ class HubApp:
             await self._app(scope, receive, send)
             return
         given = scope
-        scope, flow_id, refusal, closes = check_arrival(self._proxies.apply_forwarding(scope), names=self._names)
+        origins = self._origins
+        scope, flow_id, refusal, closes = check_arrival(
+            self._proxies.apply_forwarding(scope), names=self._names, origins=() if origins is None else origins
+        )
+        if origins is not None:
+            send = origins.add_headers(scope, send)
         scope[STATE] = self._state
         self._state.metrics.stalls.notice()
         access = AccessLine(scope, send, flow_id, closes=closes)
@@ -153,6 +165,9 @@ class HubApp:
             access.release()
 
     async def _dispatch(self, scope: Scope, receive: Receive, access: AccessLine) -> None:
+        if self._origins is not None and (preflight := self._origins.answer_preflight(scope)) is not None:
+            await preflight(scope, receive, access.send)
+            return
         rest: Receive | None = receive
         name = self._publishes.find_event_type(scope) if scope["method"] == "POST" else None
         if name is not None:
@@ -259,10 +274,11 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
     if operation.without_query is None:
         return handle
     handle_bare = _make_endpoint(operation.without_query)
+    bare_forms = list(operation.without_query.answer.content)
 
     async def choose(request: Request) -> Any:
-        has_query = request.scope["query_string"].strip(b"&")
-        return await (handle if has_query else handle_bare)(request)
+        is_whole = request.scope["query_string"].strip(b"&") or asks_for_messages(request, *bare_forms)
+        return await (handle if is_whole else handle_bare)(request)
 
     return choose
 

@@ -28,7 +28,7 @@ from penstock.hub.log.log import SETTLE_TIMEOUT, make_unsettled_error
 from penstock.hub.log.publish import AppendResult
 from penstock.hub.log.read import UnsettledError
 from penstock.server.authentication.authentication import Authentication
-from penstock.server.http.streaming import Disconnect, await_unless_disconnected
+from penstock.server.http.streaming import Beats, Disconnect, await_unless_disconnected
 from penstock.server.limits import CURRENT_USAGE, Limiter, RequestUsage
 from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.refreshed import Refreshed, SharedRead
@@ -181,6 +181,10 @@ class State:
         self._forget: Callable[[], None] = lambda: None
         self.flights: dict[object, asyncio.Future[Any]] = {}
         """Reads under way for streams, by the events that they need: other streams that need the same wait for them."""
+        self.event_sources = 0
+        """The number of streams of server-sent events."""
+        self.beats = Beats()
+        """The heartbeats of these streams."""
         self._outbox = Refreshed(
             lambda: self._ask(lambda hub: hub.admin.database.count_outbox()), timeout=COUNT_TIMEOUT
         )

@@ -121,10 +121,19 @@ class Query:
             BadCursor: The value is too long, or not printable ASCII.
         """
         text = self.find_text(name)
-        if text is not None and (len(text) > TEXT_CHARS_MAX or not (text.isascii() and text.isprintable()) or not text):
-            reason = f"a cursor is 1 to {TEXT_CHARS_MAX} characters of printable ASCII"
-            raise BadCursor(parameter=name, value=make_printable(text), reason=reason)
-        return text
+        return None if text is None else check_cursor_text(text, name)
+
+
+def check_cursor_text(text: str, parameter: str) -> str:
+    """Return *text*, which can be a cursor, or cursors joined to one text.
+
+    Raises:
+        BadCursor: The value is too long, or not printable ASCII.
+    """
+    if len(text) > TEXT_CHARS_MAX or not (text.isascii() and text.isprintable()) or not text:
+        reason = f"a cursor is 1 to {TEXT_CHARS_MAX} characters of printable ASCII"
+        raise BadCursor(parameter=parameter, value=make_printable(text), reason=reason)
+    return text
 
 
 def refuse_until(query: Query, *, allowed: str, known: str = "") -> None:

@@ -1,5 +1,7 @@
 """Cursors: opaque texts that a consumer keeps, and the offsets in physical partitions that they stand for.
 
+Joined cursors: one text for the cursors of several partitions of one view, which a stream's reader keeps.
+
 A reader chooses n, the number of partitions that it reads the feed with. The *view* of a feed at n has partitions 0 to
 n-1:
 
@@ -15,6 +17,7 @@ Invariants:
 """
 
 import re
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -152,6 +155,47 @@ def parse_cursor(text: str, parameter: str, feed: str) -> FeedCursor:
     ):
         raise BadCursor(parameter=parameter, value=text[:80], reason="it is not one that this hub has given out")
     return FeedCursor(mark, epoch, view, offsets)
+
+
+def join_cursors(cursors: Sequence[FeedCursor]) -> str:
+    """Return one text for the cursors of some partitions of one feed, taken together at one n.
+
+    The text of one cursor is the cursor's own. Of the others only the partition and the offsets follow.
+
+    >>> views = [FeedView(4, partition, 4) for partition in (0, 1, 3)]
+    >>> cursors = [FeedCursor(feed_mark("order.placed"), 1, view, (9 + view.partition,)) for view in views]
+    >>> join_cursors(cursors), join_cursors(cursors[:1])
+    ('1-f4ec22d8-1-4-4-0-9.1-10.3-12', '1-f4ec22d8-1-4-4-0-9')
+    """
+    first, *others = cursors
+    rest = (f".{each.view.partition}-{'_'.join(map(str, each.offsets))}" for each in others)
+    return "".join([first.encode(), *rest])
+
+
+def split_cursors(text: str, partitions: Collection[int], parameter: str) -> dict[int, str]:
+    """Return the cursor of each of *partitions* in a joined *text*; a single cursor is that of every partition.
+
+    Cursors are not parsed: see `parse_cursor`.
+
+    Raises:
+        BadCursor: several cursors are joined, and those of some *partitions* are not among them.
+
+    >>> split_cursors("1-f4ec22d8-1-4-4-0-9.1-10.3-12", [0, 3], "Last-Event-ID")
+    {0: '1-f4ec22d8-1-4-4-0-9', 3: '1-f4ec22d8-1-4-4-3-12'}
+    >>> split_cursors("_first", [0, 1], "Last-Event-ID")
+    {0: '_first', 1: '_first'}
+    """
+    first, *others = text.split(".")
+    if not others:
+        return dict.fromkeys(partitions, text)
+    shared, *own = first.rsplit("-", 2)
+    places = ["-".join(own), *others]
+    found = {place.partition("-")[0]: f"{shared}-{place}" for place in places}
+    missing = [each for each in partitions if str(each) not in found]
+    if missing:
+        reason = f"it does not have partition {missing[0]}, which is read here"
+        raise BadCursor(parameter=parameter, value=text[:80], reason=reason)
+    return {each: found[str(each)] for each in partitions}
 
 
 def resolve_cursor(cursor: FeedCursor, view: FeedView, parameter: str, *, feed: str, epoch: int) -> dict[int, int]:

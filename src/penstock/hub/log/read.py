@@ -190,8 +190,17 @@ class Track:
     @property
     def cursor(self) -> str:
         """The cursor just after the events that have been read."""
-        places = tuple(self.offsets[physical] for physical in self.view.physical)
-        return FeedCursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
+        return self.cursor_at({}).encode()
+
+    def cursor_at(self, offsets: Mapping[int, int]) -> FeedCursor:
+        """Return the cursor just after what was read, at other *offsets* of some physical partitions."""
+        places = tuple(offsets.get(physical, self.offsets[physical]) for physical in self.view.physical)
+        return FeedCursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places)
+
+    @property
+    def is_at_head(self) -> bool:
+        """True if all events were read that were there when the page was opened."""
+        return all(self.offsets[physical] >= head for physical, head in self._heads.items())
 
     def cursor_after(self, *, whole: bool) -> str:
         """Return the cursor just after the page; unless the page is read *whole*, only an unfiltered page knows it."""
@@ -766,13 +775,14 @@ class ChunkRows:
         return [data[start : start + size] for start, size in zip(starts, sizes, strict=False)]
 
     @cached_property
-    def _kinds(self) -> Sequence[bytes | None]:
+    def kinds(self) -> Sequence[bytes | None]:
+        """The kind of each; None: the event type's name."""
         return _split(self._columns.kinds, self._columns.rows)
 
     def tuples(self) -> Iterator[tuple[bytes | None, bytes | None, bytes | None, bytes]]:
         """Yield key, kind, own headers and data of each row."""
         headers = _split(self._columns.headers, self._columns.rows)
-        return zip(self.keys, self._kinds, headers, self.data, strict=True)
+        return zip(self.keys, self.kinds, headers, self.data, strict=True)
 
     def match(self, reading: PageReading, track: Track) -> list[bool]:
         """Return for each row whether it belongs to the track's slice and passes the filter."""
@@ -783,7 +793,7 @@ class ChunkRows:
             kept = [(offset if key is None else crc32(key)) % slices == own for offset, key in places]
         if (kinds := reading.kinds) is not None:
             default = kinds.default.lower()
-            names = (default if kind is None else kind.lower().decode() for kind in self._kinds)
+            names = (default if kind is None else kind.lower().decode() for kind in self.kinds)
             kept = [keep and (name in kinds.kinds) != kinds.skip for keep, name in zip(kept, names, strict=True)]
         return kept
 

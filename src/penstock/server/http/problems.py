@@ -87,7 +87,13 @@ def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
         headers["WWW-Authenticate"] = CHALLENGE
     if status == 503 or error.retryable:
         headers["Retry-After"] = str(error.fields.get("retry_after", _find_nearest(_RETRY_SECONDS, error)))
-    return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers, strict=strict)
+    return _response(describe(error), status, headers, strict=strict)
+
+
+def describe(error: PenstockError) -> dict[str, Any]:
+    """Return the problem of *error*, as an answer or the end of a stream has it."""
+    status = status_of(error)
+    return to_problem(error, status, HTTPStatus(status).phrase)
 
 
 async def on_penstock_error(request: Request, error: Exception) -> Response:

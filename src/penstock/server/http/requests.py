@@ -7,7 +7,7 @@ under which path and origin, the client has reached the hub.
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from random import getrandbits
 from typing import Any, Final, NamedTuple
@@ -49,11 +49,14 @@ class Arrival(NamedTuple):
     upgrade as another request."""
 
 
-def check_arrival(scope: Scope, *, names: Collection[str] | None = None) -> Arrival:
+def check_arrival(
+    scope: Scope, *, names: Collection[str] | None = None, origins: Container[bytes] = frozenset()
+) -> Arrival:
     """Check a request by the rules that hold on every route.
 
     Those of paths and encodings are Nakadi's. A request that a browser has sent for a page of another origin is
-    refused: see `browsers`. With *names*, in lower case, the hub answers under these and those of this machine alone.
+    refused: see `browsers`; those of *origins* are not. With *names*, in lower case, the hub answers under these and
+    those of this machine alone.
     """
     flow_id = encoding = origin = site = None
     host = b""
@@ -80,7 +83,8 @@ def check_arrival(scope: Scope, *, names: Collection[str] | None = None) -> Arri
         scope = {**scope, "path": path[:-1]}
     refusal = _find_refusal(scope["method"], path, encoding)
     if refusal is None and (names is not None or origin is not None or site is not None):
-        refusal = _find_browser_refusal(scope, host, origin, site, names)
+        allowed = origin is not None and origin in origins
+        refusal = _find_browser_refusal(scope, host, *((None, None) if allowed else (origin, site)), names)
     return Arrival(scope, _flow_id(flow_id), refusal, closes=offers_upgrade and has_body)
 
 

@@ -12,6 +12,7 @@ toward the limit `bytes-held`; once it is reached, none is made ahead.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from threading import Semaphore
@@ -136,14 +137,16 @@ async def await_while_wanted(
 async def wait_for_events(
     watch: Watch,
     offsets: Mapping[int, int],
-    timeout: float,  # noqa: ASYNC109 - it returns False, and raises nothing
+    timeout: float | None,  # noqa: ASYNC109 - it returns False, and raises nothing
     disconnect: Disconnect,
     check: Callable[[], None],
+    *,
+    interrupt: "asyncio.Future[None] | None" = None,
 ) -> bool:
     """Wait until there may be events at *offsets*, by partition id; return whether there may be.
 
-    Return False after *timeout*, if the client disconnects, and if the hub stops. *check* raises if the reader may not
-    read, and is called before and after the wait.
+    Return False after *timeout*, if the client disconnects, once *interrupt* is done, and if the hub stops. *check*
+    raises if the reader may not read, and is called before and after the wait.
 
     Raises:
         Blocked: an operator has blocked the reader while it waited.
@@ -156,9 +159,10 @@ async def wait_for_events(
             loop.call_soon_threadsafe(_settle, woken)
 
     ticket = watch.wait(offsets, wake)
+    ends = {woken, disconnect} if interrupt is None else {woken, disconnect, interrupt}
     try:
         check()  # From here on a change of permissions wakes the wait.
-        await asyncio.wait({woken, disconnect}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(ends, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
     finally:
         watch.cancel(ticket)
     check()
@@ -184,6 +188,50 @@ def _is_sent(task: "asyncio.Future[Any]", disconnect: Disconnect) -> bool:
 def _settle(woken: "asyncio.Future[None]") -> None:
     if not woken.done():
         woken.set_result(None)
+
+
+TICK_SECONDS: Final = 1.0
+"""Beats that are due within so long come together: each wake of the event loop costs more than a beat."""
+
+
+class Beats:
+    """Calls functions of many waiting streams every so often, by one timer for all."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, dict[object, tuple[float, Callable[[], None]]]] = {}
+        """By tick: the functions to call then, each after its interval."""
+        self._ticks: dict[object, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, interval: float, beat: Callable[[], None]) -> object:
+        """Call *beat* about every *interval* seconds, until `end` is called with what this returns."""
+        ticket = object()
+        self._add(ticket, interval, beat)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+        return ticket
+
+    def end(self, ticket: object) -> None:
+        """Call the function of *ticket* no more."""
+        tick = self._ticks.pop(ticket)
+        self._due.get(tick, {}).pop(ticket, None)
+
+    def _add(self, ticket: object, interval: float, beat: Callable[[], None]) -> None:
+        tick = max(int((time.monotonic() + interval) / TICK_SECONDS), self._now() + 1)
+        self._ticks[ticket] = tick
+        self._due.setdefault(tick, {})[ticket] = interval, beat
+
+    def _tick(self) -> None:
+        now = self._now()
+        for tick in [each for each in self._due if each <= now]:
+            for ticket, (interval, beat) in self._due.pop(tick).items():
+                if ticket in self._ticks:
+                    self._add(ticket, interval, beat)
+                    beat()
+        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick) if self._due else None
+
+    def _now(self) -> int:
+        return int(time.monotonic() / TICK_SECONDS)
 
 
 PIECES_AHEAD: Final = 2

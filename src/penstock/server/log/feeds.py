@@ -68,10 +68,12 @@ from penstock.server.http.streaming import (
 )
 from penstock.server.limits import CURRENT_USAGE, LARGE_BYTES
 from penstock.server.log.caching import NO_STORE, VARY, cache_headers, find_fresh_seconds, is_listed, make_tag
+from penstock.server.log.server_sent_events import EventSourceResponse, asks_for_messages
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import access_of
 from penstock.storage.log.events import NONE, Frame, KindFilter
 from penstock.wire.log import cloudevents, feedapi, zeroeventhub
+from penstock.wire.log.server_sent_events import EVENT_STREAM, LAST_EVENT_ID, parse_v1, parse_v2
 from penstock.wire.query import HeaderChoice, Query
 
 if find_spec("pyarrow"):  # Loaded when the hub starts, so that the first page does not wait for it.
@@ -102,10 +104,12 @@ async def discover_feed(request: Request) -> Response:
     return answer
 
 
-async def read_feed(request: Request) -> "PageResponse":
+async def read_feed(request: Request) -> "PageResponse | EventSourceResponse":
     """GET /feeds/{event_type}: discover a feed (FeedAPI v2, without arguments), or read it (ZeroEventHub v1)."""
     access, state, name = access_of(request), state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
+    if asks_for_messages(request, *_offered()):
+        return await _stream_feed(request, name, query)
     try:
         asked = zeroeventhub.parse_read(query)
     except (BadParameter, BadPartitionCount) as error:
@@ -120,6 +124,18 @@ async def read_feed(request: Request) -> "PageResponse":
         cursors = await state.run(lambda: state.hub.groups.resume(name, cursorset, asked.n, resume, claim))
     form = _choose_form(request, asked, version=1)
     return PageResponse(request, ZeroEventHubPage(state.hub, name, form, asked, cursors, claim=claim))
+
+
+async def _stream_feed(request: Request, name: str, query: Query) -> EventSourceResponse:
+    access, state = access_of(request), state_of(request)
+    try:
+        asked, options = parse_v1(query, request.headers.get(LAST_EVENT_ID))
+    except (BadParameter, BadPartitionCount) as error:
+        raise await _name_partitions(state, name, query, error) from None
+    access.n, access.partitions = asked.n, ",".join(map(str, sorted(asked.cursors)))
+    form = LineForm(version=1, headers=None)
+    page = ZeroEventHubPage(state.hub, name, form, asked, asked.cursors, claim=None)
+    return EventSourceResponse(request, page, options)
 
 
 class PageRequest(Protocol):
@@ -174,12 +190,19 @@ class ZeroEventHubPage:
         self._cursors = cursors
         self._claim = claim
         self._kinds = _kind_filter(event_type, asked.kinds)
+        self.id_parameter: str | None = None
+        """The name of the cursors in errors; None: `cursor0` and so on."""
+
+    @property
+    def shape(self) -> object:
+        """All that a page depends on besides its cursors."""
+        return 1, self.event_type, self._asked.n, self._kinds
 
     def open(self, cursors: Mapping[int, str] | None, *, settled: bool) -> PageReading:
         """See `PageRequest.open`."""
         asked = self._asked
         wanted = [
-            WantedPartition(f"cursor{v}", v, text, asked.until.get(v), f"until{v}")
+            WantedPartition(self.id_parameter or f"cursor{v}", v, text, asked.until.get(v), f"until{v}")
             for v, text in sorted((cursors or self._cursors).items())
         ]
         return self._hub.log.reader.open(
@@ -217,9 +240,15 @@ async def _name_partitions(
     return partition_count_error(error.fields.get("n", error.fields.get("value")), feed.partition_count)
 
 
-async def read_partition(request: Request) -> "PageResponse":
+async def read_partition(request: Request) -> "PageResponse | EventSourceResponse":
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
-    asked = feedapi.parse_read(Query(request.scope["query_string"]))
+    query = Query(request.scope["query_string"])
+    if asks_for_messages(request, *_offered()):
+        asked, options = parse_v2(query, request.headers.get(LAST_EVENT_ID))
+        access_of(request).partitions = str(asked.partition)
+        page = FeedApiPage(request, LineForm(version=2, headers=None), asked)
+        return EventSourceResponse(request, page, options)
+    asked = feedapi.parse_read(query)
     access_of(request).partitions = str(asked.partition)
     form = _choose_form(request, asked, version=2)
     return PageResponse(request, FeedApiPage(request, form, asked))
@@ -238,13 +267,20 @@ class FeedApiPage:
         self._access = access_of(request)
         self._asked = asked
         self._kinds = _kind_filter(self.event_type, asked.kinds)
+        self.id_parameter: str | None = None
+        """The name of the cursor in errors; None: `cursor`."""
+
+    @property
+    def shape(self) -> object:
+        """All that a page depends on besides its cursor."""
+        return 2, self.event_type, self._asked.token, self._kinds
 
     def open(self, cursors: Mapping[int, str] | None, *, settled: bool) -> PageReading:
         """See `PageRequest.open`."""
         asked, name = self._asked, self.event_type
         self._check_token()
         cursor = cursors[asked.partition] if cursors else asked.cursor
-        wanted = [WantedPartition("cursor", asked.partition, cursor, asked.until)]
+        wanted = [WantedPartition(self.id_parameter or "cursor", asked.partition, cursor, asked.until)]
         try:
             reading = self._hub.log.reader.open(name, None, wanted, asked.page_size, self._kinds, settled=settled)
         except (BadCursor, CursorExpired, StaleSplit, PartitionNotFound):
@@ -280,9 +316,8 @@ class FeedApiPage:
 def _choose_form(
     request: Request, asked: zeroeventhub.ZeroEventHubRead | feedapi.FeedApiRead, *, version: int
 ) -> "PageForm":
-    offered = [zeroeventhub.NDJSON, *([feedapi.ARROW] if HAS_ARROW else []), cloudevents.BATCHED]
     try:
-        chosen = choose_form(request, *offered)
+        chosen = choose_form(request, *_offered(), EVENT_STREAM)
     except UnsupportedFormat as error:
         if not HAS_ARROW and _takes(request, feedapi.ARROW):
             raise UnsupportedFormat.of("arrow-not-installed", **error.fields) from None
@@ -292,6 +327,11 @@ def _choose_form(
     if chosen == cloudevents.BATCHED:
         return CloudEventForm()
     return LineForm(version=version, headers=asked.headers, has_details=asked.has_details)
+
+
+def _offered() -> Sequence[str]:
+    """Return the media types of pages."""
+    return [zeroeventhub.NDJSON, *([feedapi.ARROW] if HAS_ARROW else []), cloudevents.BATCHED]
 
 
 def _takes(request: Request, media_type: str) -> bool:

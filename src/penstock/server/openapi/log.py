@@ -26,6 +26,13 @@ from penstock.wire.log.nakadi import (
     NUMBER_MAX,
     STREAM_TIMEOUT_MAX,
 )
+from penstock.wire.log.server_sent_events import (
+    EVENT_STREAM,
+    HEARTBEAT_SECONDS,
+    HEARTBEAT_SECONDS_MAX,
+    LAST_EVENT_ID,
+    LAST_EVENT_ID_PARAMETER,
+)
 from penstock.wire.log.zeroeventhub import (
     CHUNK_EVENTS_MAX,
     CURSORSET_CHARS_MAX,
@@ -49,6 +56,26 @@ _CURSOR: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "pattern": "
 
 _FLAG: Final[dict[str, Any]] = {"enum": [0, 1]}
 
+_LIVE: Final = (
+    Parameter(
+        LAST_EVENT_ID,
+        f"With `{EVENT_STREAM}`: the id of the last message, after which the stream goes on. `EventSource` sends it.",
+        _CURSOR,
+        place="header",
+    ),
+    Parameter(
+        LAST_EVENT_ID_PARAMETER,
+        f"With `{EVENT_STREAM}`: the same, `_first` or `_last`, for readers that cannot set the header, which wins.",
+        _CURSOR,
+    ),
+    Parameter(
+        "heartbeat",
+        f"With `{EVENT_STREAM}`: seconds of silence until a comment is sent, at least 1, cut at "
+        f"{HEARTBEAT_SECONDS_MAX:g}; {HEARTBEAT_SECONDS:g} by default.",
+        {"type": "number", "minimum": 1},
+    ),
+    Parameter("unnamed", f"With `{EVENT_STREAM}`: 1 leaves out the names of messages.", _FLAG),
+)
 _SHARED: Final = (
     Parameter(
         "pagesizehint",
@@ -62,9 +89,15 @@ _SHARED: Final = (
     Parameter("details", "1: lines with the offsets, keys, kinds and times of the events after them.", _FLAG),
     Parameter("event-types", "Only these kinds, separated by `;`.", _TEXT),
     Parameter("skip-event-types", "All but these kinds, separated by `;`.", _TEXT),
+    *_LIVE,
 )
 V1: Final = (
-    Parameter("n", "How many partitions you want to see: the feed's number, a divisor or a multiple of it.", _NUMBER),
+    Parameter(
+        "n",
+        "How many partitions you want to see: the feed's number, a divisor or a multiple of it. Streams take 1 without "
+        "it.",
+        _NUMBER,
+    ),
     Parameter("cursor0", "A cursor for partition 0, `_first` or `_last`; likewise cursor1 and so on.", _CURSOR),
     Parameter("until0", "Stop at this cursor of partition 0; likewise until1 and so on.", _CURSOR),
     Parameter("cursorset", "Your name, under which the cursors of this request are kept.", _NAME),
@@ -75,7 +108,9 @@ V1: Final = (
 V2: Final = (
     Parameter("token", "The token that discovery gives.", _TEXT, required=True),
     Parameter("partition", "The partition's id.", {"type": "integer", "minimum": 0, "maximum": 32767}, required=True),
-    Parameter("cursor", "A cursor, `_first` or `_last`.", _CURSOR, required=True),
+    Parameter(
+        "cursor", f"A cursor, `_first` or `_last`. Only with `{EVENT_STREAM}` it may be missing: `_last`.", _CURSOR
+    ),
     Parameter("until", "Stop at this cursor.", _CURSOR),
     *_SHARED,
 )
@@ -163,6 +198,11 @@ _ARROW: Final = {
     "contentEncoding": "binary",
     "description": f"Columns: {', '.join(ARROW_COLUMNS)}.",
 }
+_STREAM: Final = {
+    "type": "string",
+    "description": "Server-sent events: a message for each event, with the cursor after it as its id, the event's kind "
+    "as its name and the event as its data. The stream lasts; the next one goes on after the last id.",
+}
 _CURSOR_AFTER: Final = {
     CURSOR_HEADER: "With Arrow and CloudEvents: the cursor just after the page, where it is known when the page begins."
 }
@@ -200,12 +240,12 @@ PUBLISHED_BATCH: Final = answer_of(
 DISCOVERY: Final = answer_of("What the feed consists of.", {JSON: _DISCOVERY})
 PAGE_V1: Final = answer_of(
     "Without arguments what the feed consists of, else events and cursors, one a line.",
-    {JSON: _DISCOVERY, NDJSON: _V1_PAGE, ARROW: _ARROW, BATCHED: list_of(_CLOUD_EVENT)},
+    {JSON: _DISCOVERY, NDJSON: _V1_PAGE, ARROW: _ARROW, BATCHED: list_of(_CLOUD_EVENT), EVENT_STREAM: _STREAM},
     headers=_CURSOR_AFTER | _LEFT_OUT | _KEPT,
 )
 PAGE_V2: Final = answer_of(
     "Events and cursors, one a line; the last is a cursor.",
-    {NDJSON: _V2_PAGE, ARROW: _ARROW, BATCHED: list_of(_CLOUD_EVENT)},
+    {NDJSON: _V2_PAGE, ARROW: _ARROW, BATCHED: list_of(_CLOUD_EVENT), EVENT_STREAM: _STREAM},
     headers=_CURSOR_AFTER | _LEFT_OUT | _KEPT,
 )
 PUBLISHED: Final = answer_of("How many, and by partition the cursor just after them.", {JSON: _PUBLISHED})

@@ -58,9 +58,9 @@ def parse_read(query: Query) -> ZeroEventHubRead:
         BadParameter, BadCursor: A parameter is invalid. The error has its name, its value, the allowed values, and n
             where these depend on it.
     """
-    n = _count(query)
+    n = read_partition_count(query)
     cursorset = _read_cursor_set(query)
-    cursors = _read_cursors(query, n)
+    cursors = read_cursors(query, n)
     resume = _resume(query, n, cursorset, bool(cursors))
     if not cursors and not resume:
         raise BadParameter(
@@ -253,14 +253,16 @@ def publish_response(count: int, cursors: dict[int, str]) -> dict[str, Any]:
     return {"count": count, "cursors": {str(partition): cursor for partition, cursor in sorted(cursors.items())}}
 
 
-def _count(query: Query) -> int:
+def read_partition_count(query: Query) -> int:
+    """Return n; raise BadParameter or BadPartitionCount if no feed can be read with it."""
     n = query.read_integer("n", None, low=0, high=WHOLE_NUMBER_MAX)
     if 1 <= n <= VIEW_PARTITIONS_MAX:
         return n
     raise BadPartitionCount(n=n)
 
 
-def _read_cursors(query: Query, n: int) -> dict[int, str]:
+def read_cursors(query: Query, n: int) -> dict[int, str]:
+    """Return the cursors by partition; raise BadParameter or BadCursor if one cannot be read with *n*."""
     cursors = {}
     for name in query.list_names():
         if not name.startswith("cursor") or name in _EXTENSIONS:
