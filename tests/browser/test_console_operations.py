@@ -97,6 +97,8 @@ def test_operator_sees_which_events_lie_in_files(tmp_path: Path, page: Page) -> 
         page.goto(f"{http.base_url}/console/cold-tier?event_type={feed.name}")
         page.get_by_role("cell", name="0 to 18", exact=True).wait_for()
         page.get_by_role("img", name="95 % in files").wait_for()
+        page.get_by_role("link", name="0", exact=True).last.click()
+        expect(page.get_by_label("Offset", exact=True)).to_have_value("0")
 
 
 def test_operator_retries_and_deletes_rejected_rows(tmp_path: Path, page: Page) -> None:

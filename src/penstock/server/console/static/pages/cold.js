@@ -136,7 +136,7 @@ function Ranges({ name, found, partition }) {
     <//>
     ${shown && html`<${Card} title=${`Files of partition ${shown.partition}`} flush more=${shown.isCut ? html`<${Badge} tone="note">the first ${format.count(FILES_MAX)}<//>` : null}>
       <${Table} key=${shown.partition} label="Files" rows=${shown.list} keyOf=${(row) => row.path} order=${{ name: "First offset", down: true }} empty="None yet: its events are younger than --cold-after, or too few for a file." columns=${[
-        { name: "First offset", value: (row) => row.start, number: true, cell: (row) => html`<a href=${to`/event-types/${name}/events` + query({ partition: shown.partition, from: row.start })}>${format.count(row.start)}</a>` },
+        { name: "First offset", value: (row) => row.start, number: true, cell: (row) => html`<a href=${to`/event-types/${name}/events` + query({ partition: shown.partition, from: "offset", at: row.start })}>${format.count(row.start)}</a>` },
         { name: "Last", value: (row) => row.stop, number: true, cell: (row) => format.count(row.stop - 1) },
         { name: "Events", value: (row) => row.events, number: true, cell: (row) => format.count(row.events) },
         { name: "Data", value: (row) => row.data_bytes, number: true, cell: (row) => format.bytes(row.data_bytes) },
