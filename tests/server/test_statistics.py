@@ -63,6 +63,23 @@ def test_statistics_show_what_the_caller_may_view_alone(migrated_url: str) -> No
     assert seen == {"shop": ["order.placed"], "stranger": [], "root": ["order.placed"]}
 
 
+def test_statistics_show_no_event_type_that_was_deleted_after_they_were_measured(migrated_url: str) -> None:
+    hub = open_at(migrated_url, VirtualClock())
+    lists = {each: [{"data_type": "service", "value": "shop"}] for each in ("admins", "readers", "writers")}
+    hub.registry.create(an_event_type("order.placed", authorization=lists))
+    app = HubApp(lambda: hub, authentication=[TokenMethod()], administrators=["service:root"])
+    shown = []
+    with TestClient(app) as http:
+        token = hub.admin.tokens.create(Caller("service", "stranger")).secret
+        for delete in (lambda: None, lambda: hub.registry.delete("order.placed")):
+            delete()
+            hub.admin.permissions.refresh()
+            items = http.get("/statistics", headers={"Authorization": f"Bearer {token}"}).json()["items"]
+            shown += [each["name"] for each in items if not each["name"].startswith("nakadi.")]
+
+    assert shown == []
+
+
 def test_statistics_of_a_database_that_does_not_answer_are_refused(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

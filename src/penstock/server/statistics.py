@@ -22,7 +22,9 @@ async def show_statistics(request: Request) -> Response:
 
     def show() -> Response:
         seen = keep_seen(request, measured.event_types, lambda each: event_type_named(each.name))
-        items = list(map(_describe, seen))
+        # One that was deleted since has no lists any more by which its readers are known.
+        there = state.hub.admin.permissions.knows
+        items = [_describe(each) for each in seen if there(event_type_named(each.name))]
         return json_response({"measured_at": format_time(measured.at), "items": items})
 
     return await state.run(show)
