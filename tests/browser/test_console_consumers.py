@@ -1,8 +1,10 @@
 """What an operator does with consumers in the console, each from the overview to the end."""
 
+import shlex
 import uuid
 from collections.abc import Iterator
 from threading import Event, Thread
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -52,6 +54,21 @@ def test_operator_learns_why_a_consumer_is_behind_and_moves_it(feed: Served, pag
     page.get_by_role("link", name="History").click()
     page.get_by_role("cell", name=REASON).wait_for()
     assert feed.http.get(f"/groups/{group}").json()["gap"] == 0
+
+
+@pytest.mark.parametrize("beginning", ['a\'; $(reboot) `reboot`; "b" #', "--url=evil.example"])
+def test_hostile_name_of_a_group_is_one_argument_of_the_command_to_copy(
+    feed: Served, page: Page, beginning: str
+) -> None:
+    group = f"{beginning} {uuid.uuid4().hex}"
+    path = f"/groups/{quote(group, safe='')}"
+    items = [{"event_type": feed.name, "partition": 0, "offset": 0}]
+    feed.http.post(f"{path}/positions", json={"kind": "processor", "items": items}).raise_for_status()
+    page.goto(f"{feed.http.base_url}/console/consumers/{quote(group, safe='')}")
+    page.get_by_role("button", name="Delete …").click()
+    command = page.get_by_role("dialog").get_by_text("penstock groups delete").inner_text()
+    assert [each for each in shlex.split(command) if each != "--"] == ["penstock", "groups", "delete", group]
+    assert (" -- " in command) == group.startswith("-")
 
 
 @pytest.fixture

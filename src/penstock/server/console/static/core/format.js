@@ -104,6 +104,16 @@ export function line(text, limit = 200) {
   return cut.length > limit ? `${plain.slice(0, limit)}…` : plain;
 }
 
+/** A text as one word of a shell's command, whatever it has: others choose the names of their groups. */
+export function quote(text) {
+  return /^[\w.@%+:,/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** A name as an argument of a command: it is no option of it, even if it begins with "-". */
+export function argument(name) {
+  return `${name.startsWith("-") ? "-- " : ""}${quote(name)}`;
+}
+
 /** "1 event", "2 events". */
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;

@@ -159,13 +159,13 @@ function Parked({ group, answer, mayMove }) {
     ]} />`}<//>
     ${dialog?.kind === "look" && html`<${LookAt} group=${group} row=${dialog.row} base=${base} onClose=${close} />`}
     ${dialog?.kind === "retry" && html`<${Confirm} title=${`Retry ${format.line(keyText(dialog.row), 60)}?`} verb="Retry" danger=${false} onClose=${close}
-      command=${`penstock groups parked retry ${group.name} ${dialog.row.id}`} act=${() => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/retry`, {})}>
+      command=${`penstock groups parked retry ${format.argument(group.name)} ${dialog.row.id}`} act=${() => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/retry`, {})}>
       <p>${format.plural(dialog.row.events ?? 1, "waiting event")} of this key ${dialog.row.events === 1 ? "is" : "are"} handed to the consumer again, in order. If the first fails again, the key is parked again.</p><//>`}
     ${dialog?.kind === "skip" && html`<${Confirm} title=${`Skip ${format.line(keyText(dialog.row), 60)}?`} verb="Skip these events" reason onClose=${close}
-      command=${`penstock groups parked skip ${group.name} ${dialog.row.id} --reason …`} act=${({ reason }) => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/skip`, { reason })}>
+      command=${`penstock groups parked skip --reason … ${format.argument(group.name)} ${dialog.row.id}`} act=${({ reason }) => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/skip`, { reason })}>
       <p>This consumer never gets the ${format.plural(dialog.row.events ?? 1, "waiting event")} of this key. They stay in the feed; other consumers are not affected.</p><//>`}
     ${dialog?.kind === "retry-all" && html`<${Confirm} title="Retry all parked keys?" verb="Retry all" danger=${false} onClose=${close}
-      command=${`penstock groups parked retry ${group.name}`} act=${() => send("POST", `${base}/retry`, {})}>
+      command=${`penstock groups parked retry ${format.argument(group.name)}`} act=${() => send("POST", `${base}/retry`, {})}>
       <p>The waiting events of ${format.plural(answer.value.length, "key")} are handed to the consumer again.</p><//>`}
   <//>`;
 }
@@ -238,7 +238,7 @@ function Reset({ group, onClose }) {
   const skipped = rows.reduce((sum, each) => sum + Math.max(0, each.offset - (each.came_from ?? 0)), 0);
   const target = where === "earliest" || where === "latest" ? where : detail;
   return html`<${Confirm} title=${`Move ${format.line(nameOf(group), 60)}`} verb="Move it" reason onClose=${onClose} disabled=${!rows.length}
-    command=${where === "offset" ? `penstock groups reset ${group.name} --partition ${place?.partition ?? "N"} --offset ${detail || "OFFSET"}` : `penstock groups reset ${group.name} --to ${target || "…"}`}
+    command=${where === "offset" ? `penstock groups reset --partition ${place?.partition ?? "N"} --offset ${detail || "OFFSET"} ${format.argument(group.name)}` : `penstock groups reset --to ${target ? format.quote(target) : "…"} ${format.argument(group.name)}`}
     act=${({ reason }) => applyReset(group, rows, reason)}>
     <div class="toolbar">
       <label>Where to<select value=${where} onChange=${(event) => { setWhere(event.target.value); setDetail(""); }}>
@@ -271,7 +271,7 @@ function Reset({ group, onClose }) {
 function Delete({ group, onClose }) {
   const isSubscription = group.kind === "subscription";
   return html`<${Confirm} title=${`Delete ${format.line(nameOf(group), 60)}?`} verb="Delete" onClose=${onClose}
-    command=${isSubscription ? `penstock subscription delete ${group.name}` : `penstock groups delete ${group.name}`}
+    command=${isSubscription ? `penstock subscription delete ${group.name}` : `penstock groups delete ${format.argument(group.name)}`}
     act=${async () => {
       await send("DELETE", isSubscription ? path`/subscriptions/${group.name}` : path`/groups/${group.name}`);
       go(to`/consumers`);

@@ -82,10 +82,6 @@ function Raw({ text }) {
     ${!whole && shown.length > RAW_CHARS && html`<button class="plain" onClick=${() => setWhole(true)}>${format.count(shown.length)} characters: show all</button>`}`;
 }
 
-function shell(text) {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}
-
 /** Write a text as a literal of Python. */
 function literal(text) {
   return JSON.stringify(text).replace(/[\u007f-\uffff]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
@@ -99,7 +95,7 @@ function writePrograms({ name, feed, event: { partition, offset } }) {
   const page = feed.address({ [`cursor${partition}`]: start, [`until${partition}`]: stop, headers: "_all" });
   const others = feed.count > 1 ? `dict.fromkeys(map(str, range(${feed.count})), -1) | ` : "";
   return [
-    ["curl", `curl ${hasToken ? '-H "Authorization: Bearer $PENSTOCK_TOKEN" ' : ""}${shell(hub + page)}\n`],
+    ["curl", `curl ${hasToken ? '-H "Authorization: Bearer $PENSTOCK_TOKEN" ' : ""}${format.quote(hub + page)}\n`],
     ["Python", `${hasToken ? "import os\n\n" : ""}from penstock.client import ALL_HEADERS, Client
 
 with Client(${literal(hub)}${hasToken ? ', auth=os.environ["PENSTOCK_TOKEN"]' : ""}) as hub:

@@ -1,6 +1,7 @@
 // A new event type: from an example to a schema, checked by the hub while it is written.
 import { html, useContext, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { get, path, send } from "../core/api.js";
+import { quote } from "../core/format.js";
 import { go, to } from "../core/routing.js";
 import { CallerContext, useAnswer, useRights } from "../core/state.js";
 import { AccessLists, CATEGORIES, CheckResult, Choice, completeAccess, Field, isUnreadable, MODES, POLICIES, RetentionFields, splitNames, useDefinitionCheck } from "../parts/definitions.js";
@@ -129,10 +130,6 @@ export function NewEventType() {
         <details><summary class="quiet">The same on the command line</summary><${Command}>${command}<//><p class="quiet">This has no schema; with <code>--file definition.json</code> it takes the whole definition, as it is copied by the button.</p></details>
       </div>
     </form>`;
-}
-
-function quote(text) {
-  return /^[\w.@%+=:,/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** Whether an event type of this name is there already. */

@@ -148,7 +148,7 @@ function Act({ asks, total, onClose }) {
   const members = query(ids ? { id: ids } : all ? { all: true } : { event_type: eventType });
   const isDelete = verb === "delete";
   const rows = ids ? format.plural(ids.length, "row") : all ? `all ${counted(total)} rejected rows` : "all rejected rows of this event type";
-  const options = ids ? ids.join(" ") : all ? "--all" : `--event-type ${format.line(eventType, 255)}`;
+  const options = ids ? ids.join(" ") : all ? "--all" : `--event-type=${format.quote(format.line(eventType, 255))}`;
   return html`<${Confirm} title=${`${isDelete ? "Delete" : "Retry"} ${rows}?`} verb=${isDelete ? "Delete" : "Retry"} danger=${isDelete} onClose=${onClose}
     act=${() => (isDelete ? send("DELETE", `/outbox/rejected${members}`) : send("POST", `/outbox/rejected/retry${members}`))} command=${`penstock rejected ${verb} ${options}`}>
     ${isDelete

@@ -141,14 +141,9 @@ export function PublishEvent({ type }) {
       ${state.sent && html`<p class="message good" role="status">Published: <a href=${to`/event-types/${type.name}/events` + query({ view: "publish", event: state.sent })}>${state.sent}</a></p>`}
       <div class="buttons"><button class="primary" disabled=${state.busy}>${state.busy ? "Publishing …" : "Publish"}</button></div>
       ${example && example.length < 2000 && html`<details><summary class="quiet">The same on the command line</summary>
-        <${Command}>${`echo ${quote(example)} | penstock publish ${/^[\w.-]+$/.test(type.name) ? type.name : quote(type.name)}`}<//></details>`}
+        <${Command}>${`printf '%s\\n' ${format.quote(example)} | penstock publish ${format.quote(type.name)}`}<//></details>`}
     <//>
   </form>`;
-}
-
-/** Quote a text for the shell. */
-function quote(text) {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** JSON with members in order, to compare. */

@@ -30,9 +30,8 @@ function changesOf(type, resource) {
 
 /** Return a call of the hub as a command of curl. */
 function curl(method, target, body) {
-  const quote = (text) => `'${text.replace(/'/g, "'\\''")}'`;
   const token = readToken() ? ` -H "Authorization: Bearer $(cat TOKEN_FILE)"` : "";
-  return `curl -X ${method}${token} ${quote(new URL(target.replace(/^\//, ""), HUB).href)}${body === undefined ? "" : ` -d ${quote(JSON.stringify(body))}`}`;
+  return `curl -X ${method}${token} ${format.quote(new URL(target.replace(/^\//, ""), HUB).href)}${body === undefined ? "" : ` -d ${format.quote(JSON.stringify(body))}`}`;
 }
 
 const LISTS = {
@@ -66,12 +65,12 @@ function AdministratorLists({ found, onSaved }) {
     ${changes.length > 0 && html`<div class="message" role="status">
       ${format.plural(changes.length, "change")} not saved yet.
       ${empty.length > 0 && html`<p>Over HTTP none of the lists may be empty, as with Nakadi: add one to ${empty.map((name) => LISTS[name][0].toLowerCase()).join(" and ")}.
-        On the command line, <code>${`penstock access ${changes[0][0]} ${changes[0][1]} ${format.line(changes[0][2], 80)}`}</code> changes one list alone.</p>`}
+        On the command line, <code>${`penstock access ${changes[0][0]} ${changes[0][1]} ${format.quote(format.line(changes[0][2], 80))}`}</code> changes one list alone.</p>`}
       <p class="buttons"><button class="primary" disabled=${empty.length > 0} onClick=${() => setAsks(true)}>Save …</button><button onClick=${() => setLists(found)}>Discard</button></p>
     </div>`}
     ${asks && html`<${Confirm} title="Change who may do everything?" verb="Save" danger=${changes.some(([what]) => what === "remove")}
       act=${() => send("POST", "/settings/admins", lists)} onClose=${(done) => { setAsks(false); if (done) onSaved(); }}
-      command=${changes.map((each) => `penstock access ${each.map((text) => format.line(text, 255)).join(" ")}`).join("; ")}>
+      command=${changes.map((each) => `penstock access ${each.map((text) => format.quote(format.line(text, 255))).join(" ")}`).join("; ")}>
       <ul>${changes.map(([what, name, caller]) => html`<li key=${`${what} ${name} ${caller}`}><strong><${Text} limit=${120}>${caller}<//></strong>
         ${what === "add" ? ` may ${LISTS[name][1]}.` : ` may no longer ${LISTS[name][1]}, by this list.`}</li>`)}</ul>
       ${changes.some(([what, name]) => what === "remove" && name === "admins") && html`<p class="message warn">If you take yourself off, only another administrator, or <code>penstock access</code> where the database is, puts you back.</p>`}

@@ -1,5 +1,5 @@
 // Finds what needs attention, and says in plain words what helps.
-import { duration, plural } from "../core/format.js";
+import { argument, duration, plural } from "../core/format.js";
 import { metricsNamed } from "../core/state.js";
 
 /** The lag from which a consumer that does not commit counts as stuck, in seconds. */
@@ -22,14 +22,14 @@ export function findTrouble(sample) {
   for (const [labels, parked] of metricsNamed(gauges, "penstock_parked_keys")) {
     if (parked) {
       add("bad", `${labels.group}: ${plural(parked, "parked key")}`, "Events of these keys failed too often. The consumer goes on without them; they wait for a retry or a skip.", {
-        consumer: [labels.group, "parked"], label: "Look at them", command: `penstock groups parked list ${labels.group}`,
+        consumer: [labels.group, "parked"], label: "Look at them", command: `penstock groups parked list ${argument(labels.group)}`,
       });
     }
   }
   for (const [labels, stuck] of metricsNamed(gauges, "penstock_group_stuck_partitions")) {
     if (stuck) {
       add("bad", `${labels.group} cannot go on in ${plural(stuck, "partition")}`, "Its position is no longer valid: events after it were removed, or the event type was made anew. It needs a reset.", {
-        consumer: [labels.group], label: "Choose a position", command: `penstock groups show ${labels.group}`,
+        consumer: [labels.group], label: "Choose a position", command: `penstock groups show ${argument(labels.group)}`,
       });
     }
   }
@@ -39,7 +39,7 @@ export function findTrouble(sample) {
     const lag = gauges.get(`penstock_group_lag_seconds${suffix}`);
     if (gap && age > STUCK_SECONDS && lag > STUCK_SECONDS) {
       add("warn", `${labels.group} has not moved for ${duration(age)}`, `${plural(gap, "event")} wait for it; the oldest has waited ${duration(lag)}. Is its process running?`, {
-        consumer: [labels.group], label: "Why?", command: `penstock groups show ${labels.group}`,
+        consumer: [labels.group], label: "Why?", command: `penstock groups show ${argument(labels.group)}`,
       });
     }
   }
