@@ -1,16 +1,17 @@
 // The overview: is all well, how much goes through, and who is behind.
 import { html, useMemo } from "../vendor/preact.js";
-import { query } from "../core/api.js";
+import { get, path, query } from "../core/api.js";
 import * as format from "../core/format.js";
 import { to } from "../core/routing.js";
-import { history, labelsOf, metricsNamed, useAnswer, useMetrics, useRights } from "../core/state.js";
-import { findTrouble } from "../parts/attention.js";
+import { history, labelsOf, metricsNamed, useAnswer, useMetrics, usePolled, useRights } from "../core/state.js";
+import { findNearRetention, findTrouble } from "../parts/attention.js";
 import { Chart } from "../parts/chart.js";
 import { nameOf } from "../parts/consumers.js";
 import { Badge, Card, Command, Failure, Figure, Loaded, Spark, Table, Text, Title } from "../parts/parts.js";
 
 const PUBLISHED = ["penstock_events_appended_total"];
-const READ = ["penstock_feed_events_served_total", "penstock_subscription_events_sent_total"];
+const READ = ["penstock_feed_events_served_total"];
+const NOBODY = [];
 
 /** The first view. */
 export function Overview() {
@@ -27,7 +28,7 @@ export function Overview() {
     <div class="stack">
       ${mayMonitor ? html`<${Figures} sample=${sample} /><${Rates} sample=${sample} />` : html`<p class="message">Rates and totals need the right to monitor the hub, which this token does not have.</p>`}
       <div class="grid">
-        ${mayMonitor && html`<${Attention} sample=${sample} />`}
+        ${mayMonitor && html`<${Attention} sample=${sample} groups=${groups.value?.items ?? NOBODY} />`}
         ${mayMonitor && html`<${Active} sample=${sample} />`}
         <${Card} title="Consumers most behind" span=${mayMonitor ? "half" : "wide"} flush more=${html`<a href=${to`/consumers`}>All consumers</a>`}>
           <${Loaded} answer=${groups}>${(found) => html`<${Behind} items=${found.items} />`}<//>
@@ -70,8 +71,9 @@ function Rates({ sample }) {
   <//>`;
 }
 
-function Attention({ sample }) {
-  const found = useMemo(() => findTrouble(sample), [sample]);
+function Attention({ sample, groups }) {
+  const near = useNearRetention(groups);
+  const found = useMemo(() => [...near, ...findTrouble(sample)], [sample, near]);
   return html`<${Card} title="Needs attention" flush more=${found.length ? html`<${Badge} tone=${found[0].tone}>${found.length}<//>` : null}>
     ${sample === undefined
       ? html`<p class="empty">Measuring …</p>`
@@ -84,6 +86,18 @@ function Attention({ sample }) {
             <div class="act">${address(each) && html`<a class="button" href=${address(each)}>${each.label}</a>`}</div>
           </li>`)}</ul>`}
   <//>`;
+}
+
+/** Use what `findNearRetention` says of the consumers that lag most: few, whatever there are. */
+function useNearRetention(groups) {
+  const late = useMemo(() => groups.filter((each) => each.lag_seconds > 60).sort((a, b) => b.lag_seconds - a.lag_seconds).slice(0, 5), [groups]);
+  const names = [...new Set(late.flatMap((each) => each.event_types.slice(0, 5)))].sort();
+  const eventTypes = usePolled(
+    async (signal) => new Map(await Promise.all(names.map(async (name) => [name, await get(path`/event-types/${name}`, { signal })]))),
+    60,
+    [names.join(" ")],
+  );
+  return useMemo(() => findNearRetention(late, eventTypes.value ?? new Map()), [late, eventTypes.value]);
 }
 
 function address({ consumer, place }) {

@@ -1,6 +1,7 @@
 // Finds what needs attention, and says in plain words what helps.
 import { argument, duration, plural } from "../core/format.js";
 import { metricsNamed } from "../core/state.js";
+import { nameOf } from "./consumers.js";
 
 /** The lag from which a consumer that does not commit counts as stuck, in seconds. */
 const STUCK_SECONDS = 300;
@@ -12,7 +13,7 @@ const STUCK_SECONDS = 300;
  */
 export function findTrouble(sample) {
   if (!sample) return [];
-  const { gauges } = sample;
+  const { gauges, counters } = sample;
   const found = [];
   const one = (name) => gauges.get(name) ?? 0;
   const add = (tone, title, why, more = {}) => found.push({ tone, title, why, ...more });
@@ -43,6 +44,23 @@ export function findTrouble(sample) {
       });
     }
   }
+  for (const [labels, lost] of metricsNamed(counters, "penstock_overtaken_events_total")) {
+    if (lost) {
+      add("bad", `${labels.group} has lost ${plural(lost, "event")} of ${labels.event_type}`, "Retention deleted them before it had read them, since this hub began. It lags by more than the event type waits for.", {
+        consumer: [labels.group], label: "Look", command: `penstock groups show ${labels.group}`,
+      });
+    }
+  }
+  const fenced = counters.get('penstock_requests_total{method="POST",route="/event-types/{event_type}/partitions/{partition}/events",status="409"}');
+  if (fenced) {
+    add("warn", `${plural(fenced, "publish", "publishes")} of idempotent producers refused`, "A producer was fenced, since another took its group over, or its sequence numbers have a gap. Two processes may run as one group.", {
+      place: "/producers", label: "See the producers",
+    });
+  }
+  const failed = share(counters);
+  if (failed > 0.05) {
+    add("bad", `${Math.round(failed * 100)} % of the requests fail with an error of the hub`, "Its log has a line for each, with the reason.", { command: "penstock doctor" });
+  }
   if (one("penstock_rejected_rows")) {
     add("bad", `${plural(one("penstock_rejected_rows"), "row")} of the outbox rejected`, "A service wrote them, and the hub cannot publish them: their reasons say why.", {
       place: "/outbox", label: "See the reasons", command: "penstock rejected list",
@@ -61,6 +79,43 @@ export function findTrouble(sample) {
   }
   const order = { bad: 0, warn: 1, note: 2 };
   return found.sort((a, b) => order[a.tone] - order[b.tone]);
+}
+
+/** The share of requests that the hub answered with a status from 500 on, since it began. */
+function share(counters) {
+  let all = 0;
+  let failed = 0;
+  for (const [labels, value] of metricsNamed(counters, "penstock_requests_total")) {
+    all += value;
+    if (labels.status >= "500") failed += value;
+  }
+  return all < 100 ? 0 : failed / all;
+}
+
+/** The share of an event type's retention that a consumer's lag may reach before it needs attention. */
+const NEAR_RETENTION = 0.75;
+
+/**
+ * Return what needs attention since retention will soon delete events that a consumer has not read.
+ *
+ * @param {object[]} groups some of GET /groups
+ * @param {Map<string, object>} eventTypes by name: those that the groups read
+ */
+export function findNearRetention(groups, eventTypes) {
+  const found = [];
+  for (const group of groups) {
+    for (const name of group.event_types) {
+      const limit = Number(eventTypes.get(name)?.options?.retention_time ?? 0) / 1000;
+      if (limit && group.lag_seconds > NEAR_RETENTION * limit) {
+        found.push({
+          tone: "bad", title: `${nameOf(group)} is near the retention of ${name}`,
+          why: `It lags by ${duration(group.lag_seconds)}; events are kept for ${duration(limit)}. Start it, or keep events for longer.`,
+          consumer: [group.name], label: "Why?", command: `penstock groups show ${group.name}`,
+        });
+      }
+    }
+  }
+  return found;
 }
 
 function labelText(labels) {
