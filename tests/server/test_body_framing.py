@@ -91,6 +91,8 @@ ROWS = (
     Row("PUT", "/settings/replicas", {"readers": None}, 200),
     Row("PUT", "/settings/retention", {"retention_time": 1, "retention_bytes": None}, 200),
     Row("POST", "/settings/admins", dict.fromkeys(("admins", "readers", "writers"), ADMINISTRATORS), 200),
+    Row("POST", "/tokens", {"name": "billing"}, 403),
+    Row("POST", "/tokens/none/rotation", {}, 403),
     Row("POST", "/settings/features", {"feature": "disable_event_type_deletion", "enabled": True}, 204),
 )
 
@@ -110,6 +112,9 @@ IGNORING = (
     Row("DELETE", "/groups/known/members/one", IGNORED, 204),
     Row("PUT", "/settings/blacklist/PRODUCER_ET/feed", IGNORED, 204),
     Row("DELETE", "/settings/blacklist/PRODUCER_ET/feed", IGNORED, 204),
+    Row("DELETE", "/tokens/none", IGNORED, 404),
+    Row("POST", "/outbox/rejected/retry", IGNORED, 400),
+    Row("DELETE", "/outbox/rejected", IGNORED, 400),
     Row("POST", "/storages", IGNORED, 422),
     Row("DELETE", "/storages/default", IGNORED, 403),
     Row("PUT", "/storages/default/other", IGNORED, 404),

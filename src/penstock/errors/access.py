@@ -98,7 +98,7 @@ class TokenNotFound(NotFound):
 
     code = "token-not-found"
     message = "there is no token {token!r}"
-    hint = "`penstock token list` and GET /tokens show all of them."
+    hint = "GET /tokens has all, and so has `penstock token list`."
 
     token: str
 

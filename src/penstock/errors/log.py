@@ -33,7 +33,7 @@ class RejectedRowNotFound(NotFound):
 
     code = "rejected-row-not-found"
     message = "there is no rejected row of these: {rows}"
-    hint = "`penstock rejected list` and GET /outbox/rejected show what there is."
+    hint = "GET /outbox/rejected has those that there are, and so has `penstock rejected list`."
 
     rows: list[int]
     """The ids that are missing."""
