@@ -15,7 +15,6 @@ from typing import Final
 from playwright.sync_api import Page, sync_playwright
 
 TO: Final = Path(__file__).parent.parent / "docs" / "guides" / "console"
-SIZE: Final = {"width": 1280, "height": 800}
 FLIGHTS: Final = "event-types/flights.departed"
 PAGES: Final = {
     "overview": "",
@@ -58,7 +57,9 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
         for theme in ("light", "dark"):
-            context = browser.new_context(viewport=SIZE, color_scheme=theme, ignore_https_errors=True)
+            context = browser.new_context(
+                viewport={"width": 1280, "height": 800}, color_scheme=theme, ignore_https_errors=True
+            )
             page = context.new_page()
             page.on("pageerror", lambda error: errors.append(str(error)))
             if given.token_file is not None:
