@@ -452,9 +452,10 @@ def test_event_types_of_the_hub_are_created_by_its_administrators(secured: Secur
     with secured.http("stranger") as stranger:
         lists = {each: a_list("stranger") for each in ("admins", "readers", "writers")}
         given = an_event_type(name, authorization=lists)
-        problem = problem_of(stranger.post("/event-types", json=given), 403, "access-denied")
-        assert (problem["operation"], problem["resource"]) == ("ADMINISTER", "hub")
-        assert root.post("/event-types", json=given).status_code == 201
+        for path in (f"/event-types/{name}/definition-check", "/event-types"):
+            problem = problem_of(stranger.post(path, json=given), 403, "access-denied")
+            assert (problem["operation"], problem["resource"]) == ("ADMINISTER", "hub")
+            assert root.post(path, json=given).is_success
 
 
 # Groups, cursor sets and producers belong to their first user.

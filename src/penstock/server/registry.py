@@ -69,14 +69,20 @@ async def create_event_type(request: Request) -> Response:
     def create() -> Response:
         definition = parse_json(body)
         name = definition.get("name") if isinstance(definition, dict) else None
-        if isinstance(name, str) and is_reserved(event_type_named(name)):
-            # The hub would write there what others may not read.
-            authorize_now(request, "administer", HUB)
+        if isinstance(name, str):
+            _check_reserved(request, name)
         check_authorization(request, definition, None, InvalidEventType)
         state.hub.registry.create(definition, sender_of(request), is_exempt=lambda: is_administrator(request))
         return _answer_change(state.hub, definition["name"], 201, definition)
 
     return await state.run(create)
+
+
+def _check_reserved(request: Request, name: str) -> None:
+    """Raise AccessDenied if administrators alone may create the event type *name*, and the sender is none."""
+    if is_reserved(event_type_named(name)):
+        # The hub would write there what others may not read.
+        authorize_now(request, "administer", HUB)
 
 
 async def show_event_type(request: Request) -> Response:
@@ -178,6 +184,8 @@ async def check_definition(request: Request) -> Response:
 
     def check_body() -> Response:
         given, is_exempt = parse_json(body), lambda: is_administrator(request)
+        if not state.hub.admin.permissions.knows(event_type_named(name)):
+            _check_reserved(request, name)
         _check_lists(request, name, given)
         found = state.hub.registry.check(name, given, allow_reordering=allow_reordering, is_exempt=is_exempt)
         return _warn_of(Response(status_code=204), state.hub, found, given)

@@ -83,6 +83,7 @@ FOREIGN = [
     {"sec_fetch_site": "cross-site"},
     {"sec_fetch_site": "same-site"},
     {"sec_fetch_site": "same-origin", "origin": "https://evil.example"},
+    {"sec_fetch_site": "cross-site", "origin": "http://hub.example:8080"},
 ]
 OWN = [
     {},

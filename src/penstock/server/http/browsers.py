@@ -44,7 +44,7 @@ def find_foreign_page(
         own = (own_origin or "").partition("://")[2].encode("latin-1", "replace")
         if authority.lower() not in (host.lower(), own.lower()) or not authority:
             return CrossSite(origin=origin.decode("latin-1")[:200])
-    elif site is not None and site not in _OWN_SITES and not is_page:
+    if site is not None and site not in _OWN_SITES and not is_page:  # Even with the hub's name: the page may be http.
         return CrossSite(origin=None)
     return None
 
