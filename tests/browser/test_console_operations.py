@@ -66,12 +66,21 @@ def test_operator_learns_how_many_events_a_shorter_retention_deletes(feed: Serve
     assert feed.http.get("/settings/retention").json() == {"retention_time": None, "retention_bytes": None}
 
 
-def test_operator_finds_an_idempotent_producer_and_has_it_forgotten(feed: Served, page: Page) -> None:
+def test_operator_learns_of_a_fenced_producer_and_has_it_forgotten(feed: Served, page: Page) -> None:
     producers = f"/event-types/{feed.name}/partitions/0/producers"
-    for number in range(2):
+
+    def publish(number: int) -> int:
         headers = {"Producer-Group": "till-1", "Producer-Epoch": "0", "Producer-Sequence": str(number)}
         path = f"/event-types/{feed.name}/partitions/0/events"
-        feed.http.post(path, json=[{"id": number}], headers=headers).raise_for_status()
+        return feed.http.post(path, json=[{"id": number}], headers=headers).status_code
+
+    assert [publish(0), publish(1)] == [200, 200]
+    feed.http.put(f"{producers}/till-1", json={"epoch": 1}).raise_for_status()
+    assert publish(2) == 412
+    page.goto(f"{feed.http.base_url}/console")
+    page.get_by_text("of idempotent producers refused").wait_for()
+    page.get_by_role("link", name="See the producers").click()
+    page.get_by_role("heading", name="Producers", level=1).wait_for()
     page.goto(f"{feed.http.base_url}/console/producers?event_type={feed.name}")
     page.get_by_role("cell", name="till-1", exact=True).wait_for()
     page.get_by_role("button", name="Forget till-1").click()

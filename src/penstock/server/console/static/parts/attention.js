@@ -47,11 +47,12 @@ export function findTrouble(sample) {
   for (const [labels, lost] of metricsNamed(counters, "penstock_overtaken_events_total")) {
     if (lost) {
       add("bad", `${labels.group} has lost ${plural(lost, "event")} of ${labels.event_type}`, "Retention deleted them before it had read them, since this hub began. It lags by more than the event type waits for.", {
-        consumer: [labels.group], label: "Look", command: `penstock groups show ${labels.group}`,
+        consumer: [labels.group], label: "Look", command: `penstock groups show ${argument(labels.group)}`,
       });
     }
   }
-  const fenced = counters.get('penstock_requests_total{method="POST",route="/event-types/{event_type}/partitions/{partition}/events",status="409"}');
+  const refusals = [409, 412].map((status) => counters.get(`penstock_requests_total{method="POST",route="/event-types/{event_type}/partitions/{partition}/events",status="${status}"}`) ?? 0);
+  const fenced = refusals[0] + refusals[1];
   if (fenced) {
     add("warn", `${plural(fenced, "publish", "publishes")} of idempotent producers refused`, "A producer was fenced, since another took its group over, or its sequence numbers have a gap. Two processes may run as one group.", {
       place: "/producers", label: "See the producers",
