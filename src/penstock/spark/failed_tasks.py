@@ -3,7 +3,10 @@
 import re
 from typing import Final, NamedTuple
 
-_OURS: Final = re.compile(r"^penstock\.errors\.(?:\w+\.)*(\w+): (.+)", re.MULTILINE)
+_OURS: Final = re.compile(
+    r"(?:^|PythonException: |\[PYTHON_\w+\] [^:\n]*: )penstock\.errors\.(?:\w+\.)*(\w+): (.+)", re.MULTILINE
+)
+"""At the end of a traceback; or, without one, after Spark's own words."""
 
 
 class TaskError(NamedTuple):

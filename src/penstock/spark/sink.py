@@ -19,6 +19,7 @@ from penstock.spark.publishing import HubBatches, QueryBatch
 from penstock.spark.registry import decimals_as_text
 from penstock.spark.rows import EventRows
 from penstock.spark.sink_options import SinkOptions
+from penstock.spark.tracebacks import hide_tracebacks
 from penstock.spark.upload import Uploaded, upload
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class _Sink:
                     return
 
 
+@hide_tracebacks
 class FeedStreamWriter(_Sink, DataSourceStreamArrowWriter):
     """Publishes the micro-batches of a streaming query."""
 
@@ -111,6 +113,7 @@ class FeedStreamWriter(_Sink, DataSourceStreamArrowWriter):
         self._drop(told)
 
 
+@hide_tracebacks
 class FeedWriter(_Sink, DataSourceArrowWriter):
     """Publishes what a batch query writes."""
 

@@ -15,6 +15,7 @@ from penstock.errors import BadParameter, RequirementMissing
 from penstock.spark.columns import QueryColumn, source_schema, versions_of, wanted_columns
 from penstock.spark.options import NAMES, SourceOptions, bad_option, known_options, parse_options
 from penstock.spark.sink_options import OF_STREAMS, SINK_NAMES, SINK_ONLY, parse_sink_options
+from penstock.spark.tracebacks import hide_tracebacks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 PYSPARK_OLDEST: Final = (4, 2)
 
 
+@hide_tracebacks
 class PenstockDataSource(DataSource):
     """The feeds of a hub: `format("penstock")` of `read`, `readStream`, `write` and `writeStream`."""
 
@@ -104,6 +106,7 @@ class PenstockDataSource(DataSource):
         return FeedStreamWriter(options, schema)
 
 
+@hide_tracebacks
 class FeedReader(DataSourceReader):
     """Reads a batch."""
 

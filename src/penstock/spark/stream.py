@@ -17,6 +17,7 @@ from penstock.spark.mirror import Mirror, heeded
 from penstock.spark.offsets import FeedPlace, decode_places, encode_places
 from penstock.spark.options import SourceOptions
 from penstock.spark.tasks import cores, read_task
+from penstock.spark.tracebacks import hide_tracebacks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +46,7 @@ class Holding:
         return False
 
 
+@hide_tracebacks
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark calls one of these on the driver for as long as a query runs, and copies on executors."""
 

@@ -24,6 +24,21 @@ def test_last_penstock_error_in_a_task_traceback_is_the_cause() -> None:
 @pytest.mark.parametrize(
     "said",
     [
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source reader: ",
+        "[STREAM_FAILED] Query terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when x: ",
+        "An exception was thrown from the Python worker:\n",
+        "Lost task 0.0 in stage 1.0 (TID 1) (host executor driver): org.apache.spark.api.python.PythonException: ",
+    ],
+)
+def test_penstock_error_without_traceback_is_found_after_the_words_of_spark(said: str) -> None:
+    text = f"{said}penstock.errors.log.EventsLost: 7 are gone\n SQLSTATE: 38000"
+
+    assert told_of(text) == TaskError("EventsLost", "7 are gone")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
         "ValueError: penstock.errors.root.Unavailable: in the middle of a line",
         "java.io.IOException: the disk is full",
         "",

@@ -16,12 +16,14 @@ from pyspark.sql.types import StructType
 from penstock.spark.columns import QueryColumn, some_of
 from penstock.spark.foreign.query import ForeignQuery, parse_query
 from penstock.spark.source import check_pyspark
+from penstock.spark.tracebacks import hide_tracebacks
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import DataSourceStreamReader
 
 
+@hide_tracebacks
 class ForeignSource(DataSource):
     """A source of the format *called*, whose module of this name has its `QUERY`."""
 
@@ -74,6 +76,7 @@ class CategorySource(ForeignSource):
     called = "messagedb"
 
 
+@hide_tracebacks
 class ForeignReader(DataSourceReader):
     """Reads a batch."""
 

@@ -10,11 +10,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from penstock.spark.batches import events_max
 from penstock.spark.columns import QueryColumn
 from penstock.spark.foreign.query import ForeignQuery, ForeignStream, encode_offset
+from penstock.spark.tracebacks import hide_tracebacks
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@hide_tracebacks
 class ForeignStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark calls one of these on the driver for as long as a query runs, and copies on executors."""
 

@@ -10,6 +10,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from penstock.processing.sources.periodic import Timetable
 from penstock.spark.options import known_options, whole_seconds
+from penstock.spark.tracebacks import hide_tracebacks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +19,7 @@ START: Final = "start"
 INTERVAL: Final = "interval"
 
 
+@hide_tracebacks
 class PeriodicDataSource(DataSource):
     """The starts of traversals: `format("periodic")` of `readStream`."""
 
