@@ -134,3 +134,30 @@ def test_list_of_five_thousand_event_types_is_searched_by_its_address(http: http
     page.get_by_label("Search").fill("n4999")
     expect(page.get_by_role("link", name="thing.n4999")).to_be_visible()
     assert page.url.endswith("/event-types?q=n4999")
+
+
+def test_schema_that_repeats_itself_is_shown_and_has_a_form(http: httpx2.Client, page: Page) -> None:
+    node = {"type": "object", "properties": {f"link{each}": {"$ref": "#/definitions/node"} for each in range(12)}}
+    value = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/definitions/value"}}]}
+    below = [*({"$ref": f"#/definitions/level{each}"} for each in range(1, 8)), {"type": "string"}]
+    levels = {
+        f"level{at}": {"type": "object", "properties": {f"part{each}": part for each in range(12)}}
+        for at, part in enumerate(below)
+    }
+    schema = {
+        "type": "object",
+        "properties": {
+            "root": {"$ref": "#/definitions/node"},
+            "value": {"$ref": "#/definitions/value"},
+            "level": {"$ref": "#/definitions/level0"},
+        },
+        "definitions": {"node": node, "value": value, **levels},
+    }
+    feed = create(http, schema={"type": "json_schema", "schema": json.dumps(schema)})
+    open_page(page, http, f"/event-types/{feed.name}/schema")
+    page.get_by_role("cell", name="root", exact=True).wait_for()
+    open_page(page, http, f"/event-types/{feed.name}/events?view=publish")
+    page.get_by_label("link11").fill('{"link0": {}}')
+    page.get_by_role("button", name="Publish", exact=True).click()
+    page.get_by_text("Published:").wait_for()
+    assert feed.read().events == [{"root": {"link11": {"link0": {}}}}]

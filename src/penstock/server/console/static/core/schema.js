@@ -2,27 +2,33 @@
 import { parseExact } from "./json.js";
 
 const DEPTH_MAX = 8;
+const FIELDS_MAX = 500;
 
 /**
  * Return the field that *schema* describes: {kind, schema, required, …}; kind is text, number, integer, boolean, choice, object
- * (with members), list (with item), or json for all else.
+ * (with members), list (with item), or json for all else: also for what *schema* repeats within itself by the references *above*,
+ * and beyond the fields that are *left*, since each level of such a schema has many times those of the one before.
  */
-export function toField(schema, root = schema, depth = 0) {
+export function toField(schema, root = schema, depth = 0, above = ["#"], left = { fields: FIELDS_MAX }) {
   const plain = resolve(schema, root);
   const about = { title: plain.title, description: plain.description, example: plain.examples?.[0] ?? plain.default };
   const choices = plain.enum ?? (plain.const === undefined ? null : [plain.const]);
   if (choices) return { ...about, kind: "choice", choices };
   const type = Array.isArray(plain.type) ? plain.type.find((each) => each !== "null") : plain.type;
-  if (depth > DEPTH_MAX || plain.anyOf || plain.oneOf) return { ...about, kind: "json" };
+  const ref = schema?.$ref;
+  if (depth > DEPTH_MAX || above.includes(ref) || plain.anyOf || plain.oneOf) return { ...about, kind: "json" };
+  const below = (part) => toField(part, root, depth + 1, ref ? [...above, ref] : above, left);
   if (type === "string") return { ...about, kind: "text", format: plain.format };
   if (type === "integer" || type === "number" || type === "boolean") return { ...about, kind: type };
   if (plain.properties && (type === "object" || type === undefined)) {
     const required = new Set(plain.required ?? []);
     const names = [...new Set([...Object.keys(plain.properties), ...required])];
-    const members = names.map((name) => ({ name, required: required.has(name), field: toField(plain.properties[name] ?? {}, root, depth + 1) }));
+    if (names.length > left.fields) return { ...about, kind: "json" };
+    left.fields -= names.length;
+    const members = names.map((name) => ({ name, required: required.has(name), field: below(plain.properties[name] ?? {}) }));
     return { ...about, kind: "object", members };
   }
-  if (type === "array" && plain.items && !Array.isArray(plain.items)) return { ...about, kind: "list", item: toField(plain.items, root, depth + 1) };
+  if (type === "array" && plain.items && !Array.isArray(plain.items)) return { ...about, kind: "list", item: below(plain.items) };
   return { ...about, kind: "json" };
 }
 

@@ -6,6 +6,7 @@ import { Badge, Table, Text } from "./parts.js";
 
 const FIELDS_MAX = 2_000;
 const DEPTH_MAX = 12;
+const TYPE_DEPTH_MAX = 4;
 const EXAMPLES_MAX = 200;
 
 /** Return the JSON of a text with indents; the text itself if it is no JSON. */
@@ -70,17 +71,18 @@ function resolve(node, root) {
   return found;
 }
 
-function typeOf(node, root) {
+function typeOf(node, root, depth = 0) {
+  if (depth > TYPE_DEPTH_MAX) return "…"; // A schema may repeat itself.
   if (node.const !== undefined) return JSON.stringify(node.const);
   if (Array.isArray(node.enum)) return "enum";
   const type = Array.isArray(node.type) ? node.type.join(" or ") : node.type;
   if (type === "array") {
     const items = isObject(node.items) ? resolve(node.items, root) : null;
-    return isObject(items) ? `array of ${typeOf(items, root)}` : "array";
+    return isObject(items) ? `array of ${typeOf(items, root, depth + 1)}` : "array";
   }
   if (type) return node.format ? `${type} (${node.format})` : type;
   const choices = node.oneOf ?? node.anyOf;
-  if (Array.isArray(choices)) return choices.map((each) => (isObject(each) ? typeOf(resolve(each, root) ?? {}, root) : "any")).slice(0, 5).join(" or ");
+  if (Array.isArray(choices)) return choices.slice(0, 5).map((each) => (isObject(each) ? typeOf(resolve(each, root) ?? {}, root, depth + 1) : "any")).join(" or ");
   return node.properties ? "object" : "any";
 }
 
