@@ -142,3 +142,11 @@ def test_request_about_too_many_things_is_refused(scene: Scene) -> None:
     http = TestClient(scene.app, headers={"Authorization": f"Bearer {token}"})
 
     problem_of(http.get("/caller?" + "&".join(f"group={each}" for each in range(1_001))), 400, "bad-parameter")
+
+
+@pytest.mark.parametrize("parameter", ["event_type", "subscription", "group"])
+def test_name_that_nothing_can_have_is_refused(migrated_url: str, parameter: str) -> None:
+    hub = open_hub(migrated_url)
+    with TestClient(HubApp(lambda: hub)) as http:
+        for name in ("%FF", "%00"):
+            problem_of(http.get(f"/caller?{parameter}={name}"), 400, "bad-parameter")

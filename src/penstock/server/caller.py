@@ -14,7 +14,7 @@ from penstock.server.auth import claim_of, event_type_named, know, sees, sender_
 from penstock.server.groups import sees_group
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of
-from penstock.wire.query import Query
+from penstock.wire.query import Query, make_printable
 
 NAMES_MAX: Final = 1_000
 """Maximum number of things about whose rights one request asks."""
@@ -28,7 +28,7 @@ async def show_caller(request: Request) -> Response:
     """GET /caller: show who the caller is, and what it may do with the hub and with the things that it names."""
     state = state_of(request)
     query = Query(request.scope["query_string"])
-    event_types, subscriptions, groups = map(query.find_texts, ("event_type", "subscription", "group"))
+    event_types, subscriptions, groups = (_read_names(query, each) for each in ("event_type", "subscription", "group"))
     if len(event_types) + len(subscriptions) + len(groups) > NAMES_MAX:
         raise BadParameter(
             parameter="query", value=None, allowed=f"at most {NAMES_MAX} of event_type, subscription and group"
@@ -51,6 +51,16 @@ async def show_caller(request: Request) -> Response:
         return answer
 
     return await state.run(show)
+
+
+def _read_names(query: Query, parameter: str) -> Sequence[str]:
+    names = query.find_texts(parameter)
+    for name in names:
+        if not name.isprintable():
+            raise BadParameter(
+                parameter=parameter, value=make_printable(name), allowed="a name of printable characters"
+            )
+    return names
 
 
 def _list_rights(
