@@ -28,13 +28,14 @@ setup: ## install the locked environment into .venv, and the libraries of pages 
 	@scripts/setup-python $(PYTHON)
 	@{ scripts/setup-assets console && scripts/setup-assets docs; } || echo "The hub runs without its pages for browsers: for these, run \`make setup\` again once npm can be used" >&2
 
-system: setup packages ## install Java, PostgreSQL, PgBouncer, nginx, Chromium, Maven and npm from the system's packages, where missing; load Kafka, AsyncAPI's parser and CloudEvents' SDK; archive Spark's classes
+system: setup packages ## install Java, PostgreSQL, PgBouncer, nginx, Chromium, Maven and npm from the system's packages, where missing; load Kafka, AsyncAPI's parser, CloudEvents' SDK and axe; archive Spark's classes
 	@scripts/setup-spark-archive
 
 packages:
 	@scripts/setup-system java postgresql pgbouncer nginx chromium maven npm
 	@scripts/setup-jars kafka-broker kafka-connector
 	@scripts/setup-npm asyncapi cloudevents
+	@scripts/setup-assets axe
 
 demo: setup ## publish a year of flights, stream them into a lake, tables and other feeds, look at the result
 	@scripts/setup-system java

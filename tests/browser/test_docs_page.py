@@ -12,31 +12,8 @@ from penstock.core.access import Caller
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.live_hub import live_hub
+from tests.browser.watching import Watched
 from tests.served import client_of, create
-
-
-class Watched:
-    """A page that notes to whom it turns, and of what its console complains."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.complaints: list[str] = []
-        self.requests: list[Request] = []
-        page.on(
-            "console", lambda told: self.complaints.append(told.text) if told.type in ("error", "warning") else None
-        )
-        page.on("request", lambda each: self.requests.append(each))  # noqa: PLW0108 - Playwright takes no builtin
-        page.add_init_script(
-            "window.violations = []; document.addEventListener('securitypolicyviolation', (event) =>"
-            " window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));"
-        )
-
-    def check(self, origin: str) -> None:
-        """Check that nobody but *origin* was asked for anything, and that nothing was complained of."""
-        elsewhere = {each.url for each in self.requests if not each.url.startswith((f"{origin}/", "data:"))}
-        assert elsewhere == set()
-        assert self.page.evaluate("window.violations") == []
-        assert self.complaints == []
 
 
 @pytest.fixture
