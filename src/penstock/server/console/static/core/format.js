@@ -114,6 +114,11 @@ export function argument(name) {
   return `${name.startsWith("-") ? "-- " : ""}${quote(name)}`;
 }
 
+/** A text of one or more lines, in which control characters and marks of direction become visible. */
+export function text(value) {
+  return String(value ?? "").split("\n").map((each) => line(each, each.length)).join("\n");
+}
+
 /** "1 event", "2 events". */
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;

@@ -87,7 +87,7 @@ function Positions({ group, parked, mayMove, onChange }) {
       <${Table} label="Positions by partition" rows=${group.positions} keyOf=${(row) => `${row.event_type} ${row.slice} ${row.partition}`} empty="It has not begun: no position is kept yet." columns=${[
         { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<a href=${to`/event-types/${row.event_type}`}><${Text} limit=${60}>${row.event_type}<//></a>` },
         { name: "Partition", number: true, value: (row) => row.partition, cell: (row) => `${row.partition}${row.slice ? ` (${row.slice})` : ""}` },
-        { name: "Next offset", number: true, value: (row) => row.offset, cell: (row) => html`<a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: row.offset })}`}>${format.count(row.offset)}</a>` },
+        { name: "Next offset", number: true, value: (row) => row.offset, cell: (row) => html`<a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: "offset", at: row.offset })}`}>${format.count(row.offset)}</a>` },
         { name: "End", number: true, value: (row) => row.head, cell: (row) => format.count(row.head) },
         { name: "Gap", number: true, value: (row) => row.gap, cell: (row) => format.count(row.gap) },
         { name: "Lag", number: true, value: (row) => row.lag_seconds, cell: (row) => format.duration(row.lag_seconds) },
@@ -103,7 +103,7 @@ function Positions({ group, parked, mayMove, onChange }) {
         { name: "", cell: (row) => mayMove && html`<button onClick=${() => setExpelled(row.member)}>Expel …</button>` },
       ]} />
     <//>` : null}
-    ${expelled && html`<${Confirm} title="Expel ${expelled}?" verb="Expel" onClose=${() => setExpelled(null)}
+    ${expelled && html`<${Confirm} title=${`Expel ${format.line(expelled, 60)}?`} verb="Expel" onClose=${() => setExpelled(null)}
       act=${async () => { await send("DELETE", path`/groups/${group.name}/members/${expelled}`); onChange(); }}>
       <p>Other members get its partitions at once. If it still runs, it asks for partitions again.</p><//>`}
   </div>`;
@@ -184,7 +184,7 @@ function LookAt({ group, row, base, onClose }) {
     <p></p>
     ${isSubscription
       ? html`<${Loaded} answer=${answer}>${(found) => found.items.map(({ offset, event }) => html`<section key=${offset} class="card"><header><h2>Offset ${offset}</h2></header><${Tree} value=${event} /></section>`)}<//>`
-      : html`<p><a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: first, key: row.stream })}`}>Show its events in the feed, from offset ${format.count(first)}</a></p>`}
+      : html`<p><a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: "offset", at: first, key: row.stream })}`}>Show its events in the feed, from offset ${format.count(first)}</a></p>`}
     <div class="buttons"><button onClick=${() => onClose(false)}>Close</button></div>
   <//>`;
 }

@@ -7,9 +7,8 @@ import { indent, parseExact } from "../core/json.js";
 import { go, keepInAddress, to } from "../core/routing.js";
 import { usePolled } from "../core/state.js";
 import { addressOf } from "../parts/event_table.js";
-import { Copy, Dialog, Failure, Text, Tree } from "../parts/parts.js";
+import { Copy, Dialog, Failure, Source, Text, Tree } from "../parts/parts.js";
 
-const RAW_CHARS = 100_000;
 
 /** The event at *place*, partition:offset, over the page. */
 export function OpenedEvent({ name, count, place }) {
@@ -66,7 +65,7 @@ function Details({ name, feed, event }) {
       <${Copy} text=${event.text}>Copy JSON<//>
     </div>
     ${tab === "tree" && html`<${Tree} value=${data} open=${3} />`}
-    ${tab === "raw" && html`<${Raw} text=${event.text} />`}
+    ${tab === "raw" && html`<${Indented} text=${event.text} />`}
     ${tab === "headers" && (headers.length
       ? html`<dl class="facts">${headers.map(([header, value]) => html`<dt key=${header}><${Text} mono limit=${80}>${header}<//></dt><dd><${Text} mono limit=${4000}>${value}<//></dd>`)}</dl>`
       : html`<p class="empty">It has no headers.</p>`)}
@@ -74,12 +73,8 @@ function Details({ name, feed, event }) {
       <div class="row"><h3>${label}</h3><span class="grow"></span><${Copy} text=${text} /></div><pre tabindex="0"><code>${text}</code></pre></section>`)}`;
 }
 
-function Raw({ text }) {
-  const [whole, setWhole] = useState(false);
-  // Control characters and marks of direction become visible; what "Copy JSON" copies is the event byte for byte.
-  const shown = useMemo(() => indent(text).split("\n").map((each) => format.line(each, each.length)).join("\n"), [text]);
-  return html`<pre tabindex="0" dir="ltr" class="raw"><code>${whole ? shown : shown.slice(0, RAW_CHARS)}</code></pre>
-    ${!whole && shown.length > RAW_CHARS && html`<button class="plain" onClick=${() => setWhole(true)}>${format.count(shown.length)} characters: show all</button>`}`;
+function Indented({ text }) {
+  return html`<${Source} text=${useMemo(() => indent(text), [text])} />`;
 }
 
 /** Write a text as a literal of Python. */

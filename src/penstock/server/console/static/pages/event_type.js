@@ -6,7 +6,7 @@ import { to } from "../core/routing.js";
 import { usePolled, useAnswer, useRights, useRightsOn } from "../core/state.js";
 import { AccessWords, AUDIENCES, CATEGORIES, describeRetention, exactBytes, Findings, MODES, POLICIES, STRATEGIES, useDefinitionCheck } from "../parts/definitions.js";
 import { EventTypeHead, listConsumers } from "../parts/event_type_head.js";
-import { Badge, Card, Copy, Failure, Figure, Loaded, Table, Text, Time, Title } from "../parts/parts.js";
+import { Badge, Card, Copy, Failure, Figure, Loaded, Source, Table, Text, Time, Title } from "../parts/parts.js";
 import { SchemaTab } from "./event_type_schema.js";
 import { SettingsTab } from "./event_type_settings.js";
 
@@ -102,7 +102,7 @@ function OverviewTab({ name, definition, rights }) {
       <//>
       ${rights.admin && html`<${Guidelines} name=${name} definition=${definition} />`}
       <${Card} title="As JSON" more=${html`<${Copy} text=${() => JSON.stringify(definition, null, 2)}>Copy<//>`}>
-        <details><summary>The whole definition</summary><pre><code>${JSON.stringify(definition, null, 2)}</code></pre></details>
+        <details><summary>The whole definition</summary><${Source} text=${JSON.stringify(definition, null, 2)} /></details>
       <//>
     </div>
   </div>`;

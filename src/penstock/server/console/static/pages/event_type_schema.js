@@ -7,7 +7,7 @@ import { useAnswer, usePolled } from "../core/state.js";
 import { MODES } from "../parts/definitions.js";
 import { Diff } from "../parts/diff.js";
 import { listConsumers } from "../parts/event_type_head.js";
-import { Badge, Card, Confirm, Copy, Failure, Loaded, Time } from "../parts/parts.js";
+import { Badge, Card, Confirm, Copy, Failure, Loaded, Source, Time } from "../parts/parts.js";
 import { Changes, Fields, pretty, readJson, Verdict } from "../parts/schemas.js";
 
 const VERSIONS_SHOWN = 200;
@@ -48,7 +48,7 @@ function One({ schema, as }) {
         <button aria-pressed=${as === "fields"} onClick=${() => keepInAddress({ as: "" })}>Fields</button>
         <button aria-pressed=${as === "json"} onClick=${() => keepInAddress({ as: "json" })}>JSON Schema</button>
       </span><${Copy} text=${text}>Copy<//></span>`}>
-    ${as === "json" || !parsed ? html`<pre class="inset"><code>${text}</code></pre>` : html`<${Fields} schema=${parsed} />`}
+    ${as === "json" || !parsed ? html`<div class="inset"><${Source} text=${text} /></div>` : html`<${Fields} schema=${parsed} />`}
   <//>`;
 }
 

@@ -272,7 +272,7 @@ function ReplicaForm({ found, onSaved }) {
     <div class="fields stack">${choice("all", "All callers")}${choice("some", "Only these callers")}${choice("none", "Nobody: everybody reads from the primary")}
       ${mode === "some" && html`<${CallerList} label="Readers of replicas" value=${readers} onChange=${setReaders} everybody=${false} />`}
       <div class="buttons"><button class="primary" disabled=${!isChanged || (mode === "some" && !readers.length)} onClick=${() => setAsks(true)}>Save …</button></div></div>
-    ${asks && html`<${Confirm} title="Change who reads from replicas?" verb="Save" danger=${false} act=${() => send("PUT", "/settings/replicas", { readers: wanted })} onClose=${(done) => { setAsks(false); if (done) onSaved(); }} command=${`penstock replicas readers ${wanted === null ? "--everybody" : wanted.length ? wanted.map((each) => `--only ${format.line(callerText(each), 255)}`).join(" ") : "--nobody"}`}>
+    ${asks && html`<${Confirm} title="Change who reads from replicas?" verb="Save" danger=${false} act=${() => send("PUT", "/settings/replicas", { readers: wanted })} onClose=${(done) => { setAsks(false); if (done) onSaved(); }} command=${`penstock replicas readers ${wanted === null ? "--everybody" : wanted.length ? wanted.map((each) => `--only ${format.quote(callerText(each))}`).join(" ") : "--nobody"}`}>
       <p>${wanted === null ? "All callers read from replicas" : wanted.length ? html`Only ${wanted.map((each, at) => html`${at ? ", " : ""}<strong><${Text} limit=${80}>${callerText(each)}<//></strong>`)} read from replicas, others from the primary` : "All callers read from the primary"}, from the next read on. Without replicas this has no effect.</p>
     <//>`}`;
 }

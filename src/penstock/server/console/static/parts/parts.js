@@ -41,9 +41,9 @@ export function Failure({ error, retry }) {
   if (!error) return null;
   const refused = error.status === 403;
   return html`<div class="message ${refused ? "warn" : "bad"}" role="alert">
-    <strong>${refused ? "You may not see this." : "That did not work."}</strong> ${error.message}
+    <strong>${refused ? "You may not do this." : "That did not work."}</strong> ${format.text(error.message)}
     ${error.hint && html`<p>${error.hint}</p>`}
-    ${(error.problem?.violations ?? []).length > 1 && html`<ul>${error.problem.violations.map((each) => html`<li><code>${each.field}</code> ${each.reason}</li>`)}</ul>`}
+    ${(error.problem?.violations ?? []).length > 1 && html`<ul>${error.problem.violations.map((each) => html`<li><code>${format.line(each.field)}</code> ${format.text(each.reason)}</li>`)}</ul>`}
     ${retry && html`<p><button type="button" onClick=${retry}>Try again</button></p>`}
   </div>`;
 }
@@ -93,7 +93,7 @@ function copyWithoutClipboard(text) {
 
 /** A command of the command line that does the same as a button. */
 export function Command({ children }) {
-  return html`<div class="row"><code dir="ltr">${children}</code><${Copy} text=${String(children)} /></div>`;
+  return html`<div class="row"><code dir="ltr">${format.text(String(children))}</code><${Copy} text=${String(children)} /></div>`;
 }
 
 /**
@@ -191,6 +191,7 @@ export function Confirm({ title, verb, danger = true, reason = false, act, onClo
 
 const SHOWN_MEMBERS = 200;
 const SHOWN_CHARS = 4000;
+const SOURCE_CHARS = 100_000;
 
 /** JSON as a tree that opens where one clicks; long texts and arrays are cut, and can be shown whole. */
 export function Tree({ value, name, open = 2 }) {
@@ -218,6 +219,14 @@ function Leaf({ value }) {
   const cut = !whole && value.length > SHOWN_CHARS;
   return html`<span class="string"><bdi>"${format.line(value, whole ? value.length : SHOWN_CHARS)}"</bdi></span>
     ${cut && html` <button type="button" class="plain" onClick=${() => setWhole(true)}>${format.count(value.length)} characters: show all</button>`}`;
+}
+
+/** A text of several lines, safe to look at; a long one is cut, and can be shown whole. */
+export function Source({ text }) {
+  const [whole, setWhole] = useState(false);
+  const shown = useMemo(() => format.text(text), [text]);
+  return html`<pre tabindex="0" dir="ltr" class="raw"><code>${whole ? shown : shown.slice(0, SOURCE_CHARS)}</code></pre>
+    ${!whole && shown.length > SOURCE_CHARS && html`<button type="button" class="plain" onClick=${() => setWhole(true)}>${format.count(shown.length)} characters: show all</button>`}`;
 }
 
 /** A small line without axes. */
