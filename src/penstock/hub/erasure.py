@@ -103,9 +103,10 @@ class Erasures:
         Raises:
             ErasureNotFound: there is none.
         """
-        with self._store.read() as tx:
-            for each in tx.erasures.list(id=id, event_type=name):
-                return each
+        if id.isprintable():  # PostgreSQL refuses to look for other texts.
+            with self._store.read() as tx:
+                for each in tx.erasures.list(id=id, event_type=name):
+                    return each
         raise ErasureNotFound(event_type=name, erasure=id)
 
     def list(self, name: str) -> Sequence[StoredErasure]:

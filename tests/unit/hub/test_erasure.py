@@ -291,8 +291,9 @@ def test_unknown_event_types_erasures_and_long_keys_are_refused(hub: Hub) -> Non
     with pytest.raises(BadParameter, match="key"):
         hub.erasures.request(NAME, "x" * 1_025)
     requested = hub.erasures.request(NAME, "x" * 1_024)
-    with pytest.raises(ErasureNotFound):
-        hub.erasures.find("other", requested.id)
+    for name, other in (("other", requested.id), (NAME, "\0")):
+        with pytest.raises(ErasureNotFound):
+            hub.erasures.find(name, other)
     assert [each.id for each in hub.erasures.list(NAME)] == [requested.id]
 
 

@@ -245,8 +245,10 @@ class Batches:
         Raises:
             BatchNotFound: there is no such upload.
         """
-        with self._store.read() as tx:
-            upload = tx.batches.find_upload(event_type, name)
+        upload = None
+        if name.isprintable():  # PostgreSQL refuses to look for other texts.
+            with self._store.read() as tx:
+                upload = tx.batches.find_upload(event_type, name)
         if upload is None:
             raise BatchNotFound.of("upload-not-found", event_type=event_type, upload=name)
         return upload

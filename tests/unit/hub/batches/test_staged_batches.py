@@ -461,8 +461,9 @@ def test_dropped_upload_is_not_found(hub: Hub) -> None:
 
     with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
         publish(hub, part)
-    with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
-        hub.batches.drop(NAME, part.name)
+    for name in (part.name, "\0"):
+        with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
+            hub.batches.drop(NAME, name)
 
 
 def test_waiting_uploads_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
