@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.walking import walk_to_event_type
 from tests.served import Served, create
 
 SCRIPT = "<img src=x onerror='window.ran=1'><script>window.ran=1</script>"
@@ -73,7 +74,7 @@ def program(sheet: Locator, name: str) -> str:
 
 
 def test_search_finds_the_events_of_an_order_in_order_of_time_and_opens_one(orders: Served, page: Page) -> None:
-    open_events(page, orders)
+    walk_to_event_type(page, orders.http, orders.name, "Events")
     page.get_by_label("What happened to").fill("4711")
     page.get_by_role("button", name="Find all events").click()
     page.get_by_text("scanned 300 of 300, 3 found").wait_for()

@@ -4,7 +4,9 @@ import json
 import re
 import sqlite3
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,7 +17,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from penstock.core.access import Caller
+from penstock.core.groups import PositionCommit
+from penstock.core.registry.event_type import EventType
 from penstock.server.console.files import STATIC
+from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub
 from tests.browser.watching import Watched
@@ -35,6 +40,7 @@ LARGE = 1_000_000
 MEMBERS = 10_000
 NODES_MAX = 3_000
 OVERVIEW_BYTES_MAX = 300_000
+EVENT_TYPES, GROUPS = 5_000, 1_000
 LOOKS: Mapping[str, tuple[int, Sequence[str]]] = {
     "light": (1400, ()),
     "dark": (420, ("color-contrast", "link-in-text-block", "scrollable-region-focusable")),
@@ -462,3 +468,75 @@ def test_token_lasts_until_one_signs_out_or_it_is_revoked_and_in_its_tab_alone(
     page.get_by_role("link", name="Consumers").click()
     expect(heading).to_have_text("Sign in")
     assert page.evaluate("sessionStorage.getItem('penstock.token')") is None
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Iterator[httpx2.Client]:
+    """A hub with 5,000 event types, one of them with events, and 1,000 groups that read it."""
+    database = f"sqlite:///{tmp_path}/hub.db"
+    local = open_hub(database)
+    try:
+        with local.store.write() as tx:
+            for number in range(EVENT_TYPES):
+                schema = {"type": "json_schema", "schema": json.dumps({"properties": {"id": {"type": "integer"}}})}
+                given = an_event_type(f"shop.n{number:04}", owning_application=f"team-{number % 50}", schema=schema)
+                tx.registry.insert(EventType.parse(given), START_AT)
+        for number in range(GROUPS):
+            local.groups.commit(f"group-{number:04}", "processor", [PositionCommit("shop.n0000", 0, 0)], None)
+    finally:
+        local.stop()
+    with live_hub(database) as hub, client_of(hub) as http:
+        Served(http, "shop.n0000", 1).publish_ids(range(100))
+        yield http
+
+
+@pytest.mark.exhaustive
+def test_thousands_of_event_types_and_groups_are_listed_filtered_and_sorted(crowded: httpx2.Client, page: Page) -> None:
+    watched, origin = Watched(page), str(crowded.base_url).rstrip("/")
+
+    def timed(what: str, act: Callable[[], object]) -> None:
+        begun = time.monotonic()
+        act()
+        sys.stdout.write(f"{what}: {time.monotonic() - begun:.2f} s\n")
+        check_harmless(page)
+
+    def open_page(path: str, text: str) -> Callable[[], object]:
+        def act() -> None:
+            page.goto(f"{origin}/console{path}")
+            page.locator("main").get_by_text(text).first.wait_for()
+
+        return act
+
+    def search(label: str, text: str, found: str) -> Callable[[], object]:
+        def act() -> None:
+            page.get_by_label(label).fill(text)
+            expect(page.get_by_role("row")).to_have_count(2)
+            page.get_by_role("link", name=found).wait_for()
+
+        return act
+
+    def sort(column: str, first: str) -> Callable[[], object]:
+        def act() -> None:
+            page.get_by_role("button", name=column, exact=True).click()
+            expect(page.locator("tbody tr").first).to_contain_text(first)
+
+        return act
+
+    timed("overview", open_page("", "group-"))
+    timed("event types", open_page("/event-types", "5,000 event types"))
+    timed("sorted by name", sort("Name", "shop.n4999"))
+    timed("sorted by events", sort("Events", "shop.n0000"))
+    timed("filtered", search("Search", "n4321", "shop.n4321"))
+    timed("consumers", open_page("/consumers", "of 1,000"))
+    timed("consumers by name", sort("Consumer", "group-0000"))
+    timed("consumers filtered", search("Name or event type", "p-0777", "group-0777"))
+    for path, text in {
+        "/producers": "Looked at",
+        "/cold-tier": "This hub has no cold tier",
+        "/settings": "Block …",
+        "/event-types/shop.n0000": "1,000",
+        "/event-types/shop.n0000/consumers": "of 1,000",
+        "/event-types/shop.n0000/settings": "Review and save",
+    }.items():
+        timed(path, open_page(path, text))
+    watched.check(origin)

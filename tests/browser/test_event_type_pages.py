@@ -6,6 +6,7 @@ import uuid
 import httpx2
 from playwright.sync_api import Page, expect
 
+from tests.browser.walking import walk_to_event_type
 from tests.served import create
 
 ORDER = {"order_id": 1, "customer": "Ada", "placed_at": "2026-11-30T15:42:34Z"}
@@ -56,7 +57,7 @@ def test_schema_editor_says_who_breaks_and_adds_a_compatible_schema(http: httpx2
     group = f"group-{uuid.uuid4().hex}"
     start = {"event_type": feed.name, "partition": 0, "epoch": 1, "offset": 0}
     assert http.post(f"/groups/{group}/positions", json={"kind": "processor", "items": [start]}).is_success
-    open_page(page, http, f"/event-types/{feed.name}/schema")
+    walk_to_event_type(page, http, feed.name, "Schema")
     page.get_by_role("link", name="Try a new schema").click()
     text = page.get_by_label("JSON Schema, of draft 4")
     add = page.get_by_role("button", name="Add this schema")
@@ -84,7 +85,7 @@ def test_schema_editor_says_who_breaks_and_adds_a_compatible_schema(http: httpx2
 def test_settings_give_read_access_warn_of_lost_events_and_delete(http: httpx2.Client, page: Page) -> None:
     feed = create(http, options={"retention_time": 86_400_000}, annotations={"description": HOSTILE})
     feed.publish_ids(range(7))
-    open_page(page, http, f"/event-types/{feed.name}")
+    walk_to_event_type(page, http, feed.name)
     page.get_by_role("link", name="Give access").click()
     page.get_by_role("button", name="Restrict access").click()
     readers = page.get_by_role("group", name="Readers")
