@@ -126,7 +126,7 @@ def test_retry_keeps_the_order_of_rows_and_puts_back_all_or_none(penstock: Comma
     assert (unknown.status, of_another.status) == (1, 1)
     assert unknown.err.splitlines() == [
         f"penstock: there is no rejected row {ids[-1] + 1}: nothing was done",
-        "  `penstock rejected list` and GET /outbox/rejected show what there is.",
+        "  `penstock rejected list` has those that there are.",
     ]
     assert f"there is no rejected row {ids[1]} of a" in of_another.err
     assert waiting(database) == []

@@ -320,11 +320,15 @@ class EventTypeProtocol:
         yield from self._json.send(request, is_not_applied, 200)
 
     def check(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
-        """Check whether the hub would accept *definition* for a new or existing event type."""
+        """Check whether the hub would accept *definition* for a new or existing event type.
+
+        The hub's warnings are not logged: they come again with the change itself.
+        """
         body = msgspec.json.encode(dict(definition))
         url = hub_address(self._url, "event-types", _read_name(definition), "definition-check")
         url += _make_query(allow_reordering=allow_reordering)
-        yield from self._json.send(HttpRequest(method="POST", url=url, headers=_JSON, body=body), is_transient, 204)
+        request = HttpRequest(method="POST", url=url, headers=_JSON, body=body)
+        yield from self._json.send(request, is_transient, 204, logs_warnings=False)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
         """Add partitions until there are *count*; does nothing if there are."""

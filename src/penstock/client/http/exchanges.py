@@ -66,7 +66,11 @@ class JsonExchange:
         self._clock = clock
 
     def send(
-        self, request: HttpRequest, repeatable: Callable[[PenstockError], bool], *expected: int
+        self,
+        request: HttpRequest,
+        repeatable: Callable[[PenstockError], bool],
+        *expected: int,
+        logs_warnings: bool = True,
     ) -> Exchange[HttpResponse]:
         """Return the response to *request*, whose status is one of *expected*; retry errors that are *repeatable*.
 
@@ -78,7 +82,7 @@ class JsonExchange:
             answer = yield from fetch(request)
             if answer.status not in expected:
                 raise error_of(answer)
-            for text in _WARNING.findall(answer.headers.get("warning", "")):
+            for text in _WARNING.findall(answer.headers.get("warning", "")) if logs_warnings else ():
                 _log.log(logging.INFO if _GUIDELINE.match(text) else logging.WARNING, "%s", text)
             return answer
 
