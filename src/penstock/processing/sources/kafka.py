@@ -187,6 +187,8 @@ class KafkaReader:
 
     Args:
         broker: The consumer.
+        ends: Returns the ends of a partition, by another consumer: a broker answers the requests of one connection in
+            turn, so this one would first wait for its fetch, for up to `fetch.wait.max.ms`, half a second.
         events: Converts records to events.
         settled: Returns the position to continue from after a place, given the partition's ends.
         is_over: Returns whether the source is closed.
@@ -195,11 +197,13 @@ class KafkaReader:
     def __init__(
         self,
         broker: Broker,
+        ends: Callable[[str], Watermarks],
         events: RecordEvents,
         settled: Callable[[str, int, Watermarks], int],
         is_over: Callable[[], bool],
     ) -> None:
         self._broker = broker
+        self._ends = ends
         self._events = events
         self._settled = settled
         self._is_over = is_over
@@ -236,7 +240,7 @@ class KafkaReader:
         before = self._partitions.get(tranche)
         if before is not None and before.position == position:
             return
-        at = self._settled(tranche, position, self._broker.watermarks(tranche, ANSWER_TIMEOUT))
+        at = self._settled(tranche, position, self._ends(tranche))
         if before is not None:
             self._leave(tranche)
         self._broker.consumer.incremental_assign([self._broker.place(tranche, at)])
@@ -258,7 +262,7 @@ class KafkaReader:
 
     def _fetch_all(self, wants: Collection[str]) -> None:
         """Wait until each wanted partition has waiting records, or has ended."""
-        ends = {each: self._broker.watermarks(each, ANSWER_TIMEOUT).high for each in wants if not self._has_more(each)}
+        ends = {each: self._ends(each).high for each in wants if not self._has_more(each)}
         self._fetch(ANSWER_TIMEOUT, lambda: all(self._is_known(each, end) for each, end in ends.items()))
         late = [each for each, end in ends.items() if not self._is_known(each, end)]
         if late and not self._is_over():
@@ -436,8 +440,13 @@ class KafkaSource(Closable):
         """Return the events received of each wanted partition."""
         if self._closed.is_set():
             return []
-        with self._readers.use() as readers:
-            return self._reader(readers, "on").read(wants, timeout)
+        try:
+            with self._readers.use() as readers:
+                return self._reader(readers, "on").read(wants, timeout)
+        except Unavailable:
+            if self._closed.is_set():
+                return []
+            raise
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Read a partition again from an earlier offset."""
@@ -485,8 +494,12 @@ class KafkaSource(Closable):
     def _reader(self, readers: dict[str, KafkaReader], name: str) -> KafkaReader:
         if name not in readers:
             broker = Broker(self._settings)
-            readers[name] = KafkaReader(broker, self._events, self._settled, self._closed.is_set)
+            readers[name] = KafkaReader(broker, self._ends, self._events, self._settled, self._closed.is_set)
         return readers[name]
+
+    def _ends(self, tranche: str) -> Watermarks:
+        with self._asking.use() as broker:
+            return broker.watermarks(tranche, ANSWER_TIMEOUT)
 
     def _settled(self, tranche: str, position: int, ends: Watermarks) -> int:
         """Return the position to continue from: *position*, or the next possible one after a loss of records.
