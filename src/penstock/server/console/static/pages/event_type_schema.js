@@ -8,7 +8,7 @@ import { MODES } from "../parts/definitions.js";
 import { Diff } from "../parts/diff.js";
 import { listConsumers } from "../parts/event_type_head.js";
 import { Badge, Card, Confirm, Copy, Failure, Loaded, Source, Time } from "../parts/parts.js";
-import { Changes, Fields, pretty, readJson, Verdict } from "../parts/schemas.js";
+import { Fields, pretty, readJson, SchemaChanges, Verdict } from "../parts/schemas.js";
 
 const VERSIONS_SHOWN = 200;
 
@@ -60,7 +60,7 @@ function Compared({ name, before, after }) {
   const texts = useMemo(() => [pretty(before.schema), pretty(after.schema)], [before, after]);
   return html`<div class="stack">
     <${Card} title="From ${before.version} to ${after.version}" flush>
-      <${Loaded} answer=${answer}>${(found) => html`<div class="inset"><${Summary} found=${found} /></div><${Changes} changes=${found.changes} />`}<//>
+      <${Loaded} answer=${answer}>${(found) => html`<div class="inset"><${Summary} found=${found} /></div><${SchemaChanges} changes=${found.changes} />`}<//>
     <//>
     <${Card} title="Text"><${Diff} before=${texts[0]} after=${texts[1]} label="Differences of the schemas" /><//>
   </div>`;
@@ -125,7 +125,7 @@ function Editor({ name, definition, mayAdd, onAdded }) {
         ${error ? html`<${Failure} error=${error} />` : found ? html`<${Verdict} found=${found} producers=${writers} consumers=${readers} />`
           : html`<p class="quiet">${isSame ? "This is the latest schema. Change it at the left: here it says what that does, and to whom." : "…"}</p>`}
     <//>
-    ${found && !error && html`<${Card} title="Changes" flush><${Changes} changes=${found.changes} /><//>`}
+    ${found && !error && html`<${Card} title="Changes" flush><${SchemaChanges} changes=${found.changes} /><//>`}
     <${Card} title="Text"><${Diff} before=${current} after=${text} label="Differences from the latest schema" /><//>
     ${asking && html`<${Confirm} title="Add version ${found.version} of the schema?" verb="Add the schema" danger=${!(found.producers && found.consumers)}
       act=${async () => {

@@ -4,7 +4,8 @@ import { get, path, query, send } from "../core/api.js";
 import * as format from "../core/format.js";
 import { go, to } from "../core/routing.js";
 import { useAnswer, usePolled, useRights } from "../core/state.js";
-import { AccessLists, AUDIENCES, CheckResult, Choice, completeAccess, describeMember, exactDuration, Field, isUnreadable, MODES, Pairs, POLICIES, RetentionFields, splitNames, STRATEGIES, useDefinitionCheck } from "../parts/definitions.js";
+import { AccessLists, AUDIENCES, CheckResult, Choice, completeAccess, exactDuration, Field, isUnreadable, MODES, Pairs, POLICIES, RetentionFields, splitNames, STRATEGIES, useDefinitionCheck } from "../parts/definitions.js";
+import { describeCaller } from "../parts/callers.js";
 import { Diff } from "../parts/diff.js";
 import { listConsumers } from "../parts/event_type_head.js";
 import { Badge, Card, Confirm, Copy, Failure, Text } from "../parts/parts.js";
@@ -169,7 +170,7 @@ function compareAccess(before, after) {
   if (!after || JSON.stringify(before) === JSON.stringify(after)) return [];
   const found = before ? [] : [["warn", "Until now everything was open to all callers; from now on these lists decide."]];
   for (const [name, right] of [["readers", "read"], ["writers", "publish"], ["admins", "change and delete it"]]) {
-    const words = (lists) => (lists?.[name] ?? []).map(describeMember);
+    const words = (lists) => (lists?.[name] ?? []).map(describeCaller);
     const [old, now] = [words(before), words(after)];
     for (const each of now.filter((one) => !old.includes(one) && (before || one !== "everybody"))) found.push(["good", `${each} may ${right}.`]);
     for (const each of old.filter((one) => !now.includes(one))) found.push(["warn", `${each} may no longer ${right}, unless another member of the list covers it. Open streams and reads end within a second.`]);

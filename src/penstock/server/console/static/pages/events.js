@@ -5,8 +5,9 @@ import { compileFilter, Feed, parseCursors, Scan } from "../core/feed.js";
 import * as format from "../core/format.js";
 import { go, keepInAddress, to, usePlace } from "../core/routing.js";
 import { useAnswer, useRightsOn } from "../core/state.js";
+import { EventTypeHead } from "../parts/event_type_head.js";
 import { EventTable, FILTERS, Filters, partitionsOf, TABLE_ROWS } from "../parts/event_table.js";
-import { Badge, Card, Failure, Loaded, Text, Time, Title } from "../parts/parts.js";
+import { Badge, Card, Failure, Loaded, Text, Time } from "../parts/parts.js";
 import { OpenedEvent } from "./event.js";
 import { LiveTail } from "./live_tail.js";
 import { PublishEvent } from "./publish.js";
@@ -26,16 +27,18 @@ const STARTS = [
 export function Events({ name }) {
   const { search } = usePlace();
   const answer = useAnswer(path`/event-types/${name}`);
-  const mayWrite = useRightsOn("event_type", name).write !== false;
+  const rights = useRightsOn("event_type", name);
+  const mayWrite = rights.write === true;
   const view = search.get("view") ?? "";
   return html`
-    <${Title} crumbs=${html`<a href=${to`/event-types`}>Event types</a> / <a href=${to`/event-types/${name}`}><${Text} limit=${80}>${name}<//></a>`}>Events of ${format.line(name, 120)}<//>
-    <nav class="tabs" aria-label="Events">
-      ${[["", "Browse"], ["live", "Live tail"], ...(mayWrite ? [["publish", "Publish"]] : [])].map(([word, label]) => html`<a key=${word}
+    <${EventTypeHead} name=${name} rights=${rights} />
+    <nav class="choices" aria-label="Events">
+      ${[["", "Browse"], ["live", "Live tail"], ...(mayWrite ? [["publish", "Publish"]] : [])].map(([word, label]) => html`<a key=${word} class="button"
         href=${to`/event-types/${name}/events` + query({ view: word, ...(word === "publish" ? {} : filtersOf(search)) })} aria-current=${view === word ? "page" : null}>${label}</a>`)}
     </nav>
     <${Loaded} answer=${answer}>${(type) => {
       if (view === "live") return html`<${LiveTail} name=${name} count=${type.partition_count} search=${search} />`;
+      if (view === "publish" && rights.write === undefined) return html`<p class="empty" role="status">Loading …</p>`;
       if (view === "publish" && mayWrite) return html`<${PublishEvent} type=${type} />`;
       return html`<${Browse} name=${name} count=${type.partition_count} search=${search} />`;
     }}<//>

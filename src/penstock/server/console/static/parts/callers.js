@@ -7,6 +7,12 @@ export function callerText({ data_type: type, value }) {
   return `${type}:${value}`;
 }
 
+/** Return a caller in words, also one that stands for many. */
+export function describeCaller({ data_type: type, value }) {
+  if (type === "*") return "everybody";
+  return value === "*" ? `every ${type}` : `${type}:${value}`;
+}
+
 /** Return what *after* has and *before* lacks. */
 export function newCallers(before, after) {
   const had = new Set(before.map(callerText));

@@ -19,7 +19,7 @@ export function findChanges(before, after) {
 
 function compare(path, before, after, found) {
   if (found.length >= FOUND_MAX || before === after) return;
-  let [a, b] = [readJson(before), readJson(after)];
+  let [a, b] = [unwrapJson(before), unwrapJson(after)];
   if (isObject(a) && (b === null || b === undefined)) b = {};
   if (isObject(b) && (a === null || a === undefined)) a = {};
   if (Array.isArray(a) && b === undefined) b = [];
@@ -52,7 +52,7 @@ function isObject(value) {
 }
 
 /** Return the object or array that a text has as JSON; else the value itself. */
-function readJson(value) {
+function unwrapJson(value) {
   if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
   try {
     return JSON.parse(value);

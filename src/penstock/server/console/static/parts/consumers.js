@@ -1,7 +1,9 @@
 // What the views of consumers share: names, trends, and moving a consumer.
 import { html } from "../vendor/preact.js";
 import { get, path, send } from "../core/api.js";
+import { offsetNumber } from "../core/backwards.js";
 import * as format from "../core/format.js";
+import { parseDuration } from "./definitions.js";
 import { Badge } from "./parts.js";
 
 const KEPT_SECONDS = 900;
@@ -52,11 +54,6 @@ export function Trend({ gap, change }) {
   return html`<${Badge}>steady<//>`;
 }
 
-/** The number of events before a Nakadi offset's next one: "001-0001-000000000000000014" → 15. */
-function nextOf(offset) {
-  return Number(offset.replace(/^\d+-\d+-/, "")) + 1;
-}
-
 /**
  * Tell where a reset would move a consumer, without moving it.
  *
@@ -76,7 +73,7 @@ export async function previewReset(group, choice) {
   return answer.items.map((each) => {
     const partition = Number(each.partition);
     const position = known.get(`${each.event_type} ${partition}`);
-    return { event_type: each.event_type, partition, slice: "", came_from: position?.offset ?? null, offset: nextOf(each.offset), head: position?.head ?? null };
+    return { event_type: each.event_type, partition, slice: "", came_from: position?.offset ?? null, offset: offsetNumber(each.offset) + 1, head: position?.head ?? null };
   });
 }
 
@@ -111,8 +108,6 @@ async function cursorsOf(group, { to, offsets }) {
 
 /** The time that a text names: a time itself, or a duration ago such as 1h. */
 function timeOf(text) {
-  const match = /^(\d+(?:\.\d+)?)(s|m|h|d|w)$/.exec(text);
-  if (!match) return text;
-  const seconds = Number(match[1]) * { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }[match[2]];
-  return new Date(Date.now() - seconds * 1000).toISOString();
+  const millis = parseDuration(text);
+  return Number.isNaN(millis) ? text : new Date(Date.now() - millis).toISOString();
 }

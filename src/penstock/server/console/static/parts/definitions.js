@@ -3,6 +3,7 @@ import { html, useContext, useEffect, useRef, useState } from "../vendor/preact.
 import { path, request } from "../core/api.js";
 import * as format from "../core/format.js";
 import { CallerContext } from "../core/state.js";
+import { describeCaller } from "./callers.js";
 import { Badge, Failure, Text } from "./parts.js";
 
 export const CATEGORIES = {
@@ -229,12 +230,6 @@ const LISTS = [
 ];
 const EVERYBODY = { data_type: "*", value: "*" };
 
-/** A member of a list, in words. */
-export function describeMember({ data_type: type, value }) {
-  if (type === "*") return "everybody";
-  return value === "*" ? `every ${type}` : `${type}:${value}`;
-}
-
 /** The lists of who may do what: `authorization` of a definition in, the same with changes out. */
 export function AccessLists({ value, onChange, violations = [] }) {
   const caller = useContext(CallerContext);
@@ -261,7 +256,7 @@ function AccessList({ name, label, says, members, violations, onChange }) {
         ${!["service", "user", "*"].includes(member.data_type) && html`<option value=${member.data_type}>${format.line(member.data_type, 30)}</option>`}
       </select>
       ${member.data_type === "*" ? html`<span></span>` : html`<input aria-label="${label}, ${at + 1}: name" placeholder="billing, or * for all" value=${member.value} onInput=${(event) => replace(at, { ...member, value: event.target.value })} />`}
-      <button type="button" aria-label="Remove ${describeMember(member)} from ${label.toLowerCase()}" title="Remove" onClick=${() => onChange(members.filter((_, place) => place !== at))}>×</button>
+      <button type="button" aria-label="Remove ${describeCaller(member)} from ${label.toLowerCase()}" title="Remove" onClick=${() => onChange(members.filter((_, place) => place !== at))}>×</button>
     </div>`)}
     ${found.map((each) => html`<p class="wrong">${format.line(each.reason, 300)}</p>`)}
     <button type="button" onClick=${() => onChange([...members, { data_type: "service", value: "" }])}>Add to ${label.toLowerCase()}</button>
@@ -309,5 +304,5 @@ export function Choice({ label, field, violations, value, choices, onChange, hin
 /** The lists of an event type, in words. */
 export function AccessWords({ authorization }) {
   if (!authorization) return html`<span class="quiet">No lists: it is open to all callers, unless the hub serves with <code>--default-access closed</code>.</span>`;
-  return html`${LISTS.map(([name, label]) => html`<div key=${name}><span class="quiet">${label}:</span> ${(authorization[name] ?? []).slice(0, 40).map((each, at) => html`${at > 0 && ", "}<${Text} limit=${80}>${describeMember(each)}<//>`)}${(authorization[name] ?? []).length > 40 && ", …"}</div>`)}`;
+  return html`${LISTS.map(([name, label]) => html`<div key=${name}><span class="quiet">${label}:</span> ${(authorization[name] ?? []).slice(0, 40).map((each, at) => html`${at > 0 && ", "}<${Text} limit=${80}>${describeCaller(each)}<//>`)}${(authorization[name] ?? []).length > 40 && ", …"}</div>`)}`;
 }

@@ -2,6 +2,7 @@
 import { html } from "../vendor/preact.js";
 import { get, getAll, path, query } from "../core/api.js";
 import { Tabs, to } from "../core/routing.js";
+import { nameOf } from "./consumers.js";
 import { Text, Title } from "./parts.js";
 
 /** The title of an event type, with the tabs of its pages. */
@@ -30,7 +31,7 @@ export async function listConsumers(name, signal) {
     const group = known.get(`${each.kind} ${each.group}`);
     return {
       ...each, gap: group?.gap, lag_seconds: group?.lag_seconds, event_types: group?.event_types.length ?? 1,
-      label: each.kind === "subscription" && each.owning_application ? `${each.owning_application} / ${group?.consumer_group ?? each.group}` : each.group,
+      label: nameOf({ ...each, name: each.group, consumer_group: group?.consumer_group ?? each.group }),
     };
   });
 }

@@ -111,7 +111,7 @@ export function Fields({ schema }) {
 const TONES = { MAJOR: "bad", MINOR: "note", PATCH: "" };
 
 /** The differences of two schemas, as a compatibility check tells them. */
-export function Changes({ changes }) {
+export function SchemaChanges({ changes }) {
   return html`<${Table} label="Changes of the schema" rows=${changes} keyOf=${(row) => `${row.pointer} ${row.rule}`} empty="Nothing differs in meaning." columns=${[
     { name: "Where", mono: true, cell: (row) => html`<${Text} limit=${120}>${row.pointer}<//>` },
     { name: "Change", cell: (row) => html`<strong>${format.line(row.says, 200)}</strong>
