@@ -465,7 +465,8 @@ def test_token_lasts_until_one_signs_out_or_it_is_revoked_and_in_its_tab_alone(
     enter(made["token"])
     expect(heading).to_have_text("Event types")
     assert scene.http.delete(f"/tokens/{made['id']}").is_success
-    page.get_by_role("link", name="Consumers").click()
+    # The next request asks for a token again. The page makes some by itself, so the link may be gone by now.
+    page.evaluate("document.querySelector('nav a[href$=\"/consumers\"]')?.click()")
     expect(heading).to_have_text("Sign in")
     assert page.evaluate("sessionStorage.getItem('penstock.token')") is None
 
