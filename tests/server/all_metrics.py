@@ -16,11 +16,10 @@ from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.telemetry import AccessLine
 from penstock.storage import open_store
 from penstock.storage.cold.manifest import ColdMeasurement, ColdMeasurements
-from penstock.storage.groups import GroupMeasurement, GroupMeasurements
+from penstock.storage.groups import GroupMeasurement, GroupMeasurements, ParkedMeasurement, ParkedMeasurements
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.registry import EventTypeMeasurement, EventTypeMeasurements
 from penstock.storage.store import ConnectionCounts, ReplicaMeasurement, StoreSpace
-from penstock.storage.subscriptions import ParkedMeasurement, ParkedMeasurements
 from penstock.testing.factories import an_event_type
 
 MEASUREMENT = Measurement(
@@ -28,7 +27,7 @@ MEASUREMENT = Measurement(
     seconds=0.1,
     groups=GroupMeasurements([GroupMeasurement("mailer", CURSOR_SET, "shop", 7, 0, 0, 1)], 1),
     event_types=EventTypeMeasurements([EventTypeMeasurement("order.placed", 9, 0, 100.0)], 1),
-    parked=ParkedMeasurements([ParkedMeasurement("s1", "shop", 2, 0)], 1),
+    parked=ParkedMeasurements([ParkedMeasurement("s1", "subscription", "shop", 2)], 1),
     sessions=1,
     expired=5,
     space=StoreSpace(1, 2, 3),

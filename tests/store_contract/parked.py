@@ -1,9 +1,12 @@
 """The contract of parked keys: `penstock.storage.subscriptions.SubscriptionRepository`."""
 
+from penstock.core.group_parking import ParkedStream
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.storage import Store
+from penstock.storage.groups import Position
 from penstock.storage.subscriptions import StoredParkedKey
 from tests.store_contract.database import FIRST_AT, Contract, Database
+from tests.store_contract.groups import stored
 from tests.store_contract.subscriptions import AWKWARD, SOURCE, begun
 
 OTHER: FeedPartition = ("order.placed", 1)
@@ -53,7 +56,7 @@ class ParkedContract(Contract):
         found = [(each.key, each.events, each.first) for each in listed(store)]
         assert found == [(key, 2, offset) for offset, key in enumerate(KEYS)]
 
-    def test_measured_subscriptions_have_their_number_of_parked_keys(self, store: Store) -> None:
+    def test_measured_groups_have_their_number_of_parked_keys_and_streams(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         begun(store, "other", SOURCE)
         begun(store, "without", SOURCE)
@@ -61,16 +64,24 @@ class ParkedContract(Contract):
             park(store, key, 3)
             park(store, key, 4)
         park(store, "a", 3, "other")
+        stored(store, "processor", Position("order.placed", "", 0, 1, 7))
+        streams = [
+            ParkedStream("order.placed", 0, each, 7, 9, 2, 1, "failing", "boom", "7") for each in ("x", "y", "z")
+        ]
+        with store.write() as tx:
+            tx.groups.lock("processor", kind="processor", at=FIRST_AT)
+            tx.groups.park("processor", streams, FIRST_AT)
 
         with store.read() as tx:
-            measured, total = tx.subscriptions.measure_parked(9)
-            assert [(each.subscription, each.keys, each.parked_at) for each in measured] == [
-                ("s", 2, FIRST_AT),
-                ("other", 1, FIRST_AT),
+            measured, total = tx.groups.measure_parked(9)
+            assert [(each.group, each.kind, each.keys) for each in measured] == [
+                ("processor", "processor", 3),
+                ("s", "subscription", 2),
+                ("other", "subscription", 1),
             ]
-            assert all(each.application for each in measured)
-            assert total == 2
-            assert tx.subscriptions.measure_parked(1) == (measured[:1], 2)
+            assert [bool(each.application) for each in measured] == [False, True, True]
+            assert total == 3
+            assert tx.groups.measure_parked(1) == (measured[:1], 3)
 
     def test_events_without_a_key_and_keys_of_other_partitions_are_parked_apart(self, store: Store) -> None:
         for name in ("s", "other"):

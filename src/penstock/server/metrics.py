@@ -543,13 +543,15 @@ class _Measured:
     def _collect_parked(self) -> Iterable[Metric]:
         found = self._measurement.parked
         assert found is not None
-        keys = GaugeMetricFamily("penstock_parked_keys", "Parked keys of a subscription.", labels=_GROUP_LABELS)
-        for each in found.subscriptions:
-            keys.add_metric([each.subscription, "subscription", each.application], each.keys)
-        yield keys
-        yield from _count(
-            "parked_subscriptions", "Subscriptions with parked keys.", found.total, len(found.subscriptions)
+        keys = GaugeMetricFamily(
+            "penstock_parked_keys",
+            "Parked keys of a subscription, or parked streams of a processor.",
+            labels=_GROUP_LABELS,
         )
+        for each in found.groups:
+            keys.add_metric([each.group, each.kind, each.application], each.keys)
+        yield keys
+        yield from _count("parked_groups", "Groups with parked keys or streams.", found.total, len(found.groups))
 
 
 def _collect_files(cold: ColdMeasurements) -> Iterable[Metric]:

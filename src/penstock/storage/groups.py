@@ -94,6 +94,24 @@ class GroupMeasurements(NamedTuple):
     """Number of groups that have positions."""
 
 
+class ParkedMeasurement(NamedTuple):
+    """How many keys or streams of a consumer group are parked."""
+
+    group: str
+    kind: str
+    application: str
+    """Owning application of the subscription that the group is; empty if it is none."""
+    keys: int
+
+
+class ParkedMeasurements(NamedTuple):
+    """The groups with the most parked keys or streams."""
+
+    groups: Sequence[ParkedMeasurement]
+    total: int
+    """Number of groups with parked keys or streams."""
+
+
 class StoredParkedStream(NamedTuple):
     """A parked stream as it is stored."""
 
@@ -206,6 +224,11 @@ class GroupRepository:
         """
         rows = self._run("streams_parked", group=name, after=after, limit=limit, requested=requested).fetchall()
         return [StoredParkedStream(row[0], ParkedStream(*row[1:11]), row[11], row[12]) for row in rows]
+
+    def measure_parked(self, limit: int) -> ParkedMeasurements:
+        """Return up to *limit* groups with parked keys of subscriptions or streams of processors, the most first."""
+        rows = self._run("parked_measure", limit=limit).fetchall()
+        return ParkedMeasurements([ParkedMeasurement(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
 
     def count_parked(self, name: str) -> int:
         """Return the number of parked streams of a group."""

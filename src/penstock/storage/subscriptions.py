@@ -99,25 +99,6 @@ class StoredParkedKey(NamedTuple):
     """Offset of the last parked event."""
 
 
-class ParkedMeasurement(NamedTuple):
-    """The parked keys of one subscription."""
-
-    subscription: str
-    application: str
-    """Owning application of the subscription."""
-    keys: int
-    parked_at: int
-    """Time at which the first of them was parked."""
-
-
-class ParkedMeasurements(NamedTuple):
-    """The subscriptions with the most parked keys."""
-
-    subscriptions: Sequence[ParkedMeasurement]
-    total: int
-    """Number of subscriptions with parked keys."""
-
-
 class SubscriptionRepository:
     """Subscriptions with their sessions, slots and parked keys.
 
@@ -210,11 +191,6 @@ class SubscriptionRepository:
         """Return the number of sessions that hubs are streaming which have sent a heartbeat within *lease*."""
         [(count,)] = self._run("sessions_count", lease=lease).fetchall()
         return int(count)
-
-    def measure_parked(self, limit: int) -> ParkedMeasurements:
-        """Return up to *limit* subscriptions with parked keys, the one with the most first."""
-        rows = self._run("parked_measure", limit=limit).fetchall()
-        return ParkedMeasurements([ParkedMeasurement(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
 
     def list_sessions(self, id: str | None = None, *, hub_id: str | None = None) -> Sequence[StoredSession]:
         """Return the sessions of a subscription, also ended ones that may still commit, sorted by id.

@@ -8,14 +8,13 @@ from penstock.errors import DatabaseUnavailable, Unavailable
 from penstock.hub.background import Clock
 from penstock.hub.subscriptions.sessions import LEASE_US
 from penstock.storage.cold.manifest import ColdMeasurements
-from penstock.storage.groups import GroupMeasurements
+from penstock.storage.groups import GroupMeasurements, ParkedMeasurements
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.registry import EventTypeMeasurement, EventTypeMeasurements
 from penstock.storage.store import ConnectionCounts, Replicas, Store, StoreSpace, Tx
-from penstock.storage.subscriptions import ParkedMeasurements
 
 MEASURED_MAX: Final = 100
-"""Maximum number of groups, event types and subscriptions in a measurement: metrics have a time series for each."""
+"""Maximum number of groups and event types in a measurement: metrics have a time series for each."""
 MEASURE_TIMEOUT: Final = 5.0
 """The database ends the statements of a measurement after so long; what they would have told is missing then."""
 ROWS_COUNTED_MAX: Final = 10_000
@@ -46,7 +45,7 @@ class DatabaseMonitor:
     """Checks and measures the database of one hub. Safe to use from many threads.
 
     Each measurement asks the database for everything at once, so the caller decides how often that may happen. The
-    number of groups, event types and subscriptions in it is limited; the worst are kept.
+    number of groups and event types in it is limited; the worst are kept.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -129,7 +128,7 @@ class DatabaseMonitor:
 
         groups = read(lambda tx: tx.groups.measure(MEASURED_MAX))
         event_types = read(lambda tx: tx.registry.measure(MEASURED_MAX))
-        parked = read(lambda tx: tx.subscriptions.measure_parked(MEASURED_MAX))
+        parked = read(lambda tx: tx.groups.measure_parked(MEASURED_MAX))
         sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
         expired = read(lambda tx: sum(stop - start for _, start, stop in tx.removal.list_unswept(MEASURED_MAX)))
         cold = read(lambda tx: tx.cold.measure(MEASURED_MAX))
