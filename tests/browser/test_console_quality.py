@@ -258,7 +258,7 @@ def fill(http: httpx2.Client) -> str:
     subscription = do("POST", "/subscriptions", {**given, "read_from": "begin"})["id"]
     numbered = {"Producer-Group": LONG, "Producer-Epoch": "0", "Producer-Sequence": "0"}
     do("POST", f"/event-types/{HIDDEN}/partitions/0/events", [{"id": 1}], **numbered)
-    do("PUT", f"/settings/blacklist/CONSUMER_APP/{quote(MARKUP.replace('/', '') + LONG)}", None)
+    do("PUT", f"/settings/blacklist/CONSUMER_APP/{quote(MARKUP + LONG, safe='')}", None)
     do("POST", "/tokens", {"name": MARKUP + LONG, "type": "service"})
     return str(subscription)
 

@@ -329,7 +329,7 @@ _MEMBER: Final = f"{_GROUP}/members/{{member}}"
 _GROUPS: Final[Sequence[HttpOperation]] = (
     GET("/groups", "view", groups.list_groups, group_shapes.GROUPS, group_shapes.OF_LIST),
     *(
-        each._replace(in_path=group_shapes.IN_PATH, any_text=True)
+        each._replace(in_path=group_shapes.IN_PATH, any_text=("group", "parked", "member"))
         for each in (
             POST(
                 f"{_GROUP}/positions", "read", groups.commit_positions, group_shapes.COMMITTED, body=group_shapes.COMMIT
@@ -370,7 +370,12 @@ _ADMIN: Final[Sequence[HttpOperation]] = (
     ),
     GET("/settings/blacklist", "administer", admin.show_blacklist, admin_shapes.BLACKLIST),
     PUT(
-        "/settings/blacklist/{type}/{name}", "administer", admin.block, admin_shapes.BLOCKED, in_path=admin_shapes.BLOCK
+        "/settings/blacklist/{type}/{name}",
+        "administer",
+        admin.block,
+        admin_shapes.BLOCKED,
+        in_path=admin_shapes.BLOCK,
+        any_text=("name",),
     ),
     DELETE(
         "/settings/blacklist/{type}/{name}",
@@ -378,6 +383,7 @@ _ADMIN: Final[Sequence[HttpOperation]] = (
         admin.unblock,
         admin_shapes.UNBLOCKED,
         in_path=admin_shapes.BLOCK,
+        any_text=("name",),
     ),
     GET("/settings/features", "administer", admin.show_features, admin_shapes.ALL_FEATURES),
     POST("/settings/features", "administer", admin.switch_feature, admin_shapes.SWITCHED, body=admin_shapes.SWITCH),
@@ -447,7 +453,7 @@ _OPERATIONS: Final[Sequence[HttpOperation]] = (
         docs.show_docs_file,
         operator_shapes.DOCS_FILE,
         in_path=operator_shapes.IN_PATH,
-        any_text=True,
+        any_text=("path",),
     ),
     GET("/console", None, pages.show_console, operator_shapes.CONSOLE),
     GET(
@@ -456,7 +462,7 @@ _OPERATIONS: Final[Sequence[HttpOperation]] = (
         pages.show_console_file,
         operator_shapes.CONSOLE_FILE,
         in_path=operator_shapes.IN_PATH,
-        any_text=True,
+        any_text=("path",),
     ),
 )
 

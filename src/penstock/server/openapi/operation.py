@@ -89,8 +89,8 @@ class HttpOperation(NamedTuple):
     """The schemas of the path's parameters by name, except event types."""
     may_be_missing: bool = False
     """True if the resource that the path names need not exist."""
-    any_text: bool = False
-    """True if the path's parameters may contain slashes."""
+    any_text: tuple[str, ...] = ()
+    """The names of the path's parameters that may contain slashes."""
     event: Literal["request", "read", "publish", "commit"] = "request"
     """The name of its requests in the access log."""
     without_query: "HttpOperation | None" = None
@@ -101,4 +101,6 @@ class HttpOperation(NamedTuple):
     @property
     def route(self) -> str:
         """The path as the framework takes it."""
-        return re.sub(r"{(\w+)}", r"{\1:path}", self.path) if self.any_text else self.path
+        return re.sub(
+            r"{(\w+)}", lambda found: f"{{{found[1]}:path}}" if found[1] in self.any_text else found[0], self.path
+        )
