@@ -224,7 +224,8 @@ def test_form_shows_violations_beside_fields_and_publishes_what_the_live_tail_sh
     page.get_by_label("Header", exact=True).fill("ce_type")
     page.get_by_label("Value").fill("order.paid")
     with page.context.new_page() as watching:
-        open_events(watching, feed, "?view=live&kind=order.paid")
+        with watching.expect_response(lambda each: each.headers["content-type"] == "text/event-stream"):
+            open_events(watching, feed, "?view=live&kind=order.paid")
         watching.get_by_text("following").wait_for()
         page.get_by_role("button", name="Publish", exact=True).click()
         page.get_by_text("Published:").get_by_role("link", name="0:0").click()

@@ -19,7 +19,7 @@ _ON_TERMINATION = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: 
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_RECEIVED = re.compile(r'("received_at":)\[[\d,]+\]')
+_RECEIVED = re.compile(r'("received_at":)(?:\[[\d,]+\]|\d+)')
 _RETRY = re.compile(r"^(retry:) \d+$", re.MULTILINE)
 _LAG = re.compile(r'("(?:consumer_)?lag_seconds":) *[\d.]+')
 

@@ -79,6 +79,31 @@ def test_position_of_a_filtered_stream_moves_past_what_it_leaves_out(feed: Serve
         assert take(stream, 1)[0].number == 3
 
 
+def test_details_say_where_each_event_is_and_its_key_kind_and_time(feed4: Served) -> None:
+    own = {"ce_type": 'The "Kind"'}
+    first = {"partition": 2, "key": "k", "headers": own, "data": {"big": 1234567890123456789}}
+    feed4.publish_lines([first, {"partition": 2, "data": {"id": 1}}])
+    feed4.publish_lines([{"partition": 0, "key": "é", "data": {"id": 2}}])
+    [line] = [each["details"] for each in feed4.read(4, {2: "_first"}, details=1).lines if "details" in each]
+    with messages(feed4, n=4, last="_first", details=1, skip_event_types="none") as stream:
+        found = {(each["partition"], each["offset"]): (name, each) for name, each in as_objects(take(stream, 3))}
+    received = {"received_at": line["received_at"][0]}
+    assert found[2, 0] == (
+        own["ce_type"],
+        {**received, "partition": 2, "offset": 0, "kind": own["ce_type"], "key": "k", "data": first["data"]},
+    )
+    plain = {**received, "partition": 2, "offset": 1, "kind": feed4.name, "data": {"id": 1}}
+    assert found[2, 1] == (feed4.name, plain)
+    assert (found[0, 0][1]["key"], found[0, 0][1]["data"]) == ("é", {"id": 2})
+    with messages(feed4, "/events", **V2 | {"partition": 2}, cursor="_first", details=1, unnamed=1) as stream:
+        assert as_objects(take(stream, 2)) == [("message", found[2, at][1]) for at in range(2)]
+
+
+def as_objects(found: Sequence[Message]) -> list[tuple[str, Any]]:
+    """Return the name of each message, and its data."""
+    return [(each.event, json.loads(each.data)) for each in found]
+
+
 def test_large_events_come_whole_and_other_partitions_are_not_kept_waiting(feed4: Served) -> None:
     text = "x" * 998_000
     for _ in range(3):

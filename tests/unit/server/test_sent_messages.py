@@ -28,7 +28,7 @@ def steps(hub: Hub, cursors: Mapping[int, str], kinds: KindFilter | None = None)
         wanted = [WantedPartition("cursor", *each) for each in (found[-1].cursors if found else cursors).items()]
         reading = hub.log.reader.open(NAME, len(cursors), wanted, 1_000, kinds)
         first = found[-1].next_track if found else 0
-        found.append(MessageWriter(is_unnamed=False).write(hub.log.reader, reading, first))
+        found.append(MessageWriter(NAME, is_unnamed=False, has_details=False).write(hub.log.reader, reading, first))
     return found
 
 

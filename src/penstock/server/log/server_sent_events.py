@@ -22,9 +22,8 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.core.access import UNAUTHENTICATED
 from penstock.core.log.cursor import join_cursors
-from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import PenstockError, Unavailable, UnsupportedFormat
-from penstock.hub.log.read import ChunkRows, ColumnChunk, PageReading, Reader, Track
+from penstock.hub.log.read import ChunkRows, ColumnChunk, PageReading, Reader, Track, find_details
 from penstock.server.auth import authorize, count_stream, event_type_named, uses_replicas
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import describe
@@ -47,6 +46,7 @@ from penstock.wire.log.server_sent_events import (
     HEARTBEAT,
     LAST_EVENT_ID,
     EventSourceOptions,
+    detailed_messages,
     event_messages,
     first_message,
     position_message,
@@ -120,11 +120,18 @@ class MessageStep(NamedTuple):
 
 
 class MessageWriter:
-    """Turns pages into messages."""
+    """Turns pages of an event type into messages."""
 
-    def __init__(self, *, is_unnamed: bool) -> None:
-        """Leave out the kinds of events with *is_unnamed*."""
-        self.is_unnamed = is_unnamed
+    def __init__(self, event_type: str, *, is_unnamed: bool, has_details: bool) -> None:
+        """Leave out names with *is_unnamed*; with *has_details* add the details of events to their data."""
+        self._event_type = event_type
+        self._is_unnamed = is_unnamed
+        self._has_details = has_details
+
+    @property
+    def shape(self) -> object:
+        """All that messages depend on besides their events."""
+        return self._is_unnamed, self._has_details
 
     def write(self, reader: Reader, reading: PageReading, first: int = 0) -> MessageStep:
         """Read up to about `STEP_BYTES` of the page, from the *first* track on; call it in a worker thread."""
@@ -138,7 +145,7 @@ class MessageWriter:
             track.advance(chunk.range, len(offsets), is_filtered=reading.is_filtered)
             if offsets:
                 before, after = _frame_id(reading, track, chunk.range.physical)
-                found.append(self._write_chunk(reading.feed, (before, after), offsets, rows, kept))
+                found.append(self._write_chunk(track, chunk, (before, after), rows, kept))
                 events += len(offsets)
                 size += len(found[-1])
                 said = f"{before.decode()}{offsets[-1] + 1}{after.decode()}"
@@ -158,17 +165,21 @@ class MessageWriter:
 
     def _write_chunk(
         self,
-        feed: StoredFeed,
+        track: Track,
+        chunk: ColumnChunk,
         frame: tuple[bytes, bytes],
-        offsets: Sequence[int],
         rows: ChunkRows,
         kept: Sequence[bool] | None,
     ) -> bytes:
         data = rows.data if kept is None else compress(rows.data, kept)
-        if self.is_unnamed:
+        if self._has_details:
+            details = find_details(chunk, self._event_type, kept)
+            return detailed_messages(frame, track.view.partition, details, data, is_unnamed=self._is_unnamed)
+        offsets = chunk.offsets if kept is None else compress(chunk.offsets, kept)
+        if self._is_unnamed:
             return unnamed_messages(frame, zip(offsets, data, strict=True))
         kinds = rows.kinds if kept is None else compress(rows.kinds, kept)
-        return event_messages(frame, zip(offsets, kinds, data, strict=True), default_kind=feed.name.encode())
+        return event_messages(frame, zip(offsets, kinds, data, strict=True), default_kind=self._event_type.encode())
 
 
 def _read_chunks(reader: Reader, reading: PageReading, first: int) -> Iterator[tuple[int, ColumnChunk]]:
@@ -200,7 +211,7 @@ class EventSourceResponse:
         self._access = access_of(request)
         self._pages = pages
         pages.id_parameter = options.id_parameter
-        self._writer = MessageWriter(is_unnamed=options.is_unnamed)
+        self._writer = MessageWriter(pages.event_type, is_unnamed=options.is_unnamed, has_details=options.has_details)
         self._heartbeat = options.heartbeat * random.uniform(HEARTBEAT_SPREAD, 1.0)  # noqa: S311
         self._count_stream = partial(count_stream, request)
         self._uses_replicas = partial(uses_replicas, request.scope)
@@ -272,7 +283,7 @@ class EventSourceResponse:
         """Return the next step, which other streams may read too; return None if the client disconnects."""
         self._check()
         uses_replicas, flights = self._uses_replicas(), self._state.flights
-        shape = self._pages.shape, self._writer.is_unnamed, uses_replicas
+        shape = self._pages.shape, self._writer.shape, uses_replicas
         needs = EVENT_STREAM, shape, tuple(cursors.items()), first
         flight = flights.get(needs)
         if flight is None:

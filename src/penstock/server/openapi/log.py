@@ -86,7 +86,12 @@ _SHARED: Final = (
     Parameter(
         "wait", f"Seconds to wait when there is nothing, cut at {WAIT_SECONDS_MAX:g}.", {"type": "number", "minimum": 0}
     ),
-    Parameter("details", "1: lines with the offsets, keys, kinds and times of the events after them.", _FLAG),
+    Parameter(
+        "details",
+        "1: lines with the offsets, keys, kinds and times of the events after them; "
+        f"with `{EVENT_STREAM}` each event is the member `data` of an object that has them.",
+        _FLAG,
+    ),
     Parameter("event-types", "Only these kinds, separated by `;`.", _TEXT),
     Parameter("skip-event-types", "All but these kinds, separated by `;`.", _TEXT),
     *_LIVE,

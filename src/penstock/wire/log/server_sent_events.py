@@ -11,11 +11,13 @@ Invariants:
 """
 
 from collections.abc import Iterable
+from itertools import chain, pairwise, repeat
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from penstock.core.log.cursor import LAST, split_cursors
+from penstock.core.log.details import EventDetails
 from penstock.errors import BadParameter
 from penstock.wire.log.feedapi import FeedApiRead
 from penstock.wire.log.zeroeventhub import ZeroEventHubRead, read_cursors, read_partition_count
@@ -35,7 +37,8 @@ PARTITIONS_MAX: Final = 256
 STEP_EVENTS: Final = 4_096
 """Upper bound of the events that are read at a time."""
 HEARTBEAT: Final = b":\n\n"
-_PAGES_ONLY: Final = ("cursorset", "resume", "store_cursor", "headers", "details")
+_PAGES_ONLY: Final = ("cursorset", "resume", "store_cursor", "headers")
+_encode: Final = msgspec.json.Encoder().encode
 _ONE_LINE: Final = bytes.maketrans(b"\r\n\0", b"   ")
 
 
@@ -48,6 +51,8 @@ class EventSourceOptions(NamedTuple):
     """A stream that has been silent for so many seconds sends a comment."""
     is_unnamed: bool
     """Whether messages are without the kinds of their events, so that `onmessage` gets them all."""
+    has_details: bool
+    """Whether the data of a message is the event with where it is, its kind, its key and when it was received."""
 
 
 def parse_v1(query: Query, last_event_id: str | None) -> tuple[ZeroEventHubRead, EventSourceOptions]:
@@ -140,7 +145,7 @@ def _read_options(query: Query, id_parameter: str | None) -> EventSourceOptions:
         if heartbeat < 1:
             allowed = f"seconds, 1 or more (cut at {HEARTBEAT_SECONDS_MAX:g})"
             raise BadParameter(parameter="heartbeat", value=make_printable(text), allowed=allowed)
-    return EventSourceOptions(id_parameter, heartbeat, query.read_flag("unnamed"))
+    return EventSourceOptions(id_parameter, heartbeat, query.read_flag("unnamed"), query.read_flag("details"))
 
 
 def event_messages(
@@ -174,6 +179,48 @@ def unnamed_messages(frame: tuple[bytes, bytes], rows: Iterable[tuple[int, bytes
     """
     before, after = frame
     return b"".join([b"id: %b%d%b\ndata: %b\n\n" % (before, offset + 1, after, data) for offset, data in rows])
+
+
+class DetailedEvent(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The data of a message of an event with details."""
+
+    partition: int
+    offset: int
+    received_at: int
+    """When the hub received it, in microseconds since 1970, UTC."""
+    kind: str
+    key: str | None = None
+    data: msgspec.Raw
+
+
+def detailed_messages(
+    frame: tuple[bytes, bytes], partition: int, details: EventDetails, data: Iterable[bytes], *, is_unnamed: bool
+) -> bytes:
+    r"""Return the messages of events of one *partition*, each with its own of the *details*.
+
+    >>> details = EventDetails("b", [1], [1500], 7, keys=["a"])
+    >>> detailed_messages((b"1-a-1-1-1-0-", b""), 0, details, [b'{"a":1}'], is_unnamed=True)
+    b'id: 1-a-1-1-1-0-8\ndata: {"partition":0,"offset":7,"received_at":1500,"kind":"b","key":"a","data":{"a":1}}\n\n'
+    """
+    before, after = frame
+    found = []
+    runs = zip(details.received_at, pairwise([0, *details.ends]), strict=True)
+    times = chain.from_iterable(repeat(at, end - start) for at, (start, end) in runs)
+    for at, (received_at, event) in enumerate(zip(times, data, strict=True)):
+        offset, kind = details.offset_of(at), details.kind_of(at)
+        text = _encode(
+            DetailedEvent(
+                partition=partition,
+                offset=offset,
+                received_at=received_at,
+                kind=kind,
+                key=details.key_of(at),
+                data=msgspec.Raw(event),
+            )
+        )
+        name = b"" if is_unnamed else _name(kind.encode())
+        found.append(b"id: %b%d%b\n%bdata: %b\n\n" % (before, offset + 1, after, name, text))
+    return b"".join(found)
 
 
 def first_message(position: str, retry_seconds: float) -> bytes:

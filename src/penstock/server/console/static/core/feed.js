@@ -1,8 +1,9 @@
 // Reads a feed in both directions: pages, searches, and what is new.
-import { path, query, readText, request } from "./api.js";
+import { CallFailed, path, query, readText, request } from "./api.js";
 import { compileCondition, findEnd, parseExact } from "./json.js";
 
 const CURSOR = /^1-([0-9a-f]{8})-(\d+)-(\d+)-(\d+)-(\d+)-(\d+(?:_\d+)*)$/;
+const DETAILED = /^\{"partition":(\d+),"offset":(\d+),"received_at":(\d+),"kind":("(?:[^"\\]|\\.)*")(?:,"key":("(?:[^"\\]|\\.)*"))?,"data":/;
 const REQUEST_PARTITIONS = 200;
 const REQUEST_BYTES = 8_000_000;
 const REQUEST_EVENTS = 8_000;
@@ -74,6 +75,35 @@ export class Feed {
         if (found.details) details.set(found.partition, list(found.details));
         else if (found.cursor) yield { partition: found.partition, next: offsetOf(found.cursor) };
       }
+    }
+  }
+
+  /**
+   * Yield events as they come, like `read`, until the hub ends the stream.
+   *
+   * @throws {CallFailed} the hub refuses the stream, or ends it with an error
+   */
+  async *follow(members, signal) {
+    const response = await request("GET", this.address({ unnamed: 1, ...members }), { accept: "text/event-stream", signal });
+    let isProblem = false;
+    for await (const line of readText(response)) {
+      if (line.startsWith("event: ")) isProblem = line === "event: penstock-problem";
+      if (!line.startsWith("data: ")) continue;
+      const data = line.slice("data: ".length);
+      if (isProblem) {
+        const problem = JSON.parse(data);
+        throw new CallFailed(problem.status, problem);
+      }
+      const [before, partition, offset, at, kind, key] = DETAILED.exec(data);
+      yield {
+        partition: Number(partition),
+        offset: Number(offset),
+        key: key === undefined ? null : JSON.parse(key),
+        kind: JSON.parse(kind),
+        at: Number(at),
+        headers: null,
+        text: data.slice(before.length, -1),
+      };
     }
   }
 

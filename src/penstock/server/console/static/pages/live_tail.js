@@ -7,10 +7,9 @@ import { go, to } from "../core/routing.js";
 import { EventTable, FILTERS, Filters, partitionsOf, TABLE_ROWS } from "../parts/event_table.js";
 import { Badge, Card, Failure } from "../parts/parts.js";
 
-const PAGE_EVENTS = 1000;
-const WAIT_SECONDS = 20;
+const HEARTBEAT_SECONDS = 15;
 const BEHIND_MAX = 5000;
-const PAUSE_MS = 250;
+const DRAW_MS = 250;
 const RETRY_MS = 3000;
 const RATE_MS = 10_000;
 
@@ -21,23 +20,28 @@ class Tail {
     this.filter = compileFilter(Object.fromEntries(FILTERS.map((each) => [each, search.get(each)])));
     this.next = null;
     this.rows = [];
+    this.fresh = [];
     this.seen = 0;
     this.passed = 0;
     this.skipped = 0;
     this.samples = [];
   }
 
-  /** Events per second over the last ten seconds, before filters. */
+  /** Events per second over the last ten seconds: all that the hub sent, before filters but that of the kind. */
   get rate() {
     const [first, last] = [this.samples[0], this.samples.at(-1)];
     return first && last.at > first.at ? (last.seen - first.seen) / ((last.at - first.at) / 1000) : 0;
   }
 
-  /** Count for the rate. */
-  measure() {
+  /** Show what has come since the last time, and count for the rate; return whether there was something. */
+  take() {
+    const found = this.fresh.sort((a, b) => b.at - a.at || b.partition - a.partition || b.offset - a.offset);
+    this.fresh = [];
+    if (found.length) this.rows = [...found, ...this.rows].slice(0, TABLE_ROWS);
     const at = performance.now();
     this.samples.push({ at, seen: this.seen });
     this.samples = this.samples.filter((each) => each.at >= at - RATE_MS);
+    return found.length > 0;
   }
 
   /** Find where to read on: at the end at first; later where it was, unless that is too far behind. */
@@ -56,27 +60,22 @@ class Tail {
     }
   }
 
-  /** Read a page, waiting for its first event; *onEvents* is called after it. */
-  async turn(signal, onEvents) {
-    const members = { pagesizehint: PAGE_EVENTS, wait: WAIT_SECONDS, "event-types": this.kind };
+  /** Read until the stream ends, or it is time to look how far behind the end this is. */
+  async follow(signal) {
+    const members = { heartbeat: HEARTBEAT_SECONDS, "event-types": this.kind };
     for (const [partition, offset] of this.next) members[`cursor${partition}`] = this.feed.cursor(partition, offset);
-    const found = [];
     let read = 0;
-    for await (const event of this.feed.read(members, signal)) {
-      if (event.next !== undefined) {
-        this.seen += Math.max(0, event.next - this.next.get(event.partition));
-        this.next.set(event.partition, event.next);
-      } else {
-        read += 1;
-        if (!this.filter || this.filter(event)) found.push(summarize(event));
+    for await (const event of this.feed.follow(members, signal)) {
+      read += 1;
+      this.seen += 1;
+      this.next.set(event.partition, event.offset + 1);
+      if (!this.filter || this.filter(event)) {
+        this.passed += 1;
+        this.fresh.push(summarize(event));
+        if (this.fresh.length > 2 * TABLE_ROWS) this.fresh = this.fresh.slice(-TABLE_ROWS);
       }
+      if (read >= BEHIND_MAX) return;
     }
-    this.passed += found.length;
-    found.sort((a, b) => b.at - a.at || b.partition - a.partition || b.offset - a.offset);
-    if (found.length) this.rows = [...found, ...this.rows].slice(0, TABLE_ROWS);
-    this.measure();
-    onEvents();
-    if (read >= PAGE_EVENTS) await this.begin(signal);
   }
 }
 
@@ -113,31 +112,28 @@ function Following({ name, count, search }) {
     });
     const redraw = () => draw((before) => before + 1);
     async function follow() {
-      let begun = false;
       while (!stop.signal.aborted) {
         try {
           tail.current ??= new Tail(name, count, search);
-          if (!begun) await tail.current.begin(stop.signal);
-          begun = true;
-          tail.current.measure();
+          await tail.current.begin(stop.signal);
           setError(null);
           redraw();
-          await tail.current.turn(stop.signal, redraw);
-          await pause(PAUSE_MS);
+          await tail.current.follow(stop.signal);
+          await pause(DRAW_MS); // A hub that stops ends streams at once.
         } catch (failure) {
           if (stop.signal.aborted) return;
           setError(failure instanceof SyntaxError ? { message: failure.message, hint: "Correct it above, and press Filter." } : failure);
-          if (failure instanceof SyntaxError || failure.status === 401 || failure.status === 403 || failure.status === 404) return;
-          begun = false;
+          if (failure instanceof SyntaxError || [400, 401, 403, 404].includes(failure.status)) return;
           await pause(RETRY_MS);
         }
       }
     }
     follow();
+    let ticks = 0;
     const timer = setInterval(() => {
-      tail.current?.measure();
-      redraw();
-    }, 1000);
+      ticks += 1;
+      if (tail.current?.take() || ticks % 4 === 0) redraw();
+    }, DRAW_MS);
     return () => {
       stop.abort();
       clearInterval(timer);
