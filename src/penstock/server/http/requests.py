@@ -79,9 +79,11 @@ def check_arrival(
         elif name in (b"content-length", b"transfer-encoding"):
             has_body = True
     path: str = scope["path"]
-    if len(path) > 1 and path[-1] == "/" and len(path) > len(scope.get("root_path", "")) + 1:
+    raw_path = scope.get("raw_path")
+    ends = path.endswith("/") and (raw_path is None or raw_path.endswith(b"/"))  # Else a name has the slash, as %2F.
+    if ends and len(path) > 1 and len(path) > len(scope.get("root_path", "")) + 1:
         scope = {**scope, "path": path[:-1]}
-    refusal = _find_refusal(scope["method"], path, encoding)
+    refusal = _find_refusal(scope["method"], path, raw_path, encoding)
     if refusal is None and (names is not None or origin is not None or site is not None):
         allowed = origin is not None and origin in origins
         refusal = _find_browser_refusal(scope, host, *((None, None) if allowed else (origin, site)), names)
@@ -113,8 +115,8 @@ def _flow_id(given: bytes | None) -> str:
     return f"{getrandbits(96):024x}"  # No secret: the system's random numbers would cost a trip to the kernel.
 
 
-def _find_refusal(method: str, path: str, encoding: bytes | None) -> PenstockError | None:
-    if "//" in path:
+def _find_refusal(method: str, path: str, raw_path: bytes | None, encoding: bytes | None) -> PenstockError | None:
+    if "//" in path and (raw_path is None or b"//" in raw_path):  # Else a name has them, as %2F.
         return BadParameter(parameter="path", value=make_printable(path), allowed="one without //")
     if encoding is not None and method != "POST":
         return UnsupportedFormat.of(
