@@ -32,11 +32,12 @@ pytest_plugins = ["pytester", "tests.no_skips"]
 
 TESTS = Path(__file__).parent
 BUILD = TESTS.parent / "build"
-EVERY_COMBINATION = ("unit", "promises", "docs")
+GUARANTEES = TESTS.parent / "docs" / "guarantees.md"
+EVERY_COMBINATION = ("unit", "docs")
 """The folders whose tests run with each combination of their parameters in `make test`, too."""
 SLOWEST_FIRST = (
-    "soak", "spark", "cli", "promises", "faults", "processing", "conformance", "client", "server", "outbox", "stores",
-    "bench", "docs",
+    "soak", "spark", "cli", "promises", "browser", "faults", "processing", "conformance", "client", "server", "docs",
+    "outbox", "stores", "bench",
 )  # fmt: skip
 """The folders whose files take longest. Workers of pytest-xdist take files in this order, so all end at about once."""
 
@@ -73,8 +74,9 @@ def pytest_collect_file() -> Iterator[list[pytest.Collector]]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Leave out combinations of parameters, unless they are cheap, or show a promise. Put the slowest tests first."""
-    mark_combinations(item for item in items if folder_of(item.path) not in {"", *EVERY_COMBINATION})
+    """Leave out combinations of parameters, unless they are cheap. Put the slowest tests first."""
+    some = (item for item in items if folder_of(item.path) not in {"", *EVERY_COMBINATION})
+    mark_combinations(some, shows_a_promise)
     yield
     put_slowest_first(items)
 
@@ -83,6 +85,12 @@ def pytest_collection_finish() -> None:
     """Look for garbage from here on, and not among the tests."""
     gc.freeze()
     gc.enable()
+
+
+@functools.cache
+def shows_a_promise(path: Path) -> bool:
+    """Return whether the page of guarantees names the file as one that shows a promise."""
+    return f"/{path.relative_to(TESTS.parent).as_posix()}" in GUARANTEES.read_text(encoding="utf-8")
 
 
 def put_slowest_first(items: list[pytest.Item]) -> None:

@@ -5,8 +5,10 @@ parameters of a test: see `mark_combinations`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -36,24 +38,36 @@ def examples(few: int, many: int) -> int:
     return many if is_exhaustive() else few
 
 
-def mark_combinations(items: Iterable[pytest.Item]) -> None:
+def mark_combinations(items: Iterable[pytest.Item], shows_a_promise: Callable[[Path], bool] = lambda _: False) -> None:
     """Mark what `make test` leaves out of the combinations of each test's parameters.
 
     The cases that stay have each value of each parameter at least once, and use the values equally often: with thirty
-    inputs and two databases, each input on one of the databases in turn. Cases that are marked anyway do not count.
+    inputs and two databases, each input on one of the databases in turn. A test that only differs by the database runs
+    on one of them, unless its file *shows a promise*. Cases that are marked anyway do not count.
     """
     tests: dict[str, list[pytest.Function]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker(MARKER):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cases in tests.values():
-        if len(cases[0].callspec._idlist) == 1:
-            continue  # One table: each case has a value of its own.
+    for name, cases in tests.items():
+        if len(cases[0].callspec._idlist) == 1:  # One table: each case has a value of its own.
+            if is_of_databases([case.callspec.id for case in cases]) and not shows_a_promise(cases[0].path):
+                cases[crc32(name.encode()) % 2].add_marker(MARKER)
+            continue
         values = [frozenset(enumerate(case.callspec._idlist)) for case in cases]  # One id for each table of values.
         kept = set(chosen(values))
         for number, case in enumerate(cases):
             if number not in kept:
                 case.add_marker(MARKER)
+
+
+def is_of_databases(ids: Sequence[str]) -> bool:
+    """Return whether the *ids* of two cases differ by their database alone.
+
+    >>> is_of_databases(["sqlite_url", "postgres_url"]), is_of_databases(["sqlite", "sqlite-late"])
+    (True, False)
+    """
+    return len(ids) == 2 and ids[0] != ids[1] and len({each.replace("postgres", "sqlite") for each in ids}) == 1
 
 
 def chosen(cases: Sequence[frozenset[Any]]) -> list[int]:

@@ -77,6 +77,7 @@ def test_quick_figure_runs_and_writes_no_results(figure: str, row: str) -> None:
     assert (page.read_bytes() if page.exists() else None) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGINT), exhaustive(signal.SIGKILL)])
 def test_stopped_benchmark_leaves_no_processes_and_files(number: int) -> None:
     mark = str(uuid4())  # In the environment of whatever the benchmark starts.
@@ -131,6 +132,7 @@ def test_peer_has_all_its_workloads(name: str) -> None:
     assert peer.find_version()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGINT), exhaustive(signal.SIGKILL)])
 def test_stopped_benchmark_leaves_no_server_of_a_peer(number: int) -> None:
     mark = str(uuid4())  # In the environment of whatever the benchmark starts.

@@ -24,6 +24,7 @@ from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub
 from tests.browser.watching import Watched
+from tests.exhaustive import exhaustive
 from tests.sealing import seal, sealing_hub
 from tests.served import Served, client_of, until
 from tests.server.in_process import open_hub
@@ -307,7 +308,7 @@ def test_table_of_pages_has_each_view_of_the_console() -> None:
     assert re.findall(r'\["([^"]+)"', views) == list(PAGES)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", exhaustive("dark")])
 def test_every_page_is_readable_and_harmless(
     scene: Scene, page: Page, axe: str, theme: Literal["light", "dark"]
 ) -> None:
@@ -328,6 +329,7 @@ def test_every_page_is_readable_and_harmless(
     assert barriers == {}
 
 
+@pytest.mark.exhaustive
 def test_wide_events_and_schemas_stay_usable(scene: Scene, page: Page) -> None:
     """An event of 1 MB with 10,000 members, and a schema of as many, which refers to itself."""
     tree = {"type": "object", "properties": {f"t{number}": {"$ref": "#/properties/tree"} for number in range(10)}}
@@ -394,10 +396,20 @@ def test_keyboard_reaches_navigation_page_and_dialogs(scene: Scene, page: Page) 
     expect(page.get_by_role("heading", level=1, name="Settings")).to_be_focused()
 
 
+QUIET_MS = 200
+COUNT_CALLS = """
+  const call = window.fetch;
+  Object.assign(window, { calls: 0, changed: performance.now() });
+  const count = (change) => { window.calls += change; window.changed = performance.now(); };
+  window.fetch = (...given) => { count(1); return call(...given).finally(() => count(-1)); };
+"""
+"""Counts what a page asks the hub at a time."""
+
+
 def buttons(page: Page) -> set[str]:
-    """The names of all buttons of the page, without those that sort a table."""
+    """The names of all buttons of the page once it asks nothing more, without those that sort a table."""
     expect(page.get_by_text("Loading …")).to_have_count(0)
-    page.wait_for_load_state("networkidle")  # The rights are known then.
+    page.wait_for_function("(ms) => window.calls === 0 && performance.now() - window.changed > ms", arg=QUIET_MS)
     script = """() => [...document.querySelectorAll(":is(main, dialog) :is(button, a.button), .tabs a")]
       .filter((each) => each.checkVisibility() && !each.closest("th")).map((each) => each.innerText)"""
     return set(page.evaluate(script))
@@ -415,6 +427,7 @@ def test_reader_sees_no_button_that_the_hub_would_refuse(scene: Scene, page: Pag
     expect(navigation).to_have_count(9)
 
     sign_in(page, scene, "reader")
+    page.add_init_script(COUNT_CALLS)
     for path in dict.fromkeys([*OF_ADMINISTRATORS, *OF_READERS]):
         page.goto(f"{scene.origin}/console{path.format_map(scene.names)}")
         page.get_by_role("heading", level=1).wait_for()

@@ -51,6 +51,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx2.C
         yield http, token
 
 
+@pytest.mark.exhaustive
 def test_page_below_a_prefix_sends_the_token_that_one_enters(
     secured: tuple[httpx2.Client, str], browser: Browser, watched: Watched
 ) -> None:

@@ -98,6 +98,7 @@ def test_keys_are_handled_at_one_time_and_events_of_each_one_by_one(client: Clie
     assert seen.is_in_order
 
 
+@pytest.mark.exhaustive
 def test_handler_slower_than_the_commit_timeout_loses_nothing(client: Client, hub: LiveHub, kind: Kind) -> None:
     wanted = subscribe(client, create_filled(client, partitions=2))
     seen = Seen()
@@ -145,6 +146,7 @@ def test_poison_key_is_parked_while_others_are_handled_and_handled_when_it_is_re
     assert unconsumed(client, wanted) == 0
 
 
+@pytest.mark.exhaustive
 def test_key_that_fails_again_when_it_is_retried_is_parked_again(client: Client, hub: LiveHub, kind: Kind) -> None:
     wanted = subscribe(client, create_filled(client), annotations=PARKING)
     seen, attempts = Seen(), []
@@ -171,6 +173,7 @@ def test_key_that_fails_again_when_it_is_retried_is_parked_again(client: Client,
     assert unconsumed(client, wanted) == 0
 
 
+@pytest.mark.exhaustive
 def test_event_without_a_key_is_parked_alone(client: Client, hub: LiveHub, kind: Kind) -> None:
     client.create_event_type(name := f"log.{random.randrange(2**32)}", partition_count=2)
     client.publish(name, [{"key": "", "n": number} for number in range(EVENTS)])

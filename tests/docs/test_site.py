@@ -25,7 +25,7 @@ _FOREIGN = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*["'](?:https?:)?//|@
 """What has a browser load from another host."""
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def mermaid() -> None:
     """Load Mermaid, which pages of the site name."""
     subprocess.run([ROOT / "scripts" / "setup-assets", "mermaid"], check=True)
@@ -46,12 +46,16 @@ def write_pages(folder: Path, **texts: str) -> Path:
     return folder
 
 
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("mermaid")
 def test_site_is_built_without_a_warning(tmp_path: Path) -> None:
     done = build(ROOT, tmp_path)
 
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("mermaid")
 def test_broken_link_and_page_outside_the_navigation_stop_the_build(tmp_path: Path) -> None:
     links = "[1](gone.md) [2](#gone-2) [3](README.md#gone-3) [4](../src/gone.py) ![5](gone.png)"
 
@@ -63,6 +67,8 @@ def test_broken_link_and_page_outside_the_navigation_stop_the_build(tmp_path: Pa
     assert "/lonely.md: WARNING: document isn't included in any toctree" in done.stderr
 
 
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("mermaid")
 def test_undocumented_public_name_and_unknown_error_stop_the_build(tmp_path: Path) -> None:
     before = "penstock.outbox.create.__doc__ = None"
     before += "; penstock.outbox.sql.__doc__ = 'Return it.\\n\\nRaises:\\n    NoSuchThing: never.'"
@@ -105,6 +111,8 @@ def test_reference_names_base_classes_that_tell_something() -> None:
     assert not any("   :show-inheritance:" in describe_class("", "", each) for each in silent)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("mermaid")
 def test_site_draws_diagrams_shows_files_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text("print()\n", encoding="utf-8")
     text = "# Page\n\n```mermaid\nflowchart LR\n    a --> b\n```\n\n[code](../code.py)\n\n<!-- openapi -->\n"

@@ -13,7 +13,7 @@ from tests.promises.processes import FORKSERVER, run_processes, seal_forever
 from tests.promises.scene import NAME, PATIENCE_SECONDS, Follower, create, event, rows_of, seeded
 from tests.sealing import EVENT_ROWS, files_of, paths_in, seal, sealing_hub, sweep
 
-PARTITIONS, KILLS, BATCH = 2, examples(4, 8), 20
+PARTITIONS, KILLS, BATCH = 2, examples(2, 8), 20
 
 
 @pytest.mark.parametrize("seed", seeds(1, 6))

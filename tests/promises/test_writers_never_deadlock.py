@@ -42,7 +42,7 @@ REFUSALS = {404, 409, 410}
 """Statuses of requests to an event type that comes and goes."""
 UNFIT = {409, 410, 412, 422}
 """Statuses of numbered batches, where others take over and producers expire."""
-ENOUGH = {("POST", 200): 10, ("BATCH", 200): 3, ("COMMIT", 200): 6}
+ENOUGH = {("POST", 200): examples(5, 10), ("BATCH", 200): examples(0, 3), ("COMMIT", 200): examples(1, 6)}
 """How often each must have been done to show anything: publishes, batches, their counts, commits of a consumer."""
 
 

@@ -252,6 +252,7 @@ def measure_slowness() -> float:
     return min(max(1.0, (decoded - started) / DECODE_SECONDS, (copied - decoded) / COPY_SECONDS), 3.0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sends", _attacks, ids=lambda each: each.__name__)
 def test_event_loop_does_not_stall(sends: Attack, tmp_path: Path) -> None:
     found = []

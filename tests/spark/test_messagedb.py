@@ -92,6 +92,7 @@ def test_table_has_the_chosen_categories_between_given_positions(categories: Cat
     assert [row["global_position"] for row in part.collect()] == [2], "-1 is the end"
 
 
+@pytest.mark.exhaustive
 def test_large_category_is_read_by_several_tasks_each_event_once(categories: Categories, load: Any) -> None:
     categories.write("other-1", range(10))
     categories.fill("account", 3_000)
@@ -252,6 +253,7 @@ def test_micro_batch_that_is_run_again_has_the_same_rows(
     assert len(query.batches[-1][1]) == (30 if number == 0 else 10)
 
 
+@pytest.mark.exhaustive
 def test_running_stream_waits_for_a_database_that_restarts(
     query: CategoryQuery, categories: Categories, postgres_cluster: PostgresCluster
 ) -> None:

@@ -151,6 +151,7 @@ def test_missing_subscription_is_created_and_found_again_with_all_its_event_type
     assert [each["consumer_group"] for each in found] == ["x"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("short_lease")
 def test_running_stream_waits_for_a_server_that_restarts_and_fails_without_its_subscription(
     spark: SparkSession, tmp_path: Path

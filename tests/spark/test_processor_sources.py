@@ -273,6 +273,7 @@ def test_projection_of_a_table_with_negative_indices_is_refused_and_keeps_nothin
     assert project(spark, target, numbers.source()).events == 4
 
 
+@pytest.mark.exhaustive
 def test_projection_of_a_table_has_each_event_once_over_rounds(
     spark: SparkSession, numbers: Numbers, sqlite_url: str
 ) -> None:

@@ -127,6 +127,7 @@ def test_landed_pages_are_read_again_and_deleted_on_an_object_store(bucket: str)
     assert Landing(bucket, "other").lanes() == set()
 
 
+@pytest.mark.exhaustive
 def test_stream_waits_for_a_server_that_restarts(
     spark: SparkSession, lists: ListReader, add: Callable[[range], None], tmp_path: Path
 ) -> None:
