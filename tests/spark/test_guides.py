@@ -138,6 +138,7 @@ def customers(tmp_path: Path) -> Iterator[str]:
         yield hub.url
 
 
+@pytest.mark.exhaustive
 def test_programs_of_the_processors_guide_run_on_spark(
     spark: SparkSession, customers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

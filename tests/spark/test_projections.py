@@ -338,7 +338,7 @@ def test_second_writer_of_files_is_refused_and_nothing_is_lost(spark: SparkSessi
     assert totals(read(spark, CUSTOMERS, path)) == [("a", 30, 12)]
 
 
-@pytest.mark.parametrize("is_folder_left", [False, True], ids=["no folder", "an empty folder"])
+@pytest.mark.parametrize("is_folder_left", [False, exhaustive(True)], ids=["no folder", "an empty folder"])
 def test_missing_files_are_an_error_until_the_version_is_removed(
     spark: SparkSession, tmp_path: Path, *, is_folder_left: bool
 ) -> None:

@@ -22,6 +22,7 @@ from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.feeds import SparkFeedSource
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.exhaustive import exhaustive
 from tests.served import until
 from tests.spark.recording import RecordingHandler
 
@@ -238,7 +239,7 @@ def test_running_stream_fails_at_once_when_its_caller_loses_the_right_to_read(
         query.stop()
 
 
-@pytest.mark.parametrize("way", ["read", "write"])
+@pytest.mark.parametrize("way", ["read", exhaustive("write")])
 def test_running_stream_whose_token_is_revoked_by_another_process_fails_with_the_refusal(
     spark: SparkSession, closed_hub: LiveHub, direct: Hub, tmp_path: Path, way: str
 ) -> None:
