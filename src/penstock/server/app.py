@@ -21,17 +21,17 @@ from penstock.server.auth import admit, check_producer, check_producer_owner, re
 from penstock.server.authentication.authentication import Authentication, Method
 from penstock.server.console.files import load_files
 from penstock.server.http.cors import AllowedOrigins
-from penstock.server.http.encoding import choose_form
+from penstock.server.http.encoding import choose_form, prefers
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import TrustedProxies, check_again, check_arrival, read_body
 from penstock.server.http.responses import CUT
 from penstock.server.limits import OPEN_LIMITS, USAGE, Limiter, RequestUsage, UsageLimits
 from penstock.server.log.publish import PlainPublishes
-from penstock.server.log.server_sent_events import asks_for_messages
 from penstock.server.openapi.operation import Endpoint, HttpOperation
 from penstock.server.routes import ROUTES
 from penstock.server.state import CACHE_TTL, STATE, State, state_of
 from penstock.server.telemetry import QUIET, AccessLine, LogAccess, access_of, log_access
+from penstock.wire.log.server_sent_events import EVENT_STREAM
 from penstock.wire.producers import check_group
 
 
@@ -277,7 +277,7 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
     bare_forms = list(operation.without_query.answer.content)
 
     async def choose(request: Request) -> Any:
-        is_whole = request.scope["query_string"].strip(b"&") or asks_for_messages(request, *bare_forms)
+        is_whole = request.scope["query_string"].strip(b"&") or prefers(request, EVENT_STREAM, *bare_forms)
         return await (handle if is_whole else handle_bare)(request)
 
     return choose

@@ -70,6 +70,16 @@ def choose_form(request: Request, *offered: str) -> str:
     return best
 
 
+def prefers(request: Request, media_type: str, *offered: str) -> bool:
+    """Return whether the client likes *media_type* better than those *offered*; one that takes anything does not."""
+    if f"{media_type.partition('/')[0]}/" not in request.headers.get("accept", "").lower():
+        return False
+    try:
+        return choose_form(request, *offered, media_type) == media_type
+    except UnsupportedFormat:
+        return False
+
+
 def _rank(media_type: str, liked: Mapping[str, float]) -> tuple[float, int, int]:
     """Return a client's preference for a media type: its weight, how exactly it is named, and how early."""
     places = {name: -number for number, name in enumerate(liked)}

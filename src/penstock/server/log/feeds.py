@@ -54,7 +54,7 @@ from penstock.hub.log.read import (
 )
 from penstock.schema.json_text import decode
 from penstock.server.auth import authorize, claim_of, count_stream, event_type_named, uses_replicas
-from penstock.server.http.encoding import Encoder, choose_encoding, choose_form, encoder
+from penstock.server.http.encoding import Encoder, choose_encoding, choose_form, encoder, prefers
 from penstock.server.http.responses import json_response
 from penstock.server.http.streaming import (
     STALL_TIMEOUT,
@@ -68,7 +68,7 @@ from penstock.server.http.streaming import (
 )
 from penstock.server.limits import CURRENT_USAGE, LARGE_BYTES
 from penstock.server.log.caching import NO_STORE, VARY, cache_headers, find_fresh_seconds, is_listed, make_tag
-from penstock.server.log.server_sent_events import EventSourceResponse, asks_for_messages
+from penstock.server.log.server_sent_events import EventSourceResponse
 from penstock.server.state import State, event_type_of, state_of
 from penstock.server.telemetry import access_of
 from penstock.storage.log.events import NONE, Frame, KindFilter
@@ -108,7 +108,7 @@ async def read_feed(request: Request) -> "PageResponse | EventSourceResponse":
     """GET /feeds/{event_type}: discover a feed (FeedAPI v2, without arguments), or read it (ZeroEventHub v1)."""
     access, state, name = access_of(request), state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
-    if asks_for_messages(request, *_offered()):
+    if prefers(request, EVENT_STREAM, *_offered()):
         return await _stream_feed(request, name, query)
     try:
         asked = zeroeventhub.parse_read(query)
@@ -148,8 +148,10 @@ class PageRequest(Protocol):
     form: "PageForm"
     wait_seconds: float
     """How long the page may wait for events; 0 if it is sent empty."""
-    fresh_seconds: float
-    """How long caches may keep the page at most: see `find_fresh_seconds`."""
+
+    @property
+    def fresh_seconds(self) -> float:
+        """How long caches may keep the page at most: see `find_fresh_seconds`."""
 
     def open(self, cursors: Mapping[int, str] | None, *, settled: bool) -> PageReading:
         """Open the page as the log is now, at *cursors* by partition, or where the reader asks for if that is None.
@@ -182,9 +184,6 @@ class ZeroEventHubPage:
         self.event_type = event_type
         self.form = form
         self.wait_seconds = asked.wait_seconds if asked.page_size and not asked.until else 0.0
-        self.fresh_seconds = find_fresh_seconds(
-            cursors.values(), asked.until.values(), waits=self.wait_seconds > 0 or asked.cursorset is not None
-        )
         self._hub = hub
         self._asked = asked
         self._cursors = cursors
@@ -192,6 +191,13 @@ class ZeroEventHubPage:
         self._kinds = _kind_filter(event_type, asked.kinds)
         self.id_parameter: str | None = None
         """The name of the cursors in errors; None: `cursor0` and so on."""
+
+    @property
+    def fresh_seconds(self) -> float:
+        """See `PageRequest.fresh_seconds`."""
+        asked = self._asked
+        waits = self.wait_seconds > 0 or asked.cursorset is not None
+        return find_fresh_seconds(self._cursors.values(), asked.until.values(), waits=waits)
 
     @property
     def shape(self) -> object:
@@ -243,7 +249,7 @@ async def _name_partitions(
 async def read_partition(request: Request) -> "PageResponse | EventSourceResponse":
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
     query = Query(request.scope["query_string"])
-    if asks_for_messages(request, *_offered()):
+    if prefers(request, EVENT_STREAM, *_offered()):
         asked, options = parse_v2(query, request.headers.get(LAST_EVENT_ID))
         access_of(request).partitions = str(asked.partition)
         page = FeedApiPage(request, LineForm(version=2, headers=None), asked)
@@ -261,14 +267,18 @@ class FeedApiPage:
         self.event_type = event_type_of(request)
         self.form = form
         self.wait_seconds = asked.wait_seconds if asked.page_size and not asked.until else 0.0
-        until = [] if asked.until is None else [asked.until]
-        self.fresh_seconds = find_fresh_seconds([asked.cursor], until, waits=self.wait_seconds > 0)
         self._hub = state_of(request).hub
         self._access = access_of(request)
         self._asked = asked
         self._kinds = _kind_filter(self.event_type, asked.kinds)
         self.id_parameter: str | None = None
         """The name of the cursor in errors; None: `cursor`."""
+
+    @property
+    def fresh_seconds(self) -> float:
+        """See `PageRequest.fresh_seconds`."""
+        until = [] if self._asked.until is None else [self._asked.until]
+        return find_fresh_seconds([self._asked.cursor], until, waits=self.wait_seconds > 0)
 
     @property
     def shape(self) -> object:
@@ -356,7 +366,6 @@ class PageResponse:
         self._wanted = wanted
         self._form = wanted.form
         self._encoding = choose_encoding(request.headers.get("accept-encoding"))
-        self._fresh_seconds = wanted.fresh_seconds if self._state.cache_ttl >= 1 else 0.0
         self._known_tags = request.headers.getlist("if-none-match")
         self._tag: str | None = None
         self._is_known = False
@@ -393,7 +402,7 @@ class PageResponse:
     def _open(self, cursors: Mapping[int, str] | None, *, is_settled: bool) -> PageReading:
         """Open the page, and find its tag if caches may keep it; nothing has been read yet."""
         reading = self._wanted.open(cursors, settled=is_settled)._replace(uses_replicas=self._uses_replicas())
-        keeps = reading.is_even and self._fresh_seconds > 0
+        keeps = reading.is_even and self._state.cache_ttl >= 1 and self._wanted.fresh_seconds > 0
         tag = self._tag = make_tag(reading, self._form.media_type, self._encoding) if keeps else None
         self._is_known = tag is not None and is_listed(tag, self._known_tags) and reading.is_constant(is_whole=False)
         return reading
@@ -499,7 +508,7 @@ class PageResponse:
         if self._tag is None:
             return NO_STORE
         is_public = self._state.hub.admin.permissions.is_public(reading.feed.event_type)
-        return cache_headers(self._tag, self._state.cache_ttl, self._fresh_seconds, is_public=is_public)
+        return cache_headers(self._tag, self._state.cache_ttl, self._wanted.fresh_seconds, is_public=is_public)
 
 
 def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -22,10 +22,9 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.core.access import UNAUTHENTICATED
 from penstock.core.log.cursor import join_cursors
-from penstock.errors import PenstockError, Unavailable, UnsupportedFormat
+from penstock.errors import PenstockError, Unavailable
 from penstock.hub.log.read import ChunkRows, ColumnChunk, PageReading, Reader, Track, find_details
 from penstock.server.auth import authorize, count_stream, event_type_named, uses_replicas
-from penstock.server.http.encoding import choose_form
 from penstock.server.http.problems import describe
 from penstock.server.http.streaming import (
     STALL_TIMEOUT,
@@ -75,16 +74,6 @@ _HEADERS: Final = (
     (b"vary", b"Accept"),
     (b"x-accel-buffering", b"no"),
 )
-
-
-def asks_for_messages(request: Request, *offered: str) -> bool:
-    """Return whether the client wants server-sent events rather than one of the other media types *offered*."""
-    if "text/" not in request.headers.get("accept", "").lower():
-        return False  # Those who take anything get a page.
-    try:
-        return choose_form(request, *offered, EVENT_STREAM) == EVENT_STREAM
-    except UnsupportedFormat:
-        return False
 
 
 class MessagePages(Protocol):
