@@ -18,7 +18,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system packages demo demo-secure test test-all check lint bench bench-peers lock docs dist clean
+.PHONY: help setup system packages demo demo-secure test test-all check lint compile-tests bench bench-peers lock docs dist clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
@@ -45,10 +45,10 @@ demo-secure: setup ## the same over HTTPS, with a token and rights for each proc
 	@scripts/setup-system java
 	$(BIN)/penstock demo --secure --directory build/demo-secure $(DEMO_ARGS)
 
-test: setup system lint ## everything a change needs, as CI runs it: about a quarter of an hour on two cores
+test: setup system lint compile-tests ## everything a change needs, as CI runs it: about a quarter of an hour on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads strace, Delta, the oldest PySpark, promtool and the benchmarks' peers
+test-all: setup system lint compile-tests ## every test, with all cases, many examples, long runs and a Spark cluster; loads strace, Delta, the oldest PySpark, promtool and the benchmarks' peers
 	@scripts/setup-system strace
 	@scripts/setup-jars delta
 	@scripts/setup-oldest-spark
@@ -67,6 +67,11 @@ lint: setup
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+# On a fresh checkout, once and not in each worker: half of what these take to collect the tests.
+compile-tests: setup
+	@ls tests/__pycache__/conftest.*.pyc >/dev/null 2>&1 || { mkdir -p build && echo "Compiling the tests" && \
+		{ $(BIN)/pytest --collect-only -qqq >build/collected.log || { cat build/collected.log; false; }; }; }
 
 bench: setup system ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python -m bench
