@@ -27,7 +27,7 @@ class ConsumeOptions(NamedTuple):
     rules: Rules | None
     classify: Classify | None
     batch_limit: int
-    batch_flush_timeout: int
+    batch_flush_timeout: float
     max_uncommitted_events: int
     commit_timeout: int
     partitions: Collection[FeedPartition]

@@ -101,6 +101,7 @@ PARKED_MAX: Final = 1_000
 END: Final = "END"
 
 _Number = Annotated[int, msgspec.Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
+_Decimal = _Number | Annotated[float, msgspec.Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
 
 
 class GivenPartition(msgspec.Struct):
@@ -116,7 +117,7 @@ class RawStreamParameters(msgspec.Struct, kw_only=True):
     max_uncommitted_events: _Number | None = None
     batch_limit: _Number | None = None
     stream_limit: _Number | None = None
-    batch_flush_timeout: _Number | None = None
+    batch_flush_timeout: _Decimal | None = None
     batch_timespan: _Number | None = None
     stream_timeout: _Number | None = None
     stream_keep_alive_limit: _Number | None = None
@@ -190,13 +191,16 @@ def parse_stream_query(query: Query) -> RawStreamParameters:
     """Parse a stream's parameters from a query.
 
     Raises:
-        BadParameter: A value is not an integer, or is repeated.
+        BadParameter: A value is not an integer, or of the flush timeout not seconds, or is repeated.
     """
     refuse_until(query, allowed=UNTIL_ELSEWHERE)
     found: dict[str, Any] = {}
     for name in _NUMBERS:
         text = query.find_text(name)
         if text is None:
+            continue
+        if name == "batch_flush_timeout" and "." in text:
+            found[name] = query.read_seconds(name, cut_at=NUMBER_MAX)
             continue
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 10) or abs(int(text)) > NUMBER_MAX:

@@ -73,7 +73,7 @@ def test_joined_cursors_without_a_partition_that_is_read_are_refused(text: str) 
 
 def test_stream_without_cursors_reads_all_partitions_from_their_ends() -> None:
     asked, options = parse_v1(query(), None)
-    assert (asked.n, asked.cursors, options) == (1, {0: "_last"}, (None, 30.0, False))
+    assert (asked.n, asked.cursors, options) == (1, {0: "_last"}, (None, 30.0, False, False))
     assert parse_v1(query(n=2), None)[0].cursors == {0: "_last", 1: "_last"}
     assert parse_v1(query(n=2, cursor1="_first"), None)[0].cursors == {1: "_first"}
     asked, options = parse_v1(query(heartbeat="9999", unnamed=1, event_types="A"), None)
@@ -97,7 +97,7 @@ def test_last_event_id_goes_before_its_parameter_and_that_before_cursors() -> No
     "wrong",
     [
         *({"n": 300}, {"heartbeat": 0.5}, {"heartbeat": "soon"}, {"unnamed": "yes"}, {"until0": "_last"}),
-        *({"headers": "_all"}, {"details": 1}, {"cursorset": "a"}, {"resume": "0"}, {"store_cursor": 1}),
+        *({"headers": "_all"}, {"cursorset": "a"}, {"resume": "0"}, {"store_cursor": 1}),
     ],
     ids=str,
 )

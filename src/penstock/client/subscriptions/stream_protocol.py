@@ -24,7 +24,7 @@ from penstock.errors import (
     PenstockError,
     SubscriptionBusy,
 )
-from penstock.wire.arguments import check_count, check_items, check_type
+from penstock.wire.arguments import check_count, check_items, check_seconds, check_type
 from penstock.wire.http import (
     ERROR_BYTES_MAX,
     MORE,
@@ -56,7 +56,7 @@ class StreamParameters:
 
     batch_limit: int = 100
     """Maximum number of events in a batch."""
-    batch_flush_timeout: int = 1
+    batch_flush_timeout: float = 0.1
     """Seconds after which a smaller batch is sent. With a batch_limit of 1 each event is sent at once."""
     batch_timespan: int = 0
     """Maximum difference between the receive times of a batch's events; 0 is unlimited."""
@@ -72,8 +72,9 @@ class StreamParameters:
     """Number of events after which a stream ends, once they are committed; 0 is unlimited."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_limit", "batch_flush_timeout", "commit_timeout"):
+        for name in ("batch_limit", "commit_timeout"):
             check_count(name, getattr(self, name), 1)
+        check_seconds("batch_flush_timeout", self.batch_flush_timeout, is_positive=True, is_finite=True)
         for name in ("batch_timespan", "max_uncommitted_events", "stream_timeout", "stream_limit"):
             check_count(name, getattr(self, name), 0)
         allowed = "a list of pairs of event type and partition, such as [('order.placed', 0)]"

@@ -26,6 +26,8 @@ from penstock.core.log.details import EventDetails
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.tokens import ParkedSpan
 
+KEEP_ALIVE_SECONDS: Final = 1.0
+
 
 class DeliveryRules(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one stream. Times are seconds."""
@@ -37,7 +39,8 @@ class DeliveryRules(msgspec.Struct, frozen=True, kw_only=True):
     stream_limit: int = 0
     """The stream ends once this number of events is sent and committed; 0: no limit."""
     flush_timeout: float
-    """A partition that was silent for this long sends the events that it has, or a keep-alive."""
+    """A partition that was silent for this long sends the events that it has; without events a keep-alive, at most one
+    each `KEEP_ALIVE_SECONDS`."""
     timespan_seconds: float = 0.0
     """The reception times of the events in a batch differ by no more than this; 0: no limit."""
     timeout: float = math.inf
@@ -510,9 +513,7 @@ class SubscriptionDelivery:
     @property
     def due_at(self) -> float:
         """Time at which `take` next returns a batch if nothing happens before."""
-        flushes = [
-            queue.sent_at + self._rules.flush_timeout for queue in self._queues.values() if queue.withdrawn_at is None
-        ]
+        flushes = [self._flush_at(queue) for queue in self._queues.values() if queue.withdrawn_at is None]
         return min([*flushes, *self._list_end_times()])
 
     @property
@@ -595,8 +596,15 @@ class SubscriptionDelivery:
             else:
                 heappop(turns)
         for place, queue in queues:
-            if now >= queue.sent_at + self._rules.flush_timeout:
+            if now >= self._flush_at(queue):
                 self._send(place, queue, self._batch_size(queue), now, outgoing)
+
+    def _flush_at(self, queue: PartitionQueue) -> float:
+        """Return when the partition sends a batch that is not full, or a keep-alive, if nothing is sent before."""
+        timeout = self._rules.flush_timeout
+        if timeout < KEEP_ALIVE_SECONDS and not (queue.waiting and self._batch_size(queue)):
+            timeout = KEEP_ALIVE_SECONDS
+        return queue.sent_at + timeout
 
     def _send_many(
         self, place: FeedPartition, queue: PartitionQueue, now: float, outgoing: list[DeliveryBatch]

@@ -422,7 +422,7 @@ class SubscriptionSource(Closing):
         http: Any = None,
         auth: Any = None,
         batch_limit: int = BATCH_LIMIT,
-        batch_flush_timeout: int = 1,
+        batch_flush_timeout: float = 0.1,
         max_uncommitted_events: int = UNCOMMITTED_MAX,
         partitions: Collection[FeedPartition] = (),
         commit_timeout: int = 60,

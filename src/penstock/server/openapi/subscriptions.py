@@ -167,8 +167,8 @@ _NUMBERS: Final = {
     "max_uncommitted_events": f"The largest number of uncommitted events: {MAX_UNCOMMITTED} by default.",
     "batch_limit": f"How many events make a batch, at least 1: {BATCH_LIMIT} by default.",
     "stream_limit": "The stream ends once so many events are committed; 0, the default: it does not.",
-    "batch_flush_timeout": f"So many seconds after a partition has last sent anything it sends what it has: "
-    f"{FLUSH_TIMEOUT} by default, and for 0.",
+    "batch_flush_timeout": "So many seconds after a partition has last sent anything, such as 0.1, it sends what it "
+    f"has: {FLUSH_TIMEOUT} by default, and for 0.",
     "batch_timespan": "A batch spans no more than so many seconds; 0, the default: any.",
     "stream_timeout": f"The stream ends after so many seconds, up to {STREAM_TIMEOUT_MAX}; by default after about an "
     "hour.",
@@ -176,15 +176,21 @@ _NUMBERS: Final = {
     "commit_timeout": f"The stream ends so many seconds after a commit if more waits for one: {COMMIT_TIMEOUT} by "
     "default, and for 0.",
 }
+
+
+def _schema_of(name: str) -> SchemaObject:
+    return {**_NUMBER, "type": "number"} if name == "batch_flush_timeout" else _NUMBER
+
+
 _DETAILS: Final = Parameter(
     "details", "1: in `info.details` the offsets, keys, kinds and times of a batch's events.", {"enum": [0, 1]}
 )
-OF_STREAM: Final = (*(Parameter(name, text, _NUMBER) for name, text in _NUMBERS.items()), _DETAILS)
+OF_STREAM: Final = (*(Parameter(name, text, _schema_of(name)) for name, text in _NUMBERS.items()), _DETAILS)
 OF_STREAM_BY_BODY: Final = (_DETAILS,)
 STREAM_BODY: Final = {
     JSON: object_of(
         "",
-        **{name: {**_NUMBER, "description": text} for name, text in _NUMBERS.items()},
+        **{name: {**_schema_of(name), "description": text} for name, text in _NUMBERS.items()},
         partitions=list_of(object_of("event_type partition", event_type=_TEXT, partition=_TEXT)),
     )
 }
