@@ -16,7 +16,7 @@ from tests.unit.client.play import shown_producer
 def test_stream_asks_for_a_window_of_ten_batches_or_for_the_options_that_are_given() -> None:
     assert StreamParameters().members() == {
         "batch_limit": 100,
-        "batch_flush_timeout": 1,
+        "batch_flush_timeout": 0.1,
         "max_uncommitted_events": 1000,
         "commit_timeout": 60,
     }

@@ -79,6 +79,20 @@ def test_empty_partition_gets_keep_alives() -> None:
     assert shown(play.take(5)) == ["0:-1[]"]
 
 
+def test_short_flush_timeout_sends_events_soon_and_keep_alives_a_second_apart() -> None:
+    play = Play(P, max_uncommitted=7, batch_limit=5, flush_timeout=0.1)
+    assert play.delivery.due_at == play.now + 1
+    assert shown(play.add(1).take(0.1)) == ["0:0[0] Stream started"]
+    assert play.add(1, start=1).take(0.05) == []
+    assert play.delivery.due_at == pytest.approx(play.now + 0.05)
+    assert shown(play.take(0.05)) == ["0:1[1]"]
+    assert shown(play.add(6, start=2).take()) == ["0:6[2 3 4 5 6]"]
+    assert play.take(0.9) == [], "the window has no room for the last"
+    assert play.delivery.due_at == pytest.approx(play.now + 0.1)
+    assert shown(play.take(0.1)) == ["0:6[]"]
+    assert shown(play.commit(6).take(0.1)) == ["0:7[7]"]
+
+
 def test_stream_ends_when_the_commit_timeout_passes() -> None:
     play = Play(P, commit_timeout=5).add(1)
     assert shown(play.take()) == ["0:0[0] Stream started"]

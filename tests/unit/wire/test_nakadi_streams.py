@@ -130,14 +130,14 @@ def test_defaults_of_a_subscription_stream_are_those_of_nakadi() -> None:
 
 def test_query_and_body_have_the_same_parameters() -> None:
     values = {
-        "max_uncommitted_events": 9, "batch_limit": 8, "stream_limit": 7, "batch_flush_timeout": 6,
+        "max_uncommitted_events": 9, "batch_limit": 8, "stream_limit": 7, "batch_flush_timeout": 0.25,
         "batch_timespan": 5, "stream_timeout": 4, "stream_keep_alive_limit": 3, "commit_timeout": 2,
     }  # fmt: skip
     by_query = parse_stream_query(Query("&".join(f"{name}={value}" for name, value in values.items()).encode()))
 
     assert by_query == parse_stream_body(json.dumps(values).encode()) == RawStreamParameters(**values)
     rules = check_stream_parameters(by_query, NAKADI).rules
-    assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.flush_timeout) == (9, 8, 7, 6)
+    assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.flush_timeout) == (9, 8, 7, 0.25)
     assert (rules.timespan_seconds, rules.timeout, rules.keep_alive_limit, rules.commit_timeout) == (5, 4, 3, 2)
 
 

@@ -76,8 +76,8 @@ def test_stream_without_cursors_reads_all_partitions_from_their_ends() -> None:
     assert (asked.n, asked.cursors, options) == (1, {0: "_last"}, (None, 40.0, False, False))
     assert parse_v1(query(n=2), None)[0].cursors == {0: "_last", 1: "_last"}
     assert parse_v1(query(n=2, cursor1="_first"), None)[0].cursors == {1: "_first"}
-    asked, options = parse_v1(query(heartbeat="9999", unnamed=1, event_types="A"), None)
-    assert (asked.kinds, options) == ((frozenset({"a"}), False), (None, 600.0, True))
+    asked, options = parse_v1(query(heartbeat="9999", unnamed=1, details=1, event_types="A"), None)
+    assert (asked.kinds, options) == ((frozenset({"a"}), False), (None, 600.0, True, True))
     assert parse_v2(query(token="1-2", partition=1), None)[0].cursor == "_last"
 
 
