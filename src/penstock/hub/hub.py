@@ -8,6 +8,7 @@ from typing import NamedTuple
 from penstock.core.producers import MODULUS
 from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.hub.activity import COUNT_INTERVAL, Activity
+from penstock.hub.admin.lag_history import SAMPLE_INTERVAL, LagRecorder
 from penstock.hub.admin.measuring import DatabaseMonitor
 from penstock.hub.admin.permissions import Permissions
 from penstock.hub.admin.publishers import Publishers
@@ -45,7 +46,7 @@ class Admin(NamedTuple):
     publishers: Publishers
     """Remembers who publishes to which event type."""
     database: DatabaseMonitor
-    """Checks and measures the database."""
+    """Checks and measures the database, and keeps the lag of consumer groups over the last hours."""
     sweeper: Sweeper
     """Removes dropped and expired data."""
     retention: RetentionRunner
@@ -59,8 +60,8 @@ class Hub:
 
     Safe to use from many threads; any number of hubs may share a database. All services work from the first call.
     `start` adds the background threads, which wake readers when other processes commit, move the outbox when no reader
-    does, and remove dropped and expired data. `stop` appends the queued requests, wakes all waiting readers and closes
-    the store.
+    does, record the lag of consumer groups, and remove dropped and expired data. `stop` appends the queued requests,
+    wakes all waiting readers and closes the store.
 
     Attributes:
         log: publish, move the outbox, read, wait.
@@ -86,6 +87,7 @@ class Hub:
         expiry: Expiry = Expiry(),  # noqa: B008 - it is immutable
         sequence_modulus: int = MODULUS,
         activity_interval: float = COUNT_INTERVAL,
+        lag_interval: float = SAMPLE_INTERVAL,
         sealing: SealingOptions = SealingOptions(),  # noqa: B008 - it is immutable
     ) -> None:
         """Compose a hub over *store*.
@@ -93,6 +95,7 @@ class Hub:
         *group_events_max* limits the events of one append transaction. *expiry* and *sequence_modulus* concern
         idempotent producers: when they expire, and the number at which sequence numbers wrap around.
         *activity_interval* is the time, in seconds, over which `activity` adds up what callers publish and are sent.
+        *lag_interval* is the time, in seconds, between two samples of the lag of consumer groups.
         *sealing* says when events move into the store's cold tier, if it has one.
 
         Raises:
@@ -119,7 +122,8 @@ class Hub:
         self._checked_clock = checked
         tokens = Tokens(store, clock)
         permissions = Permissions(store, settings, tokens, clock, self._watch.wake_all)
-        monitor = DatabaseMonitor(store, clock)
+        monitor = DatabaseMonitor(store, clock, lag_interval)
+        self._lag_recorder = LagRecorder(monitor.lag_history, monitor.record_lag)
         publishers, rejected = Publishers(store, clock), RejectedRows(store, clock)
         self.admin = Admin(settings, permissions, tokens, publishers, monitor, sweeper, retention, rejected)
         self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
@@ -221,6 +225,7 @@ class Hub:
         self.admin.sweeper.start()
         self.activity.apply_features(self.admin.settings.current().features)
         self.activity.start()
+        self._lag_recorder.start()
 
     def drain(self) -> None:
         """End every wait now, and every later wait at once."""
@@ -239,6 +244,7 @@ class Hub:
             self._watch.stop,
             self._committer.stop,
             self.activity.stop,
+            self._lag_recorder.stop,
             self.admin.sweeper.stop,
             self.sealer.stop,
             self.tables.stop,

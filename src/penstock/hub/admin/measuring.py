@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import DatabaseUnavailable, Unavailable
+from penstock.hub.admin.lag_history import SAMPLE_INTERVAL, LagHistory
 from penstock.hub.background import Clock
 from penstock.hub.subscriptions.sessions import LEASE_US
 from penstock.storage.cold.manifest import ColdMeasurements
-from penstock.storage.groups import GroupMeasurements, ParkedMeasurements
+from penstock.storage.groups import GroupFilter, GroupMeasurements, ParkedMeasurements
 from penstock.storage.log.outbox import OutboxCount
 from penstock.storage.registry import EventTypeMeasurement, EventTypeMeasurements
 from penstock.storage.store import ConnectionCounts, Replicas, Store, StoreSpace, Tx
@@ -46,11 +47,16 @@ class DatabaseMonitor:
 
     Each measurement asks the database for everything at once, so the caller decides how often that may happen. The
     number of groups and event types in it is limited; the worst are kept.
+
+    Attributes:
+        lag_history: the gap and lag of the measured groups, from all measurements.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, lag_interval: float = SAMPLE_INTERVAL) -> None:
+        """Monitor the database of *store*; *lag_interval* is that of the `lag_history`, in seconds."""
         self._store = store
         self._clock = clock
+        self.lag_history = LagHistory(clock(), lag_interval)
 
     @property
     def kind(self) -> str:
@@ -103,6 +109,21 @@ class DatabaseMonitor:
         with self._store.read(timeout=timeout) as tx:
             return tx.registry.measure(limit).event_types
 
+    def record_lag(self) -> None:
+        """Measure for the `lag_history`, unless there is no consumer group.
+
+        Raises:
+            Unavailable: it took too long to look for a group.
+            DatabaseUnavailable: the database cannot be asked.
+        """
+        at = self._clock()
+        with self._store.read(timeout=MEASURE_TIMEOUT) as tx:
+            has_groups = bool(tx.groups.list(GroupFilter(), 1))
+        if has_groups:
+            self.measure()
+        else:
+            self.lag_history.add(at, ())
+
     def measure(self) -> Measurement:
         """Measure what the database holds.
 
@@ -127,6 +148,8 @@ class DatabaseMonitor:
             return ask(run)
 
         groups = read(lambda tx: tx.groups.measure(MEASURED_MAX))
+        if groups is not None:
+            self.lag_history.add(at, groups.groups)
         event_types = read(lambda tx: tx.registry.measure(MEASURED_MAX))
         parked = read(lambda tx: tx.groups.measure_parked(MEASURED_MAX))
         sessions = read(lambda tx: tx.subscriptions.count_sessions(LEASE_US))
