@@ -121,7 +121,7 @@ def test_gap_of_a_cursor_set_is_that_of_its_slowest_slices(five: Served) -> None
 
 @pytest.mark.parametrize("name", ["nobody", "gr%C3%BCn", "%00", "x" * 256])
 def test_unknown_group_is_not_found(either_http: httpx2.Client, name: str) -> None:
-    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/history"), ("PATCH", "/positions")):
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/history"), ("GET", "/lag"), ("PATCH", "/positions")):
         body = {"to": "latest"} if method == "PATCH" else None
         problem_of(either_http.request(method, f"/groups/{name}{path}", json=body), 404, "group-not-found")
 

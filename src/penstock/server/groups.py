@@ -14,6 +14,7 @@ from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, deco
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
 from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, ParkedNotFound
+from penstock.hub.admin.lag_history import LagSample
 from penstock.hub.groups import GroupLag, MovedPosition
 from penstock.hub.members import Member
 from penstock.server.auth import (
@@ -206,6 +207,18 @@ async def show_history(request: Request) -> Response:
         return json_response({"items": list(map(_intervention_object, seen[:limit])), "_links": links})
 
     return await state.run(list_page)
+
+
+async def show_lag(request: Request) -> Response:
+    """GET /groups/{group}/lag: list the gap and lag of a consumer group over the last hours, oldest first."""
+    state, name = state_of(request), _group_of(request)
+
+    def show() -> Response:
+        _find_seen(request, name)
+        history = state.hub.admin.database.lag_history
+        return json_response({"items": list(map(_lag_object, history.list(name))), "since": format_time(history.since)})
+
+    return await state.run(show)
 
 
 async def list_parked_streams(request: Request) -> Response:
@@ -475,6 +488,10 @@ def _parked_object(request: Request, found: StoredParkedStream) -> wire.GroupPar
         parked_at=format_time(found.parked_at),
         request=found.request,
     )
+
+
+def _lag_object(found: LagSample) -> wire.GroupLagSample:
+    return wire.GroupLagSample(format_time(found.at), found.gap, _seconds(found.lag))
 
 
 def _intervention_object(done: PositionChange) -> wire.GroupIntervention:

@@ -338,6 +338,7 @@ _GROUPS: Final[Sequence[HttpOperation]] = (
                 f"{_GROUP}/positions", "own", groups.reset_positions, group_shapes.RESET, body=group_shapes.NEW_RESET
             ),
             GET(f"{_GROUP}/history", "view", groups.show_history, group_shapes.HISTORY, group_shapes.OF_HISTORY),
+            GET(f"{_GROUP}/lag", "view", groups.show_lag, group_shapes.LAG),
             GET(f"{_GROUP}/parked", "view", groups.list_parked_streams, group_shapes.PARKED, group_shapes.OF_PARKED),
             POST(f"{_GROUP}/parked/retry", "own", groups.retry_parked_streams, group_shapes.RETRIED),
             POST(f"{_GROUP}/parked/{{parked}}/retry", "own", groups.retry_parked_stream, group_shapes.REQUESTED),

@@ -157,6 +157,16 @@ class GroupIntervention(msgspec.Struct, frozen=True):
     reason: str | None
 
 
+class GroupLagSample(msgspec.Struct, frozen=True):
+    """How far a consumer group was behind at one time."""
+
+    at: str
+    gap: int
+    """Number of uncommitted events."""
+    lag_seconds: float
+    """Age of the oldest uncommitted event in seconds; 0 without any."""
+
+
 class NewPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A position to commit."""
 

@@ -259,4 +259,22 @@ RESET: Final = AnswerShape(
 HISTORY: Final = AnswerShape(
     200, "A page of it.", {JSON: object_of("items _links", items=list_of(_DONE), _links=_LINKS)}, {}
 )
+_SAMPLE: Final = object_of(
+    "at gap lag_seconds",
+    at=_TIME,
+    gap={**_NUMBER, "description": "Events that were not committed then."},
+    lag_seconds={"type": "number", "minimum": 0, "description": "The age of the oldest of them, 0 if there was none."},
+)
+LAG: Final = AnswerShape(
+    200,
+    "What this hub process has measured, oldest first; empty: nothing yet.",
+    {
+        JSON: object_of(
+            "items since",
+            items=list_of(_SAMPLE),
+            since={**_TIME, "description": "When this hub process began to keep it."},
+        )
+    },
+    {},
+)
 FORGOTTEN: Final = AnswerShape(204, "It is forgotten.", {}, {})
