@@ -15,6 +15,15 @@ from penstock.processing import StreamEvent
 from tests.served import Served, create
 
 REASON = "invoices were lost"
+LAST_NIGHT = {
+    "items": [
+        {"at": f"2026-11-22T{hour:02}:{minute:02}:00.000Z", "gap": minute, "lag_seconds": minute * 60.0}
+        for hour in (1, 2, 5)
+        for minute in range(60)
+    ],
+    "since": "2026-11-20T10:00:00.000Z",
+}
+"""What a hub has kept of the lag of a group, with a hole."""
 
 
 @pytest.fixture
@@ -36,9 +45,12 @@ def test_operator_learns_why_a_consumer_is_behind_and_moves_it(feed: Served, pag
     group = f"invoices-{uuid.uuid4().hex}"
     items = [{"event_type": feed.name, "partition": 0, "offset": 5}]
     feed.http.post(f"/groups/{group}/positions", json={"kind": "processor", "items": items}).raise_for_status()
+    page.route("**/groups/*/lag", lambda route: route.fulfill(json=LAST_NIGHT))
     page.clock.install()
     open_consumer(page, feed.http, group)
+    page.get_by_text("last 12 hours, kept by this hub").first.wait_for()
     page.clock.fast_forward("10:00")
+    page.get_by_role("img", name="Gap: Gap 15").wait_for()
     page.get_by_text("Is its process running?").or_(page.get_by_text("Start its process.")).wait_for()
 
     page.get_by_role("button", name="Move …").click()

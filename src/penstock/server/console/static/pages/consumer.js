@@ -4,12 +4,13 @@ import { get, path, query, send } from "../core/api.js";
 import * as format from "../core/format.js";
 import { go, Tabs, to } from "../core/routing.js";
 import { useAnswer, usePolled, useRightsOn } from "../core/state.js";
-import { Chart } from "../parts/chart.js";
+import { Chart, DURATION_STEPS } from "../parts/chart.js";
 import { applyReset, GapHistory, nameOf, previewReset, Trend } from "../parts/consumers.js";
 import { Badge, Card, Command, Confirm, Dialog, Failure, Figure, Loaded, Table, Text, Time, Title, Tree } from "../parts/parts.js";
 
 const gaps = new GapHistory();
 const QUIET_SECONDS = 120;
+const KEPT_HOURS = 12;
 
 /** The views of one consumer. */
 export function Consumer({ name, tab = "positions" }) {
@@ -68,7 +69,6 @@ async function parkedOf(group, signal) {
 
 function Positions({ group, parked, mayMove, onChange }) {
   const change = gaps.trendOf(group.name);
-  const [times, values] = gaps.series(group.name);
   const owners = useMemo(() => ownersOf(group), [group]);
   const [expelled, setExpelled] = useState(null);
   const newest = group.positions.map((each) => each.updated_at).sort().at(-1);
@@ -80,9 +80,7 @@ function Positions({ group, parked, mayMove, onChange }) {
       <${Figure} name="Trend" value=${html`<${Trend} gap=${group.gap} change=${change} />`} note="over the last minute" />
       <${Figure} name="Last commit" value=${newest ? html`<${Time} value=${newest} relative />` : "never"} note=${newest ? html`<${Time} value=${newest} />` : null} />
     </div>
-    <${Card} title="Gap" more=${html`<span class="quiet">as long as the console is open</span>`}>
-      <${Chart} times=${times} series=${[{ name: "Gap", values }]} unit=${format.short} label="Gap" height=${150} />
-    <//>
+    <${Charts} group=${group} />
     <${Card} title="Partitions" flush>
       <${Table} label="Positions by partition" rows=${group.positions} keyOf=${(row) => `${row.event_type} ${row.slice} ${row.partition}`} empty="It has not begun: no position is kept yet." columns=${[
         { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<a href=${to`/event-types/${row.event_type}`}><${Text} limit=${60}>${row.event_type}<//></a>` },
@@ -106,6 +104,25 @@ function Positions({ group, parked, mayMove, onChange }) {
     ${expelled && html`<${Confirm} title=${`Expel ${format.line(expelled, 60)}?`} verb="Expel" onClose=${() => setExpelled(null)}
       act=${async () => { await send("DELETE", path`/groups/${group.name}/members/${expelled}`); onChange(); }}>
       <p>Other members get its partitions at once. If it still runs, it asks for partitions again.</p><//>`}
+  </div>`;
+}
+
+/** The gap and lag of a consumer over the last hours, as the hub has kept them, and then as they are. */
+function Charts({ group }) {
+  const answer = useAnswer(path`/groups/${group.name}/lag`, 60);
+  const kept = answer.value?.items ?? [];
+  const { times, gapLine, lagLine } = useMemo(() => {
+    const found = gaps.join(group.name, kept);
+    return { times: found.times, gapLine: [{ name: "Gap", values: found.gaps }], lagLine: [{ name: "Lag", values: found.lags }] };
+  }, [group, answer.value]);
+  const isWhole = kept.length > 0 && Date.now() - Date.parse(kept[0].at) > (KEPT_HOURS - 0.5) * 3_600_000;
+  const period = isWhole ? html`last ${KEPT_HOURS} hours, kept by this hub`
+    : kept.length ? html`since <${Time} value=${kept[0].at} />, kept by this hub`
+    : "as long as the console is open";
+  const more = html`<span class="quiet">${period}</span>`;
+  return html`<div class="grid">
+    <${Card} title="Gap" span="half" more=${more}><${Chart} times=${times} series=${gapLine} unit=${format.short} label="Gap" height=${170} /><//>
+    <${Card} title="Lag" span="half" more=${more}><${Chart} times=${times} series=${lagLine} unit=${format.duration} steps=${DURATION_STEPS} label="Lag" height=${170} /><//>
   </div>`;
 }
 

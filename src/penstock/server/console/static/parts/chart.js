@@ -13,13 +13,24 @@ function colour(name) {
   return found;
 }
 
+const SOON = "The first points come in a few seconds.";
+const MINUTE = 60;
+const HOUR = 3600;
+const DAY = 86_400;
+/** Between two times on an axis, in seconds: labels have whole ones. */
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30].map((each) => each * MINUTE), ...[1, 2, 3, 6, 12].map((each) => each * HOUR), ...[1, 7, 30, 365].map((each) => each * DAY)];
+/** Between two durations on an axis, in seconds, for `steps`. */
+export const DURATION_STEPS = [0.1, 0.2, 0.5, ...TIME_STEPS.slice(0, -3), ...[2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000].map((each) => each * DAY)];
+
 /**
- * Lines over time.
+ * Lines over time. A line says that points come soon, until there are two.
  *
- * @param {{times: number[], series: {name: string, values: number[]}[], unit: (value: number) => string}} given
- *   times are seconds since 1970
+ * @param {{times: number[], series: {name: string, values: (number | null)[]}[], unit: (value: number) => string, steps?: number[]}} given
+ *   times are seconds since 1970, ascending; lines have a hole where a value is null; one of *steps* is between two
+ *   labels of the axis of values
  */
-export function Chart({ times, series, unit = format.rate, label, height = 190 }) {
+export function Chart({ times, series, unit = format.rate, steps, label, height = 190 }) {
+  const isWaiting = times.length < 2;
   const box = useRef(null);
   const plot = useRef(null);
   const theme = document.documentElement.dataset.theme ?? "";
@@ -33,7 +44,7 @@ export function Chart({ times, series, unit = format.rate, label, height = 190 }
         tzDate: zone,
         cursor: { y: false },
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, (high || 0) * 1.15)] } },
-        axes: [{ ...axis, space: 80, values: (_plot, stamps) => stamps.map((stamp) => format.time(stamp * 1000).slice(11, 19)) }, { ...axis, size: 60, values: (_plot, values) => values.map(unit) }],
+        axes: [{ ...axis, space: 80, incrs: TIME_STEPS, values: (_plot, stamps) => stamps.map((stamp) => format.time(stamp * 1000).slice(11, 19)) }, { ...axis, size: steps ? 80 : 60, incrs: steps, values: (_plot, values) => values.map(unit) }],
         series: [
           { value: (_plot, stamp) => (stamp === null || stamp === undefined ? "–" : format.time(stamp * 1000)) },
           ...series.map((each, at) => ({
@@ -59,5 +70,8 @@ export function Chart({ times, series, unit = format.rate, label, height = 190 }
   }, [theme, series.length]);
   useEffect(() => plot.current?.setData([times, ...series.map((each) => each.values)]), [times, series]);
   const last = series.map((each) => `${each.name} ${unit(each.values.at(-1) ?? 0)}`).join(", ");
-  return html`<div class="chart" role="img" aria-label="${label}: ${last}" ref=${box}></div>`;
+  return html`<div class="chart ${isWaiting ? "waiting" : ""}" role="img" aria-label="${label}: ${isWaiting ? SOON : last}">
+    <div ref=${box}></div>
+    <p class="quiet" hidden=${!isWaiting}>${SOON}</p>
+  </div>`;
 }

@@ -8,25 +8,27 @@ import { Badge } from "./parts.js";
 
 const KEPT_SECONDS = 900;
 const TREND_SECONDS = 60;
+/** Points that lie further apart are not joined by a line: nobody measured in between. */
+const HOLE_SECONDS = 180;
 
 /** The name of a consumer for people: a subscription is its application and group, not its id. */
 export function nameOf(row) {
   return row.kind === "subscription" && row.owning_application ? `${row.owning_application} / ${row.consumer_group}` : row.name;
 }
 
-/** The gaps of consumers over the last quarter of an hour, as long as the console is open. */
+/** The gaps and lags of consumers over the last quarter of an hour, as long as the console is open. */
 export class GapHistory {
   constructor() {
-    /** @type {Map<string, {at: number, gap: number}[]>} */
+    /** @type {Map<string, {at: number, gap: number, lag: number}[]>} */
     this.known = new Map();
   }
 
   add(groups) {
     const now = Date.now() / 1000;
-    for (const { name, gap } of groups) {
+    for (const { name, gap, lag_seconds: lag } of groups) {
       if (gap === null || gap === undefined) continue;
       const kept = (this.known.get(name) ?? []).filter((each) => each.at > now - KEPT_SECONDS);
-      this.known.set(name, [...kept, { at: now, gap }]);
+      this.known.set(name, [...kept, { at: now, gap, lag }]);
     }
   }
 
@@ -38,9 +40,22 @@ export class GapHistory {
     return !last || first === last ? null : (last.gap - first.gap) / (last.at - first.at);
   }
 
-  series(name) {
-    const samples = this.known.get(name) ?? [];
-    return [samples.map((each) => each.at), samples.map((each) => each.gap)];
+  /**
+   * What a hub has kept of a consumer, and then what the console has seen of it.
+   *
+   * @param {{at: string, gap: number, lag_seconds: number}[]} kept as GET /groups/{group}/lag tells it
+   * @returns {{times: number[], gaps: (number | null)[], lags: (number | null)[]}} times in seconds since 1970
+   */
+  join(name, kept) {
+    const before = kept.map(({ at, gap, lag_seconds: lag }) => ({ at: Date.parse(at) / 1000, gap, lag }));
+    const from = before.at(-1)?.at ?? 0;
+    const points = [];
+    for (const each of [...before, ...(this.known.get(name) ?? []).filter(({ at }) => at > from)]) {
+      const last = points.at(-1);
+      if (last && each.at - last.at > HOLE_SECONDS) points.push({ at: (last.at + each.at) / 2, gap: null, lag: null });
+      points.push(each);
+    }
+    return { times: points.map(({ at }) => at), gaps: points.map(({ gap }) => gap), lags: points.map(({ lag }) => lag) };
   }
 }
 
