@@ -2,23 +2,26 @@
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import pytest
 
 from penstock.client import Client
+from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, HandlerFailed, SubscriptionNotFound, Unavailable
 from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
-from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.outcomes import Outcome, retry
 from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources.filtered import Filtered
 from penstock.processing.sources.subscription import SubscriptionSource
+from penstock.processing.stream_event import StreamEvent
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import examples
 from tests.processing.office import until
@@ -26,6 +29,7 @@ from tests.processing.orders import ORDERS, Seen, create_orders, numbers_of, pub
 from tests.processing.programs import running
 
 PARKING = {"penstock/park-after-attempts": "2"}
+SOON = Rules(backoff=Backoff(first_seconds=0.05, max_seconds=0.2))
 EVENTS = examples(400, 1_000)
 
 
@@ -245,6 +249,50 @@ def test_parked_events_are_handled_when_the_hub_sends_them_again(client: Client,
         for partition, each in enumerate(client.subscription(subscription).cursors())
         for offset in range(each.offset)
     ), "indices are offsets, whatever was left out, and however often it came"
+
+
+@pytest.fixture
+def keyed(client: Client) -> str:
+    """An event type whose events have other keys than their fields: 0, 1 and 2, each in a partition of its own."""
+    fields = {"partition_strategy": "hash", "partition_key_fields": ["customer"]}
+    client.create_event_type("order.keyed", partition_count=4, **fields)
+    client.publish("order.keyed", (NewEvent(b'{"customer":"Ada"}', key=f"{n % 3}") for n in range(60)))
+    return client.create_subscription("shop", ["order.keyed"], start="earliest", annotations=PARKING)[0].id
+
+
+def test_event_has_the_key_that_it_was_published_with(hub: LiveHub, keyed: str) -> None:
+    found: Counter[tuple[str, str | None]] = Counter()
+    source = SubscriptionSource(hub.url, keyed)
+    with source, local(lambda stream, events: found.update((stream, each.key) for each in events), source) as running:
+        running.wait_until_caught_up(60)
+    assert found == {(f"order.keyed-{key}", key): 20 for key in "012"}
+
+
+def test_key_that_moved_to_another_partition_is_parked_where_it_fails_and_handled_there(
+    hub: LiveHub, client: Client
+) -> None:
+    fields = {"partition_strategy": "hash", "partition_key_fields": ["customer"]}
+    client.create_event_type("order.moved", partition_count=1, **fields)
+    wanted, _ = client.create_subscription("shop", ["order.moved"], start="earliest", annotations=PARKING)
+    orders = [{"customer": f"{n}"} for n in range(12)]
+    client.publish("order.moved", orders)
+    client.grow_partitions("order.moved", 4)
+    client.publish("order.moved", orders)
+    handled: set[tuple[str, int]] = set()
+
+    def handle(_: str, events: Sequence[StreamEvent]) -> None:
+        for event in events:
+            if event.tranche == "order.moved/0":
+                raise ValueError("no")
+            handled.add((event.tranche, event.index))
+
+    elsewhere = sum(each.head for each in client.partitions("order.moved") if each.partition)
+    source = SubscriptionSource(hub.url, wanted.id)
+    with source, local(handle, source, rules=replace(SOON, attempts_max=2, exhausted="park")) as running:
+        until(lambda: len(handled) == elsewhere and len(client.subscription(wanted.id).parked()) == 12)
+        running.wait_until_caught_up(60)
+    assert {each.partition for each in client.subscription(wanted.id).parked()} == {0}
+    assert sum(each.events for each in client.subscription(wanted.id).parked()) == 24 - elsewhere < 24
 
 
 def test_filtered_events_are_committed_and_a_missing_subscription_is_created(client: Client, hub: LiveHub) -> None:

@@ -54,7 +54,10 @@ WRONG: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
     "retry": (lambda value: CLIENT.subscription("x", retry=value), [5]),
     "partitions of a stream": (lambda value: CLIENT.subscription("x", partitions=value), [["a"]]),
     "batch_limit": (lambda value: CLIENT.subscription("x", batch_limit=value), [0, -1, 1.5, True]),
-    "batch_flush_timeout": (lambda value: CLIENT.subscription("x", batch_flush_timeout=value), [0, -1, float("inf"), True]),
+    "batch_flush_timeout": (
+        lambda value: CLIENT.subscription("x", batch_flush_timeout=value),
+        [0, -1, float("inf"), True],
+    ),
     "commit_timeout": (lambda value: CLIENT.subscription("x", commit_timeout=value), [0, -1, 0.5, True]),
     "batch_timespan": (lambda value: CLIENT.subscription("x", batch_timespan=value), [-1]),
     "max_uncommitted_events": (lambda value: CLIENT.subscription("x", max_uncommitted_events=value), [-1]),

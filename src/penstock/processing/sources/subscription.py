@@ -241,7 +241,7 @@ class SubscribedEvents:
 
     def _event(self, batch: Sent, raw: bytes, index: int, place: int, *, tranche: str, numbering: str) -> StreamEvent:
         data, event_type = _decode(raw), batch.event_type
-        key = None if self._stream is not None else self._key(data, event_type)
+        key = None if self._stream is not None else self._key(batch, place, data)
         if key is None:
             numbering += apart(batch)
         if self._stream is None:
@@ -255,11 +255,15 @@ class SubscribedEvents:
         received = _received(data)
         return StreamEvent(stream, index, kind, raw, key, None, tranche, received, numbering, data)
 
-    def _key(self, data: Any, event_type: str) -> str | None:
-        """Return the key that an event has by its fields; None: it has another, unknown key."""
-        paths = self._keys[event_type]
+    def _key(self, batch: Sent, place: int, data: Any) -> str | None:
+        """Return the key of an event as the hub has sent it, else by its fields; None: it has another, unknown key."""
+        paths = self._keys[batch.event_type]
+        if not paths:
+            return None
+        if (key := batch.events[place].key) is not None:
+            return key
         try:
-            return ",".join([key_text(data, path) for path in paths]) if paths else None
+            return ",".join([key_text(data, path) for path in paths])
         except KeyError:
             return None
 
@@ -561,7 +565,8 @@ class SubscriptionSource(Closing):
         if inflow is not None:
             inflow.stop()
         with self._changed:
-            found = [self._subscribed[each.tranche].poison(each.index, each.attempts) for each in parked]
+            failed = [each for each in parked if each.attempts]  # Others only wait, and are sent again.
+            found = [self._subscribed[each.tranche].poison(each.index, each.attempts) for each in failed]
         stream_id = self._stream.stream_id
         if stream_id is not None:
             _, transport = self._client.parts()
