@@ -60,6 +60,9 @@ export function useRightsOn(kind, name) {
   return value?.[`${kind}s`]?.[name] ?? {};
 }
 
+/** The event type under which the hub counts those that have no counter of their own: there are too many. */
+export const OTHERS = "(others)";
+
 const KEPT_SECONDS = 900;
 
 /** Counters of the hub over the last quarter of an hour, from which rates come. */
@@ -99,11 +102,12 @@ class History {
     return [times, rates];
   }
 
-  /** The rate of one counter over the last *seconds*; null if it is not known yet. */
+  /** The rate of one counter over the last *seconds*; null if it is not known yet, or counted among others. */
   rateOf(name, seconds = 60) {
     const last = this.last;
     const first = this.samples.find((each) => each.at >= (last?.at ?? 0) - seconds);
     if (!last || !first || first === last) return null;
+    if (!last.counters.has(name) && last.counters.has(name.replace(/event_type="[^"]*"/, `event_type="${OTHERS}"`))) return null;
     return Math.max(0, ((last.counters.get(name) ?? 0) - (first.counters.get(name) ?? 0)) / (last.at - first.at));
   }
 

@@ -32,7 +32,10 @@ export function Consumer({ name, tab = "positions" }) {
   const mayMove = Boolean(group?.kind === "subscription" ? ofSubscription.admin : ofGroup.own);
   const close = (done) => {
     setDialog("");
-    if (done) answer.refresh();
+    if (done) {
+      gaps.move(name);
+      answer.refresh();
+    }
   };
   return html`
     <${Title} crumbs=${html`<a href=${to`/consumers`}>Consumers</a>`}
@@ -77,6 +80,7 @@ function Positions({ group, parked, mayMove, onChange }) {
     <div class="figures">
       <${Figure} name="Gap" value=${format.count(group.gap)} note="events published and not yet handled" tone=${group.gap ? "" : "good"} />
       <${Figure} name="Lag" value=${format.duration(group.lag_seconds)} note="how long the oldest of them waits" />
+      <${Figure} name="Rate" value=${format.rate(gaps.rateOf(group.name))} note="events handled, over the last minute" />
       <${Figure} name="Trend" value=${html`<${Trend} gap=${group.gap} change=${change} />`} note="over the last minute" />
       <${Figure} name="Last commit" value=${newest ? html`<${Time} value=${newest} relative />` : "never"} note=${newest ? html`<${Time} value=${newest} />` : null} />
     </div>

@@ -1,9 +1,9 @@
 // The overview: is all well, how much goes through, and who is behind.
 import { html, useMemo } from "../vendor/preact.js";
-import { get, path, query } from "../core/api.js";
+import { get, getAll, path, query } from "../core/api.js";
 import * as format from "../core/format.js";
 import { to } from "../core/routing.js";
-import { history, labelsOf, metricsNamed, useAnswer, useMetrics, usePolled, useRights } from "../core/state.js";
+import { history, labelsOf, OTHERS, metricsNamed, useAnswer, useMetrics, usePolled, useRights } from "../core/state.js";
 import { findNearRetention, findTrouble } from "../parts/attention.js";
 import { Chart } from "../parts/chart.js";
 import { nameOf } from "../parts/consumers.js";
@@ -12,13 +12,17 @@ import { Badge, Card, Command, Failure, Figure, Loaded, Spark, Table, Text, Titl
 const PUBLISHED = ["penstock_events_appended_total"];
 const READ = ["penstock_feed_events_served_total"];
 const NOBODY = [];
+/** More consumers than these are not asked for. */
+const GROUPS_MAX = 10_000;
+const TROUBLES_SHOWN = 12;
 
 /** The first view. */
 export function Overview() {
-  const { monitor } = useRights();
+  const { administer, monitor } = useRights();
   const mayMonitor = monitor !== false;
   const metrics = useMetrics(2, { enabled: mayMonitor });
-  const groups = useAnswer(`/groups${query({ limit: 1000 })}`, 5);
+  const groups = usePolled((signal) => getAll(`/groups${query({ limit: 1000 })}`, GROUPS_MAX, { signal }), 5);
+  const statistics = useAnswer(mayMonitor ? "/statistics" : null, 10);
   const health = useAnswer("/health/ready", 5);
   const version = useAnswer("/version");
   const sample = metrics.value;
@@ -26,12 +30,12 @@ export function Overview() {
     <${Title} lead=${html`Penstock ${version.value?.version ?? ""} · ${status(health)}`}>Overview<//>
     <${Failure} error=${metrics.error} />
     <div class="stack">
-      ${mayMonitor ? html`<${Figures} sample=${sample} /><${Rates} sample=${sample} />` : html`<p class="message">Rates and totals need the right to monitor the hub, which this token does not have.</p>`}
+      ${mayMonitor ? html`<${Figures} sample=${sample} groups=${groups.value} eventTypes=${statistics.value?.items} /><${Rates} sample=${sample} />` : html`<p class="message">Rates and totals need the right to monitor the hub, which this token does not have.</p>`}
       <div class="grid">
-        ${mayMonitor && html`<${Attention} sample=${sample} groups=${groups.value?.items ?? NOBODY} />`}
+        ${mayMonitor && html`<${Attention} sample=${sample} groups=${groups.value ?? NOBODY} mayAdminister=${administer} />`}
         ${mayMonitor && html`<${Active} sample=${sample} />`}
         <${Card} title="Consumers most behind" span=${mayMonitor ? "half" : "wide"} flush more=${html`<a href=${to`/consumers`}>All consumers</a>`}>
-          <${Loaded} answer=${groups}>${(found) => html`<${Behind} items=${found.items} />`}<//>
+          <${Loaded} answer=${groups}>${(found) => html`<${Behind} items=${found} />`}<//>
         <//>
       </div>
     </div>`;
@@ -42,19 +46,20 @@ function status(health) {
   return health.value ? html`<${Badge} tone="good">ready<//>` : html`<${Badge}>…<//>`;
 }
 
-function Figures({ sample }) {
+/** Totals. Metrics have figures of a hundred event types and groups, so that these come from lists of all. */
+function Figures({ sample, groups, eventTypes }) {
   const gauges = sample?.gauges ?? new Map();
-  const total = (name) => metricsNamed(gauges, name).reduce((sum, [, value]) => sum + value, 0);
   const rateOf = (prefixes) => history.rates(prefixes)[1].slice(-5);
   const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
-  const gaps = metricsNamed(gauges, "penstock_group_gap_events");
+  const events = eventTypes?.reduce((sum, each) => sum + each.events, 0);
+  const behind = groups && `${format.count(groups.filter((each) => each.gap > 0).length)} behind`;
   const started = gauges.get("process_start_time_seconds");
   const free = gauges.get("penstock_disk_free_bytes");
   return html`<div class="figures">
     <${Figure} name="Published" value=${format.rate(mean(rateOf(PUBLISHED)))} note="over the last 10 s" />
     <${Figure} name="Read" value=${format.rate(mean(rateOf(READ)))} note="over the last 10 s" />
-    <${Figure} name="Events kept" value=${format.short(total("penstock_event_type_events"))} note=${format.plural(gauges.get("penstock_event_types") ?? 0, "event type")} />
-    <${Figure} name="Consumers" value=${format.count(gauges.get("penstock_groups"))} note="${gaps.filter(([, gap]) => gap > 0).length} behind" />
+    <${Figure} name="Events kept" value=${format.short(events)} note=${eventTypes && format.plural(eventTypes.length, "event type")} />
+    <${Figure} name="Consumers" value=${groups?.length >= GROUPS_MAX ? `${format.count(GROUPS_MAX)} or more` : format.count(groups?.length)} note=${groups?.length >= GROUPS_MAX ? `of the first ${format.count(GROUPS_MAX)} ${behind}` : behind} />
     <${Figure} name="Database" value=${format.bytes(gauges.get("penstock_database_bytes"))} note=${free === undefined ? null : `${format.bytes(free)} free`} />
     <${Figure} name="This hub runs" value=${started ? format.duration(Date.now() / 1000 - started) : "–"} note="${format.bytes(gauges.get("process_resident_memory_bytes"))} of memory" />
   </div>`;
@@ -71,33 +76,49 @@ function Rates({ sample }) {
   <//>`;
 }
 
-function Attention({ sample, groups }) {
-  const near = useNearRetention(groups);
-  const found = useMemo(() => [...near, ...findTrouble(sample)], [sample, near]);
+function Attention({ sample, groups, mayAdminister }) {
+  const near = useNearRetention(groups, mayAdminister);
+  const found = useMemo(() => [...near, ...findTrouble(sample, groups)], [sample, groups, near]);
+  const left = sample?.gauges.get("penstock_groups_left_out");
   return html`<${Card} title="Needs attention" flush more=${found.length ? html`<${Badge} tone=${found[0].tone}>${found.length}<//>` : null}>
     ${sample === undefined
       ? html`<p class="empty">Measuring …</p>`
       : found.length === 0
         ? html`<p class="empty">Nothing: no parked, rejected or stuck events, and nobody has stopped.</p>`
-        : html`<ul class="attention">${found.slice(0, 12).map((each) => html`<li key=${each.title}>
+        : html`<ul class="attention">${found.slice(0, TROUBLES_SHOWN).map((each) => html`<li key=${`${each.title} ${each.consumer}`}>
             <${Badge} tone=${each.tone}>${{ bad: "act", warn: "look", note: "note" }[each.tone]}<//>
             <strong><${Text}>${each.title}<//></strong>
             <div class="why">${each.why}${each.command && html`<${Command}>${each.command}<//>`}</div>
             <div class="act">${address(each) && html`<a class="button" href=${address(each)}>${each.label}</a>`}</div>
-          </li>`)}</ul>`}
+          </li>`)}${found.length > TROUBLES_SHOWN && html`<li key="more"><span></span><div class="quiet">and ${format.count(found.length - TROUBLES_SHOWN)} more</div></li>`}</ul>`}
+    ${left > 0 && html`<p class="empty">Only the consumers with the oldest waiting events are checked: ${format.plural(left, "other")} ${left === 1 ? "is" : "are"} not.</p>`}
   <//>`;
 }
 
 /** Use what `findNearRetention` says of the consumers that lag most: few, whatever there are. */
-function useNearRetention(groups) {
+function useNearRetention(groups, mayAdminister) {
   const late = useMemo(() => groups.filter((each) => each.lag_seconds > 60).sort((a, b) => b.lag_seconds - a.lag_seconds).slice(0, 5), [groups]);
   const names = [...new Set(late.flatMap((each) => each.event_types.slice(0, 5)))].sort();
-  const eventTypes = usePolled(
-    async (signal) => new Map(await Promise.all(names.map(async (name) => [name, await get(path`/event-types/${name}`, { signal })]))),
+  const found = usePolled(
+    async (signal) => {
+      const whole = (target) => get(target, { signal }).catch(passMissing);
+      const [details, eventTypes, standard] = await Promise.all([
+        Promise.all(late.map((each) => whole(path`/groups/${each.name}`))),
+        Promise.all(names.map(async (name) => [name, await whole(path`/event-types/${name}`)])),
+        mayAdminister ? whole("/settings/retention") : undefined,
+      ]);
+      return findNearRetention(details.filter(Boolean), new Map(eventTypes), standard);
+    },
     60,
-    [names.join(" ")],
+    [mayAdminister, names.join(" "), late.map((each) => each.name).sort().join("\n")],
   );
-  return useMemo(() => findNearRetention(late, eventTypes.value ?? new Map()), [late, eventTypes.value]);
+  return found.value ?? NOBODY;
+}
+
+/** Return undefined for what is deleted, or not to be seen, since it was listed. */
+function passMissing(error) {
+  if (error.status === 403 || error.status === 404) return undefined;
+  throw error;
 }
 
 function address({ consumer, place }) {
@@ -116,7 +137,7 @@ function Active({ sample }) {
   );
   return html`<${Card} title="Event types by activity" span="half" flush more=${html`<a href=${to`/event-types`}>All event types</a>`}>
     <${Table} label="Event types by activity" rows=${rows} keyOf=${(row) => row.name} empty="Nothing was published since this hub began." columns=${[
-      { name: "Event type", cell: (row) => html`<a href=${to`/event-types/${row.name}`}><${Text} limit=${60}>${row.name}<//></a>` },
+      { name: "Event type", cell: (row) => (row.name === OTHERS ? html`<span class="quiet">all others</span>` : html`<a href=${to`/event-types/${row.name}`}><${Text} limit=${60}>${row.name}<//></a>`) },
       { name: "Now", number: true, cell: (row) => format.rate(row.now) },
       { name: "Since its start", number: true, cell: (row) => format.short(row.total) },
       { name: "Last minutes", cell: (row) => html`<${Spark} values=${row.values} label="Rate of ${row.name}" />` },

@@ -9,27 +9,30 @@ const STUCK_SECONDS = 300;
 /**
  * Return what needs attention in a sample of the hub's metrics, the worst first.
  *
+ * @param {object[]} groups those of GET /groups, by which consumers are named
  * @returns {{tone: string, title: string, why: string, place?: string, parts?: string[], label?: string, command?: string}[]}
  */
-export function findTrouble(sample) {
+export function findTrouble(sample, groups = []) {
   if (!sample) return [];
   const { gauges, counters } = sample;
   const found = [];
   const one = (name) => gauges.get(name) ?? 0;
   const add = (tone, title, why, more = {}) => found.push({ tone, title, why, ...more });
+  const names = new Map(groups.map((each) => [each.name, nameOf(each)]));
+  const nameFor = ({ group, application }) => names.get(group) ?? (application ? `${application} / ${group}` : group);
   if (gauges.has("penstock_database_up") && !one("penstock_database_up")) {
     add("bad", "The database does not answer", "The hub cannot publish or read. Requests fail until the database is back.", { command: "penstock doctor" });
   }
   for (const [labels, parked] of metricsNamed(gauges, "penstock_parked_keys")) {
     if (parked) {
-      add("bad", `${labels.group}: ${plural(parked, "parked key")}`, "Events of these keys failed too often. The consumer goes on without them; they wait for a retry or a skip.", {
+      add("bad", `${nameFor(labels)}: ${plural(parked, "parked key")}`, "Events of these keys failed too often. The consumer goes on without them; they wait for a retry or a skip.", {
         consumer: [labels.group, "parked"], label: "Look at them", command: `penstock groups parked list ${argument(labels.group)}`,
       });
     }
   }
   for (const [labels, stuck] of metricsNamed(gauges, "penstock_group_stuck_partitions")) {
     if (stuck) {
-      add("bad", `${labels.group} cannot go on in ${plural(stuck, "partition")}`, "Its position is no longer valid: events after it were removed, or the event type was made anew. It needs a reset.", {
+      add("bad", `${nameFor(labels)} cannot go on in ${plural(stuck, "partition")}`, "Its position is no longer valid: events after it were removed, or the event type was made anew. It needs a reset.", {
         consumer: [labels.group], label: "Choose a position", command: `penstock groups show ${argument(labels.group)}`,
       });
     }
@@ -39,14 +42,14 @@ export function findTrouble(sample) {
     const age = gauges.get(`penstock_group_commit_age_seconds${suffix}`);
     const lag = gauges.get(`penstock_group_lag_seconds${suffix}`);
     if (gap && age > STUCK_SECONDS && lag > STUCK_SECONDS) {
-      add("warn", `${labels.group} has not moved for ${duration(age)}`, `${plural(gap, "event")} wait for it; the oldest has waited ${duration(lag)}. Is its process running?`, {
+      add("warn", `${nameFor(labels)} has not moved for ${duration(age)}`, `${plural(gap, "event")} wait for it; the oldest has waited ${duration(lag)}. Is its process running?`, {
         consumer: [labels.group], label: "Why?", command: `penstock groups show ${argument(labels.group)}`,
       });
     }
   }
   for (const [labels, lost] of metricsNamed(counters, "penstock_overtaken_events_total")) {
     if (lost) {
-      add("bad", `${labels.group} has lost ${plural(lost, "event")} of ${labels.event_type}`, "Retention deleted them before it had read them, since this hub began. It lags by more than the event type waits for.", {
+      add("bad", `${nameFor(labels)} has lost ${plural(lost, "event")} of ${labels.event_type}`, "Retention deleted them before it had read them, since this hub began. It lags by more than the event type waits for.", {
         consumer: [labels.group], label: "Look", command: `penstock groups show ${argument(labels.group)}`,
       });
     }
@@ -99,24 +102,39 @@ const NEAR_RETENTION = 0.75;
 /**
  * Return what needs attention since retention will soon delete events that a consumer has not read.
  *
- * @param {object[]} groups some of GET /groups
+ * @param {object[]} groups some of GET /groups, or of GET /groups/{name}, which tells the lag in each event type
  * @param {Map<string, object>} eventTypes by name: those that the groups read
+ * @param {{retention_time: number | null}} [standard] the retention of event types that set none, if it is known
  */
-export function findNearRetention(groups, eventTypes) {
+export function findNearRetention(groups, eventTypes, standard) {
   const found = [];
   for (const group of groups) {
     for (const name of group.event_types) {
-      const limit = Number(eventTypes.get(name)?.options?.retention_time ?? 0) / 1000;
-      if (limit && group.lag_seconds > NEAR_RETENTION * limit) {
+      const limit = limitOf(eventTypes.get(name), group.name, standard);
+      const lag = lagIn(group, name);
+      if (limit && lag > NEAR_RETENTION * limit) {
         found.push({
           tone: "bad", title: `${nameOf(group)} is near the retention of ${name}`,
-          why: `It lags by ${duration(group.lag_seconds)}; events are kept for ${duration(limit)}. Start it, or keep events for longer.`,
+          why: `It lags by ${duration(lag)}; events are kept for ${duration(limit)}. Start it, or keep events for longer.`,
           consumer: [group.name], label: "Why?", command: `penstock groups show ${group.name}`,
         });
       }
     }
   }
   return found;
+}
+
+/** For how many seconds an event type keeps events that a group has not read; 0 if their age does not matter. */
+function limitOf(eventType, group, standard) {
+  if (!eventType || eventType.cleanup_policy === "compact") return 0;
+  const { retention_time: own, retention_wait: wait } = eventType.options ?? {};
+  const millis = wait?.groups?.includes(group) ? wait.retention_time : (own ?? standard?.retention_time);
+  return Number(millis ?? 0) / 1000;
+}
+
+function lagIn(group, eventType) {
+  if (!group.positions) return group.lag_seconds;
+  return Math.max(0, ...group.positions.filter((each) => each.event_type === eventType).map((each) => each.lag_seconds));
 }
 
 function labelText(labels) {

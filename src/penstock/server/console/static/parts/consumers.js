@@ -16,28 +16,57 @@ export function nameOf(row) {
   return row.kind === "subscription" && row.owning_application ? `${row.owning_application} / ${row.consumer_group}` : row.name;
 }
 
-/** The gaps and lags of consumers over the last quarter of an hour, as long as the console is open. */
+/** The gaps and lags of consumers over the last quarter of an hour, and how much they handle, as long as the console is open. */
 export class GapHistory {
   constructor() {
-    /** @type {Map<string, {at: number, gap: number, lag: number}[]>} */
+    /** @type {Map<string, {at: number, gap: number, lag: number, handled: number}[]>} `handled` counts from the first sample on */
     this.known = new Map();
+    /** @type {Map<string, Map<string, number>>} the last offsets of each, by partition */
+    this.offsets = new Map();
+    /** @type {Map<string, number>} when each was moved: what was before says nothing of its pace */
+    this.movedAt = new Map();
   }
 
+  /** Add groups of GET /groups or GET /groups/{name}; only the latter tells how much they handle. */
   add(groups) {
     const now = Date.now() / 1000;
-    for (const { name, gap, lag_seconds: lag } of groups) {
+    for (const { name, gap, lag_seconds: lag, positions } of groups) {
       if (gap === null || gap === undefined) continue;
       const kept = (this.known.get(name) ?? []).filter((each) => each.at > now - KEPT_SECONDS);
-      this.known.set(name, [...kept, { at: now, gap, lag }]);
+      let handled = kept.at(-1)?.handled ?? 0;
+      const before = this.offsets.get(name) ?? new Map();
+      const after = offsetsOf(positions ?? []);
+      for (const [place, offset] of after) {
+        const advance = offset - (before.get(place) ?? offset);
+        if (advance < 0) this.movedAt.set(name, now);
+        else handled += advance;
+      }
+      if (positions) this.offsets.set(name, after);
+      this.known.set(name, [...kept, { at: now, gap, lag, handled }]);
     }
+  }
+
+  /** Forget the pace of a consumer that is moved now. */
+  move(name) {
+    this.movedAt.set(name, Date.now() / 1000);
   }
 
   /** How fast a gap grows, in events per second; negative if it shrinks, null if that is not known yet. */
   trendOf(name) {
+    return this.change(name, "gap");
+  }
+
+  /** How many events a consumer handles per second, by the offsets that it commits; null if that is not known yet. */
+  rateOf(name) {
+    return this.change(name, "handled");
+  }
+
+  change(name, member) {
     const samples = this.known.get(name) ?? [];
     const last = samples.at(-1);
-    const first = samples.find((each) => each.at >= (last?.at ?? 0) - TREND_SECONDS);
-    return !last || first === last ? null : (last.gap - first.gap) / (last.at - first.at);
+    const from = Math.max((last?.at ?? 0) - TREND_SECONDS, this.movedAt.get(name) ?? 0);
+    const first = samples.find((each) => each.at >= from);
+    return !last || !first || first === last ? null : (last[member] - first[member]) / (last.at - first.at);
   }
 
   /**
@@ -57,6 +86,16 @@ export class GapHistory {
     }
     return { times: points.map(({ at }) => at), gaps: points.map(({ gap }) => gap), lags: points.map(({ lag }) => lag) };
   }
+}
+
+/** The offset of each partition; one that is read in slices counts with its slowest, as in the gap. */
+function offsetsOf(positions) {
+  const found = new Map();
+  for (const { event_type: eventType, partition, epoch, offset } of positions) {
+    const place = `${eventType} ${partition} ${epoch}`;
+    found.set(place, Math.min(offset, found.get(place) ?? offset));
+  }
+  return found;
 }
 
 /** What a gap does, and when it will be closed. */
