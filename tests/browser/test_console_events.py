@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from datetime import timedelta
 
 import httpx2
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.walking import walk_to_event_type
+from tests.browser.walking import next_moment, walk_to_event_type
 from tests.served import Served, create
 
 SCRIPT = "<img src=x onerror='window.ran=1'><script>window.ran=1</script>"
@@ -131,12 +132,22 @@ def test_filters_and_starts_choose_events(orders: Served, page: Page) -> None:
         ("path=%24.order+%3E%3D+290&from=offset&at=70", range(290, 300)),
         ("partition=2&from=offset&at=73&text=order", [294, 298]),
         ("text=order&from=cursor&at=" + cursors[1].removesuffix("75") + "74", [297]),
-        ("text=order&from=1h", range(300)),
         ("text=order&from=time&at=2100-01-01T00:00:00Z", []),
     ):
         open_events(page, orders, f"?size=500&{query}")
         page.get_by_text("complete").wait_for()
         assert set(places(page)) == places_of(expected), query
+
+
+@pytest.mark.parametrize(("start", "age"), [("1h", timedelta(hours=1)), ("1d", timedelta(days=1))])
+def test_start_at_an_age_leaves_out_older_events(feed: Served, page: Page, start: str, age: timedelta) -> None:
+    feed.publish_ids(range(3))
+    moment = next_moment()
+    feed.publish_ids(range(3, 5))
+    page.clock.set_fixed_time(moment + age)
+    open_events(page, feed, f"?text=id&from={start}")
+    page.get_by_text("complete").wait_for()
+    assert set(places(page)) == {"0:3", "0:4"}
 
 
 def test_conditions_and_numbers_are_read_exactly(http: httpx2.Client, page: Page) -> None:

@@ -4,6 +4,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import httpx2
@@ -12,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from penstock.core.access import Caller
 from penstock.testing.live_hub import live_hub
+from tests.browser.walking import next_moment
 from tests.sealing import seal, sealing_hub
 from tests.served import Served, as_new, client_of, create, until
 from tests.server.in_process import open_hub
@@ -52,18 +54,25 @@ def test_operator_turns_on_the_audit_log_and_finds_a_block_in_it(unchanged: http
     expect(page.locator("main b")).to_have_count(0)
 
 
-def test_operator_learns_how_many_events_a_shorter_retention_deletes(feed: Served, page: Page) -> None:
-    feed.publish_ids(range(7))
-    page.goto(f"{feed.http.base_url}/console/settings")
-    page.get_by_label("Delete events that are older than", exact=True).fill("0")
-    page.locator("form", has=page.get_by_label("Unit: Delete events that are older than")).get_by_role(
-        "button", name="Save …"
-    ).click()
-    page.get_by_text("It concerns").wait_for()
-    page.get_by_text("will be deleted for ever").wait_for()
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    assert feed.http.get("/settings/retention").json() == {"retention_time": None, "retention_bytes": None}
+def test_operator_learns_how_many_events_a_shorter_retention_deletes(tmp_path: Path, page: Page) -> None:
+    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, client_of(hub) as http:
+        concerned, own = create(http), create(http, options={"retention_time": 1_000_000})
+        concerned.publish_ids(range(3))
+        own.publish_ids(range(5))
+        moment = next_moment()
+        concerned.publish_ids(range(3, 7))
+        page.clock.set_fixed_time(moment + timedelta(hours=2))
+        page.goto(f"{http.base_url}/console/settings")
+        unit = page.get_by_label("Unit: Delete events that are older than")
+        page.get_by_label("Delete events that are older than", exact=True).fill("2")
+        unit.select_option("hours")
+        page.locator("form", has=unit).get_by_role("button", name="Save …").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_text("It concerns 1 of 2 event types.").wait_for()
+        dialog.get_by_text("3 events of them are older than that now, and will be deleted for ever.").wait_for()
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(dialog).to_have_count(0)
+        assert http.get("/settings/retention").json() == {"retention_time": None, "retention_bytes": None}
 
 
 def test_operator_learns_of_a_fenced_producer_and_has_it_forgotten(feed: Served, page: Page) -> None:

@@ -2,11 +2,12 @@
 
 import json
 import uuid
+from datetime import timedelta
 
 import httpx2
 from playwright.sync_api import Page, expect
 
-from tests.browser.walking import walk_to_event_type
+from tests.browser.walking import next_moment, walk_to_event_type
 from tests.served import create
 
 ORDER = {"order_id": 1, "customer": "Ada", "placed_at": "2026-11-30T15:42:34Z"}
@@ -84,7 +85,10 @@ def test_schema_editor_says_who_breaks_and_adds_a_compatible_schema(http: httpx2
 
 def test_settings_give_read_access_warn_of_lost_events_and_delete(http: httpx2.Client, page: Page) -> None:
     feed = create(http, options={"retention_time": 86_400_000}, annotations={"description": HOSTILE})
-    feed.publish_ids(range(7))
+    feed.publish_ids(range(3))
+    moment = next_moment()
+    feed.publish_ids(range(3, 7))
+    page.clock.set_fixed_time(moment + timedelta(hours=12))
     walk_to_event_type(page, http, feed.name)
     page.get_by_role("link", name="Give access").click()
     page.get_by_role("button", name="Restrict access").click()
@@ -99,7 +103,7 @@ def test_settings_give_read_access_warn_of_lost_events_and_delete(http: httpx2.C
     page.get_by_role("button", name="Review and save").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_text("service:new-team may read.")).to_be_visible()
-    expect(dialog.get_by_text("Now that is 0 events.")).to_be_visible()
+    expect(dialog.get_by_text("Now that is 3 events.")).to_be_visible()
     dialog.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved. The hub goes by it from now on.")).to_be_visible()
     made = http.get(f"/event-types/{feed.name}").json()

@@ -1,7 +1,22 @@
 """Ways through the console that journeys have in common."""
 
+import time
+from datetime import UTC, datetime, timedelta
+
 import httpx2
 from playwright.sync_api import Page
+
+from tests.served import until
+
+
+def next_moment() -> datetime:
+    """Return a time that comes after all events published so far, and before those published later.
+
+    It is whole in milliseconds, as the times of browsers are.
+    """
+    millis = time.time_ns() // 1_000_000 + 1
+    until(lambda: time.time_ns() >= millis * 1_000_000)
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=millis)
 
 
 def walk_to_event_type(page: Page, http: httpx2.Client, name: str, tab: str = "Overview") -> None:
