@@ -1,8 +1,11 @@
 """What an operator does with consumers in the console, each from the overview to the end."""
 
+import re
 import shlex
+import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
 
@@ -11,9 +14,16 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from penstock.client import Client
+from penstock.core.groups import PositionCommit
+from penstock.hub.hub import Hub
 from penstock.processing import StreamEvent
-from tests.served import Served, create
+from penstock.storage import open_store
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_new_event, an_event_type
+from penstock.testing.live_hub import live_hub
+from tests.served import Served, client_of, create
 
+HOUR_US = 3_600_000_000
 REASON = "invoices were lost"
 LAST_NIGHT = {
     "items": [
@@ -40,24 +50,35 @@ def open_consumer(page: Page, http: httpx2.Client, name: str) -> None:
     page.get_by_role("heading", name=name, level=1).wait_for()
 
 
-def test_operator_learns_why_a_consumer_is_behind_and_moves_it(feed: Served, page: Page) -> None:
-    feed.publish_ids(range(20))
-    group = f"invoices-{uuid.uuid4().hex}"
-    items = [{"event_type": feed.name, "partition": 0, "offset": 5}]
-    feed.http.post(f"/groups/{group}/positions", json={"kind": "processor", "items": items}).raise_for_status()
+@pytest.fixture
+def stalled(tmp_path: Path) -> Iterator[httpx2.Client]:
+    """A hub on which the group `invoices` has handled 5 of 20 events, and committed an hour ago for the last time."""
+    database = f"sqlite:///{tmp_path}/hub.db"
+    local = Hub(open_store(database), clock=VirtualClock(time.time_ns() // 1000 - HOUR_US))
+    try:
+        local.store.migrate()
+        local.registry.create(an_event_type("order.placed"))
+        local.log.publish("order.placed", [a_new_event({"id": number}, partition=0) for number in range(20)])
+        local.groups.commit("invoices", "processor", [PositionCommit("order.placed", 0, 5)], None)
+    finally:
+        local.stop()
+    with live_hub(database) as hub, client_of(hub) as http:
+        yield http
+
+
+def test_operator_learns_why_a_consumer_is_behind_and_moves_it(stalled: httpx2.Client, page: Page) -> None:
     page.route("**/groups/*/lag", lambda route: route.fulfill(json=LAST_NIGHT))
-    page.clock.install()
-    open_consumer(page, feed.http, group)
+    page.goto(f"{stalled.base_url}/console")
+    late = page.get_by_role("listitem").filter(has_text="invoices has not moved for 1 h")
+    late.get_by_role("link", name="Why?").click()
+    page.get_by_role("heading", name="invoices", level=1).wait_for()
+    page.get_by_text("It has not committed for 1 h").wait_for()
     page.get_by_text("last 12 hours, kept by this hub").first.wait_for()
-    page.clock.fast_forward("10:00")
     page.get_by_role("img", name="Gap: Gap 15").wait_for()
-    page.get_by_text("Is its process running?").or_(page.get_by_text("Start its process.")).wait_for()
 
     page.get_by_role("button", name="Move …").click()
-    page.clock.run_for(1000)
     page.get_by_text("5 events will come again.").wait_for()
     page.get_by_label("Where to").select_option("latest")
-    page.clock.run_for(1000)
     page.get_by_text("15 events will be skipped").wait_for()
     page.get_by_label("Reason").fill(REASON)
     page.get_by_role("button", name="Move it").click()
@@ -65,7 +86,37 @@ def test_operator_learns_why_a_consumer_is_behind_and_moves_it(feed: Served, pag
 
     page.get_by_role("link", name="History").click()
     page.get_by_role("cell", name=REASON).wait_for()
-    assert feed.http.get(f"/groups/{group}").json()["gap"] == 0
+    assert stalled.get("/groups/invoices").json()["gap"] == 0
+
+
+def test_rate_of_a_consumer_counts_what_it_commits_until_it_is_moved(feed: Served, page: Page) -> None:
+    feed.publish_ids(range(100))
+    group = f"invoices-{uuid.uuid4().hex}"
+
+    def commit(offset: int) -> None:
+        items = [{"event_type": feed.name, "partition": 0, "offset": offset}]
+        feed.http.post(f"/groups/{group}/positions", json={"kind": "processor", "items": items}).raise_for_status()
+
+    def rate_after(seconds: int) -> None:
+        with page.expect_response(f"**/groups/{group}"):
+            page.clock.run_for(seconds * 1000)
+
+    commit(10)
+    page.clock.install()
+    open_consumer(page, feed.http, group)
+    rate = page.locator(".figure").filter(has=page.get_by_text("Rate", exact=True)).locator(".value")
+    expect(rate).to_have_text("\u2013")
+    rate_after(3)
+    expect(rate).to_have_text("0/s")
+    commit(70)
+    rate_after(3)
+    expect(rate).to_have_text(re.compile(r"^[1-9]\d?(\.\d)?/s$"))
+    page.get_by_role("button", name="Move …").click()
+    page.clock.run_for(1000)
+    page.get_by_text("70 events will come again.").wait_for()
+    page.get_by_label("Reason").fill(REASON)
+    page.get_by_role("button", name="Move it").click()
+    expect(rate).to_have_text("\u2013")
 
 
 @pytest.mark.parametrize("beginning", ['a\'; $(reboot) `reboot`; "b" #', "--url=evil.example"])
@@ -116,9 +167,9 @@ def test_operator_retries_an_event_that_failed_at_night(
     application, repaired, handled = failing_consumer
     keyed.publish_ids([1, 7, 8])
     page.goto(f"{keyed.http.base_url}/console")
-    page.get_by_role("listitem").filter(has_text="parked key").first.wait_for()
-    open_consumer(page, keyed.http, f"{application} / default")
-    page.get_by_role("link", name="Parked 1").click()
+    parked = page.get_by_role("listitem").filter(has_text=f"{application} / default: 1 parked key")
+    parked.get_by_role("link", name="Look at them").click()
+    page.get_by_role("heading", name=f"{application} / default", level=1).wait_for()
     page.get_by_role("button", name="Look").click()
     page.get_by_role("dialog").get_by_text("7", exact=True).wait_for()
     page.get_by_role("button", name="Close").click()

@@ -85,7 +85,7 @@ function Attention({ sample, groups, mayAdminister }) {
       ? html`<p class="empty">Measuring …</p>`
       : found.length === 0
         ? html`<p class="empty">Nothing: no parked, rejected or stuck events, and nobody has stopped.</p>`
-        : html`<ul class="attention">${found.slice(0, TROUBLES_SHOWN).map((each) => html`<li key=${`${each.title} ${each.consumer}`}>
+        : html`<ul class="attention">${found.slice(0, TROUBLES_SHOWN).map((each, at) => html`<li key=${at}>
             <${Badge} tone=${each.tone}>${{ bad: "act", warn: "look", note: "note" }[each.tone]}<//>
             <strong><${Text}>${each.title}<//></strong>
             <div class="why">${each.why}${each.command && html`<${Command}>${each.command}<//>`}</div>
