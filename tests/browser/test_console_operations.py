@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from penstock.core.access import Caller
 from penstock.testing.live_hub import live_hub
-from tests.browser.walking import next_moment
+from tests.browser.walking import next_moment, sign_in
 from tests.sealing import seal, sealing_hub
 from tests.served import Served, as_new, client_of, create, until
 from tests.server.in_process import open_hub
@@ -165,9 +165,3 @@ def test_administrator_makes_a_token_whose_caller_sees_less(tmp_path: Path, page
         navigation = page.get_by_role("navigation", name="Console")
         expect(navigation.get_by_role("link")).to_have_text(["Overview", "Event types", "Consumers", "Producers"])
         page.get_by_text("Tokens are for administrators of the hub").wait_for()
-
-
-def sign_in(page: Page, token: str) -> None:
-    page.get_by_label("Token", exact=True).fill(token)
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("navigation", name="Console").wait_for()

@@ -3,12 +3,16 @@
 import json
 import uuid
 from datetime import timedelta
+from pathlib import Path
 
 import httpx2
 from playwright.sync_api import Page, expect
 
-from tests.browser.walking import next_moment, walk_to_event_type
-from tests.served import create
+from penstock.core.access import Caller
+from penstock.testing.live_hub import live_hub
+from tests.browser.walking import next_moment, sign_in, walk_to_event_type
+from tests.served import client_of, create, page_of
+from tests.server.in_process import open_hub
 
 ORDER = {"order_id": 1, "customer": "Ada", "placed_at": "2026-11-30T15:42:34Z"}
 HOSTILE = "<script>window.hacked = true</script><img src=x onerror='window.hacked = true'> \u202edlo"
@@ -83,7 +87,7 @@ def test_schema_editor_says_who_breaks_and_adds_a_compatible_schema(http: httpx2
     assert page.evaluate("window.hacked") is None
 
 
-def test_settings_give_read_access_warn_of_lost_events_and_delete(http: httpx2.Client, page: Page) -> None:
+def test_settings_restrict_access_warn_of_lost_events_and_delete(http: httpx2.Client, page: Page) -> None:
     feed = create(http, options={"retention_time": 86_400_000}, annotations={"description": HOSTILE})
     feed.publish_ids(range(3))
     moment = next_moment()
@@ -121,6 +125,39 @@ def test_settings_give_read_access_warn_of_lost_events_and_delete(http: httpx2.C
     expect(page.get_by_role("heading", level=1, name="Event types")).to_be_visible()
     assert http.get(f"/event-types/{feed.name}").status_code == 404
     assert page.evaluate("window.hacked") is None
+
+
+def test_new_team_may_read_once_an_administrator_gives_it_access(tmp_path: Path, page: Page) -> None:
+    database = f"sqlite:///{tmp_path}/hub.db"
+    local = open_hub(database)
+    try:
+        root, team = (local.admin.tokens.create(Caller(*each)) for each in (("user", "root"), ("service", "new-team")))
+    finally:
+        local.stop()
+    with live_hub(database, options=["--auth", "token", "--admin", "user:root"]) as hub, client_of(hub) as http:
+        http.headers["authorization"] = f"Bearer {root.secret}"
+        only_root = [{"data_type": "user", "value": "root"}]
+        feed = create(http, authorization=dict.fromkeys(("admins", "readers", "writers"), only_root))
+        feed.publish({"id": 7})
+
+        def read() -> httpx2.Response:
+            given = {"n": 1, "cursor0": "_first"}
+            return http.get(feed.path, params=given, headers={"authorization": f"Bearer {team.secret}"})
+
+        assert read().status_code == 403
+        open_page(page, http, "")
+        sign_in(page, root.secret)
+        walk_to_event_type(page, http, feed.name)
+        page.get_by_role("link", name="Give access").click()
+        readers = page.get_by_role("group", name="Readers")
+        readers.get_by_role("button", name="Add to readers").click()
+        readers.get_by_label("Readers, 2: name").fill("new-team")
+        assert read().status_code == 403
+        page.get_by_role("button", name="Review and save").click()
+        page.get_by_role("dialog").get_by_text("service:new-team may read.").wait_for()
+        page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        page.get_by_text("Saved. The hub goes by it from now on.").wait_for()
+        assert page_of(read()).ids == [7]
 
 
 def test_list_of_five_thousand_event_types_is_searched_by_its_address(http: httpx2.Client, page: Page) -> None:

@@ -26,3 +26,10 @@ def walk_to_event_type(page: Page, http: httpx2.Client, name: str, tab: str = "O
     page.get_by_label("Search").fill(name)
     page.get_by_role("link", name=name, exact=True).click()
     page.get_by_role("navigation", name=f"Pages of {name}").get_by_role("link", name=tab).click()
+
+
+def sign_in(page: Page, token: str) -> None:
+    """Sign in on the page that asks for a token."""
+    page.get_by_label("Token", exact=True).fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("navigation", name="Console").wait_for()
