@@ -78,12 +78,16 @@ def test_attention_names_subscriptions_and_says_how_many_more_there_are(feed: Se
     )
     parked = {f'penstock_parked_keys{{group="g{n}",kind="processor",application=""}}': 1 for n in range(12)}
     gauges = {f"penstock_parked_keys{known}": 3, f"penstock_group_stuck_partitions{unknown}": 1} | parked
-    Metrics(page, gauges, {f'penstock_overtaken_events_total{{event_type="a",group="{made["id"]}"}}': 1})
+    Metrics(
+        page,
+        gauges | {"penstock_parked_groups_left_out": 5},
+        {f'penstock_overtaken_events_total{{event_type="a",group="{made["id"]}"}}': 1},
+    )
     page.goto(f"{feed.http.base_url}/console")
     page.get_by_text(f"{application} / default: 3 parked keys").wait_for()
     attention = page.locator(".attention")
     expect(attention.get_by_role("listitem")).to_have_count(13)
-    expect(attention.get_by_role("listitem").last).to_have_text("and 3 more")
+    expect(attention.get_by_role("listitem").last).to_have_text("and 8 more")
     expect(attention).not_to_contain_text(f"{made['id']}:")
     page.unroute("**/metrics")
     Metrics(

@@ -80,7 +80,8 @@ function Attention({ sample, groups, mayAdminister }) {
   const near = useNearRetention(groups, mayAdminister);
   const found = useMemo(() => [...near, ...findTrouble(sample, groups)], [sample, groups, near]);
   const left = sample?.gauges.get("penstock_groups_left_out");
-  return html`<${Card} title="Needs attention" flush more=${found.length ? html`<${Badge} tone=${found[0].tone}>${found.length}<//>` : null}>
+  const all = found.length + (sample?.gauges.get("penstock_parked_groups_left_out") ?? 0);
+  return html`<${Card} title="Needs attention" flush more=${found.length ? html`<${Badge} tone=${found[0].tone}>${format.count(all)}<//>` : null}>
     ${sample === undefined
       ? html`<p class="empty">Measuring …</p>`
       : found.length === 0
@@ -90,7 +91,7 @@ function Attention({ sample, groups, mayAdminister }) {
             <strong><${Text}>${each.title}<//></strong>
             <div class="why">${each.why}${each.command && html`<${Command}>${each.command}<//>`}</div>
             <div class="act">${address(each) && html`<a class="button" href=${address(each)}>${each.label}</a>`}</div>
-          </li>`)}${found.length > TROUBLES_SHOWN && html`<li key="more"><span></span><div class="quiet">and ${format.count(found.length - TROUBLES_SHOWN)} more</div></li>`}</ul>`}
+          </li>`)}${all > TROUBLES_SHOWN && html`<li key="more"><span></span><div class="quiet">and ${format.count(all - TROUBLES_SHOWN)} more</div></li>`}</ul>`}
     ${left > 0 && html`<p class="empty">Only the consumers with the oldest waiting events are checked: ${format.plural(left, "other")} ${left === 1 ? "is" : "are"} not.</p>`}
   <//>`;
 }

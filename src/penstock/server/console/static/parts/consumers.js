@@ -58,7 +58,7 @@ export class GapHistory {
 
   /** How many events a consumer handles per second, by the offsets that it commits; null if that is not known yet. */
   rateOf(name) {
-    return this.change(name, "handled");
+    return this.offsets.has(name) ? this.change(name, "handled") : null;
   }
 
   change(name, member) {
