@@ -60,9 +60,6 @@ export function useRightsOn(kind, name) {
   return value?.[`${kind}s`]?.[name] ?? {};
 }
 
-/** The event type under which the hub counts those that have no counter of their own: there are too many. */
-export const OTHERS = "(others)";
-
 const KEPT_SECONDS = 900;
 
 /** Counters of the hub over the last quarter of an hour, from which rates come. */
@@ -124,6 +121,9 @@ function sum(counters, prefixes) {
 }
 
 export const history = new History();
+
+/** The event type under which the hub counts those that have no counter of their own: there are too many. */
+export const OTHERS = "(others)";
 
 /** Return the labels of a metric's name: `a{b="c"}` → {b: "c"}. */
 export function labelsOf(name) {

@@ -116,7 +116,7 @@ export function findNearRetention(groups, eventTypes, standard) {
         found.push({
           tone: "bad", title: `${nameOf(group)} is near the retention of ${name}`,
           why: `It lags by ${duration(lag)}; events are kept for ${duration(limit)}. Start it, or keep events for longer.`,
-          consumer: [group.name], label: "Why?", command: `penstock groups show ${group.name}`,
+          consumer: [group.name], label: "Why?", command: `penstock groups show ${argument(group.name)}`,
         });
       }
     }
