@@ -31,6 +31,11 @@ DROPWIZARD: Final = "4.0.0"
 _KINDS: Final = ("gauges", "counters", "histograms", "meters", "timers")
 
 
+def _escape(value: str) -> str:
+    """Return the value of a label as Prometheus' text has it between quotes."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
 class EventCounter:
     """Counts events by event type, since the process began; the first `VOLUMES_MAX` have a count of their own."""
 
@@ -254,7 +259,7 @@ class Metrics:
             for sample in family.samples:
                 counts = family.type == "counter" or sample.name.endswith(("_bucket", "_count"))
                 kind, member = ("counters", "count") if counts else ("gauges", "value")
-                labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
+                labels = ",".join(f'{name}="{_escape(value)}"' for name, value in sample.labels.items())
                 value = int(sample.value) if float(sample.value).is_integer() else sample.value
                 found[kind][f"{sample.name}{{{labels}}}" if labels else sample.name] = {member: value}
         return found
