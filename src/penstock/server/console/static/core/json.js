@@ -1,5 +1,14 @@
 // Reads JSON of events without changing it, and finds members in it.
 
+/** Whether this browser tells how a number is spelled; if not, `parseExact` rounds whole numbers beyond 2^53. */
+export const IS_EXACT = JSON.parse("1", (_key, _value, context) => context?.source === "1");
+
+/** Whether a value of `parseExact` has a number that may have been rounded. */
+export function mayBeRounded(value) {
+  if (typeof value === "number") return !IS_EXACT && Number.isInteger(value) && !Number.isSafeInteger(value);
+  return value !== null && typeof value === "object" && Object.values(value).some(mayBeRounded);
+}
+
 /** Parse JSON; a whole number that JavaScript would round becomes a BigInt. */
 export function parseExact(text) {
   return JSON.parse(text, (_key, value, context) => {

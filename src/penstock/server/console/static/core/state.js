@@ -60,6 +60,13 @@ export function useRightsOn(kind, name) {
   return value?.[`${kind}s`]?.[name] ?? {};
 }
 
+/** Whether the audit log records changes; undefined while that is not known, or if the caller may not ask. */
+export function useAuditLog(enabled = true) {
+  const { administer } = useRights();
+  const { value } = useAnswer(enabled && administer ? "/settings/features" : null);
+  return value?.items.find((each) => each.feature === "audit_log_collection")?.enabled;
+}
+
 const KEPT_SECONDS = 900;
 
 /** Counters of the hub over the last quarter of an hour, from which rates come. */

@@ -2,6 +2,7 @@
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { get, send } from "../core/api.js";
 import { readBackwards } from "../core/backwards.js";
+import { curl } from "../core/commands.js";
 import * as format from "../core/format.js";
 import { keepInAddress, to, usePlace } from "../core/routing.js";
 import { useAnswer, usePolled, useRights } from "../core/state.js";
@@ -10,6 +11,7 @@ import { Badge, Card, Command, Confirm, Copy, Failure, Text, Time, Title, Tree }
 
 const LOG = "nakadi.audit.log";
 const FEATURE = "audit_log_collection";
+const TURN_ON = { feature: FEATURE, enabled: true };
 const PAGE = 50;
 const SCANNED_MAX = 5000;
 
@@ -75,7 +77,7 @@ export function Audit() {
       <//>`}
     </div>
     ${asks && html`<${Confirm} title="Turn on the audit log?" verb="Turn on" danger=${false} onClose=${(done) => { setAsks(false); if (done) { features.refresh(); log.restart(); } }}
-      act=${() => send("POST", "/settings/features", { feature: FEATURE, enabled: true })}>
+      act=${() => send("POST", "/settings/features", TURN_ON)} command=${curl("POST", "/settings/features", TURN_ON)}>
       <p>From now on each change is one more event, of <code>${LOG}</code>, which is kept for a year by default. Publishing and reading cost nothing more. Administrators of the hub, and readers of everything, may read it.</p>
     <//>`}`;
 }

@@ -2,6 +2,7 @@
 import { html, useMemo } from "../vendor/preact.js";
 import { get, path, query } from "../core/api.js";
 import { offsetNumber } from "../core/backwards.js";
+import { needs, option } from "../core/commands.js";
 import * as format from "../core/format.js";
 import { keepInAddress, to, usePlace } from "../core/routing.js";
 import { metricsNamed, useAnswer, useMetrics, usePolled, useRights } from "../core/state.js";
@@ -18,7 +19,7 @@ export function ColdTier() {
   const metrics = useMetrics(5, { enabled: monitor !== false });
   if (name) return html`<${OneEventType} key=${name} name=${name} partition=${Number(search.get("partition") ?? 0)} />`;
   if (monitor === false) return html`<${Title}>Cold tier<//><${Choose} />`;
-  const isSet = metrics.value?.gauges.has("penstock_cold_event_types");
+  const isSet = ["penstock_cold_overdue_seconds", "penstock_cold_event_types"].some((each) => metrics.value?.gauges.has(each));
   return html`
     <${Title} lead="Old events in Parquet files, which readers get with the same cursors as those in the database.">Cold tier<//>
     <${Loaded} answer=${metrics}>${(sample) => (isSet ? html`<${All} sample=${sample} />` : html`<${NoTier} />`)}<//>`;
@@ -49,7 +50,7 @@ function All({ sample }) {
     return [...new Set([...files.keys(), ...events.keys()])].map((name) => ({ name, files: files.get(name) ?? 0, bytes: bytes.get(name) ?? 0, events: events.get(name), allBytes: allBytes.get(name) }));
   }, [sample]);
   const cold = rows.filter((each) => each.files);
-  const first = cold[0]?.name;
+  const first = (cold[0] ?? rows[0])?.name;
   const location = useAnswer(first ? path`/event-types/${first}/cold-files` + query({ partition: 0, offset: 10 ** 17 }) : null);
   const sum = (name) => rows.reduce((total, each) => total + (each[name] ?? 0), 0);
   const overdue = sample.gauges.get("penstock_cold_overdue_seconds") ?? 0;
@@ -64,7 +65,7 @@ function All({ sample }) {
       <${Figure} name="Failed reads" value=${format.count(failed)} tone=${failed ? "bad" : "good"} note="of files, since this hub began" />
     </div>
     ${location.value?.location && html`<div class="row"><span class="quiet">Files are in</span> <code><${Text} limit=${300}>${location.value.location}<//></code> <${Copy} text=${location.value.location} /></div>`}
-    ${overdue > OVERDUE_SECONDS && html`<div class="message warn"><strong>Events are not moved in time.</strong> Is the storage reachable, and may the hub write there?<${Command}>penstock cold verify<//></div>`}
+    ${overdue > OVERDUE_SECONDS && html`<div class="message warn"><strong>Events are not moved in time.</strong> Is the storage reachable, and may the hub write there?<${Command}>${`penstock cold verify ${option("cold", location.value?.location ?? "URL")}`}<//></div>`}
     <${Card} title="Event types" flush>
       <${Table} label="Event types and their files" rows=${rows} keyOf=${(row) => row.name} order=${{ name: "In files", down: true }} empty="There are no event types yet." columns=${[
         { name: "Event type", value: (row) => row.name, cell: (row) => html`<a href=${to`/cold-tier?event_type=` + encodeURIComponent(row.name)}><${Text} limit=${80}>${row.name}<//></a>` },
@@ -75,7 +76,7 @@ function All({ sample }) {
       ]} />
       ${left > 0 && html`<p class="empty">${format.plural(left, "further event type")} with fewer files: open one by its address, <code>?event_type=NAME</code>.</p>`}
     <//>
-    <div><p class="quiet">On the command line:</p><${Command}>penstock cold list<//></div>
+    <div><p class="quiet">On the command line${needs("penstock cold")}:</p><${Command}>penstock cold list<//></div>
   </div>`;
 }
 
@@ -146,9 +147,14 @@ function Ranges({ name, found, partition }) {
         { name: "Name", mono: true, cell: (row) => html`<${Text} limit=${60} mono>${row.path.split("/").at(-1)}<//>` },
       ]} />
     <//>`}
-    <div><p class="quiet">On the command line:</p><${Command}>${`penstock cold list ${format.line(name, 255)}`}<//></div>
-    <div><p class="quiet">Read them without Penstock, such as with DuckDB:</p><${Command}>${`duckdb -c "SELECT count(*), min(received_at), max(received_at) FROM read_parquet('${location.replace(/^file:\/\//, "")}/${name}/[0-9]*/*.parquet')"`}<//></div>
+    <div><p class="quiet">On the command line${needs("penstock cold")}:</p><${Command}>${`penstock cold list ${format.argument(name)}`}<//></div>
+    <div><p class="quiet">Read them without Penstock, such as with DuckDB:</p><${Command}>${readWithDuckDb(location, name)}<//></div>
   </div>`;
+}
+
+function readWithDuckDb(location, name) {
+  const files = `${location.replace(/^file:\/\//, "")}/${name}/[0-9]*/*.parquet`.replaceAll("'", "''");
+  return `duckdb -c ${format.quote(`SELECT count(*), min(received_at), max(received_at) FROM read_parquet('${files}')`)}`;
 }
 
 function summarize({ partition, oldest, stop, files, isCut }) {

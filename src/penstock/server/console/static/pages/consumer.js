@@ -1,12 +1,14 @@
 // One consumer: where it is, why it is behind, what it gave up, and how to move it.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { get, path, query, send } from "../core/api.js";
+import { get, path, query, request, send } from "../core/api.js";
+import { curl, option } from "../core/commands.js";
 import * as format from "../core/format.js";
+import { parseExact } from "../core/json.js";
 import { go, Tabs, to } from "../core/routing.js";
 import { useAnswer, usePolled, useRightsOn } from "../core/state.js";
 import { Chart, DURATION_STEPS } from "../parts/chart.js";
 import { applyReset, GapHistory, nameOf, previewReset, Trend } from "../parts/consumers.js";
-import { Badge, Card, Command, Confirm, Dialog, Failure, Figure, Loaded, Table, Text, Time, Title, Tree } from "../parts/parts.js";
+import { Badge, Card, Confirm, Dialog, Failure, Figure, Loaded, Table, Text, Time, Title, Tree } from "../parts/parts.js";
 
 const gaps = new GapHistory();
 const QUIET_SECONDS = 120;
@@ -106,7 +108,7 @@ function Positions({ group, parked, mayMove, onChange }) {
       ]} />
     <//>` : null}
     ${expelled && html`<${Confirm} title=${`Expel ${format.line(expelled, 60)}?`} verb="Expel" onClose=${() => setExpelled(null)}
-      act=${async () => { await send("DELETE", path`/groups/${group.name}/members/${expelled}`); onChange(); }}>
+      command=${curl("DELETE", path`/groups/${group.name}/members/${expelled}`)} act=${async () => { await send("DELETE", path`/groups/${group.name}/members/${expelled}`); onChange(); }}>
       <p>Other members get its partitions at once. If it still runs, it asks for partitions again.</p><//>`}
   </div>`;
 }
@@ -180,20 +182,24 @@ function Parked({ group, answer, mayMove }) {
     ]} />`}<//>
     ${dialog?.kind === "look" && html`<${LookAt} group=${group} row=${dialog.row} base=${base} onClose=${close} />`}
     ${dialog?.kind === "retry" && html`<${Confirm} title=${`Retry ${format.line(keyText(dialog.row), 60)}?`} verb="Retry" danger=${false} onClose=${close}
-      command=${`penstock groups parked retry ${format.argument(group.name)} ${dialog.row.id}`} act=${() => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/retry`, {})}>
+      command=${`penstock groups parked retry ${format.argument(group.name)} ${format.quote(String(dialog.row.id))}`} act=${() => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/retry`, {})}>
       <p>${format.plural(dialog.row.events ?? 1, "waiting event")} of this key ${dialog.row.events === 1 ? "is" : "are"} handed to the consumer again, in order. If the first fails again, the key is parked again.</p><//>`}
     ${dialog?.kind === "skip" && html`<${Confirm} title=${`Skip ${format.line(keyText(dialog.row), 60)}?`} verb="Skip these events" reason onClose=${close}
-      command=${`penstock groups parked skip --reason … ${format.argument(group.name)} ${dialog.row.id}`} act=${({ reason }) => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/skip`, { reason })}>
+      command=${({ reason }) => `penstock groups parked skip ${option("reason", reason)} ${format.argument(group.name)} ${format.quote(String(dialog.row.id))}`} act=${({ reason }) => send("POST", `${base}/${encodeURIComponent(dialog.row.id)}/skip`, { reason })}>
       <p>This consumer never gets the ${format.plural(dialog.row.events ?? 1, "waiting event")} of this key. They stay in the feed; other consumers are not affected.</p><//>`}
     ${dialog?.kind === "retry-all" && html`<${Confirm} title="Retry all parked keys?" verb="Retry all" danger=${false} onClose=${close}
-      command=${`penstock groups parked retry ${format.argument(group.name)}`} act=${() => send("POST", `${base}/retry`, {})}>
+      command=${`penstock groups parked retry --all ${format.argument(group.name)}`} act=${() => send("POST", `${base}/retry`, {})}>
       <p>The waiting events of ${format.plural(answer.value.length, "key")} are handed to the consumer again.</p><//>`}
   <//>`;
 }
 
 function LookAt({ group, row, base, onClose }) {
   const isSubscription = group.kind === "subscription";
-  const answer = useAnswer(isSubscription ? `${base}/${encodeURIComponent(row.id)}` : null);
+  const answer = usePolled(
+    async (signal) => (isSubscription ? parseExact(await (await request("GET", `${base}/${encodeURIComponent(row.id)}`, { signal })).text()) : undefined),
+    0,
+    [row.id],
+  );
   const first = Number(row.first_offset ?? row.index ?? 0);
   return html`<${Dialog} title=${`Parked: ${format.line(row.key ?? row.stream ?? "", 60)}`} onClose=${() => onClose(false)}>
     <dl class="facts">
@@ -233,33 +239,32 @@ function Reset({ group, onClose }) {
   const [preview, setPreview] = useState({ rows: null, error: null });
   const turn = useRef(0);
   const place = partition === "" ? null : group.positions[Number(partition)];
+  const target = where === "earliest" || where === "latest" ? where : where === "time" ? toTime(detail) : detail.trim();
   useEffect(() => {
     const mine = ++turn.current;
-    const target = where === "earliest" || where === "latest" ? where : detail.trim();
-    if (!target) {
+    if (!target || (where === "offset" && !place)) {
       setPreview({ rows: null, error: null });
       return undefined;
     }
     const timer = setTimeout(async () => {
       try {
-        const choice = where === "offset" && place
-          ? { offsets: [{ event_type: place.event_type, partition: place.partition, offset: Number(target) }] }
-          : { to: where === "time" ? new Date(target).toISOString() : target };
+        const choice = where === "offset"
+          ? { offsets: [{ event_type: place.event_type, partition: place.partition, offset: Number(target), ...(place.slice ? { slice: place.slice } : {}) }] }
+          : { to: target };
         let rows = await previewReset(group, choice);
-        if (place) rows = rows.filter((each) => each.event_type === place.event_type && each.partition === place.partition);
+        if (place) rows = rows.filter((each) => each.event_type === place.event_type && each.partition === place.partition && (each.slice || "") === (place.slice || ""));
         if (mine === turn.current) setPreview({ rows, error: null });
       } catch (error) {
-        if (mine === turn.current) setPreview({ rows: null, error: error instanceof RangeError ? new Error("that is no time") : error });
+        if (mine === turn.current) setPreview({ rows: null, error });
       }
     }, 250);
     return () => clearTimeout(timer);
-  }, [where, detail, partition]);
+  }, [where, target, partition]);
   const rows = preview.rows ?? [];
   const again = rows.reduce((sum, each) => sum + Math.max(0, (each.came_from ?? each.head ?? each.offset) - each.offset), 0);
   const skipped = rows.reduce((sum, each) => sum + Math.max(0, each.offset - (each.came_from ?? 0)), 0);
-  const target = where === "earliest" || where === "latest" ? where : detail;
   return html`<${Confirm} title=${`Move ${format.line(nameOf(group), 60)}`} verb="Move it" reason onClose=${onClose} disabled=${!rows.length}
-    command=${where === "offset" ? `penstock groups reset --partition ${place?.partition ?? "N"} --offset ${detail || "OFFSET"} ${format.argument(group.name)}` : `penstock groups reset --to ${target ? format.quote(target) : "…"} ${format.argument(group.name)}`}
+    command=${({ reason }) => (rows.length ? resetCommand(group, where, target, place, reason) : null)}
     act=${({ reason }) => applyReset(group, rows, reason)}>
     <div class="toolbar">
       <label>Where to<select value=${where} onChange=${(event) => { setWhere(event.target.value); setDetail(""); }}>
@@ -267,11 +272,11 @@ function Reset({ group, onClose }) {
         <option value="ago">a duration ago</option><option value="time">a time</option><option value="offset">an offset</option>
       </select></label>
       ${where === "ago" && html`<label>How long ago<input placeholder="1h" value=${detail} onInput=${(event) => setDetail(event.target.value)} /></label>`}
-      ${where === "time" && html`<label>Time, in your zone<input type="datetime-local" step="1" value=${detail} onInput=${(event) => setDetail(event.target.value)} /></label>`}
+      ${where === "time" && html`<label>Time, ${format.isUtc() ? "UTC" : "local"}<input type="datetime-local" step="1" value=${detail} onInput=${(event) => setDetail(event.target.value)} /></label>`}
       ${where === "offset" && html`<label>The offset that it gets next<input type="number" min="0" value=${detail} onInput=${(event) => setDetail(event.target.value)} /></label>`}
       <label>Partition<select value=${partition} onChange=${(event) => setPartition(event.target.value)}>
         <option value="">${where === "offset" ? "choose one" : "all"}</option>
-        ${group.positions.map((each, at) => html`<option key=${at} value=${at}>${format.line(each.event_type, 40)} ${each.partition}</option>`)}
+        ${group.positions.map((each, at) => html`<option key=${at} value=${at}>${format.line(each.event_type, 40)} ${each.partition}${each.slice ? ` (${format.line(each.slice, 40)})` : ""}</option>`)}
       </select></label>
     </div>
     <${Failure} error=${preview.error} />
@@ -279,7 +284,9 @@ function Reset({ group, onClose }) {
         ${again ? html`<strong>${format.plural(again, "event")} will come again.</strong> Handlers that are not idempotent repeat their effects. ` : ""}
         ${skipped ? html`<strong>${format.plural(skipped, "event")} will be skipped</strong> and never handled by this consumer. ` : ""}
         ${!again && !skipped ? "It stays where it is." : ""}
-        ${group.kind === "subscription" ? " Its streams end and begin anew." : " Stop other programs that run as this group first: a running processor ends with its next commit."}</div>
+        ${group.kind === "subscription"
+          ? " Its streams end first, which takes up to half a minute, and begin anew. Waiting events of parked keys in these partitions are given up: those from the new offset on come again, those before it never."
+          : " Stop other programs that run as this group first: a running processor ends with its next commit. Streams that it has parked wait from the new position on, if that is earlier."}</div>
       <${Table} label="What would move" pageSize=${8} rows=${rows} keyOf=${(row) => `${row.event_type} ${row.slice} ${row.partition}`} columns=${[
         { name: "Partition", value: (row) => `${row.event_type} ${row.partition}`, cell: (row) => html`<${Text} limit=${40}>${row.event_type}<//> ${row.partition}` },
         { name: "Now at", number: true, cell: (row) => format.count(row.came_from) },
@@ -289,14 +296,30 @@ function Reset({ group, onClose }) {
   <//>`;
 }
 
+/** The time that was entered, in UTC; "" if it is none. */
+function toTime(entered) {
+  const time = new Date(entered + (format.isUtc() ? "Z" : ""));
+  return Number.isNaN(time.getTime()) ? "" : time.toISOString();
+}
+
+/** The command that moves a group as the dialog does. */
+function resetCommand(group, where, target, place, reason) {
+  const words = ["penstock groups reset"];
+  if (place) words.push(option("event-type", place.event_type), option("partition", place.partition));
+  if (place?.slice) words.push(option("slice", place.slice));
+  words.push(option(where === "offset" ? "offset" : "to", target), option("reason", reason), format.argument(group.name));
+  return words.join(" ");
+}
+
 function Delete({ group, onClose }) {
   const isSubscription = group.kind === "subscription";
   return html`<${Confirm} title=${`Delete ${format.line(nameOf(group), 60)}?`} verb="Delete" onClose=${onClose}
-    command=${isSubscription ? `penstock subscription delete ${group.name}` : `penstock groups delete ${format.argument(group.name)}`}
+    command=${`penstock ${isSubscription ? "subscription" : "groups"} delete ${format.argument(group.name)}`}
     act=${async () => {
       await send("DELETE", isSubscription ? path`/subscriptions/${group.name}` : path`/groups/${group.name}`);
       go(to`/consumers`);
     }}>
-    <p>Its ${format.plural(group.positions.length, "position")} ${isSubscription ? "and parked keys are" : "are"} forgotten. No event is deleted. If its process runs on, it begins anew where it is configured to begin.</p>
+    <p>Its ${format.plural(group.positions.length, "position")}, ${isSubscription ? "parked keys" : "parked streams"} and history are forgotten. Events that are parked are not handled any more. No event is deleted from the feeds.</p>
+    <p>${isSubscription ? "Its streams end. A process that creates the subscription again begins where it is configured to begin." : "If its process runs on, it begins anew where it is configured to begin."}</p>
   <//>`;
 }

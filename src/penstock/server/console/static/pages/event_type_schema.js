@@ -1,6 +1,7 @@
 // The schema of an event type: its versions, what changed between them, and what a new one would break.
 import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { get, getAll, path, query, send } from "../core/api.js";
+import { curl } from "../core/commands.js";
 import * as format from "../core/format.js";
 import { keepInAddress, to, usePlace } from "../core/routing.js";
 import { useAnswer, usePolled } from "../core/state.js";
@@ -11,6 +12,7 @@ import { Badge, Card, Confirm, Copy, Failure, Loaded, Source, Time } from "../pa
 import { Fields, pretty, readJson, SchemaChanges, Verdict } from "../parts/schemas.js";
 
 const VERSIONS_SHOWN = 200;
+const COMMAND_CHARS_MAX = 2000;
 
 /** The tab: the address has `version`, `against`, `as` and `edit`. */
 export function SchemaTab({ name, definition, rights, refresh }) {
@@ -135,7 +137,7 @@ function Editor({ name, definition, mayAdd, onAdded }) {
         setAdded(`Version ${found.version} holds from now on.`);
         onAdded();
       }}
-      command=${`penstock event-type apply ${name}.json`} onClose=${() => setAsking(false)}>
+      command=${text.length < COMMAND_CHARS_MAX ? curl("POST", path`/event-types/${name}/schemas`, { type: "json_schema", schema: text }) : null} onClose=${() => setAsking(false)}>
       <p>From now on events are checked against it. Stored events stay as they are. Versions cannot be removed.</p>
       <${Verdict} found=${found} producers=${writers} consumers=${readers} />
     <//>`}

@@ -1,6 +1,7 @@
 // The settings of an event type: each change is checked by the hub first, and says what it will do.
 import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { get, path, query, send } from "../core/api.js";
+import { curl } from "../core/commands.js";
 import * as format from "../core/format.js";
 import { go, to } from "../core/routing.js";
 import { useAnswer, usePolled, useRights } from "../core/state.js";
@@ -149,7 +150,7 @@ function Review({ name, definition, before, after, changed, losesOrder, groups, 
   if (before.compatibility_mode !== after.compatibility_mode) note(after.compatibility_mode === "none" ? "warn" : "note", `Schemas may change by the rules of ${after.compatibility_mode}: ${MODES[after.compatibility_mode]}.`);
   for (const each of compareAccess(before.authorization, after.authorization)) note(...each);
   const danger = notes.some(([tone]) => tone === "bad");
-  return html`<${Confirm} title="Change ${name}?" verb="Save" danger=${danger} act=${act} onClose=${onClose} command=${`penstock event-type apply ${name}.json`}>
+  return html`<${Confirm} title="Change ${name}?" verb="Save" danger=${danger} act=${act} onClose=${onClose} command=${`penstock event-type apply ${losesOrder ? "--allow-reordering " : ""}${format.argument(`${name}.json`)}`}>
     ${notes.length > 0 && html`<ul class="findings">${notes.map(([tone, text]) => html`<li><${Badge} tone=${tone}>${{ bad: "careful", warn: "look", note: "note", good: "new" }[tone]}<//> <span><${Text} limit=${400}>${text}<//></span></li>`)}</ul>`}
     <${Diff} before=${changed.before} after=${changed.after} label="Changes of the definition" />
     <p class="after"><${Copy} text=${JSON.stringify(after, null, 2)}>Copy the new definition, for ${name}.json<//></p>
@@ -191,7 +192,7 @@ function PartitionsForm({ name, definition, groups, onSaved }) {
     <button disabled=${added <= 0 || !check.taken} onClick=${() => setAsking(true)}>Add partitions</button>
     ${asking && html`<${Confirm} title="Add ${format.plural(added, "partition")} to ${name}?" verb="Add ${format.plural(added, "partition")}"
       act=${async () => { await send("PUT", path`/event-types/${name}/partition-count`, { partition_count: count }); await onSaved(); }} onClose=${() => setAsking(false)}
-      command=${`penstock event-type apply ${name}.json`}>
+      command=${curl("PUT", path`/event-types/${name}/partition-count`, { partition_count: count })}>
       <ul>
         <li>${definition.partition_count} partitions become ${count}; this cannot be taken back.</li>
         ${definition.partition_strategy === "hash" && html`<li><strong>Keys may fall into other partitions from then on:</strong> events of a key that follow can overtake those before, in consumers that read partitions side by side.</li>`}
@@ -216,7 +217,7 @@ function Deletion({ name, definition, groups }) {
   return html`<${Card} title="Delete">
     <p>The event type goes with all its events and the positions of its consumers. Nothing of it can be brought back.</p>
     <button class="danger" onClick=${() => { setTyped(""); setAsking(true); }}>Delete ${name}</button>
-    ${asking && html`<${Confirm} title="Delete ${name}?" verb="Delete it for good" disabled=${typed !== name} onClose=${() => setAsking(false)} command=${`penstock event-type delete ${name}`}
+    ${asking && html`<${Confirm} title="Delete ${name}?" verb="Delete it for good" disabled=${typed !== name} onClose=${() => setAsking(false)} command=${`penstock event-type delete ${format.argument(name)}`}
       act=${async () => { await send("DELETE", path`/event-types/${name}`); go(to`/event-types`); }}>
       <ul>
         <li><strong>${events === undefined ? "Counting its events …" : format.plural(events, "event")}</strong> in ${format.plural(definition.partition_count, "partition")} will be gone.</li>

@@ -1,7 +1,8 @@
 // A new event type: from an example to a schema, checked by the hub while it is written.
 import { html, useContext, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { get, path, send } from "../core/api.js";
-import { quote } from "../core/format.js";
+import { option } from "../core/commands.js";
+import { argument } from "../core/format.js";
 import { go, to } from "../core/routing.js";
 import { CallerContext, useAnswer, useRights } from "../core/state.js";
 import { AccessLists, CATEGORIES, CheckResult, Choice, completeAccess, Field, isUnreadable, MODES, POLICIES, RetentionFields, splitNames, useDefinitionCheck } from "../parts/definitions.js";
@@ -77,8 +78,8 @@ export function NewEventType() {
       setBusy(false);
     }
   }
-  const command = ["penstock event-type create", name || "NAME", draft.owning_application && `--owning-application ${quote(draft.owning_application)}`, draft.category !== "undefined" && `--category ${draft.category}`,
-    `--partitions ${draft.partition_count}`, ...draft.partition_key_fields.map((each) => `--partition-key-field ${quote(each)}`)].filter(Boolean).join(" ");
+  const command = ["penstock event-type create", draft.owning_application && option("owning-application", draft.owning_application), draft.category !== "undefined" && option("category", draft.category),
+    option("partitions", draft.partition_count), ...draft.partition_key_fields.map((each) => option("partition-key-field", each)), argument(name || "NAME")].filter(Boolean).join(" ");
   return html`
     <${Title} crumbs=${html`<a href=${to`/event-types`}>Event types</a>`} lead="Paste an event, look at what the hub makes of it, and create.">New event type<//>
     <form class="stack" onSubmit=${submit}>

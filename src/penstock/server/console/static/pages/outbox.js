@@ -1,14 +1,21 @@
 // The outbox: what waits there, and rows that could not be published.
 import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { get, query, send } from "../core/api.js";
+import { option } from "../core/commands.js";
 import * as format from "../core/format.js";
+import { parseExact } from "../core/json.js";
 import { keepInAddress, to, usePlace } from "../core/routing.js";
-import { history, useAnswer, useMetrics, usePolled, useRights } from "../core/state.js";
+import { history, useAnswer, useAuditLog, useMetrics, usePolled, useRights } from "../core/state.js";
 import { Chart } from "../parts/chart.js";
 import { Card, Command, Confirm, Copy, Dialog, Failure, Figure, Loaded, Table, Text, Time, Title, Tree } from "../parts/parts.js";
 
 const COUNTED_MAX = 10_000;
 const PAGE = 25;
+const AUDITED = {
+  true: "The audit log keeps who deleted them, and their numbers.",
+  false: "The audit log is off: nothing will say who deleted them.",
+  undefined: "If the audit log is on, it keeps who deleted them.",
+};
 const APPENDED = ["penstock_events_appended_total"];
 const REQUESTED = ["penstock_events_published_total"];
 
@@ -135,7 +142,7 @@ function Row({ id, row, onClose, onAct }) {
 function Json({ text }) {
   const value = useMemo(() => {
     try {
-      return JSON.parse(text);
+      return parseExact(text);
     } catch {
       return undefined;
     }
@@ -147,12 +154,13 @@ function Act({ asks, total, onClose }) {
   const { verb, ids, eventType, all } = asks;
   const members = query(ids ? { id: ids } : all ? { all: true } : { event_type: eventType });
   const isDelete = verb === "delete";
+  const isAudited = useAuditLog();
   const rows = ids ? format.plural(ids.length, "row") : all ? `all ${counted(total)} rejected rows` : "all rejected rows of this event type";
-  const options = ids ? ids.join(" ") : all ? "--all" : `--event-type=${format.quote(format.line(eventType, 255))}`;
+  const options = ids ? ids.join(" ") : all ? "--all" : option("event-type", eventType);
   return html`<${Confirm} title=${`${isDelete ? "Delete" : "Retry"} ${rows}?`} verb=${isDelete ? "Delete" : "Retry"} danger=${isDelete} onClose=${onClose}
     act=${() => (isDelete ? send("DELETE", `/outbox/rejected${members}`) : send("POST", `/outbox/rejected/retry${members}`))} command=${`penstock rejected ${verb} ${options}`}>
     ${isDelete
-      ? html`<p>Their events are lost for ever: services committed them, and no reader will get them. That is written to the audit log.</p>`
+      ? html`<p>Their events are lost for ever: services committed them, and no reader will get them. ${AUDITED[isAudited]}</p>`
       : html`<p>They go back into the outbox, in their order, and the hub publishes them at once. Repair the cause first: rows that still cannot be published are rejected again, under new numbers.</p>`}
     ${!ids && !all && html`<p>Event type: <strong><${Text}>${eventType}<//></strong></p>`}
   <//>`;

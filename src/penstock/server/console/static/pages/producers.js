@@ -1,6 +1,7 @@
 // Who publishes: callers by event type, and idempotent producers by partition.
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { get, getAll, path, query, send } from "../core/api.js";
+import { curl } from "../core/commands.js";
 import * as format from "../core/format.js";
 import { keepInAddress, to, usePlace } from "../core/routing.js";
 import { useAnswer, usePolled } from "../core/state.js";
@@ -163,7 +164,7 @@ function Forget({ row, all, onClose }) {
   const chosen = everywhere ? others : [row];
   const address = (each) => path`/event-types/${each.event_type}/partitions/${each.partition}/producers/${each.producer_group}`;
   return html`<${Confirm} title=${`Forget ${format.line(row.producer_group, 80)}?`} verb="Forget" act=${async () => { for (const each of chosen) await send("DELETE", address(each)); }} onClose=${onClose}
-    command=${`curl -X DELETE "$HUB${address(row)}"`}>
+    command=${curl("DELETE", chosen.map(address))}>
     <p>The hub forgets which numbers <strong><${Text}>${row.producer_group}<//></strong> has used in ${everywhere ? format.plural(chosen.length, "partition") : `partition ${row.partition}`} of <strong><${Text}>${row.event_type}<//></strong>; it keeps the epoch, ${format.count(row.epoch)}, for 30 days. Its events stay.</p>
     <p>If it still runs, its next batch is refused (<code>producer-state-expired</code>) until it claims a new epoch. A batch that it repeats then may be stored twice.</p>
     <p>It published last <${Time} value=${row.updated_at} relative />, number ${format.count(row.last_published_sequence)}.</p>

@@ -1,12 +1,14 @@
 // Publishes a test event: a form made from the schema, or JSON.
 import { html, useMemo, useState } from "../vendor/preact.js";
 import { path, query, send } from "../core/api.js";
+import { onHub } from "../core/commands.js";
 import * as format from "../core/format.js";
-import { parseExact, writeExact } from "../core/json.js";
+import { mayBeRounded, parseExact, writeExact } from "../core/json.js";
 import { escapePointer, readViolations, toEntered, toField, toValue } from "../core/schema.js";
 import { to } from "../core/routing.js";
 import { Card, Command, Failure, Text } from "../parts/parts.js";
 
+const ENTER_JSON = "Enter the event as JSON: that is sent as it is written.";
 const DATA_OPERATIONS = ["C", "U", "D", "S"];
 
 function newId() {
@@ -51,6 +53,13 @@ export function PublishEvent({ type }) {
   const hasMetadata = type.category !== "undefined";
   const isCompacted = hasMetadata && type.cleanup_policy.startsWith("compact");
 
+  /** What was entered in the form. */
+  function readForm() {
+    const value = toValue(field, entered) ?? {};
+    if (mayBeRounded(value)) throw new RangeError("This browser rounds whole numbers beyond 2^53, so that the form cannot hold one of these numbers.");
+    return value;
+  }
+
   /** The line that is sent. */
   function writeLine(isExample = false) {
     let data;
@@ -58,7 +67,7 @@ export function PublishEvent({ type }) {
       JSON.parse(raw);
       data = raw.trim().replace(/[\r\n]+\s*/g, " ");
     } else {
-      const value = toValue(field, entered) ?? {};
+      const value = readForm();
       if (hasMetadata) value.metadata = { eid: newId(), occurred_at: new Date().toISOString(), ...(isCompacted && compactionKey ? { partition_compaction_key: compactionKey } : {}) };
       data = writeExact(value);
     }
@@ -76,18 +85,26 @@ export function PublishEvent({ type }) {
       const [[where, cursor]] = Object.entries(answer.cursors);
       setState({ busy: false, error: null, sent: `${where}:${Number(cursor.slice(cursor.lastIndexOf("-") + 1)) - 1}` });
     } catch (error) {
-      const failure = error instanceof SyntaxError ? { message: `This is not JSON: ${error.message}`, hint: "An event is one object, such as {\"order_id\": 1}." } : error;
+      const failure = error instanceof SyntaxError ? { message: `This is not JSON: ${error.message}`, hint: "An event is one object, such as {\"order_id\": 1}." }
+        : error instanceof RangeError ? { message: error.message, hint: ENTER_JSON } : error;
       setState({ busy: false, error: failure, sent: null });
     }
   }
 
   function change(toRaw) {
     if (toRaw) {
-      const value = toValue(field, entered) ?? {};
+      let value;
+      try {
+        value = readForm();
+      } catch (error) {
+        setState((before) => ({ ...before, error: { message: error.message, hint: "Make it smaller, go to JSON, and write it there." } }));
+        return;
+      }
       setRawText(writeExact(hasMetadata ? { ...value, metadata: { eid: newId(), occurred_at: new Date().toISOString() } } : value, 2));
     } else {
       try {
         const value = parseExact(raw);
+        if (mayBeRounded(value)) throw new Error("this browser rounds whole numbers beyond 2^53");
         const { metadata: _metadata, ...rest } = hasMetadata ? value : { ...value };
         const form = toEntered(field, rest) ?? {};
         if (sorted(toValue(field, form) ?? {}) !== sorted(rest)) throw new Error("the form has no fields for all of it");
@@ -141,7 +158,7 @@ export function PublishEvent({ type }) {
       ${state.sent && html`<p class="message good" role="status">Published: <a href=${to`/event-types/${type.name}/events` + query({ view: "publish", event: state.sent })}>${state.sent}</a></p>`}
       <div class="buttons"><button class="primary" disabled=${state.busy}>${state.busy ? "Publishing …" : "Publish"}</button></div>
       ${example && example.length < 2000 && html`<details><summary class="quiet">The same on the command line</summary>
-        <${Command}>${`printf '%s\\n' ${format.quote(example)} | penstock publish ${format.quote(type.name)}`}<//></details>`}
+        <${Command}>${`printf '%s\\n' ${format.quote(example)} | ${onHub(`penstock publish ${format.argument(type.name)}`)}`}<//></details>`}
     <//>
   </form>`;
 }

@@ -1,7 +1,8 @@
 // The hub's own settings: who may do everything, blocks, features, retention, replicas.
 import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
-import { HUB, get, path, query, readToken, send } from "../core/api.js";
+import { get, path, query, send } from "../core/api.js";
 import { offsetNumber } from "../core/backwards.js";
+import { curl, option } from "../core/commands.js";
 import * as format from "../core/format.js";
 import { to } from "../core/routing.js";
 import { useAnswer, useRights } from "../core/state.js";
@@ -28,12 +29,6 @@ function changesOf(type, resource) {
   return html`<a href=${to`/audit-log?type=` + type + (resource ? `&resource=${encodeURIComponent(resource)}` : "")}>Changes</a>`;
 }
 
-/** Return a call of the hub as a command of curl. */
-function curl(method, target, body) {
-  const token = readToken() ? ` -H "Authorization: Bearer $(cat TOKEN_FILE)"` : "";
-  return `curl -X ${method}${token} ${format.quote(new URL(target.replace(/^\//, ""), HUB).href)}${body === undefined ? "" : ` -d ${format.quote(JSON.stringify(body))}`}`;
-}
-
 const LISTS = {
   admins: ["Administrators", "do everything"],
   readers: ["Readers", "read the events of all event types, and the metrics"],
@@ -45,6 +40,11 @@ function Administrators() {
   return html`<${Card} title="Who may do everything" more=${changesOf("admins")}>
     <${Loaded} answer=${answer}>${(found) => html`<${AdministratorLists} key=${JSON.stringify(found)} found=${found} onSaved=${answer.refresh} />`}<//>
   <//>`;
+}
+
+/** The command that puts a caller on a list, or takes it off. */
+function changeList([what, list, caller]) {
+  return `penstock access ${what} ${list} ${format.argument(caller)}`;
 }
 
 function AdministratorLists({ found, onSaved }) {
@@ -65,12 +65,12 @@ function AdministratorLists({ found, onSaved }) {
     ${changes.length > 0 && html`<div class="message" role="status">
       ${format.plural(changes.length, "change")} not saved yet.
       ${empty.length > 0 && html`<p>Over HTTP none of the lists may be empty, as with Nakadi: add one to ${empty.map((name) => LISTS[name][0].toLowerCase()).join(" and ")}.
-        On the command line, <code>${`penstock access ${changes[0][0]} ${changes[0][1]} ${format.quote(format.line(changes[0][2], 80))}`}</code> changes one list alone.</p>`}
+        On the command line, <code>${format.line(changeList(changes[0]), 200)}</code> changes one list alone.</p>`}
       <p class="buttons"><button class="primary" disabled=${empty.length > 0} onClick=${() => setAsks(true)}>Save …</button><button onClick=${() => setLists(found)}>Discard</button></p>
     </div>`}
     ${asks && html`<${Confirm} title="Change who may do everything?" verb="Save" danger=${changes.some(([what]) => what === "remove")}
       act=${() => send("POST", "/settings/admins", lists)} onClose=${(done) => { setAsks(false); if (done) onSaved(); }}
-      command=${changes.map((each) => `penstock access ${each.map((text) => format.quote(format.line(text, 255))).join(" ")}`).join("; ")}>
+      command=${changes.map(changeList)}>
       <ul>${changes.map(([what, name, caller]) => html`<li key=${`${what} ${name} ${caller}`}><strong><${Text} limit=${120}>${caller}<//></strong>
         ${what === "add" ? ` may ${LISTS[name][1]}.` : ` may no longer ${LISTS[name][1]}, by this list.`}</li>`)}</ul>
       ${changes.some(([what, name]) => what === "remove" && name === "admins") && html`<p class="message warn">If you take yourself off, only another administrator, or <code>penstock access</code> where the database is, puts you back.</p>`}
@@ -200,11 +200,18 @@ function inSentence({ retention_time: time, retention_bytes: bytes }) {
   return limits.length ? `for ${limits.join(", and ")}`.replace("for up to", "up to") : "for ever";
 }
 
+/** The command that sets the default retention; null if there is none. */
 function cli({ retention_time: time, retention_bytes: bytes }) {
   if (time === null && bytes === null) return "penstock retention default --none";
-  const [number, unit] = time === null ? ["", 1] : inUnits(time, TIME_UNITS);
-  const letter = { 86_400_000: "d", 3_600_000: "h", 60_000: "m" }[unit];
-  return `penstock retention default${time === null ? "" : ` --time ${number}${letter}`}${bytes === null ? "" : ` --size ${inUnits(bytes, SIZE_UNITS)[0]}${SIZE_UNITS.find(([, scale]) => scale === inUnits(bytes, SIZE_UNITS)[1])[0]}`}`;
+  if ((time !== null && time < 1000) || bytes === 0) return null; // The command line takes no such limits.
+  const whole = (value, units) => {
+    const [unit, scale] = units.find(([, each]) => value % each === 0 && value >= each) ?? units.at(-1);
+    return `${value / scale}${unit}`;
+  };
+  const words = ["penstock retention default"];
+  if (time !== null) words.push(option("time", whole(time, [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1000], ["ms", 1]])));
+  if (bytes !== null) words.push(option("size", whole(bytes, [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]])));
+  return words.join(" ");
 }
 
 const LOOKED_AT = 50;
@@ -272,7 +279,7 @@ function ReplicaForm({ found, onSaved }) {
     <div class="fields stack">${choice("all", "All callers")}${choice("some", "Only these callers")}${choice("none", "Nobody: everybody reads from the primary")}
       ${mode === "some" && html`<${CallerList} label="Readers of replicas" value=${readers} onChange=${setReaders} everybody=${false} />`}
       <div class="buttons"><button class="primary" disabled=${!isChanged || (mode === "some" && !readers.length)} onClick=${() => setAsks(true)}>Save …</button></div></div>
-    ${asks && html`<${Confirm} title="Change who reads from replicas?" verb="Save" danger=${false} act=${() => send("PUT", "/settings/replicas", { readers: wanted })} onClose=${(done) => { setAsks(false); if (done) onSaved(); }} command=${`penstock replicas readers ${wanted === null ? "--everybody" : wanted.length ? wanted.map((each) => `--only ${format.quote(callerText(each))}`).join(" ") : "--nobody"}`}>
+    ${asks && html`<${Confirm} title="Change who reads from replicas?" verb="Save" danger=${false} act=${() => send("PUT", "/settings/replicas", { readers: wanted })} onClose=${(done) => { setAsks(false); if (done) onSaved(); }} command=${`penstock replicas readers ${wanted === null ? "--everybody" : wanted.length ? wanted.map((each) => option("only", callerText(each))).join(" ") : "--nobody"}`}>
       <p>${wanted === null ? "All callers read from replicas" : wanted.length ? html`Only ${wanted.map((each, at) => html`${at ? ", " : ""}<strong><${Text} limit=${80}>${callerText(each)}<//></strong>`)} read from replicas, others from the primary` : "All callers read from the primary"}, from the next read on. Without replicas this has no effect.</p>
     <//>`}`;
 }

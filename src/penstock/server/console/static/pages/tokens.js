@@ -72,7 +72,7 @@ function Create({ onClose, onMade }) {
   const [lifetime, setLifetime] = useState(90 * DAY);
   const [admin, setAdmin] = useState(false);
   const act = async () => onMade(await send("POST", "/tokens", { name: name.trim(), type, expires_in_seconds: lifetime || null, admin }));
-  const command = `penstock token create${type === "user" ? " --kind user" : ""}${lifetime ? ` --expires-in ${lifetime / DAY}d` : ""}${admin ? " --admin" : ""} ${format.argument(format.line(name.trim() || "NAME", 255))}`;
+  const command = `penstock token create${type === "user" ? " --kind user" : ""}${lifetime ? ` --expires-in ${lifetime / DAY}d` : ""}${admin ? " --admin" : ""} ${format.argument(name.trim() || "NAME")}`;
   return html`<${Confirm} title="New token" verb="Create" danger=${admin} act=${act} onClose=${onClose} command=${command} disabled=${!name.trim()}>
     <div class="toolbar">
       <label>Of a<select value=${type} onChange=${(event) => setType(event.target.value)}><option value="service">service</option><option value="user">person</option></select></label>

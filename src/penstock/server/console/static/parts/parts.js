@@ -1,6 +1,8 @@
 // Parts of which views are made: titles, tables, messages, dialogs, trees.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { needs, onHub } from "../core/commands.js";
 import * as format from "../core/format.js";
+import { useAuditLog } from "../core/state.js";
 
 /** The head of a page: its title, what it is about, and buttons. */
 export function Title({ children, lead, crumbs, buttons }) {
@@ -91,10 +93,20 @@ function copyWithoutClipboard(text) {
   area.remove();
 }
 
-/** A command of the command line that does the same as a button. */
+/** A command to copy; one of `penstock` that calls a hub names this one. */
 export function Command({ children }) {
-  return html`<div class="row"><code dir="ltr">${format.text(String(children))}</code><${Copy} text=${String(children)} /></div>`;
+  const command = onHub(String(children));
+  return html`<div class="row command"><code dir="ltr">${format.text(command)}</code><${Copy} text=${command} /></div>`;
 }
+
+/** Commands that do the same as the console, and what they need. */
+export function SameCommand({ children }) {
+  const commands = [children].flat().filter(Boolean);
+  if (!commands.length) return null;
+  return html`<p class="quiet">The same on the command line${needs(commands[0])}:</p>${commands.map((each) => html`<${Command} key=${each}>${each}<//>`)}`;
+}
+
+const REASONS = { true: "Reason, for the history and the audit log", false: "Reason, for the history", undefined: "Reason, for the history, and for the audit log if it is on" };
 
 /**
  * A table that stays quick with thousands of rows: it shows a page of them.
@@ -158,11 +170,13 @@ export function Dialog({ title, onClose, side = false, children }) {
  * Asks before something happens that cannot be taken back: says what it will do, asks for a reason, shows what failed.
  *
  * @param {(given: {reason: string}) => Promise<void>} act
+ * @param {string | string[] | ((given: {reason: string}) => string)} [command] the same on the command line, if it can be done there
  */
 export function Confirm({ title, verb, danger = true, reason = false, act, onClose, children, command, disabled = false }) {
   const [text, setText] = useState("");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
+  const isAudited = useAuditLog(reason);
   async function run(event) {
     event.preventDefault();
     setBusy(true);
@@ -178,8 +192,8 @@ export function Confirm({ title, verb, danger = true, reason = false, act, onClo
   return html`<${Dialog} title=${title} onClose=${() => onClose(false)}>
     <form onSubmit=${run}>
       ${children}
-      ${reason && html`<label>Reason, for the history and the audit log<input class="long" required maxlength="200" value=${text} onInput=${(event) => setText(event.target.value)} /></label>`}
-      ${command && html`<p class="quiet">The same on the command line:</p><${Command}>${command}</${Command}>`}
+      ${reason && html`<label>${REASONS[isAudited]}<input class="long" required maxlength="200" value=${text} onInput=${(event) => setText(event.target.value)} /></label>`}
+      <${SameCommand}>${typeof command === "function" ? command({ reason: text.trim() || "WHY" }) : command}<//>
       <${Failure} error=${error} />
       <div class="buttons">
         <button type="button" onClick=${() => onClose(false)}>Cancel</button>
