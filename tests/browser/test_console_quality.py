@@ -369,6 +369,54 @@ def test_first_page_loads_little(scene: Scene, page: Page) -> None:
     assert sum(sizes) < OVERVIEW_BYTES_MAX
 
 
+@pytest.mark.parametrize("group", ["lake:flights", "a/b%2Fc"])
+def test_tab_of_the_page_is_marked_whatever_the_name_has(scene: Scene, page: Page, group: str) -> None:
+    items = [{"event_type": NAME, "partition": 0, "offset": 0}]
+    path = quote(group, safe=":")
+    scene.http.post(f"/groups/{path}/positions", json={"kind": "processor", "items": items}).raise_for_status()
+    sign_in(page, scene, "root")
+    page.goto(f"{scene.origin}/console/consumers/{path}")
+    current = page.locator(".tabs [aria-current=page]")
+    expect(current).to_have_text("Positions")
+    page.get_by_role("link", name="History").click()
+    expect(current).to_have_text("History")
+    page.reload()
+    expect(current).to_have_text("History")
+
+
+LARGE_NUMBER = 2**53 + 1
+FORGET_SOURCE = """
+  const parse = JSON.parse;
+  JSON.parse = (text, change) => parse(text, change && function (key, value) { return change.call(this, key, value); });
+"""
+"""Makes a browser one of those that do not tell how a number of JSON is spelled."""
+
+
+def test_browser_that_rounds_numbers_says_so_once_and_publishes_none(scene: Scene, page: Page) -> None:
+    name = "order.numbered"
+    schema = {"type": "json_schema", "schema": json.dumps({"properties": {"id": {"type": "integer"}}})}
+    scene.http.post("/event-types", json=an_event_type(name, schema=schema)).raise_for_status()
+    sign_in(page, scene, "root")
+    page.add_init_script(FORGET_SOURCE)
+    page.goto(f"{scene.origin}/console/event-types/{name}/events?view=publish")
+    note = page.get_by_text("shows whole numbers beyond 2^53")
+    note.get_by_role("button", name="Close").click()
+    page.reload()
+    page.get_by_label("id").fill(str(LARGE_NUMBER))
+    expect(note).to_have_count(0)
+    publish = page.get_by_role("button", name="Publish", exact=True)
+    publish.click()
+    page.get_by_text("This browser rounds whole numbers").wait_for()
+    assert Served(scene.http, name, 1).read().events == []
+
+    page.get_by_label("id").fill("1")
+    page.get_by_role("button", name="JSON", exact=True).click()
+    page.get_by_label("Event, as JSON").fill(f'{{"id": {LARGE_NUMBER}}}')
+    publish.click()
+    page.get_by_text("Published:").wait_for()
+    assert [event["id"] for event in Served(scene.http, name, 1).read().events] == [LARGE_NUMBER]
+
+
 def test_keyboard_reaches_navigation_page_and_dialogs(scene: Scene, page: Page) -> None:
     sign_in(page, scene, "root")
     page.goto(f"{scene.origin}/console/outbox")

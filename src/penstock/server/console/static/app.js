@@ -2,6 +2,7 @@
 import { html, render, useCallback, useEffect, useState } from "./vendor/preact.js";
 import { get, keepToken, readToken } from "./core/api.js";
 import * as format from "./core/format.js";
+import { IS_EXACT } from "./core/json.js";
 import { findView, followLinks, to, usePlace } from "./core/routing.js";
 import { CallerContext } from "./core/state.js";
 import { Failure, Title } from "./parts/parts.js";
@@ -109,6 +110,19 @@ function SignIn({ onDone }) {
   </main>`;
 }
 
+const ROUNDS_READ = "penstock.rounds-read";
+
+/** Says once to those whose browser rounds large numbers that it does. */
+function Rounds() {
+  const [isRead, setRead] = useState(IS_EXACT || localStorage.getItem(ROUNDS_READ) === "1");
+  function close() {
+    localStorage.setItem(ROUNDS_READ, "1");
+    setRead(true);
+  }
+  if (isRead) return null;
+  return html`<div class="message warn" role="status">This browser shows whole numbers beyond 2^53 (9,007,199,254,740,992) rounded, such as long ids in events. <em>Raw</em> shows an event as it is written. A newer browser shows them exactly. <button onClick=${close}>Close</button></div>`;
+}
+
 function NotFound({ path }) {
   return html`<${Title}>There is no such page<//><p>The console has nothing at <code>${format.line(path)}</code>. <a href=${to`/`}>Go to the overview.</a></p>`;
 }
@@ -151,7 +165,7 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the page</a>
     <div class="frame">
       <${Side} path=${path} caller=${caller} onSignOut=${signOut} />
-      <main id="main" tabindex="-1">${found ? html`<${found.view} key=${path} ...${found.parts} />` : html`<${NotFound} path=${path} />`}</main>
+      <main id="main" tabindex="-1"><${Rounds} />${found ? html`<${found.view} key=${path} ...${found.parts} />` : html`<${NotFound} path=${path} />`}</main>
     </div>
   </${CallerContext.Provider}>`;
 }

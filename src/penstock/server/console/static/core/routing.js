@@ -87,11 +87,20 @@ export function findView(table, path) {
   return null;
 }
 
+/** Return the path of an address without its escapes: browsers keep some characters that `to` escapes, such as ":". */
+function decodePath(address) {
+  try {
+    return address.split("/").map(decodeURIComponent).join("\0");
+  } catch {
+    return address;
+  }
+}
+
 /** Tabs whose addresses can be shared: [label, address] each. */
 export function Tabs({ items, label }) {
   const { path } = usePlace();
-  const here = BASE + path.replace(/^\//, "");
+  const here = decodePath(BASE + path.replace(/^\//, ""));
   return html`<nav class="tabs" aria-label=${label}>
-    ${items.map(([text, address]) => html`<a key=${address} href=${address} aria-current=${here === address ? "page" : null}>${text}</a>`)}
+    ${items.map(([text, address]) => html`<a key=${address} href=${address} aria-current=${here === decodePath(address) ? "page" : null}>${text}</a>`)}
   </nav>`;
 }
