@@ -236,16 +236,14 @@ function Reset({ group, onClose }) {
   const [where, setWhere] = useState("earliest");
   const [detail, setDetail] = useState("");
   const [partition, setPartition] = useState("");
-  const [preview, setPreview] = useState({ rows: null, error: null });
+  const [preview, setPreview] = useState({ of: "", rows: null, error: null });
   const turn = useRef(0);
   const place = partition === "" ? null : group.positions[Number(partition)];
   const target = where === "earliest" || where === "latest" ? where : where === "time" ? toTime(detail) : detail.trim();
+  const wanted = JSON.stringify([where, target, partition]);
   useEffect(() => {
     const mine = ++turn.current;
-    if (!target || (where === "offset" && !place)) {
-      setPreview({ rows: null, error: null });
-      return undefined;
-    }
+    if (!target || (where === "offset" && !place)) return undefined;
     const timer = setTimeout(async () => {
       try {
         const choice = where === "offset"
@@ -253,14 +251,16 @@ function Reset({ group, onClose }) {
           : { to: target };
         let rows = await previewReset(group, choice);
         if (place) rows = rows.filter((each) => each.event_type === place.event_type && each.partition === place.partition && (each.slice || "") === (place.slice || ""));
-        if (mine === turn.current) setPreview({ rows, error: null });
+        if (mine === turn.current) setPreview({ of: wanted, rows, error: null });
       } catch (error) {
-        if (mine === turn.current) setPreview({ rows: null, error });
+        if (mine === turn.current) setPreview({ of: wanted, rows: null, error });
       }
     }, 250);
     return () => clearTimeout(timer);
-  }, [where, target, partition]);
-  const rows = preview.rows ?? [];
+  }, [wanted]);
+  // Of what was chosen before, nothing is shown or moved.
+  const { rows: found, error } = preview.of === wanted ? preview : { rows: null, error: null };
+  const rows = found ?? [];
   const again = rows.reduce((sum, each) => sum + Math.max(0, (each.came_from ?? each.head ?? each.offset) - each.offset), 0);
   const skipped = rows.reduce((sum, each) => sum + Math.max(0, each.offset - (each.came_from ?? 0)), 0);
   return html`<${Confirm} title=${`Move ${format.line(nameOf(group), 60)}`} verb="Move it" reason onClose=${onClose} disabled=${!rows.length}
@@ -279,7 +279,7 @@ function Reset({ group, onClose }) {
         ${group.positions.map((each, at) => html`<option key=${at} value=${at}>${format.line(each.event_type, 40)} ${each.partition}${each.slice ? ` (${format.line(each.slice, 40)})` : ""}</option>`)}
       </select></label>
     </div>
-    <${Failure} error=${preview.error} />
+    <${Failure} error=${error} />
     ${rows.length > 0 && html`<div class="message ${again ? "warn" : "note"}">
         ${again ? html`<strong>${format.plural(again, "event")} will come again.</strong> Handlers that are not idempotent repeat their effects. ` : ""}
         ${skipped ? html`<strong>${format.plural(skipped, "event")} will be skipped</strong> and never handled by this consumer. ` : ""}
