@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Error, Locator, Page, Route, expect
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
@@ -23,6 +23,8 @@ from penstock.cli.main import app
 from penstock.core.access import Caller
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub
+from tests.browser.conftest import TIMEOUT_MS
+from tests.browser.test_console_quality import PAGES
 from tests.served import Served, client_of, until
 from tests.server.in_process import open_hub
 
@@ -38,7 +40,7 @@ class Case(NamedTuple):
 
     path: str
     steps: Sequence[Sequence[str]]
-    """click BUTTON, check LABEL, save the section with LABEL, fill LABEL with TEXT, select in LABEL what has TEXT."""
+    """click BUTTON, check LABEL, save the section of LABEL, fill or enter LABEL with TEXT, select TEXT in LABEL."""
     command: str
     """What the command is; the words of `penstock` or, of curl, its method and path."""
     expected: Mapping[str, Any] = {}
@@ -126,6 +128,36 @@ CASES: Mapping[str, Case] = {
     "delete-an-event-type": Case(
         "/event-types/{name}/settings", [("click", "Delete order.placed")], "event-type delete", {"name": NAME}
     ),
+    "retry-rejected-rows": Case(
+        "/outbox", [("check", "Choose row 1"), ("click", "Retry 1 chosen")], "rejected retry", {"ids": [1]}
+    ),
+    "administrator": Case(
+        "/settings",
+        [("enter", "Name to add to Administrators", "it's"), ("save", "Name to add to Administrators")],
+        "access add",
+        {"name": "admins", "caller": "service:it's"},
+    ),
+    "some-read-replicas": Case(
+        "/settings",
+        [
+            ("check", "Only these callers"),
+            ("enter", "Name to add to Readers of replicas", "it's"),
+            ("save", "Name to add to Readers of replicas"),
+        ],
+        "replicas readers",
+        {"only": ["service:it's"]},
+    ),
+    "change-an-event-type": Case(
+        "/event-types/{name}/settings",
+        [("fill", "Owner", "it's"), ("click", "Review and save")],
+        "event-type apply",
+        {"files": [Path(f"{NAME}.json")]},
+    ),
+    "add-a-schema": Case(
+        "/event-types/{name}/schema?edit=1",
+        [("fill", "JSON Schema, of draft 4", '{{"description": "it\'s"}}'), ("click", "Add this schema")],
+        "POST /event-types/{name}/schemas",
+    ),
     "new-event-type": Case("/new-event-type", [("fill", "Name", "a.b")], "event-type create", {"name": "a.b"}),
     "publish": Case("/event-types/{name}/events?view=publish", [], "publish", {"event_type": NAME}),
 }  # fmt: skip
@@ -155,6 +187,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with live_hub(database, options=options) as hub, client_of(hub) as http:
         http.headers["authorization"] = f"Bearer {secret}"
         http.post("/settings/features", json={"feature": "audit_log_collection", "enabled": False}).raise_for_status()
+        members = [{"data_type": "user", "value": "root"}]
+        http.post("/settings/admins", json=dict.fromkeys(("admins", "readers", "writers"), members)).raise_for_status()
         made = fill(http, folder / "hub.db")
         yield Scene(http, secret, {**PATHS, **made})
 
@@ -184,7 +218,7 @@ def fill(http: httpx2.Client, database: Path) -> dict[str, str]:
         connection.execute("INSERT INTO penstock_outbox (event_type, data) VALUES ('--all', '{}')")
     until(lambda: http.get("/outbox").json()["rejected"] == 1)
     token = do("POST", "/tokens", {"name": "guest", "type": "service"})["id"]
-    return {"subscription": str(subscription), "token": str(token)}
+    return {"hidden": NAME, "subscription": str(subscription), "token": str(token)}
 
 
 def take(page: Page, step: Sequence[str], scene: Scene) -> None:
@@ -198,6 +232,9 @@ def take(page: Page, step: Sequence[str], scene: Scene) -> None:
         case "save":
             form = page.locator("section", has=page.get_by_label(name, exact=name == RETENTION))
             form.get_by_role("button", name="Save …").click()
+        case "enter":
+            main.get_by_label(name).fill(*text)
+            main.get_by_label(name).press("Enter")
         case "fill":
             main.get_by_label(name, exact=name in (RETENTION, "Name")).first.fill(*text)
         case _:
@@ -205,9 +242,20 @@ def take(page: Page, step: Sequence[str], scene: Scene) -> None:
             field.select_option(field.locator("option").filter(has_text=text[0]).first.get_attribute("value"))
 
 
+@pytest.fixture(scope="module")
+def shared(scene: Scene, browser: Browser) -> Iterator[Page]:
+    """A page that is signed in, with the browser's cache of the tests before."""
+    errors: list[Error] = []
+    with browser.new_context() as context, context.new_page() as page:
+        page.set_default_timeout(TIMEOUT_MS)
+        page.on("pageerror", lambda error: errors.append(error))  # noqa: PLW0108 - Playwright takes no builtin
+        page.add_init_script(f"sessionStorage.setItem('penstock.token', {scene.secret!r})")
+        yield page
+    assert errors == []
+
+
 def open_case(page: Page, scene: Scene, case: Case) -> str:
     """Go to the command of a case, and return it."""
-    page.add_init_script(f"sessionStorage.setItem('penstock.token', {scene.secret!r})")
     page.goto(f"{scene.hub}/console{case.path.format_map(scene.paths)}")
     page.get_by_role("heading", level=1).wait_for()
     for step in case.steps:
@@ -223,6 +271,8 @@ def parse(command: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str,
     words = words[words.index("|") + 1 :] if "|" in words else words
     if words[0] == "curl":
         return parse_curl(words[1:])
+    if words[0] == "duckdb":
+        return words[0], {}
     assert words[0] == "penstock", command
     parsed: list[tuple[str, dict[str, Any]]] = []
 
@@ -251,10 +301,10 @@ def parse_curl(words: list[str]) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_command_line_takes_the_command_that_the_console_shows(
-    scene: Scene, page: Page, monkeypatch: pytest.MonkeyPatch, name: str
+    scene: Scene, shared: Page, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     case = CASES[name]
-    command = open_case(page, scene, case)
+    command = open_case(shared, scene, case)
     what, given = parse(command, monkeypatch)
     assert what == unquote(case.command.format_map(scene.paths))
     if "url" in given:
@@ -263,7 +313,22 @@ def test_command_line_takes_the_command_that_the_console_shows(
         key: value or None for key, value in case.expected.items()
     }
     if what == "groups reset":
-        check_same_move(page, scene, command)
+        check_same_move(shared, scene, command)
+
+
+def test_command_line_takes_each_command_of_each_page(
+    scene: Scene, shared: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = shared
+    commands = []
+    for path in [each for views in PAGES.values() for each in views]:
+        page.goto(f"{scene.hub}/console{path.format_map(scene.paths)}")
+        page.get_by_role("heading", level=1).wait_for()
+        expect(page.get_by_text("Loading …")).to_have_count(0)
+        commands += page.locator(".command code").all_text_contents()
+    assert len(commands) > 5
+    for command in commands:
+        parse(command, monkeypatch)
 
 
 def check_same_move(page: Page, scene: Scene, command: str) -> None:
@@ -287,6 +352,8 @@ def test_time_to_move_to_is_entered_in_the_chosen_zone(scene: Scene, browser: Br
         ("select", "Where to", "a time"), ("fill", "Time, UTC" if zone == "utc" else "Time, local", "2020-01-02T00:00")
     )
     with browser.new_context(timezone_id="Asia/Tokyo") as context, context.new_page() as page:
+        page.set_default_timeout(TIMEOUT_MS)
+        page.add_init_script(f"sessionStorage.setItem('penstock.token', {scene.secret!r})")
         page.add_init_script(f"localStorage.setItem('penstock.utc', '{int(zone == 'utc')}')")
         command = open_case(page, scene, case)
         assert f" --to 2020-01-0{2 if zone == 'utc' else 1}T{hour}:00:00.000Z " in command
@@ -333,6 +400,7 @@ def test_command_that_verifies_files_names_the_cold_tier(
         metrics["gauges"]["penstock_cold_overdue_seconds"] = {"value": 3600}
         route.fulfill(response=answer, json=metrics)
 
+    page.add_init_script(f"sessionStorage.setItem('penstock.token', {scene.secret!r})")
     page.route("**/metrics", add_delay)
     command = open_case(page, scene, Case("/cold-tier", [], "cold verify"))
     location = scene.http.get(f"/event-types/{NAME}/cold-files", params={"partition": 0}).json()["location"]
@@ -341,8 +409,8 @@ def test_command_that_verifies_files_names_the_cold_tier(
     assert (what, given["cold"]) == ("cold verify", location)
 
 
-def test_dialogs_say_whether_the_audit_log_records_it(scene: Scene, page: Page) -> None:
-    open_case(page, scene, CASES["delete-rejected"])
-    expect(page.get_by_role("dialog")).to_contain_text("The audit log is off: nothing will say who deleted them.")
-    open_case(page, scene, CASES["skip"])
-    expect(page.get_by_label("Reason, for the history", exact=True)).to_be_visible()
+def test_dialogs_say_whether_the_audit_log_records_it(scene: Scene, shared: Page) -> None:
+    open_case(shared, scene, CASES["delete-rejected"])
+    expect(shared.get_by_role("dialog")).to_contain_text("The audit log is off: nothing will say who deleted them.")
+    open_case(shared, scene, CASES["skip"])
+    expect(shared.get_by_label("Reason, for the history", exact=True)).to_be_visible()
