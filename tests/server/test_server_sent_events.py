@@ -79,13 +79,14 @@ def test_position_of_a_filtered_stream_moves_past_what_it_leaves_out(feed: Serve
         assert take(stream, 1)[0].number == 3
 
 
-def test_details_say_where_each_event_is_and_its_key_kind_and_time(feed4: Served) -> None:
+@pytest.mark.parametrize("n", [1, 4, 8])
+def test_details_say_where_each_event_is_and_its_key_kind_and_time(feed4: Served, n: int) -> None:
     own = {"ce_type": 'The "Kind"'}
     first = {"partition": 2, "key": "k", "headers": own, "data": {"big": 1234567890123456789}}
     feed4.publish_lines([first, {"partition": 2, "data": {"id": 1}}])
     feed4.publish_lines([{"partition": 0, "key": "é", "data": {"id": 2}}])
     [line] = [each["details"] for each in feed4.read(4, {2: "_first"}, details=1).lines if "details" in each]
-    with messages(feed4, n=4, last="_first", details=1, skip_event_types="none") as stream:
+    with messages(feed4, n=n, last="_first", details=1, skip_event_types="none") as stream:
         found = {(each["partition"], each["offset"]): (name, each) for name, each in as_objects(take(stream, 3))}
     received = {"received_at": line["received_at"][0]}
     assert found[2, 0] == (

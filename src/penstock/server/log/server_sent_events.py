@@ -134,7 +134,7 @@ class MessageWriter:
             track.advance(chunk.range, len(offsets), is_filtered=reading.is_filtered)
             if offsets:
                 before, after = _frame_id(reading, track, chunk.range.physical)
-                found.append(self._write_chunk(track, chunk, (before, after), rows, kept))
+                found.append(self._write_chunk(chunk, (before, after), rows, kept))
                 events += len(offsets)
                 size += len(found[-1])
                 said = f"{before.decode()}{offsets[-1] + 1}{after.decode()}"
@@ -154,7 +154,6 @@ class MessageWriter:
 
     def _write_chunk(
         self,
-        track: Track,
         chunk: ColumnChunk,
         frame: tuple[bytes, bytes],
         rows: ChunkRows,
@@ -163,7 +162,7 @@ class MessageWriter:
         data = rows.data if kept is None else compress(rows.data, kept)
         if self._has_details:
             details = find_details(chunk, self._event_type, kept)
-            return detailed_messages(frame, track.view.partition, details, data, is_unnamed=self._is_unnamed)
+            return detailed_messages(frame, chunk.range.physical, details, data, is_unnamed=self._is_unnamed)
         offsets = chunk.offsets if kept is None else compress(chunk.offsets, kept)
         if self._is_unnamed:
             return unnamed_messages(frame, zip(offsets, data, strict=True))
