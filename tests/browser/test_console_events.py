@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from datetime import timedelta
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -129,6 +130,7 @@ def test_filters_and_starts_choose_events(orders: Served, page: Page) -> None:
         ("key=key-3&text=CAF%C3%89+3", [at for at in range(3, 300, 10) if at % 7 == 3]),
         ("kind=order.express", range(0, 300, 50)),
         ("path=%24.lines%5B*%5D.sku+%3D%3D+%22A-17%22", [17]),
+        ("path=%24.lines%5B0%5D.sku+%3D%3D+%27A-17%27", [17]),
         ("path=%24.order+%3E%3D+290&from=offset&at=70", range(290, 300)),
         ("partition=2&from=offset&at=73&text=order", [294, 298]),
         ("text=order&from=cursor&at=" + cursors[1].removesuffix("75") + "74", [297]),
@@ -137,6 +139,8 @@ def test_filters_and_starts_choose_events(orders: Served, page: Page) -> None:
         open_events(page, orders, f"?size=500&{query}")
         page.get_by_text("complete").wait_for()
         assert set(places(page)) == places_of(expected), query
+    open_events(page, orders, "?path=" + quote("$.order > 1 && $.order < 3"))
+    page.get_by_text("“1 && $.order < 3” is no value").wait_for()
 
 
 @pytest.mark.parametrize(("start", "age"), [("1h", timedelta(hours=1)), ("1d", timedelta(days=1))])

@@ -72,7 +72,7 @@ const COMPARISON = /^\s*(==|!=|<=|>=|<|>|=)\s*(.+?)\s*$/su;
 
 /**
  * Compile a condition such as `$.lines[*].sku == "A-1"`: a path of members, indexes and `*`, compared by
- * == != < <= > >= with JSON or a plain word; without a comparison the path has to be there.
+ * == != < <= > >= with JSON, a text in single quotes or a plain word; without a comparison the path has to be there.
  *
  * @returns {(value: any) => boolean}
  * @throws {SyntaxError} says what is wrong
@@ -98,12 +98,7 @@ export function compileCondition(text) {
   if (!rest.trim()) return (value) => walk(value, 0, () => true);
   const compared = COMPARISON.exec(rest);
   if (!compared) throw new SyntaxError(`The path cannot be read from “${rest.trim().slice(0, 40)}” on: use .member, [0], [*], and == value`);
-  let wanted;
-  try {
-    wanted = parseExact(compared[2]);
-  } catch {
-    wanted = compared[2];
-  }
+  const wanted = readValue(compared[2]);
   const same = (value) => (value !== null && typeof value === "object" ? writeExact(value) === writeExact(wanted) : value === wanted);
   const isComparable = (value) => isNumber(value) === isNumber(wanted) && (isNumber(value) || (typeof value === "string" && typeof wanted === "string"));
   const test = {
@@ -116,6 +111,18 @@ export function compileCondition(text) {
     ">=": (value) => isComparable(value) && value >= wanted,
   }[compared[1]];
   return (value) => walk(value, 0, test);
+}
+
+/** Read what a path is compared with: JSON, a text in single quotes, or a plain word. */
+function readValue(text) {
+  const quoted = /^'((?:[^'\\]|\\.)*)'$/su.exec(text);
+  if (quoted) return quoted[1].replace(/\\(.)/gsu, "$1");
+  try {
+    return parseExact(text);
+  } catch {
+    if (!/["'&|~=<>()[\]{}]/u.test(text)) return text;
+    throw new SyntaxError(`“${text.slice(0, 40)}” is no value: write "a text", 7, true or null. There is one comparison, by == != < <= > or >=.`);
+  }
 }
 
 function isNumber(value) {
