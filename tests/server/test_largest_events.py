@@ -38,9 +38,11 @@ def feed_named(http: httpx2.Client, name: str, category: str) -> Served:
 
 def pipe(source: Served, target: Served) -> dict[str, object]:
     base = str(source.http.base_url).rstrip("/")
-    read = f"curl -sfN '{base}{source.path}?n=1&cursor0=_first&headers=_all'"
+    read = f"curl -sSfN '{base}{source.path}?n=1&cursor0=_first&headers=_all'"
     piped = f"{read} | curl -s --data-binary @- '{base}{target.path}'"
-    answer: dict[str, object] = json.loads(subprocess.run(["sh", "-c", piped], check=True, capture_output=True).stdout)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", piped], check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, object] = json.loads(done.stdout)
     return answer
 
 
