@@ -115,6 +115,7 @@ def test_rate_of_a_consumer_counts_what_it_commits_until_it_is_moved(feed: Serve
     page.get_by_label("Reason").fill(REASON)
     page.get_by_role("button", name="Move it").click()
     expect(rate).to_have_text("\u2013")
+    page.get_by_text("nobody may be running it").wait_for()
 
 
 @pytest.fixture

@@ -77,8 +77,10 @@ function Positions({ group, parked, mayMove, onChange }) {
   const owners = useMemo(() => ownersOf(group), [group]);
   const [expelled, setExpelled] = useState(null);
   const newest = group.positions.map((each) => each.updated_at).sort().at(-1);
+  const moves = usePolled((signal) => get(`${path`/groups/${group.name}/history`}?limit=1`, { signal }), 0, [group.name, newest]);
+  const wasMoved = Boolean(newest && moves.value?.items.some((each) => each.kind === "reset" && each.at >= newest));
   return html`<div class="stack">
-    <${Why} group=${group} change=${change} parked=${parked} owners=${owners} newest=${newest} />
+    <${Why} group=${group} change=${change} parked=${parked} owners=${owners} newest=${newest} wasMoved=${wasMoved} />
     <div class="figures">
       <${Figure} name="Gap" value=${format.count(group.gap)} note="events published and not yet handled" tone=${group.gap ? "" : "good"} />
       <${Figure} name="Lag" value=${format.duration(group.lag_seconds)} note="how long the oldest of them waits" />
@@ -143,7 +145,7 @@ function ownersOf(group) {
 }
 
 /** Says in plain words why a consumer is behind, if it is. */
-function Why({ group, change, parked, owners, newest }) {
+function Why({ group, change, parked, owners, newest, wasMoved }) {
   const causes = [];
   const stuck = group.positions.filter((each) => each.reason);
   if (stuck.length) causes.push(["bad", `Its position is not valid in ${format.plural(stuck.length, "partition")}: ${stuck[0].reason}. Move it to go on.`]);
@@ -153,7 +155,8 @@ function Why({ group, change, parked, owners, newest }) {
     const knowsOwners = group.kind === "subscription" || group.members !== undefined;
     if (quiet > QUIET_SECONDS && knowsOwners && !owners.size) causes.push(["warn", `Nobody reads for it: no process holds one of its partitions, and the last commit was ${newest ? format.ago(newest) : "never"}. Start its process.`]);
     else if (quiet > QUIET_SECONDS) causes.push(["warn", `It has not committed for ${format.duration(quiet)}. ${owners.size ? "A process holds its partitions: it may hang in one event, or retry one that fails. Its log says more." : "Is its process running?"}`]);
-    else if (change > 0.05) causes.push(["warn", `It works, but more is published than it handles: the gap grows by ${format.rate(change)}. More members help, up to one a partition; so does a faster handler.`]);
+    else if (wasMoved && !owners.size) causes.push(["warn", "It was moved and has not committed since: nobody may be running it. Is its process running?"]);
+    else if (change > 0.05 && (owners.size || gaps.rateOf(group.name) > 0)) causes.push(["warn", `It works, but more is published than it handles: the gap grows by ${format.rate(change)}. More members help, up to one a partition; so does a faster handler.`]);
     const uneven = group.positions.filter((each) => each.gap > 0);
     if (group.positions.length > 1 && uneven.length === 1) causes.push(["note", `All of it is in partition ${uneven[0].partition} of ${format.line(uneven[0].event_type, 80)}: one key may have most events, or one event may fail again and again.`]);
   }
@@ -169,9 +172,11 @@ function Parked({ group, answer, mayMove }) {
     if (done) answer.refresh();
   };
   const keyText = (row) => row.key ?? row.stream ?? "";
-  return html`<${Card} flush title="Parked keys" more=${mayMove && answer.value?.length ? html`<button onClick=${() => setDialog({ kind: "retry-all" })}>Retry all …</button>` : null}>
-    <${Loaded} answer=${answer}>${(rows) => html`<${Table} label="Parked keys" rows=${rows} keyOf=${(row) => row.id} empty="No key is parked." columns=${[
-      { name: "Key", value: keyText, cell: (row) => html`<strong><${Text} limit=${80}>${keyText(row)}<//></strong>` },
+  const what = isSubscription ? "Key" : "Stream";
+  const title = `Parked ${what.toLowerCase()}s`;
+  return html`<${Card} flush title=${title} more=${mayMove && answer.value?.length ? html`<button onClick=${() => setDialog({ kind: "retry-all" })}>Retry all …</button>` : null}>
+    <${Loaded} answer=${answer}>${(rows) => html`<${Table} label=${title} rows=${rows} keyOf=${(row) => row.id} empty=${`No ${what.toLowerCase()} is parked.`} columns=${[
+      { name: what, value: keyText, cell: (row) => html`<strong><${Text} limit=${80}>${keyText(row)}<//></strong>` },
       { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<${Text} limit=${60}>${row.event_type}<//> <span class="quiet">partition ${row.partition}</span>` },
       { name: "Events", number: true, value: (row) => row.events, cell: (row) => format.count(row.events) },
       { name: "Attempts", number: true, value: (row) => row.attempts, cell: (row) => format.count(row.attempts) },
@@ -200,6 +205,7 @@ function LookAt({ group, row, base, onClose }) {
     0,
     [row.id],
   );
+  const type = useAnswer(isSubscription ? null : path`/event-types/${row.event_type}`);
   const first = Number(row.first_offset ?? row.index ?? 0);
   return html`<${Dialog} title=${`Parked: ${format.line(row.key ?? row.stream ?? "", 60)}`} onClose=${() => onClose(false)}>
     <dl class="facts">
@@ -211,9 +217,17 @@ function LookAt({ group, row, base, onClose }) {
     <p></p>
     ${isSubscription
       ? html`<${Loaded} answer=${answer}>${(found) => found.items.map(({ offset, event }) => html`<section key=${offset} class="card"><header><h2>Offset ${offset}</h2></header><${Tree} value=${event} /></section>`)}<//>`
-      : html`<p><a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: "offset", at: first, key: row.stream })}`}>Show its events in the feed, from offset ${format.count(first)}</a></p>`}
+      : html`<${Loaded} answer=${type}>${(found) => html`<p><a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: "offset", at: first, key: keyOf(row, found) })}`}>Show its events in the feed, from offset ${format.count(first)}</a></p>`}<//>`}
     <div class="buttons"><button onClick=${() => onClose(false)}>Close</button></div>
   <//>`;
+}
+
+/** The key of the events of a stream, which is named EVENTTYPE-KEY, or EVENTTYPE-PARTITION_KEY; "" if they have none. */
+function keyOf({ stream, event_type: eventType, partition }, { partition_strategy: strategy }) {
+  const [before, inPartition] = [`${eventType}-`, `${eventType}-${partition}_`];
+  if (!stream?.startsWith(before)) return "";
+  const hasPartition = stream === inPartition || (strategy !== "hash" && stream.startsWith(inPartition));
+  return stream.slice((hasPartition ? inPartition : before).length);
 }
 
 function History({ name }) {
@@ -261,8 +275,10 @@ function Reset({ group, onClose }) {
   // Of what was chosen before, nothing is shown or moved.
   const { rows: found, error } = preview.of === wanted ? preview : { rows: null, error: null };
   const rows = found ?? [];
-  const again = rows.reduce((sum, each) => sum + Math.max(0, (each.came_from ?? each.head ?? each.offset) - each.offset), 0);
-  const skipped = rows.reduce((sum, each) => sum + Math.max(0, each.offset - (each.came_from ?? 0)), 0);
+  // A partition without a position has handled nothing that could come again, and may begin anywhere.
+  const placed = rows.filter((each) => each.came_from !== null);
+  const again = placed.reduce((sum, each) => sum + Math.max(0, each.came_from - each.offset), 0);
+  const skipped = placed.reduce((sum, each) => sum + Math.max(0, each.offset - each.came_from), 0);
   return html`<${Confirm} title=${`Move ${format.line(nameOf(group), 60)}`} verb="Move it" reason onClose=${onClose} disabled=${!rows.length}
     command=${({ reason }) => (rows.length ? resetCommand(group, where, target, place, reason) : null)}
     act=${({ reason }) => applyReset(group, rows, reason)}>
@@ -283,13 +299,14 @@ function Reset({ group, onClose }) {
     ${rows.length > 0 && html`<div class="message ${again ? "warn" : "note"}">
         ${again ? html`<strong>${format.plural(again, "event")} will come again.</strong> Handlers that are not idempotent repeat their effects. ` : ""}
         ${skipped ? html`<strong>${format.plural(skipped, "event")} will be skipped</strong> and never handled by this consumer. ` : ""}
-        ${!again && !skipped ? "It stays where it is." : ""}
+        ${!again && !skipped && placed.length ? "It stays where it is. " : ""}
+        ${placed.length < rows.length ? `${format.plural(rows.length - placed.length, "partition")} without a position ${rows.length - placed.length === 1 ? "gets" : "get"} one. ` : ""}
         ${group.kind === "subscription"
           ? " Its streams end first, which takes up to half a minute, and begin anew. Waiting events of parked keys in these partitions are given up: those from the new offset on come again, those before it never."
           : " Stop other programs that run as this group first: a running processor ends with its next commit. Streams that it has parked wait from the new position on, if that is earlier."}</div>
       <${Table} label="What would move" pageSize=${8} rows=${rows} keyOf=${(row) => `${row.event_type} ${row.slice} ${row.partition}`} columns=${[
         { name: "Partition", value: (row) => `${row.event_type} ${row.partition}`, cell: (row) => html`<${Text} limit=${40}>${row.event_type}<//> ${row.partition}` },
-        { name: "Now at", number: true, cell: (row) => format.count(row.came_from) },
+        { name: "Now at", number: true, cell: (row) => (row.came_from === null ? html`<span class="quiet">no position</span>` : format.count(row.came_from)) },
         { name: "Goes to", number: true, cell: (row) => format.count(row.offset) },
         { name: "End", number: true, cell: (row) => format.count(row.head) },
       ]} /><p></p>`}
