@@ -100,6 +100,13 @@ def test_search_finds_the_events_of_an_order_in_order_of_time_and_opens_one(orde
     page.go_back()
     sheet.wait_for(state="detached")
     assert places(page) == ["2:2", "1:31", "2:72"]
+    page.get_by_role("link", name="1:31").click()
+    sheet.wait_for()
+    page.keyboard.press("Escape")
+    sheet.wait_for(state="detached")
+    assert "find=4711" in page.url
+    page.go_back()
+    expect(page).not_to_have_url(re.compile("find="))
 
 
 def test_pages_lead_to_each_event_once_in_both_directions(orders: Served, page: Page) -> None:
@@ -141,6 +148,8 @@ def test_filters_and_starts_choose_events(orders: Served, page: Page) -> None:
         assert set(places(page)) == places_of(expected), query
     open_events(page, orders, "?path=" + quote("$.order > 1 && $.order < 3"))
     page.get_by_text("“1 && $.order < 3” is no value").wait_for()
+    open_events(page, orders, "?partition=99")
+    page.get_by_text("There is no partition 99: they are 0 to 3.").wait_for()
 
 
 @pytest.mark.parametrize(("start", "age"), [("1h", timedelta(hours=1)), ("1d", timedelta(days=1))])
@@ -226,7 +235,7 @@ def test_form_shows_violations_beside_fields_and_publishes_what_the_live_tail_sh
     page.get_by_role("button", name="Add an item").click()
     page.get_by_label("count").fill("1.5")
     page.get_by_role("button", name="Publish", exact=True).click()
-    page.get_by_text("The event was not published.").wait_for()
+    page.get_by_text("The event was not published. 4 violations of the schema").wait_for()
     assert page.locator("[aria-invalid=true]").count() == 4
     expect(page.locator("label", has_text="state").locator(".violation")).to_have_text("is required")
     page.get_by_label("order", exact=False).first.fill("9007199254740993")
@@ -249,6 +258,10 @@ def test_form_shows_violations_beside_fields_and_publishes_what_the_live_tail_sh
         watching.get_by_role("button", name="Pause").click()
         feed.publish({"order": 2, "state": "paid"}, headers={"ce_type": "order.paid"})
         feed.publish({"order": 3, "state": "paid"}, headers={"ce_type": "order.other"})
+        watching.route("**/feeds/**", lambda route: route.fulfill(status=403, json={"title": "Forbidden"}))
+        watching.get_by_role("button", name="Resume").click()
+        watching.get_by_text("stopped", exact=True).wait_for()
+        watching.unroute("**/feeds/**")
         watching.get_by_role("button", name="Resume").click()
         wait_for_place(watching, "0:1")
         assert places(watching) == ["0:1", "0:0"]

@@ -17,9 +17,20 @@ export function readPlace() {
 
 /** Go to a view. */
 export function go(address, { replace = false } = {}) {
-  if (replace) history.replaceState(null, "", address);
-  else history.pushState(null, "", address);
+  if (replace) history.replaceState(history.state, "", address);
+  else history.pushState({ before: normalize() }, "", address);
   window.dispatchEvent(new Event("penstock:place"));
+}
+
+/** Return the address of this tab that Back leads to; undefined if the console did not lead from there. */
+export function addressBefore() {
+  return history.state?.before;
+}
+
+/** The address that is shown, its query written as the console writes queries. */
+function normalize() {
+  const text = new URLSearchParams(location.search).toString();
+  return location.pathname + (text ? `?${text}` : "");
 }
 
 /** Change members of the address's query, so that what is seen can be shared; "" removes a member. */

@@ -4,7 +4,7 @@ import { HUB, query, readToken } from "../core/api.js";
 import { Feed } from "../core/feed.js";
 import * as format from "../core/format.js";
 import { indent, parseExact } from "../core/json.js";
-import { go, keepInAddress, to } from "../core/routing.js";
+import { addressBefore, go, keepInAddress, to } from "../core/routing.js";
 import { usePolled } from "../core/state.js";
 import { addressOf } from "../parts/event_table.js";
 import { Copy, Dialog, Failure, Source, Text, Tree } from "../parts/parts.js";
@@ -21,7 +21,8 @@ export function OpenedEvent({ name, count, place }) {
     const event = offset >= first && offset < head ? await feed.readEvent(partition, offset, signal) : null;
     return { feed, first, head, event };
   }, 0, [name, place]);
-  const close = () => keepInAddress({ event: "" });
+  // If it was opened from the page below, that page is the one that Back leads to.
+  const close = () => (addressBefore() === addressOf("") ? history.back() : keepInAddress({ event: "" }));
   const move = (by) => go(addressOf(`${partition}:${offset + by}`), { replace: true });
   const { value, error } = answer;
   return html`<${Dialog} side title=${html`Event <span class="mono">${format.line(place, 40)}</span>`} onClose=${close}>

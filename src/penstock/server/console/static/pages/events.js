@@ -6,7 +6,7 @@ import * as format from "../core/format.js";
 import { go, keepInAddress, to, usePlace } from "../core/routing.js";
 import { useAnswer, useRightsOn } from "../core/state.js";
 import { EventTypeHead } from "../parts/event_type_head.js";
-import { EventTable, FILTERS, Filters, partitionsOf, TABLE_ROWS } from "../parts/event_table.js";
+import { EventTable, explainPartition, FILTERS, Filters, partitionsOf, TABLE_ROWS } from "../parts/event_table.js";
 import { Badge, Card, Failure, Loaded, Text, Time } from "../parts/parts.js";
 import { OpenedEvent } from "./event.js";
 import { LiveTail } from "./live_tail.js";
@@ -76,6 +76,7 @@ function Browse({ name, count, search }) {
     show({ ...form, at: ["time", "offset", "cursor"].includes(form.from) ? form.at : "" });
   };
   const hasFilters = FILTERS.some((each) => given[each]);
+  const unknown = explainPartition(search, count);
   return html`<div class="stack">
     <form class="find card" role="search" onSubmit=${(event) => { event.preventDefault(); if (asked.trim()) show({ find: asked.trim() }); }}>
       <label class="grow">What happened to …<input type="search" placeholder="an order number, a customer, a key: finds it in all partitions, in order of time" value=${asked} onInput=${(event) => setAsked(event.target.value)} /></label>
@@ -93,7 +94,7 @@ function Browse({ name, count, search }) {
       <div class="buttons"><button class="primary">Show</button>
         ${(hasFilters || given.from || given.partition) && html`<a class="button" href=${to`/event-types/${name}/events`}>Clear</a>`}</div>
     </form>`}
-    <${Found} key=${JSON.stringify([given, words, search.get("page")])} name=${name} count=${count} search=${search} words=${words} />
+    ${unknown ? html`<p class="message warn">${unknown}</p>` : html`<${Found} key=${JSON.stringify([given, words, search.get("page")])} name=${name} count=${count} search=${search} words=${words} />`}
   </div>`;
 }
 
@@ -229,5 +230,6 @@ function emptyText({ running, isFiltered, words, scan, search }) {
   if (isFiltered) return "No event here passes the filters. Press Clear, or begin elsewhere.";
   if (search.get("page") || search.get("from")) return scan.older ? "There is nothing older." : "Nothing newer yet: Refresh looks again, Live tail waits.";
   if ([...scan.feed.bounds.values()].some(({ head }) => head > 0)) return "No event is left: retention has removed them all.";
+  if (search.get("partition")) return `Nothing has been published to partition ${search.get("partition")} yet.`;
   return "Nothing has been published yet. The tab Publish sends a test event.";
 }

@@ -4,7 +4,7 @@ import { query } from "../core/api.js";
 import { compileFilter, Feed, summarize } from "../core/feed.js";
 import * as format from "../core/format.js";
 import { go, to } from "../core/routing.js";
-import { EventTable, FILTERS, Filters, partitionsOf, TABLE_ROWS } from "../parts/event_table.js";
+import { EventTable, explainPartition, FILTERS, Filters, partitionsOf, TABLE_ROWS } from "../parts/event_table.js";
 import { Badge, Card, Failure } from "../parts/parts.js";
 
 const HEARTBEAT_SECONDS = 15;
@@ -85,6 +85,7 @@ export function LiveTail({ name, count, search }) {
   const [form, setForm] = useState(given);
   const shown = JSON.stringify(given);
   useEffect(() => setForm(given), [shown]);
+  const unknown = explainPartition(search, count);
   const submit = (event) => {
     event.preventDefault();
     go(to`/event-types/${name}/events` + query({ view: "live", ...form }));
@@ -94,12 +95,12 @@ export function LiveTail({ name, count, search }) {
       <${Filters} given=${form} set=${(members) => setForm((before) => ({ ...before, ...members }))} count=${count} />
       <div class="buttons"><button class="primary">Filter</button>${Object.values(given).some(Boolean) && html`<a class="button" href=${to`/event-types/${name}/events` + query({ view: "live" })}>Clear</a>`}</div>
     </form>
-    <${Following} key=${shown} name=${name} count=${count} search=${search} />
+    ${unknown ? html`<p class="message warn">${unknown}</p>` : html`<${Following} key=${shown} name=${name} count=${count} search=${search} />`}
   </div>`;
 }
 
 function Following({ name, count, search }) {
-  const [paused, setPaused] = useState(false);
+  const [paused, setPaused] = useState(""); // Or "paused", or "stopped" by an error that would come again.
   const [error, setError] = useState(null);
   const [, draw] = useState(0);
   const tail = useRef(null);
@@ -123,7 +124,11 @@ function Following({ name, count, search }) {
         } catch (failure) {
           if (stop.signal.aborted) return;
           setError(failure instanceof SyntaxError ? { message: failure.message, hint: "Correct it above, and press Filter." } : failure);
-          if (failure instanceof SyntaxError || [400, 401, 403, 404].includes(failure.status)) return;
+          if (failure instanceof SyntaxError || [400, 401, 403, 404].includes(failure.status)) {
+            tail.current?.take();
+            setPaused("stopped");
+            return;
+          }
           await pause(RETRY_MS);
         }
       }
@@ -143,12 +148,12 @@ function Following({ name, count, search }) {
   const { rows = [], passed = 0, skipped = 0, rate = 0, feed } = tail.current ?? {};
   return html`<${Failure} error=${error} />
     <${Card} flush title="Live tail" more=${html`<span class="row">
-      ${paused ? html`<${Badge} tone="warn">paused<//>` : feed ? html`<${Badge} tone="good">following<//> <span class="progress">${format.rate(rate)}</span>` : html`<${Badge}>connecting …<//>`}
+      ${paused ? html`<${Badge} tone=${paused === "stopped" ? "bad" : "warn"}>${paused}<//>` : feed ? html`<${Badge} tone="good">following<//> <span class="progress">${format.rate(rate)}${tail.current.filter ? " before the filter" : ""}</span>` : html`<${Badge}>connecting …<//>`}
       <span class="progress">${format.plural(passed, "event")} since it began${passed > TABLE_ROWS ? `, the last ${TABLE_ROWS} kept` : ""}</span>
-      <button onClick=${() => setPaused(!paused)}>${paused ? "Resume" : "Pause"}</button>
+      <button onClick=${() => setPaused(paused ? "" : "paused")}>${paused ? "Resume" : "Pause"}</button>
       <button disabled=${!rows.length} onClick=${() => { tail.current.rows = []; draw((before) => before + 1); }}>Empty the list</button>
     </span>`}>
       ${skipped > 0 && html`<p class="message warn">${format.plural(skipped, "event")} passed unread, since this view was paused or could not keep up. <a href=${to`/event-types/${name}/events`}>Browse</a> shows all.</p>`}
-      <${EventTable} rows=${rows} pageSize=${100} label="New events" empty=${paused ? "Paused." : "Waiting for the next event …"} />
+      <${EventTable} rows=${rows} pageSize=${100} label="New events" empty=${paused === "stopped" ? "Stopped: no more events are shown." : paused ? "Paused." : "Waiting for the next event …"} />
     <//>`;
 }

@@ -151,7 +151,7 @@ export function PublishEvent({ type }) {
         </fieldset>
       </div>
       ${isViolated
-        ? html`<div class="message bad" role="alert"><strong>The event was not published.</strong> 
+        ? html`<div class="message bad" role="alert"><strong>The event was not published.</strong>${" "}
             ${format.plural([...violations.values()].flat().length, "violation")} of the schema${elsewhere.length ? ":" : ", marked above."}
             ${elsewhere.length > 0 && html`<ul>${elsewhere.map(([pointer, says]) => html`<li key=${pointer}><code><${Text}>${pointer}<//></code> <${Text} limit=${400}>${says.join("; ")}<//></li>`)}</ul>`}</div>`
         : html`<${Failure} error=${state.error} />`}

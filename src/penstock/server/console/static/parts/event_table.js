@@ -35,11 +35,13 @@ export function placeOf({ partition, offset }) {
   return `${partition}:${offset}`;
 }
 
-/** The address of the page that is shown, with the event at *place* opened. */
+/** The address of the page that is shown, with the event at *place* opened; "" opens none. */
 export function addressOf(place) {
   const search = new URLSearchParams(location.search);
-  search.set("event", place);
-  return `${location.pathname}?${search}`;
+  search.delete("event");
+  if (place) search.set("event", place);
+  const text = search.toString();
+  return location.pathname + (text ? `?${text}` : "");
 }
 
 /** Fields that filter events; *children* come before them. */
@@ -56,6 +58,13 @@ export function Filters({ given, set, count, children }) {
     ${field("kind", "Kind", "whole kind")}
     ${field("text", "Text in the event", "any text")}
     ${field("path", "JSONPath", '$.lines[*].sku == "A-1"', { class: "mono path" })}`;
+}
+
+/** Say that there is no such partition as the address names; "" if there is, or it names none. */
+export function explainPartition(search, count) {
+  const chosen = search.get("partition");
+  if (!chosen || (/^\d+$/.test(chosen) && Number(chosen) < count)) return "";
+  return `There is no partition ${format.line(chosen, 40)}: ${count === 1 ? "the only one is 0" : `they are 0 to ${count - 1}`}.`;
 }
 
 /** Return the partitions that the address names. */
