@@ -1,5 +1,5 @@
 // The console: its frame, and the table of its views.
-import { html, render, useCallback, useEffect, useState } from "./vendor/preact.js";
+import { html, render, useCallback, useEffect, useRef, useState } from "./vendor/preact.js";
 import { get, keepToken, readToken } from "./core/api.js";
 import * as format from "./core/format.js";
 import { IS_EXACT } from "./core/json.js";
@@ -55,6 +55,12 @@ const NAVIGATION = [
 function Side({ path, caller, onSignOut }) {
   const [theme, setTheme] = useState(document.documentElement.dataset.theme ?? "");
   const [utc, setUtc] = useState(format.isUtc());
+  const nav = useRef(null);
+  useEffect(() => {
+    // On a narrow screen the entries are a row that scrolls.
+    const here = nav.current.querySelector("[aria-current=page]");
+    if (here) nav.current.scrollLeft = here.offsetLeft - nav.current.offsetLeft - (nav.current.clientWidth - here.offsetWidth) / 2;
+  }, [path]);
   function chooseTheme(event) {
     const chosen = event.target.value;
     if (chosen) document.documentElement.dataset.theme = chosen;
@@ -71,7 +77,7 @@ function Side({ path, caller, onSignOut }) {
   const isHere = (place) => (place === "/" ? path === "/" : path === place || path.startsWith(`${place}/`) || (place === "/event-types" && path === "/new-event-type"));
   return html`<div class="side">
     <a class="brand" href=${to`/`}><img src=${`${to`/`}assets/icon.svg`} alt="" />Penstock</a>
-    <nav aria-label="Console">
+    <nav ref=${nav} aria-label="Console">
       ${NAVIGATION.filter(([, , , right]) => !right || caller?.hub?.[right] !== false).map(([label, address, place]) => label === null
         ? html`<span class="heading">${address}</span>`
         : html`<a key=${address} href=${address} aria-current=${isHere(place) ? "page" : null}>${label}</a>`)}
