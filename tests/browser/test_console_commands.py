@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import sqlite3
 import subprocess
@@ -372,8 +373,7 @@ def test_hostile_name_of_a_group_is_one_argument_of_every_command(
     scene.http.post(f"{path}/positions", json={"kind": "processor", "items": items})
     page.add_init_script(f"sessionStorage.setItem('penstock.token', {scene.secret!r})")
     # Its lag as it would be before retention deletes what it has not read.
-    page.route("**/groups?*", lambda route: route.fulfill(json=lagging(scene, group, event_type)))
-    page.route("**/groups", lambda route: route.fulfill(json=lagging(scene, group, event_type)))
+    page.route(re.compile(r"/groups(/|\?|$)"), lambda route: slow_down(route, group))
     page.goto(f"{scene.hub}/console")
     near = page.get_by_role("listitem").filter(has_text="is near the retention of").filter(has_text=event_type)
     command = near.locator(".command code").text_content() or ""
@@ -383,12 +383,16 @@ def test_hostile_name_of_a_group_is_one_argument_of_every_command(
         assert "groups" not in what or given["name"] in HOSTILE, each
 
 
-def lagging(scene: Scene, group: str, event_type: str) -> dict[str, Any]:
-    answer: dict[str, Any] = scene.http.get("/groups").json()
-    for each in answer["items"]:
-        if each["name"] == group and event_type in each["event_types"]:
-            each.update(event_types=[event_type], gap=3, lag_seconds=80_000.0)
-    return answer
+def slow_down(route: Route, group: str) -> None:
+    """Answer with a group that has not read for long."""
+    answer = route.fetch()
+    body = answer.json()
+    for each in body.get("items", [body]):
+        if each.get("name") == group:
+            each |= {"gap": 3, "lag_seconds": 80_000.0}
+            for position in each.get("positions", ()):
+                position["lag_seconds"] = 80_000.0
+    route.fulfill(response=answer, json=body)
 
 
 def test_command_that_verifies_files_names_the_cold_tier(
