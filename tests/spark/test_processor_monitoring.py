@@ -202,6 +202,7 @@ def test_snapshots_are_taken_while_the_hub_does_not_answer(spark: SparkSession, 
         assert running.snapshot.handled == 1
 
 
+@pytest.mark.exhaustive
 def test_silent_source_is_shown_and_ends_the_processor_after_the_limit(spark: SparkSession) -> None:
     passed_seconds, is_away = [0.0], [False]
 
