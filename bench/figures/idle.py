@@ -40,7 +40,7 @@ def idle(place: Place, scale: Scale) -> Iterable[Row]:
 
 @figure("idle-event-sources")
 def idle_event_sources(place: Place, scale: Scale) -> Iterable[Row]:
-    """2000 idle streams of server-sent events, with a heartbeat after 40 seconds, the default."""
+    """2000 idle streams of server-sent events, with a heartbeat after 50 seconds, the default."""
     yield from _compare(place, scale, streams=True)
 
 
@@ -69,7 +69,7 @@ def _compare(place: Place, scale: Scale, *, streams: bool = False) -> Iterable[R
 def _cost(place: Place, scale: Scale, kind: str, readers: int, *, streams: bool) -> Cost:
     url = place.database(kind)
     make_log(url, LOG_EVENTS)
-    seconds = 2.0 if scale.quick else 40.0 if streams else 20.0
+    seconds = 2.0 if scale.quick else 50.0 if streams else 20.0
     with (
         place.hub(url) as hub,
         Program("bench.load.idle", port=hub.port, feed=FEED, cursor=cursor_at(LOG_EVENTS), streams=streams) as load,

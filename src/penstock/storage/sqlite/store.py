@@ -57,7 +57,7 @@ class SqliteStore:
     """Store in one SQLite file, in WAL mode; every commit is on disk before `write` returns."""
 
     poll_interval = 0.010
-    calm_poll_interval = 0.035
+    calm_poll_interval = 0.070
     batch_events_max = 5_000
     replicas: Replicas | None = None
 

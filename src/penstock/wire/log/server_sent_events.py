@@ -30,7 +30,7 @@ LAST_EVENT_ID_PARAMETER: Final = "last-event-id"
 """The parameter for readers that cannot set the header; the header wins."""
 PROBLEM_EVENT: Final = "penstock-problem"
 """The name of the last message of a stream that ends with an error. No event of a feed has it."""
-HEARTBEAT_SECONDS: Final = 40.0
+HEARTBEAT_SECONDS: Final = 50.0
 """Before the time-outs of most proxies, which end a silent connection after 60 seconds."""
 HEARTBEAT_SECONDS_MAX: Final = 600.0
 PARTITIONS_MAX: Final = 256
