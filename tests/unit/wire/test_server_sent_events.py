@@ -73,7 +73,7 @@ def test_joined_cursors_without_a_partition_that_is_read_are_refused(text: str) 
 
 def test_stream_without_cursors_reads_all_partitions_from_their_ends() -> None:
     asked, options = parse_v1(query(), None)
-    assert (asked.n, asked.cursors, options) == (1, {0: "_last"}, (None, 40.0, False, False))
+    assert (asked.n, asked.cursors, options) == (1, {0: "_last"}, (None, 50.0, False, False))
     assert parse_v1(query(n=2), None)[0].cursors == {0: "_last", 1: "_last"}
     assert parse_v1(query(n=2, cursor1="_first"), None)[0].cursors == {1: "_first"}
     asked, options = parse_v1(query(heartbeat="9999", unnamed=1, details=1, event_types="A"), None)
