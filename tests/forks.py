@@ -30,9 +30,10 @@ from tests.times import use_times
 PYTHON: Final = "python"
 """The first argument of a command that is a Python program, and not `penstock`."""
 TRIED: Final = (
-    ("event-type", "list", "--url", "http://127.0.0.1:1"),
-    ("migrate", "--database", "sqlite:///tried.db"),
-    ("rejected", "list", "--database", "sqlite:///tried.db"),
+    ("event-type", "list", "--url", "http://127.0.0.1:1", "--output", "json"),
+    ("migrate", "--database", "sqlite:///tried.db", "--output", "json"),
+    ("rejected", "list", "--database", "sqlite:///tried.db", "--output", "json"),
+    ("serve", "--host", "0.0.0.0"),  # It is refused, when the server is loaded.
 )
 REQUEST_BYTES_MAX: Final = 1_000_000
 NUMBER_BYTES: Final = 4
@@ -280,11 +281,12 @@ def run_python(program: str, *arguments: str) -> None:
 def main() -> NoReturn:
     """Load everything, fork, and in what was forked run the command."""
     import psycopg  # noqa: F401 - That is all.
+    import uvloop  # noqa: F401
 
     import penstock.processing
-    import penstock.server
     from penstock.cli.contents import CONTENTS, loaded
     from penstock.cli.start import main as run
+    from penstock.server import HubApp
 
     for name in CONTENTS:
         loaded(name)
@@ -293,11 +295,12 @@ def main() -> NoReturn:
     [file] = sys.argv[1:]
     with tempfile.TemporaryDirectory() as nothing:
         for words in TRIED:  # What is loaded late is loaded by now, too.
-            sys.argv = ["penstock", *words, "--output", "json"]
+            sys.argv = ["penstock", *words]
             quiet = io.StringIO()
             with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet), contextlib.suppress(SystemExit):
                 os.chdir(nothing)
                 run()
+        HubApp("sqlite:///tried.db", is_local=True)  # What its routes and files are is kept.
         os.chdir("/")
     gc.freeze()  # Else the first search for garbage would copy all of it.
     with socket.socket(fileno=int(file)) as requests:

@@ -1,5 +1,6 @@
 """The commands that `penstock --help` lists. Each is loaded once it is wanted, so that the list is quick."""
 
+import functools
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -165,6 +166,7 @@ CONTENTS: Final = {
 """In the order of the list."""
 
 
+@functools.cache
 def loaded(name: str) -> Any:
     """Return the command or the group of commands of that *name*, whole."""
     entry = CONTENTS[name]
