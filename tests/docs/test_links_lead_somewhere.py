@@ -9,6 +9,7 @@ from tests.docs.examples import ROOT
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").glob("*.md")])
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _CITED = re.compile(r"\bdocs/[\w/-]+\.md\b")
+_FILE = re.compile(r"`([\w.]+/[\w./]*\.(?:py|sql|yml))`")
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
@@ -51,6 +52,19 @@ def test_pages_that_code_cites_exist() -> None:
 
     assert cited
     assert not sorted(each for each in cited if not (ROOT / each[1]).is_file())
+
+
+def test_files_that_pages_for_developers_name_exist() -> None:
+    """A path begins at the root, at `src/penstock`, or at a layer's folder."""
+    bases = [ROOT, ROOT / "src/penstock", *(ROOT / "src/penstock").iterdir()]
+    missing = {
+        (page, name)
+        for page in ("CONTRIBUTING.md", "docs/architecture.md")
+        for name in _FILE.findall((ROOT / page).read_text(encoding="utf-8"))
+        if not any((base / name).is_file() for base in bases)
+    }
+
+    assert not missing
 
 
 def links(page: Path) -> list[str]:

@@ -184,7 +184,7 @@ class FoundOffset(NamedTuple):
 
 
 class EventTypeOptions(TypedDict, total=False):
-    """Members of the definition of a new event type."""
+    """Members of the definition of a new event type; `create_event_type` of the clients names each as an argument."""
 
     category: str
     """`undefined` (any JSON object), `business` or `data`."""

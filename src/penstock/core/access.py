@@ -10,7 +10,7 @@ import msgspec
 
 Permission = Literal["view", "read", "write", "own", "admin", "create", "monitor", "administer"]
 """An operation: view a resource, read or write events, delete or move the caller's own groups, change or create a
-resource, monitor or administer the hub."""
+resource, monitor or administer the hub. `GET /caller` lists what a caller has of them (`server/caller.py`)."""
 
 WILDCARD: Final = "*"
 """Data type and value of a list member that stands for every caller."""

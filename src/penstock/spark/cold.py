@@ -15,10 +15,10 @@ from penstock.cold.storage import open_storage, read_mark
 from penstock.core.log.arrow import SCHEMA
 from penstock.errors import BadParameter, ColdFileDamaged, ColdTierUnavailable
 from penstock.spark.arrow_types import arrow_type
-from penstock.spark.batches import Range
 from penstock.spark.columns import DATA, JSON, QueryColumn
 from penstock.spark.connection import ColdFiles, SealedFile
 from penstock.spark.heads import Heads
+from penstock.spark.planning import Range
 from penstock.spark.reading import PagePart, PageSource
 from penstock.spark.shape import needed_columns
 from penstock.typed import RESCUED, TYPED

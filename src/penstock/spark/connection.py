@@ -14,13 +14,13 @@ from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.errors import GroupNotFound
 from penstock.schema.traversal import Schema
 from penstock.spark.authorization import ANONYMOUS, Credential
-from penstock.spark.batches import Range
 from penstock.spark.heads import Heads, parse_heads
 from penstock.spark.http import asked, opened
 from penstock.spark.mirror import Reset
 from penstock.spark.offsets import FeedPlace
 from penstock.spark.options import AskedOffsets
 from penstock.spark.patience import patiently
+from penstock.spark.planning import Range
 from penstock.spark.reading import PagePart, sifted
 from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
 from penstock.wire.log.nakadi import parse_offset

@@ -1,4 +1,7 @@
-"""Errors of ours that tasks have raised on executors, recovered from Spark's error messages."""
+"""Errors of ours that tasks have raised on executors, recovered from Spark's error messages.
+
+`tracebacks.py` has Spark put them there without a traceback.
+"""
 
 import re
 from typing import Final, NamedTuple

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from penstock.core.log.arrow import SCHEMA
 from penstock.core.log.cursor import parse_cursor
 from penstock.errors import BadCursor, CursorExpired, MalformedAnswer, PenstockError, StaleToken
-from penstock.spark.batches import Range
 from penstock.spark.heads import Heads, recreated, report_loss
 from penstock.spark.patience import Patience
+from penstock.spark.planning import Range
 
 
 class PagePart(NamedTuple):

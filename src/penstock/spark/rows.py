@@ -57,7 +57,7 @@ class EventRows:
             schema: The columns.
             event_type: The event type, for errors.
             rejects: True to send a row that cannot be an event to the hub as a text, which the hub rejects.
-            as_text: Decimals that become strings, as `decimal_texts` names them.
+            as_text: Decimals that become strings, as `decimals_as_text` names them.
 
         Raises:
             BadParameter: a column is missing, unknown, or of an unsuitable type.

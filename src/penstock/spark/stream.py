@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from penstock.spark.batches import events_max, next_end, opening, plan_tasks, ranges_between
 from penstock.spark.checkpoint import check_checkpoint, left_out, marked
 from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import MirroredGroup, RemoteHub
@@ -16,6 +15,7 @@ from penstock.spark.heads import Heads, at_offsets, beginning, raised
 from penstock.spark.mirror import Mirror, heeded
 from penstock.spark.offsets import FeedPlace, decode_places, encode_places
 from penstock.spark.options import SourceOptions
+from penstock.spark.planning import events_max, next_end, opening, plan_tasks, ranges_between
 from penstock.spark.tasks import cores, read_task
 from penstock.spark.tracebacks import hide_tracebacks
 

@@ -1,16 +1,16 @@
-"""Spark's tasks: their inputs and their work."""
+"""Plans the tasks of a batch by the options of a query, and reads the range of one task."""
 
 import os
 from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.spark.batches import Range, plan_tasks, ranges_between
 from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import at_offsets, beginning, ending
 from penstock.spark.options import SourceOptions
 from penstock.spark.patience import Patience
+from penstock.spark.planning import Range, plan_tasks, ranges_between
 from penstock.spark.reading import PageSource, read_range
 from penstock.spark.shape import Shape
 

@@ -1,4 +1,7 @@
-"""Port of idempotent producers: the epoch and next sequence number of each, and the batches that it has stored."""
+"""Port of idempotent producers: the epoch and next sequence number of each, and the batches that it has stored.
+
+Its statements are `produced_*.sql`; `batch_*.sql` are those of uploads.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -45,7 +48,7 @@ class BatchRef(NamedTuple):
 
 
 class BatchWindow(NamedTuple):
-    """StoredBatch batches of an epoch."""
+    """The stored batches of an epoch."""
 
     batches: int
     first: int | None

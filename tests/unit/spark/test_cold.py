@@ -12,11 +12,11 @@ from penstock.cold import parquet
 from penstock.cold.storage import MARK
 from penstock.errors import AccessDenied, BadParameter, ColdTierUnavailable, PenstockError
 from penstock.spark import cold
-from penstock.spark.batches import Range
 from penstock.spark.cold import ColdPages
 from penstock.spark.columns import QueryColumn
 from penstock.spark.connection import ColdFiles, SealedFile
 from penstock.spark.patience import Patience
+from penstock.spark.planning import Range
 from penstock.spark.reading import PageSource, read_range
 from penstock.spark.shape import Shape
 from penstock.typed.decoding import TypedDecoder

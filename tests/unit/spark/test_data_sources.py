@@ -16,9 +16,9 @@ import pyspark_nakadi
 import pyspark_penstock
 import pyspark_zeroeventhub
 from penstock.errors import BadParameter, RequirementMissing
-from penstock.spark.batches import Range
 from penstock.spark.foreign.source import CategorySource, NakadiSource, ZeroEventHubSource
 from penstock.spark.foreign.zeroeventhub import SCHEMA as REMOTE_COLUMNS
+from penstock.spark.planning import Range
 from penstock.spark.source import PenstockDataSource, check_pyspark
 
 EVENTS: Final = StructType().add("data", StringType())

@@ -1,7 +1,7 @@
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
 
-from penstock.spark.batches import events_max
+from penstock.spark.planning import events_max
 
 
 def test_events_max_follows_the_read_limit_of_spark() -> None:

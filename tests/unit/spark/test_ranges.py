@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.batches import EVENTS_PER_TASK_MAX, Range, cut, plan_tasks
+from penstock.spark.planning import EVENTS_PER_TASK_MAX, Range, cut, plan_tasks
 
 
 def of(partition: int, start: int, end: int) -> Range:

@@ -17,9 +17,9 @@ from penstock.errors import (
     PenstockError,
     StaleToken,
 )
-from penstock.spark.batches import Range
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
+from penstock.spark.planning import Range
 from penstock.spark.reading import PagePart, read_range, sifted
 
 ALL = Heads(1, (0, 0), (0, 1000))

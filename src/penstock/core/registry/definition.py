@@ -290,7 +290,7 @@ class _DefinitionReader(DefinitionReader):
         self._limits = limits
 
     def definition(self) -> tuple[Definition, Schema]:
-        """Return the definition and its parsed schema; both are usable only if `raise_if_wrong` does not raise."""
+        """Return the definition and its parsed schema; both are usable only if `raise_violations` does not raise."""
         known: Definition = {
             "name": self._name(),
             "owning_application": self.read_string("owning_application", required=True),

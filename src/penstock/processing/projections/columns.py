@@ -51,7 +51,7 @@ def wrong_value(value: Any) -> str | None:
 def wrong_json(value: Any) -> str | None:
     """Return a description of storable values if *value* cannot be stored as JSON; None: it can.
 
-    JSON does not preserve some numbers and times, see `core.inexact`, and PostgreSQL has no JSON with NUL.
+    JSON does not preserve some numbers and times, see `core.events.encoding`, and PostgreSQL has no JSON with NUL.
     """
     try:
         text = msgspec.json.encode(value)

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Checkpoints, check_checkpoints
-from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
+from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.sources.subscription import subscription_in
 from penstock.processing.together import Transactional
@@ -46,8 +45,7 @@ def _suitable(checkpoints: Checkpoints | None, source: object) -> Checkpoints:
         return checkpoints or MemoryCheckpoints()
     if checkpoints is None:
         return SubscriptionCheckpoints(subscription)
-    is_of_another = isinstance(checkpoints, SubscriptionCheckpoints) and checkpoints.source is not subscription
-    if is_of_another or isinstance(checkpoints, DatabaseCheckpoints | HubCheckpoints | MemoryCheckpoints):
+    if not isinstance(checkpoints, SubscriptionCheckpoints) or checkpoints.source is not subscription:
         allowed = "SubscriptionCheckpoints of the source, or none: a hub sends on what it hears to be done"
         raise BadParameter(parameter="checkpoints", value=type(checkpoints).__name__, allowed=allowed)
     return checkpoints

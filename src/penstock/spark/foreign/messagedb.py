@@ -29,12 +29,12 @@ from penstock.processing.sources.categories import (
 )
 from penstock.processing.sources.categories import SCHEMA as INSTALLED_SCHEMA
 from penstock.spark.arrow_types import arrow_type
-from penstock.spark.batches import Range, plan_tasks, share
 from penstock.spark.checkpoint import tell_beginning, tell_difference
 from penstock.spark.columns import QueryColumn
 from penstock.spark.foreign.query import ForeignQuery, ForeignStream, option
 from penstock.spark.options import EARLIEST, LATEST, bad_option, is_whole, names_of, object_of, seconds_of, whole_number
 from penstock.spark.patience import patiently
+from penstock.spark.planning import Range, plan_tasks, share
 from penstock.spark.tasks import cores
 
 try:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from penstock.spark.batches import events_max
 from penstock.spark.columns import QueryColumn
 from penstock.spark.foreign.query import ForeignQuery, ForeignStream, encode_offset
+from penstock.spark.planning import events_max
 from penstock.spark.tracebacks import hide_tracebacks
 
 if TYPE_CHECKING:

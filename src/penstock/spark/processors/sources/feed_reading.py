@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.processing.sources.feed_position import encode_tranche
-from penstock.spark.batches import Range
 from penstock.spark.connection import RemoteHub
 from penstock.spark.patience import Patience
+from penstock.spark.planning import Range
 from penstock.spark.processors.reading import EVENTS, ProcessingPlan, looked_at
 from penstock.spark.processors.sources.source import Then
 from penstock.spark.reading import read_range

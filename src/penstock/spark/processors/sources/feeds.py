@@ -22,10 +22,10 @@ from penstock.processing.sources.feed_position import (
     numbering_of,
 )
 from penstock.spark.authorization import Credential
-from penstock.spark.batches import Range, plan_tasks
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
 from penstock.spark.patience import Patience
+from penstock.spark.planning import Range, plan_tasks
 from penstock.spark.processors.reading import EVENTS_SQL, ProcessingPlan
 from penstock.spark.processors.sources.feed_reading import FeedTasks, ReadFeeds
 from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Then, TrancheRange

@@ -17,7 +17,7 @@ from penstock.core.log.start import WORDS, Word
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Position, SourceItem
 from penstock.processing.sources.source import ReadRequest
-from penstock.spark.batches import WORTH_A_TASK
+from penstock.spark.planning import WORTH_A_TASK
 from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, ProcessingPlan, looked_at, numbers
 from penstock.spark.processors.sources.source import Look, PlannedRead, Then, TrancheRange
 

@@ -1,4 +1,4 @@
-"""Micro-batches: where the next one ends, and which ranges lie between two ends."""
+"""Plans reads: where the next micro-batch ends, which ranges lie between two ends, and which task reads which."""
 
 import heapq
 from collections.abc import Collection, Hashable, Mapping, Sequence

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import EventsLost
-from penstock.spark.batches import Range, next_end, opening, ranges_between, share
 from penstock.spark.heads import Heads
 from penstock.spark.offsets import FeedPlace
+from penstock.spark.planning import Range, next_end, opening, ranges_between, share
 
 HEADS = {"a": Heads(1, (0, 0), (100, 30))}
 GROWN = {"a": Heads(1, (0, 0, 0), (100, 30, 0))}
