@@ -23,7 +23,7 @@ from tests.exhaustive import PROFILE, is_exhaustive, mark_combinations
 from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
-from tests.kafka import kafka_broker
+from tests.kafka import KafkaBroker, kafka_broker
 from tests.s3 import create_bucket, s3_server
 from tests.temporary import use_memory
 from tests.times import SHORT_DATABASE_WAIT, SHORT_LEASE, SHORT_REPLICA_PAUSE, SHORT_STOP, VARIABLE
@@ -197,11 +197,17 @@ def pgbouncer_url(pgbouncer: PgBouncer, postgres_url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def kafka(broker: KafkaBroker) -> str:
     """The address of a broker."""
+    return broker.address
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker of Kafka, one for each process of the test run."""
     try:
-        with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
-            yield address
+        with kafka_broker(tmp_path_factory.mktemp("kafka")) as broker:
+            yield broker
     except JarsMissing as missing:
         pytest.skip(str(missing))
 

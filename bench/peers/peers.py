@@ -122,8 +122,8 @@ def _open_rabbitmq(place: Place, scale: PeerScale, kind: str) -> Iterator[Loads]
 
 @contextmanager
 def _open_kafka(place: Place, scale: PeerScale, settings: str) -> Iterator[Loads]:
-    with kafka_broker(place.directory, partitions=1, settings=settings, options=("-Xms1g", "-Xmx1g")) as address:
-        port = int(address.rpartition(":")[2])
+    with kafka_broker(place.directory, partitions=1, settings=settings, options=("-Xms1g", "-Xmx1g")) as broker:
+        port = int(broker.address.rpartition(":")[2])
         loads = Loads("bench.peers.load.over_kafka", ClientProgram, port=port, events=scale.events)
         _fill(loads, scale)
         if not scale.quick:

@@ -71,8 +71,10 @@ class Seen:
 
 
 def until(condition: Callable[[], bool]) -> None:
+    pause = 0.005
     while not condition():
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(pause * 1.25, 0.05)
 
 
 class Running:

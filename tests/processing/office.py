@@ -17,11 +17,13 @@ SOON_SECONDS: Final = 300.0
 def until(check: Callable[[], object], *woken: LocalProcessor) -> None:
     """Wait until something is so, and wake processors meanwhile."""
     deadline = time.monotonic() + SOON_SECONDS
+    pause = 0.002
     while not check():
         assert time.monotonic() < deadline, "that has not come"
         for each in woken:
             each._wake()
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(pause * 1.25, 0.05)  # What does not come at once costs more to look at than to wait for.
 
 
 class Office:

@@ -47,7 +47,7 @@ class FeedPlace:
     kind = "feed"
 
     def __init__(self, url: str) -> None:
-        self.address, self.name = url, "number.added"
+        self.address, self.name = url, f"number.added-{time.monotonic_ns()}"
         with Client(url) as client:
             client.create_event_type(
                 self.name, partition_count=TRANCHES, partition_strategy="hash", partition_key_fields=["k"]
@@ -100,15 +100,14 @@ class KafkaPlace:
         return f"{self.name}-{key}"
 
 
-def create(brokers: str, name: str, partitions: int = TRANCHES, options: Mapping[str, Any] | None = None) -> None:
+def create(brokers: str, name: str, partitions: int = TRANCHES) -> None:
     """Create a topic, and wait until the broker knows it."""
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    settings = {"bootstrap.servers": brokers, **(options or {})}
-    admin = AdminClient(settings)
+    admin = AdminClient({"bootstrap.servers": brokers})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(300)
-    with closing(Consumer({**settings, "group.id": "tests"})) as consumer:
+    with closing(Consumer({"bootstrap.servers": brokers, "group.id": "tests"})) as consumer:
         deadline = time.monotonic() + 300
         while consumer.list_topics(name, timeout=300).topics[name].error is not None:
             assert time.monotonic() < deadline

@@ -13,7 +13,7 @@ from penstock.errors import BadParameter, EventsLost, InvalidRecord, Requirement
 from penstock.processing import InlineProcessor, LocalProcessor
 from penstock.processing.checkpoints import MemoryCheckpoints
 from penstock.processing.sources import KafkaSource, ReadRequest
-from tests.kafka import KafkaBroker, kafka_broker
+from tests.kafka import KafkaBroker
 from tests.processing.office import until
 from tests.processing.source_places import create, send
 
@@ -265,28 +265,18 @@ def test_processor_goes_on_when_a_killed_broker_is_back(tmp_path: Path) -> None:
     assert sorted(seen) == list(range(200))
 
 
-_SASL = """\
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
-sasl.mechanism.inter.broker.protocol=PLAIN
-listener.name.plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
-username="hub" password="secret" user_hub="secret";
-"""
-
-
-def test_options_authenticate_and_a_refusal_is_named(tmp_path: Path) -> None:
+def test_options_authenticate_and_a_refusal_is_named(broker: KafkaBroker, name: str) -> None:
     right = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.username": "hub",
         "sasl.password": "secret",
     }
-    with kafka_broker(tmp_path, settings=_SASL) as address:
-        create(address, "orders", 1, options=right)
-        send(address, "orders", [("7", '{"n": 1}')], options=right)
-        assert [event.data["n"] for event in read_all(KafkaSource(address, "orders", options=right))] == [1]
-        wrong = right | {"sasl.password": "guess"}
-        with KafkaSource(address, "orders", options=wrong) as source, pytest.raises(Unavailable) as caught:
-            source.behind({})
+    send(broker.sasl_address, name, [("7", '{"n": 1}')], options=right)
+    source = KafkaSource(broker.sasl_address, name, options=right)
+    assert [event.data["n"] for event in read_all(source)] == [1]
+    wrong = right | {"sasl.password": "guess"}
+    with KafkaSource(broker.sasl_address, name, options=wrong) as source, pytest.raises(Unavailable) as caught:
+        source.behind({})
     assert "Authentication failed" in str(caught.value)
     assert "guess" not in str(caught.value)
