@@ -127,8 +127,10 @@ def waiters(http: httpx2.Client) -> int:
 
 def until(condition: Any) -> None:
     """Ask, again and again, until *condition* holds; what never comes ends by the test's time limit."""
+    pause = 0.002  # The processor is for whoever is waited for.
     while not condition():
-        time.sleep(0.002)  # The processor is for whoever is waited for.
+        time.sleep(pause)
+        pause = min(pause * 1.25, 0.05)
 
 
 def create(http: httpx2.Client, partitions: int = 1, name: str | None = None, **definition: Any) -> Served:

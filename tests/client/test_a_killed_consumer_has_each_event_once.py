@@ -4,13 +4,9 @@ The consumers are the examples.
 """
 
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import psycopg
@@ -18,35 +14,28 @@ import psycopg
 from penstock.client import Client
 from penstock.testing.live_hub import live_hub
 from tests.client.conftest import Splitting
+from tests.processing.programs import Program, running
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ORDERS = 2_000
 
 
-@contextmanager
-def running(example: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def example(name: str, *arguments: str) -> AbstractContextManager[Program]:
     """Run an example as a process; kill it at the end if it has not ended."""
-    command = [sys.executable, str(EXAMPLES / example), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return running(str(EXAMPLES / name), *arguments)
 
 
-def kill_after(example: str, *arguments: str, pages: int) -> None:
+def kill_after(name: str, *arguments: str, pages: int) -> None:
     """Kill an example after *pages* pages, at a random moment."""
-    with running(example, *arguments) as process:
-        assert process.stdout is not None
+    with example(name, *arguments) as program:
         for _ in range(pages):
-            assert process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
+            assert program.line(), program.errors()
+        program.kill()
 
 
-def read_orders(process: "subprocess.Popen[str]", wanted: int) -> None:
-    assert process.stdout is not None
+def read_orders(program: Program, wanted: int) -> None:
     while wanted > 0:
-        wanted -= int(process.stdout.readline().split()[0])
+        wanted -= int(program.line().split()[0])
 
 
 def test_killed_consumer_of_splitting_partitions_has_each_event_once_in_sqlite(
@@ -68,8 +57,8 @@ def test_killed_consumer_of_splitting_partitions_has_each_event_once_in_sqlite(
     feed.replace_by(2, 3, 4)
     with closing(sqlite3.connect(path)) as connection:
         done = connection.execute("SELECT count(*) FROM orders").fetchone()[0]
-    with running("consume_into_sqlite.py", splitting.url, path) as process:
-        read_orders(process, ORDERS - done)
+    with example("consume_into_sqlite.py", splitting.url, path) as program:
+        read_orders(program, ORDERS - done)
 
     with closing(sqlite3.connect(path)) as connection:
         orders = Counter(order for (order,) in connection.execute("SELECT order_id FROM orders"))
@@ -88,20 +77,18 @@ def test_killed_workers_have_each_event_once_in_postgres(tmp_path: Path, postgre
         for worker in (0, 1, 0, 1):
             kill_after("consume_into_postgres.py", *arguments, str(worker), pages=chance.randrange(1, 4))
         with (
-            running("consume_into_postgres.py", *arguments, "0") as one,
-            running("consume_into_postgres.py", *arguments, "1") as two,
+            example("consume_into_postgres.py", *arguments, "0") as one,
+            example("consume_into_postgres.py", *arguments, "1") as two,
             psycopg.connect(postgres_url, autocommit=True) as connection,
         ):
-            for process in (one, two):
-                assert process.stdout is not None
-                process.stdout.readline()
+            for program in (one, two):
+                program.line()
             client.publish("order.placed", {"order_id": ORDERS})
             while connection.execute("SELECT count(*), pg_sleep(0.01) FROM orders").fetchone() != (ORDERS + 1, ""):
-                assert (one.poll(), two.poll()) == (None, None)
+                assert (one.fork.poll(), two.fork.poll()) == (None, None)
             orders = Counter(order for (order,) in connection.execute("SELECT order_id FROM orders"))
 
-            for process in (one, two):
-                process.send_signal(signal.SIGTERM)
-            assert [process.wait(300) for process in (one, two)] == [0, 0]
+            for program in (one, two):
+                program.terminate()
 
     assert orders == Counter(range(ORDERS + 1))

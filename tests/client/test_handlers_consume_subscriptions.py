@@ -2,8 +2,6 @@
 
 import asyncio
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -27,6 +25,7 @@ from tests.client.consuming import (
     until,
 )
 from tests.exhaustive import exhaustive
+from tests.processing.programs import running
 from tests.unit.client.kinds import SYNC, Kind
 
 SOON = Rules(backoff=Backoff(first_seconds=0.05, max_seconds=0.2))
@@ -211,7 +210,7 @@ def test_handler_that_recovers_continues_where_it_failed(client: Client, hub: Li
 def test_stopped_consumer_commits_what_is_handled_and_leaves_the_rest_at_once(
     client: Client, hub: LiveHub, kind: Kind
 ) -> None:
-    count = 5_000
+    count = 1_500
     wanted = subscribe(client, create_filled(client, events=count))
     seen, remaining, stopped = Seen(), Seen(), threading.Event()
 
@@ -288,10 +287,10 @@ async def test_consuming_refuses_what_it_cannot_call_or_wait_for(client: Client,
 
 def interrupt(*words: str) -> list[int]:
     """Return how many events a consumer in a process of its own handles, and how many different ones."""
-    command = [sys.executable, "-m", "tests.client.interrupted", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return list(map(int, done.stdout.split()))
+    with running("-m", "tests.client.interrupted", *words) as program:
+        printed = program.end()
+        assert program.errors() == ""
+    return list(map(int, printed.split()))
 
 
 @ON_ONE_DATABASE

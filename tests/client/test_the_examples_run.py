@@ -1,8 +1,5 @@
 """The examples that store no cursors themselves print the events of the feed."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +7,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.processing.programs import running
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -25,13 +23,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
 
 def printed(line_count: int, example: str, *arguments: str) -> list[str]:
     """Run an example until it has printed *line_count* lines, end it, and return the lines."""
-    command = [sys.executable, "-W", "error", str(EXAMPLES / example), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline().rstrip() for _ in range(line_count)]
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=300)
-    assert all(lines), errors
+    with running(str(EXAMPLES / example), *arguments) as program:
+        lines = [program.line() for _ in range(line_count)]
+        assert all(lines), program.errors()
     return lines
 
 

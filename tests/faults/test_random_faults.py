@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +26,7 @@ from penstock.core.producers import MODULUS
 from penstock.errors import PenstockError
 from penstock.testing.factories import an_event_type
 from penstock.wire import http as retry
+from tests.databases import Databases
 from tests.exhaustive import examples
 from tests.faults.either import Kind
 from tests.faults.in_process import FAULTS, Box, Fault, Sent, Way, log, publish_plainly
@@ -37,7 +38,7 @@ COUNT_MAX = 3
 NAMES = itertools.count()
 LOOP = asyncio.Runner()
 """The loop of the async producers."""
-EXAMPLES = {"sqlite": examples(8, 100), "postgresql": examples(4, 40)}
+EXAMPLES = {"sqlite": examples(6, 100), "postgres": examples(3, 40)}
 """The databases differ in little that matters here."""
 
 faults = st.lists(st.sampled_from(FAULTS), max_size=6)
@@ -87,7 +88,7 @@ class Model(RuleBasedStateMachine):
 
     on_unknown: Any = "resolve"
 
-    def __init__(self, boxes: dict[int, Box], kind: Kind) -> None:
+    def __init__(self, boxes: Mapping[int, Box], kind: Kind) -> None:
         super().__init__()
         self.boxes = boxes
         self.kind = kind
@@ -289,20 +290,33 @@ class Republishing(Model):
         assert (self.absent - self.doubted).isdisjoint(found), "what was reported as not stored is not there"
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def boxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, Box]]:
-    """A hub for each modulus, on a database of its own."""
+class Boxes(dict[int, Box]):
+    """A hub for each modulus that is asked for, on a database of its own."""
 
+    def __init__(self, database: str, url: Callable[[], str]) -> None:
+        super().__init__()
+        self.database = database
+        self._url = url
+
+    def __missing__(self, modulus: int) -> Box:
+        self[modulus] = box = Box(self._url(), modulus)
+        return box
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def boxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boxes]:
     def url() -> str:
         if request.param == "sqlite":
             return f"sqlite:///{tmp_path_factory.mktemp('box')}/hub.db"
-        created: str = request.getfixturevalue("postgres_cluster").create_database()
-        return created
+        databases: Databases = request.getfixturevalue("databases")
+        return databases.lend()
 
-    made = {modulus: Box(url(), modulus) for modulus in MODULI}
+    made = Boxes(request.param, url)
     yield made
     for box in made.values():
         box.end()
+        if request.param == "postgres":
+            request.getfixturevalue("databases").take_back(box.database)
 
 
 @pytest.fixture(autouse=True)
@@ -312,12 +326,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("model", [Model, Republishing], ids=["resolve", "republish"])
 def test_log_agrees_with_the_reports_of_producers_after_any_faults(
-    boxes: dict[int, Box], model: type[Model], kind: Kind
+    boxes: Boxes, model: type[Model], kind: Kind
 ) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         lambda: model(boxes, kind),
         settings=settings(
-            max_examples=EXAMPLES[next(iter(boxes.values())).database.partition(":")[0]],
+            max_examples=EXAMPLES[boxes.database],
             stateful_step_count=25,
             deadline=None,
             phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],

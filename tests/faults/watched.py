@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from tests.exhaustive import examples
 from tests.faults.consumed import (
     lost_offsets,
     overlapping_batches,
@@ -17,8 +18,8 @@ from tests.faults.consumed import (
 from tests.faults.consumers import Consumers, Publishing, disturb, heads_of, hubs_on, subscribe, unconsumed_events
 
 DRAIN_SECONDS_MAX: Final = 300.0
-CONSUMERS: Final = 4
-EVENTS_A_SECOND: Final = 400
+CONSUMERS: Final = examples(3, 4)
+EVENTS_A_SECOND: Final = examples(100, 400)
 
 
 def play(

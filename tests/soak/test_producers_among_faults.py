@@ -13,14 +13,14 @@ import pytest
 from penstock.client import Client, Event
 from penstock.errors import RetriesExhausted, Unavailable
 from penstock.testing.live_hub import LiveHub
-from tests.exhaustive import exhaustive
+from tests.exhaustive import examples, exhaustive
 from tests.faults.either import Either, Kind
 from tests.faults.proxy import Fate, Line, Stuck, Visit, answering, cut, is_batch, lost, passed, twice, unanswered
 from tests.promises.scene import seeded
 from tests.store_contract import database_at
 
 NAME = "soaked"
-PRODUCERS = 8
+PRODUCERS = examples(4, 8)
 PARTITIONS = 4
 FAULTS = 0.2
 BATCH_MAX = 40
@@ -199,7 +199,7 @@ def _check(hub: LiveHub, database: str, publishers: list[Publisher], line: Fault
 
 
 @pytest.mark.parametrize(
-    ("seconds", "kill_interval"), [(1.0, 0.5), exhaustive(600.0, 20.0)], ids=["in short", "ten minutes"]
+    ("seconds", "kill_interval"), [(0.5, 0.3), exhaustive(600.0, 20.0)], ids=["in short", "ten minutes"]
 )
 def test_events_are_stored_once_in_order_among_faults_and_kills(
     database_url: str, seconds: float, kill_interval: float
