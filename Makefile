@@ -8,7 +8,8 @@ DEMO_ARGS ?=
 # One worker more than there are processors, since tests wait for processes, and at most 5. A worker takes whole files, in
 # the order of tests/conftest.py: those that take longest come first.
 WORKERS ?= $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 5 ? n : 5)))
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# It collects the tests of a file when it runs them, so nobody knows beforehand how many there are, and what share is done.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder -p tests.late_collection -o console_output_style=classic
 # Two parts of the set-up at a time: they wait for the network, and for each other where they need to. Several tasks, as
 # in `make clean test`, are done in their order.
 ifeq ($(words $(MAKECMDGOALS)),1)
@@ -18,7 +19,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system packages demo demo-secure test test-all check lint compile-tests bench bench-peers lock docs dist clean
+.PHONY: help setup system packages demo demo-secure test test-all check lint bench bench-peers lock docs dist clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r task text; do \
@@ -45,10 +46,10 @@ demo-secure: setup ## the same over HTTPS, with a token and rights for each proc
 	@scripts/setup-system java
 	$(BIN)/penstock demo --secure --directory build/demo-secure $(DEMO_ARGS)
 
-test: setup system lint compile-tests ## everything a change needs, as CI runs it: about twenty minutes on two cores
+test: setup system lint ## everything a change needs, as CI runs it: about twenty minutes on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: setup system lint compile-tests ## every test, with all cases, many examples, long runs and a Spark cluster; loads strace, Delta, the oldest PySpark, promtool and the benchmarks' peers
+test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads strace, Delta, the oldest PySpark, promtool and the benchmarks' peers
 	@scripts/setup-system strace
 	@scripts/setup-jars delta
 	@scripts/setup-oldest-spark
@@ -56,10 +57,9 @@ test-all: setup system lint compile-tests ## every test, with all cases, many ex
 	@scripts/setup-peers
 	$(BIN)/pytest -m "" --hypothesis-profile exhaustive --timeout 3600 $(PARALLEL) $(PYTEST_ARGS)
 
-# It leaves out the unit tests of the demo and of `penstock.testing`, which load data and start processes, and a plugin of
-# pytest that takes a second to load.
+# It leaves out the unit tests of the demo and of `penstock.testing`, which load data and start processes.
 check: setup lint ## format, lint, types, imports and unit tests: under 45 seconds
-	$(BIN)/pytest $(PARALLEL) -p no:schemathesis src/penstock tests/unit tests/test_tidy.py tests/test_public_api.py \
+	$(BIN)/pytest $(PARALLEL) src/penstock tests/unit tests/test_tidy.py tests/test_public_api.py \
 		--ignore tests/unit/demo --ignore tests/unit/testing $(PYTEST_ARGS)
 
 lint: setup
@@ -67,11 +67,6 @@ lint: setup
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-
-# On a fresh checkout, once and not in each worker: half of what these take to collect the tests.
-compile-tests: setup
-	@ls tests/__pycache__/conftest.*.pyc >/dev/null 2>&1 || { mkdir -p build && echo "Compiling the tests" && \
-		{ $(BIN)/pytest --collect-only -qqq >build/collected.log || { cat build/collected.log; false; }; }; }
 
 bench: setup system ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python -m bench
