@@ -1,10 +1,12 @@
 """The OpenAPI description is true: requests generated from it get the answers that it describes."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
 import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
@@ -29,12 +31,20 @@ CHECKED = (
 )
 EXAMPLES = examples(2, 100)
 REQUESTS = [
-    pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
+    pytest.param(
+        operation,
+        mode,
+        id=f"{operation.method} {operation.path} {mode.value}",
+        marks=[] if mode is GenerationMode.POSITIVE or operation.body else pytest.mark.exhaustive,
+    )
     for operation in ROUTES
     for mode in GenerationMode
     if mode is GenerationMode.POSITIVE or operation.body or "{" in operation.path
 ]
-"""A request without path parameters and body cannot be invalid."""
+"""A request without path parameters and body cannot be invalid.
+
+`make test` leaves out those whose path alone is invalid: all routes read paths alike.
+"""
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -52,9 +62,15 @@ def schema(sqlite_hub: LiveHub) -> Any:
     return schemathesis.openapi.from_url(f"{sqlite_hub.url}/openapi.json")
 
 
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        yield session
+
+
 @pytest.mark.parametrize(("operation", "mode"), REQUESTS)
 def test_generated_requests_get_the_answers_of_the_description(
-    schema: Any, operation: HttpOperation, mode: GenerationMode
+    schema: Any, session: requests.Session, operation: HttpOperation, mode: GenerationMode
 ) -> None:
     cases = schema[operation.path][operation.method].as_strategy(generation_mode=mode)
 
@@ -69,12 +85,13 @@ def test_generated_requests_get_the_answers_of_the_description(
             end_soon(case)
         if operation.handler is publish_to_partition:
             give_time(case)
-        case.call_and_validate(checks=[CHECKS.get_one(name) for name in CHECKED])
+        case.call_and_validate(checks=[CHECKS.get_one(name) for name in CHECKED], session=session)
 
     try:
         request()
     finally:
-        restore(schema)
+        if operation.path.startswith("/settings"):
+            restore(schema)
 
 
 def end_soon(case: schemathesis.Case) -> None:
@@ -96,5 +113,5 @@ def give_time(case: schemathesis.Case) -> None:
 
 def restore(schema: Any) -> None:
     """Undo what a request may have set: other tests ask the same hub."""
-    with httpx2.Client(base_url=schema.get_base_url()) as http:
+    with httpx2.Client(base_url=schema.get_base_url(), verify=False) as http:
         as_new(http)
