@@ -1,5 +1,6 @@
 """Fixtures of the tests of processing: a hub, and the consumer's own database on SQLite and PostgreSQL."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
@@ -12,6 +13,7 @@ import pytest
 from penstock.processing.changes import Changes
 from penstock.processing.duplicates import Duplicates
 from penstock.processing.latest import Latest
+from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 
@@ -31,9 +33,19 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite database with the tables of a hub, which is copied sooner than made."""
+    path = tmp_path_factory.mktemp("migrated") / "hub.db"
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        store.migrate()
+    return path
+
+
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LiveHub]:
+def hub(migrated_file: Path, tmp_path: Path) -> Iterator[LiveHub]:
     """A hub of its own for each test."""
+    shutil.copy(migrated_file, tmp_path / "hub.db")
     with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
         yield hub
 

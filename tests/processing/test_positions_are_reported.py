@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client import Client, NewPosition
+from penstock.client import Client, ConsumerGroup, NewPosition
 from penstock.errors import BadParameter, GroupKindDiffers, GroupNotFound
 from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor
 from penstock.processing.checkpoints import Advance, PositionMove
@@ -17,12 +17,21 @@ from tests.processing.programs import running
 KEPT_AT = "postgresql://db/shop, table positions"
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LiveHub]:
-    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.processing.checkpoints.reporting.INTERVAL", 0.1)
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    with live_hub(f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db") as hub, Client(hub.url) as client:
         client.create_event_type("order.placed", partition_count=2)
         client.publish("order.placed", [{"n": n} for n in range(20)])
         yield hub
+
+
+def reported(client: Client, name: str) -> list[ConsumerGroup]:
+    return [each for each in client.consumer_groups(kind="reported") if each.name == name]
 
 
 def close(checkpoints: DatabaseCheckpoints) -> None:
@@ -40,10 +49,10 @@ def test_processor_is_listed_with_its_gap_and_moved_only_where_it_keeps_its_posi
         Client(hub.url) as client,
     ):
         greeter.wait_until_caught_up(300)
-        until(lambda: [each.gap for each in client.consumer_groups(kind="reported")] == [0])
+        until(lambda: [each.gap for each in reported(client, "greeter")] == [0])
         client.publish("order.placed", [{"n": n} for n in range(5)])
-        until(lambda: checkpoints.positions() and client.consumer_groups(kind="reported")[0].gap == 0)
-        [found] = client.consumer_groups("order.placed")
+        until(lambda: checkpoints.positions() and reported(client, "greeter")[0].gap == 0)
+        [found] = [each for each in client.consumer_groups("order.placed") if each.name == "greeter"]
         assert (found.name, found.kind) == ("greeter", "reported")
         assert (found.kept_at or "").endswith(", table penstock_checkpoints")
         assert not set("@?") & set(found.kept_at or "@")
@@ -83,7 +92,7 @@ def test_last_position_of_a_program_that_ends_is_reported(hub: LiveHub, tmp_path
     with running(str(program), hub.url, f"sqlite:///{tmp_path}/shop.db") as short:
         assert short.line() == "done"
         with Client(hub.url) as client:
-            until(lambda: [each.name for each in client.consumer_groups(kind="reported")] == ["short"])
+            until(lambda: reported(client, "short"))
             until(lambda: [each.offset for each in client.consumer_group("short").positions] == [2])
 
 
