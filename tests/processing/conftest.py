@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import psycopg
 import pytest
 
+from penstock.client import Client
 from penstock.processing.changes import Changes
 from penstock.processing.duplicates import Duplicates
 from penstock.processing.latest import Latest
@@ -48,6 +49,28 @@ def hub(migrated_file: Path, tmp_path: Path) -> Iterator[LiveHub]:
     shutil.copy(migrated_file, tmp_path / "hub.db")
     with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:
         yield hub
+
+
+@pytest.fixture(scope="module")
+def hub_of_the_file(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+    """A hub for all tests of a file."""
+    folder = tmp_path_factory.mktemp("hub")
+    shutil.copy(migrated_file, folder / "hub.db")
+    with live_hub(f"sqlite:///{folder}/hub.db", log=folder / "hub.log") as hub:
+        yield hub
+
+
+@pytest.fixture
+def emptied_hub(hub_of_the_file: LiveHub) -> Iterator[LiveHub]:
+    """That hub, without what the tests before have left."""
+    yield hub_of_the_file
+    with Client(hub_of_the_file.url) as client:
+        for subscription in client.subscriptions():
+            client.subscription(subscription.id).delete()
+        for event_type in client.event_types():
+            client.delete_event_type(event_type["name"])
+        for group in client.consumer_groups():
+            client.forget_group(group.name)
 
 
 @pytest.fixture(params=["sqlite", "psycopg"])

@@ -22,6 +22,11 @@ from tests.processing.reading import read_feed
 
 
 @pytest.fixture
+def hub(emptied_hub: LiveHub) -> LiveHub:
+    return emptied_hub
+
+
+@pytest.fixture
 def client(hub: LiveHub) -> Iterator[Client]:
     with Client(hub.url) as client:
         for name in ("order.placed", "payment.taken"):

@@ -34,6 +34,11 @@ EVENTS = examples(400, 1_000)
 
 
 @pytest.fixture
+def hub(emptied_hub: LiveHub) -> LiveHub:
+    return emptied_hub
+
+
+@pytest.fixture
 def client(hub: LiveHub) -> Iterator[Client]:
     with Client(hub.url) as client:
         create_orders(client)
