@@ -55,7 +55,8 @@ def main() -> None:
     TO.mkdir(exist_ok=True)
     errors: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program)
         for theme in ("light", "dark"):
             context = browser.new_context(
                 viewport={"width": 1280, "height": 800}, color_scheme=theme, ignore_https_errors=True

@@ -1,12 +1,9 @@
 """The commands that the console shows: the command line takes each, and means by it what the console does."""
 
 import json
-import os
 import re
 import shlex
 import sqlite3
-import subprocess
-import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -26,6 +23,7 @@ from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub
 from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.test_console_quality import PAGES
+from tests.browser.walking import go
 from tests.served import Served, client_of, until
 from tests.server.in_process import open_hub
 
@@ -257,7 +255,11 @@ def shared(scene: Scene, browser: Browser) -> Iterator[Page]:
 
 def open_case(page: Page, scene: Scene, case: Case) -> str:
     """Go to the command of a case, and return it."""
-    page.goto(f"{scene.hub}/console{case.path.format_map(scene.paths)}")
+    address = f"{scene.hub}/console{case.path.format_map(scene.paths)}"
+    if page.url.startswith(scene.hub):
+        go(page, address)
+    else:
+        page.goto(address)
     page.get_by_role("heading", level=1).wait_for()
     for step in case.steps:
         take(page, step, scene)
@@ -322,8 +324,9 @@ def test_command_line_takes_each_command_of_each_page(
 ) -> None:
     page = shared
     commands = []
+    page.goto(f"{scene.hub}/console")
     for path in [each for views in PAGES.values() for each in views]:
-        page.goto(f"{scene.hub}/console{path.format_map(scene.paths)}")
+        go(page, f"{scene.hub}/console{path.format_map(scene.paths)}")
         page.get_by_role("heading", level=1).wait_for()
         expect(page.get_by_text("Loading …")).to_have_count(0)
         commands += page.locator(".command code").all_text_contents()
@@ -336,14 +339,8 @@ def check_same_move(page: Page, scene: Scene, command: str) -> None:
     """Check that the command line would move the group to where the console shows."""
     goals = page.get_by_role("dialog").locator("tbody tr td:nth-child(3)").all_inner_texts()
     words = [*shlex.split(command)[1:3], "--dry-run", "--output", "json", *shlex.split(command)[3:]]
-    result = subprocess.run(
-        [sys.executable, "-m", "penstock.cli.main", *words],
-        env=os.environ | {"PENSTOCK_TOKEN": scene.secret},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
+    result = CliRunner().invoke(app, words, prog_name="penstock", env={"PENSTOCK_TOKEN": scene.secret})
+    assert result.exit_code == 0, result.output
     assert [str(each["offset"]) for each in json.loads(result.stdout)["items"]] == goals
 
 

@@ -23,6 +23,7 @@ from penstock.server.console.files import STATIC
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import live_hub
+from tests.browser.walking import go
 from tests.browser.watching import Watched
 from tests.exhaustive import exhaustive
 from tests.sealing import seal, sealing_hub
@@ -290,9 +291,8 @@ def check_harmless(page: Page) -> None:
     assert page.evaluate("document.querySelectorAll('*').length") < NODES_MAX
 
 
-def find_barriers(page: Page, axe: str, rules: Sequence[str]) -> list[str]:
+def find_barriers(page: Page, rules: Sequence[str]) -> list[str]:
     """Return what axe calls serious or critical, by *rules*, else by all."""
-    page.evaluate(axe)  # By the debugger, which the page's policy does not concern.
     options = {"resultTypes": ["violations"]} | ({"runOnly": {"type": "rule", "values": rules}} if rules else {})
     found = page.evaluate("(options) => axe.run(document, options).then((all) => all.violations)", options)
     return [
@@ -318,11 +318,13 @@ def test_every_page_is_readable_and_harmless(
     watched = Watched(page)
     sign_in(page, scene, "root")
     barriers = {}
+    page.goto(f"{scene.origin}/console")
+    page.evaluate(axe)  # By the debugger, which the page's policy does not concern.
     for path, text in scene.pages():
-        page.goto(f"{scene.origin}/console{path}")
+        go(page, f"{scene.origin}/console{path}")
         page.locator("main, dialog").get_by_text(text).first.wait_for()
         expect(page.get_by_text("Loading …")).to_have_count(0)
-        if found := find_barriers(page, axe, rules):
+        if found := find_barriers(page, rules):
             barriers[path] = found
         check_harmless(page)
         watched.check(scene.origin)
@@ -466,8 +468,9 @@ def buttons(page: Page) -> set[str]:
 def test_reader_sees_no_button_that_the_hub_would_refuse(scene: Scene, page: Page) -> None:
     navigation = page.get_by_role("navigation", name="Console").get_by_role("link")
     sign_in(page, scene, "root")
+    page.goto(f"{scene.origin}/console")
     for path, expected in OF_ADMINISTRATORS.items():
-        page.goto(f"{scene.origin}/console{path.format_map(scene.names)}")
+        go(page, f"{scene.origin}/console{path.format_map(scene.names)}")
         for button in expected:
             page.locator("main").get_by_role("button", name=button).or_(
                 page.locator("main").get_by_role("link", name=button)
@@ -476,8 +479,9 @@ def test_reader_sees_no_button_that_the_hub_would_refuse(scene: Scene, page: Pag
 
     sign_in(page, scene, "reader")
     page.add_init_script(COUNT_CALLS)
+    page.goto(f"{scene.origin}/console")
     for path in dict.fromkeys([*OF_ADMINISTRATORS, *OF_READERS]):
-        page.goto(f"{scene.origin}/console{path.format_map(scene.names)}")
+        go(page, f"{scene.origin}/console{path.format_map(scene.names)}")
         page.get_by_role("heading", level=1).wait_for()
         assert buttons(page) <= HARMLESS, path
         if path in OF_READERS:
