@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
+from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.certificates import share_certificates
 from tests.databases import Databases, EmptyDatabases
-from tests.exhaustive import PROFILE, is_exhaustive, mark_combinations
+from tests.exhaustive import PROFILE, is_exhaustive, mark_combinations, uses_both_databases
 from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
@@ -34,7 +36,7 @@ TESTS = Path(__file__).parent
 BUILD = TESTS.parent / "build"
 GUARANTEES = TESTS.parent / "docs" / "guarantees.md"
 EVERY_COMBINATION = ("unit", "docs")
-"""The folders whose tests run with each combination of their parameters in `make test`, too."""
+"""The folders whose tests without a database run with each combination of their parameters in `make test`, too."""
 SLOWEST_FIRST = (
     "soak", "spark", "cli", "promises", "browser", "faults", "processing", "conformance", "client", "server", "docs",
     "outbox", "stores", "bench",
@@ -75,7 +77,8 @@ def pytest_collect_file() -> Iterator[list[pytest.Collector]]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Leave out combinations of parameters, unless they are cheap. Put the slowest tests first."""
-    some = (item for item in items if folder_of(item.path) not in {"", *EVERY_COMBINATION})
+    cheap = ("", *EVERY_COMBINATION)
+    some = (item for item in items if folder_of(item.path) not in cheap or uses_both_databases(item))
     mark_combinations(some, shows_a_promise)
     yield
     put_slowest_first(items)
@@ -231,10 +234,27 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/penstock.db"
 
 
-@pytest.fixture(params=["sqlite", "migrated_postgres"], ids=["sqlite", "postgres"])
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with a hub's tables."""
+    file = tmp_path_factory.mktemp("migrated") / "penstock.db"
+    with closing(open_store(f"sqlite:///{file}")) as store:
+        store.migrate()
+    return file
+
+
+@pytest.fixture
+def migrated_sqlite_url(migrated_file: Path, tmp_path: Path) -> str:
+    """The URL of an SQLite database as a hub has migrated it: it is copied, which takes less time."""
+    for file in migrated_file.parent.iterdir():
+        shutil.copy(file, tmp_path)
+    return f"sqlite:///{tmp_path}/{migrated_file.name}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
 def migrated_url(request: pytest.FixtureRequest) -> str:
-    """The URL of a database for a hub, on SQLite and on PostgreSQL in turn; the latter has its tables already."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    """The URL of a database with a hub's tables, on SQLite and on PostgreSQL in turn."""
+    url: str = request.getfixturevalue(f"migrated_{request.param}_url")
     return url
 
 

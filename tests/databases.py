@@ -13,7 +13,7 @@ from penstock.testing.postgres import PostgresCluster
 
 _STRUCTURE: Final = """
     SELECT format('%s %s %s %s %s', oid, relname, relowner, reloptions, relacl) FROM pg_class WHERE oid >= 16384
-    UNION ALL SELECT format('%s', pg_attribute) FROM pg_attribute WHERE attrelid >= 16384
+    UNION ALL SELECT format('%s %s', count(*), sum(xmin::text::bigint)) FROM pg_attribute WHERE attrelid >= 16384
     UNION ALL SELECT format('%s', pg_trigger) FROM pg_trigger WHERE oid >= 16384
     UNION ALL SELECT format('%s %s', oid, convalidated) FROM pg_constraint WHERE oid >= 16384
     UNION ALL SELECT format('%s', oid) FROM pg_proc WHERE oid >= 16384
@@ -24,11 +24,12 @@ _STRUCTURE: Final = """
     UNION ALL SELECT format('%s', pg_db_role_setting) FROM pg_db_role_setting JOIN pg_database AS mine
         ON mine.oid = setdatabase WHERE mine.datname = current_database()
 """
-MESSAGE_SHAPE: Final = f"SELECT string_agg(what, ',' ORDER BY what) FROM ({_STRUCTURE}) AS shape (what)"
+"""Nine tenths of it would be columns: it has how many there are, and the sum of the transactions that wrote them."""
+MESSAGE_SHAPE: Final = f"SELECT md5(string_agg(what, ',' ORDER BY what)) FROM ({_STRUCTURE}) AS shape (what)"
 """What there is in a database beside its rows, and what is set for it."""
 
 SHAPE: Final = f"""
-SELECT string_agg(what, ',' ORDER BY what) FROM (
+SELECT md5(string_agg(what, ',' ORDER BY what)) FROM (
     {_STRUCTURE} UNION ALL SELECT format('%s', penstock_migration) FROM penstock_migration
 ) AS shape (what)
 """

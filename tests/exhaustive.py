@@ -61,6 +61,11 @@ def mark_combinations(items: Iterable[pytest.Item], shows_a_promise: Callable[[P
                 case.add_marker(MARKER)
 
 
+def uses_both_databases(item: pytest.Item) -> bool:
+    """Return whether the test runs on SQLite and on PostgreSQL in turn."""
+    return isinstance(item, pytest.Function) and not {"database_url", "migrated_url"}.isdisjoint(item.fixturenames)
+
+
 def is_of_databases(ids: Sequence[str]) -> bool:
     """Return whether the *ids* of two cases differ by their database alone.
 

@@ -1,9 +1,6 @@
 """What the hub's unit tests share: a real store in a file of its own, and a clock that stands still."""
 
-import shutil
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -14,20 +11,9 @@ from tests.unit.hub.committing import Log
 from tests.unit.hub.forwarding import ForwardingStore
 
 
-@pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite file with a hub's tables, which is copied sooner than another one is migrated."""
-    file = tmp_path_factory.mktemp("migrated") / "hub.db"
-    with closing(open_store(f"sqlite:///{file}")) as store:
-        store.migrate()
-    return file
-
-
 @pytest.fixture
-def store(tmp_path: Path, migrated_file: Path) -> Iterator[Store]:
-    for file in migrated_file.parent.iterdir():
-        shutil.copy(file, tmp_path)
-    store = open_store(f"sqlite:///{tmp_path}/hub.db")
+def store(migrated_sqlite_url: str) -> Iterator[Store]:
+    store = open_store(migrated_sqlite_url)
     yield store
     store.close()
 
@@ -47,7 +33,6 @@ def clock() -> VirtualClock:
 def either_store(migrated_url: str) -> Iterator[Store]:
     """A store with its tables, in SQLite and in PostgreSQL in turn."""
     store = open_store(migrated_url)
-    store.migrate()
     yield store
     store.close()
 

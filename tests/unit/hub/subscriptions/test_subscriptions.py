@@ -1,5 +1,6 @@
 """Subscriptions: created once for each application, event types and group; begun at a position; deleted."""
 
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -48,13 +49,12 @@ def test_subscription_is_unique_for_its_application_event_types_and_group(
     assert all(subscriptions.create(each)[1] for each in others)
 
 
-def test_concurrent_creations_make_one_subscription(either_store: Store, migrated_url: str) -> None:
-    create_feed(either_store)
-    other = open_store(migrated_url)
-    hubs = [Hub(store, clock=VirtualClock()) for store in [either_store, other] * 2]
+def test_concurrent_creations_make_one_subscription(migrated_postgres_url: str) -> None:
+    with closing(open_store(migrated_postgres_url)) as store, closing(open_store(migrated_postgres_url)) as other:
+        create_feed(store)
+        hubs = [Hub(each, clock=VirtualClock()) for each in [store, other] * 2]
 
-    made = together(*(partial(hub.subscriptions.create, define()) for hub in hubs))
-    other.close()
+        made = together(*(partial(hub.subscriptions.create, define()) for hub in hubs))
 
     assert len({subscription.id for subscription, _ in made}) == 1
     assert sum(is_new for _, is_new in made) == 1

@@ -9,9 +9,8 @@ from penstock.storage.sqlite.store import SqliteStore
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
+def store(migrated_sqlite_url: str) -> Iterator[SqliteStore]:
     """A store with its tables."""
-    store = SqliteStore(tmp_path / "hub.db")
-    store.migrate()
+    store = SqliteStore(Path(migrated_sqlite_url.removeprefix("sqlite:///")))
     yield store
     store.close()
