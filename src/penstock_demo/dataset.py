@@ -95,8 +95,8 @@ def load(rows: int | None = None) -> list[Series]:
         _changes(AIRLINES, "airline", ["carrier"], _read(folder / "airlines.csv")),
         _changes("flights.airports", "airport", ["faa"], _read(folder / "airports.csv")),
         _changes("flights.planes", "plane", ["tailnum"], _read(folder / "planes.csv")),
-        _changes("flights.weather", "weather", ["origin", "time_hour"], _weather(folder).slice(0, rows)),
-        _departures(_flights(folder).slice(0, rows)),
+        _changes("flights.weather", "weather", ["origin", "time_hour"], _weather(folder, rows)),
+        _departures(_flights(folder, rows)),
     ]
 
 
@@ -128,27 +128,28 @@ def _metadata(event_type: str, name: str, occurred_at: str) -> Row:
     return {"eid": event_id(event_type, name), "occurred_at": occurred_at}
 
 
-def _flights(folder: Path) -> pa.Table:
+def _flights(folder: Path, rows: int | None) -> pa.Table:
     with zipfile.ZipFile(folder / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         table = pc_csv.read_csv(file, convert_options=_NULLS)
     minutes = pc.multiply(table["minute"], 60).cast(pa.duration("s"))
     table = table.append_column("scheduled_departure", pc.add(table["time_hour"], minutes))
-    table = _sorted(table, "scheduled_departure", "carrier", "flight", "origin")
+    table = _first(table, rows, "scheduled_departure", "carrier", "flight", "origin")
     number = table["flight"].cast(pa.string())
     ids = pc.binary_join_element_wise(table["carrier"], number, table["origin"], table["scheduled_departure"], " ")
     return table.append_column("flight_id", ids)
 
 
-def _weather(folder: Path) -> pa.Table:
-    return _sorted(_read(folder / "weather.csv"), "time_hour", "origin")
+def _weather(folder: Path, rows: int | None) -> pa.Table:
+    return _first(_read(folder / "weather.csv"), rows, "time_hour", "origin")
 
 
 def _read(file: Path) -> pa.Table:
     return pc_csv.read_csv(file, convert_options=_NULLS)
 
 
-def _sorted(table: pa.Table, *columns: str) -> pa.Table:
-    table = table.sort_by([(column, "ascending") for column in columns])
+def _first(table: pa.Table, rows: int | None, *columns: str) -> pa.Table:
+    """Return the first *rows* in the order of *columns*, with times as texts: to make these takes longest."""
+    table = table.sort_by([(column, "ascending") for column in columns]).slice(0, rows)
     return _with_times_as_text(table, (name for name in table.column_names if pa.types.is_timestamp(table[name].type)))
 
 

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,6 +23,12 @@ from tests.spark.republishing import EVENTS, Republished
 
 __all__ = ["message_databases", "message_db_url"]
 
+CHECKPOINTS: Final = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
+    ".FileSystemBasedCheckpointFileManager"
+}
+"""Without it Spark starts fifty processes `readlink` for each stream whose checkpoint is in a directory."""
+
 _numbers = itertools.count()
 
 
@@ -35,7 +41,7 @@ def spark() -> Iterator[SparkSession]:
     with forked_python() as python, pytest.MonkeyPatch.context() as patch:
         for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
             patch.setenv(name, str(python))
-        session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars})
+        session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars, **CHECKPOINTS})
         yield session
         session.stop()
 

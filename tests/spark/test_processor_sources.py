@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,6 +27,7 @@ from penstock.spark.projections.project import project
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
 from tests.spark.categories import Categories
+from tests.spark.growing_table import GrowingTable
 from tests.spark.recording import RecordingHandler
 from tests.spark.tables import rows_of
 
@@ -42,26 +44,36 @@ def checkpoints(tmp_path: Path) -> DatabaseCheckpoints:
     return DatabaseCheckpoints(f"sqlite:///{tmp_path}/checkpoints.db", "numbers")
 
 
-class Numbers:
+COLUMNS = pa.schema(
+    [
+        ("partition", pa.int32()), ("place", pa.int64()), ("customer", pa.string()), ("type", pa.string()),
+        ("payload", pa.struct([("n", pa.int64())])), ("said", pa.map_(pa.string(), pa.string())),
+        ("taken", pa.timestamp("us", "UTC")),
+    ]
+)  # fmt: skip
+
+
+class Numbers(GrowingTable):
     """A table of Parquet that grows: numbers in two partitions, with ten keys."""
 
-    def __init__(self, spark: SparkSession, path: Path, *, step: int = 1) -> None:
-        self.spark = spark
-        self.path = str(path)
+    def __init__(self, path: Path, *, step: int = 1) -> None:
+        super().__init__(path, COLUMNS)
         self.step = step
 
     def append(self, numbers: range) -> None:
         """Add numbers; their indices have holes where the step is more than one."""
-        rows = self.spark.range(numbers.start, numbers.stop, 1, 1).selectExpr(
-            "CAST(id % 2 AS int) AS partition",
-            f"(id div 2) * {self.step} AS place",
-            "concat('c', id % 10) AS customer",
-            "'number.added' AS type",
-            "named_struct('n', id) AS payload",
-            "map('tenant', 'x', 'none', CAST(NULL AS string)) AS said",
-            "timestamp_micros(id) AS taken",
+        self.write(
+            {
+                "partition": n % 2,
+                "place": n // 2 * self.step,
+                "customer": f"c{n % 10}",
+                "type": "number.added",
+                "payload": {"n": n},
+                "said": [("tenant", "x"), ("none", None)],
+                "taken": n,
+            }
+            for n in numbers
         )
-        rows.write.mode("append").parquet(self.path)
 
     def source(self, **more: Any) -> TableSource:
         """Return it as a source."""
@@ -69,7 +81,7 @@ class Numbers:
             "tranche": "partition", "index": "place", "stream": "customer", "kind": "type", "data": "payload",
             "headers": "said", "received": "taken",
         }  # fmt: skip
-        return TableSource(lambda spark: spark.read.parquet(self.path), **columns | more)
+        return TableSource(self.frame, **columns | more)
 
     def events(self, numbers: range) -> list[StreamEvent]:
         """Return the same as events."""
@@ -83,8 +95,8 @@ class Numbers:
 
 
 @pytest.fixture
-def numbers(spark: SparkSession, tmp_path: Path) -> Numbers:
-    return Numbers(spark, tmp_path / "numbers")
+def numbers(tmp_path: Path) -> Numbers:
+    return Numbers(tmp_path / "numbers")
 
 
 def handled_inline(events: list[StreamEvent], folder: Path) -> dict[str, list[list[Any]]]:
@@ -120,7 +132,7 @@ def test_growing_table_is_handled_as_the_same_events_in_a_process(
 def test_read_ahead_is_limited_by_events_though_indices_have_gaps(
     spark: SparkSession, tmp_path: Path, handler: RecordingHandler, step: int
 ) -> None:
-    numbers = Numbers(spark, tmp_path / "numbers", step=step)
+    numbers = Numbers(tmp_path / "numbers", step=step)
     numbers.append(range(120))
     processor = SparkProcessor(spark, handler, numbers.source(), rules=Rules(events_ahead=25))
     rounds, before = 0, 0
@@ -139,7 +151,7 @@ def test_rows_removed_before_they_were_handled_hold_the_position(
     broken = handler.break_stream("1_c3")
     processor = SparkProcessor(spark, handler, numbers.source(), checkpoints=checkpoints, rules=RULES)
     processor.step()
-    for part in Path(numbers.path).glob("*.parquet"):
+    for part in numbers.folder.iterdir():
         part.unlink()
     numbers.append(range(14, 20))
     broken.unlink()
@@ -227,21 +239,16 @@ def test_unusable_tables_and_arguments_are_refused(
     with pytest.raises(
         BadParameter, match="index is 'string'; allowed: whole numbers from 0, such as bigint; of a time from 1970"
     ):
-        wrong(lambda spark: spark.read.parquet(numbers.path), index="customer")
+        wrong(numbers.frame, index="customer")
     for start in ("earliest", "latest"):
         with pytest.raises(BadParameter, match="index is '-1 in the tranche 1'; allowed: whole numbers from 0; of a t"):
-            wrong(
-                lambda spark: spark.read.parquet(numbers.path),
-                index="place - partition",
-                tranche="partition",
-                start=start,
-            )
+            wrong(numbers.frame, index="place - partition", tranche="partition", start=start)
     with pytest.raises(BadParameter, match="data is 'bigint'; allowed: JSON as a text or bytes"):
-        wrong(lambda spark: spark.read.parquet(numbers.path), data="place")
+        wrong(numbers.frame, data="place")
     with pytest.raises(BadParameter, match="headers is 'int'"):
-        wrong(lambda spark: spark.read.parquet(numbers.path), headers="partition")
+        wrong(numbers.frame, headers="partition")
     with pytest.raises(Exception, match="parameter index is '0, of two events in c0'; allowed: an index of one event"):
-        wrong(lambda spark: spark.read.parquet(numbers.path), stream="'c0'")
+        wrong(numbers.frame, stream="'c0'")
 
 
 class Sum(msgspec.Struct):
