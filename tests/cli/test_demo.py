@@ -13,15 +13,18 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 import httpx2
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.cli.failures import CommandFailure
 from penstock.client import Client
+from penstock.core.events.event import NewEvent
 from penstock.errors import PenstockError
 from penstock_demo.access import CALLERS, OPERATOR, PIPELINE, HubAccess
 from penstock_demo.daily import DAILY
-from penstock_demo.dataset import definition_of
-from penstock_demo.filling import create_missing
+from penstock_demo.dataset import Series, definition_of
+from penstock_demo.filling import create_missing, stored_counts
 from tests.cli.command import PENSTOCK, Command, Result
 from tests.cli.demo import DEPARTED, counted, gaps, left_running, mark
 from tests.forks import Fork
@@ -116,6 +119,10 @@ def test_demo_that_was_stopped_continues_and_publishes_nothing_twice(marked: Com
     assert "restarts in the middle" not in again.out
     assert lake_files(directory) == files
 
+    refused = marked("demo", "--directory", "demo", "--rows", 100)
+    assert (refused.status, "there are only 100" in refused.err) == (1, True)
+    assert left_running(marked) == []
+
 
 def served_again(marked: Command) -> Result:
     """Run the demo again with --serve, ask for the console that it serves, and end it by Ctrl-C."""
@@ -167,6 +174,14 @@ def test_event_type_of_an_open_run_gets_its_rights_from_a_secured_one(client: Cl
     assert (before.get("authorization"), after["schema"]) == (None, before["schema"])
     lists = {right: [each["value"] for each in callers] for right, callers in after["authorization"].items()}
     assert lists == {"admins": [OPERATOR], "writers": [PIPELINE], "readers": [PIPELINE]}
+
+
+def test_feed_with_more_events_than_there_are_is_refused(client: Client, orders: str) -> None:
+    client.publish(orders, [{"order_id": "1"}, {"order_id": "2"}])
+    fewer = Series(event_type=orders, definition={}, table=pa.table({"n": [1]}), event=NewEvent.of)
+
+    with pytest.raises(CommandFailure, match=f"the feed {orders} holds 2 events, there are only 1"):
+        stored_counts(client, [fewer])
 
 
 @pytest.mark.exhaustive

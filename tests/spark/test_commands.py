@@ -41,17 +41,13 @@ def test_ingested_feed_is_in_the_lake_and_among_the_groups(penstock: Command, cl
 
 
 @pytest.mark.usefixtures("spark")
-def test_demo_publishes_each_event_once_and_refuses_fewer_rows_in_its_directory(penstock: Command) -> None:
+def test_demo_publishes_each_event_once(penstock: Command) -> None:
     marked, directory = mark(penstock), penstock.directory / "demo"
-    finished = marked.run_here("demo", "--directory", directory, "--rows", 2_000)
+    finished = marked.run_here("demo", "--directory", directory, "--rows", 1_000)
 
     assert finished.status == 0, finished.err
     assert left_running(marked) == []
-    assert re.search(r"8 796 rows in, 8 796 rows out, each once; 2 000 of them departures", finished.out)
+    assert re.search(r"6 796 rows in, 6 796 rows out, each once; 1 000 of them departures", finished.out)
     assert "the last of each is what the lake adds up to" in finished.out
     assert gaps(finished.out) == {"delays:daily": 0, "lake:flights": 0}
-    assert counted(directory) == 2_000
-
-    refused = marked.run_here("demo", "--directory", directory, "--rows", 100)
-    assert (refused.status, "there are only 100" in refused.err) == (1, True)
-    assert left_running(marked) == []
+    assert counted(directory) == 1_000

@@ -386,7 +386,7 @@ def test_streams_are_handled_in_order_without_gaps_by_a_random_handler(
         )  # fmt: skip
 
     for commit_interval in (0.0, chance.choice([0.0, 5.0])):
-        more = chance.randrange(50, 200)
+        more = chance.randrange(50, 80)
         feed.publish(range(total, total + more))
         total += more
         running = processor(commit_interval)
