@@ -62,7 +62,7 @@ def test_groups_are_listed_by_name_with_their_event_types(either_http: httpx2.Cl
     mine, yours = new_name("mine"), new_name("yours")
     for feed, name in ((first, mine), (second, mine), (second, yours)):
         feed.read(cursorset=name)
-    up_to_date = {"kind": "cursorset", "gap": 0, "lag_seconds": 0}
+    up_to_date = {"kind": "cursorset", "gap": 0, "lag_seconds": 0, "offset_sum": 0}
     listed = [
         {"name": mine, "event_types": sorted([first.name, second.name]), **up_to_date},
         {"name": yours, "event_types": [second.name], **up_to_date},

@@ -88,21 +88,25 @@ class TotalLag(NamedTuple):
     """Number of uncommitted events."""
     lag: int
     """Age of the oldest uncommitted event, in microseconds."""
+    offset_sum: int
+    """Sum of the offsets: what it grows by is what the group has handled."""
 
 
 def measure_lag(standings: Iterable[GroupProgress], now: int) -> TotalLag:
     """Return the lag of a group with these positions; each partition counts with its slowest slice.
 
     >>> measure_lag([], 7)
-    TotalLag(gap=0, lag=0)
+    TotalLag(gap=0, lag=0, offset_sum=0)
     """
     gaps: dict[tuple[str, int], int] = {}
+    offsets: dict[tuple[str, int], int] = {}
     lag = 0
     for each in standings:
         place = each.source, each.tranche
         gaps[place] = max(each.gap or 0, gaps.get(place, 0))
+        offsets[place] = min(each.offset, offsets.get(place, each.offset))
         lag = max(lag, each.lag(now))
-    return TotalLag(sum(gaps.values()), lag)
+    return TotalLag(sum(gaps.values()), lag, sum(offsets.values()))
 
 
 _TRANCHE: Final = re.compile(r"(?P<event_type>[^/]{1,255})/(?P<partition>0|[1-9]\d{0,4})", re.ASCII)

@@ -421,6 +421,7 @@ def _group_object(request: Request, known: GroupLag) -> wire.ConsumerGroup:
         event_types=[each for each in group.sources if sees(request, event_type_named(each))],
         gap=behind.gap if behind else None,
         lag_seconds=_seconds(behind.lag) if behind else None,
+        offset_sum=behind.offset_sum if behind else None,
         owning_application=definition.get("owning_application"),
         consumer_group=definition.get("consumer_group"),
         kept_at=group.kept_at,

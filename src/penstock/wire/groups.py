@@ -54,6 +54,8 @@ class ConsumerGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Number of uncommitted events; None for a subscription that has not begun."""
     lag_seconds: float | None
     """Age of the oldest uncommitted event in seconds; 0 without any."""
+    offset_sum: int | None = None
+    """Sum of its offsets, of each partition the slowest slice's: what it grows by is what the group has handled."""
     owning_application: str | None = None
     """The owner of a subscription."""
     consumer_group: str | None = None

@@ -41,7 +41,7 @@ def test_lag_is_the_age_of_the_oldest_event_and_never_negative() -> None:
     assert standing(100).lag(1_000) == 0
 
 
-def test_group_is_behind_by_the_sum_of_its_slowest_slices() -> None:
+def test_lag_and_offsets_of_a_group_are_sums_over_its_slowest_slices() -> None:
     slices = [
         standing(90, slice="8/0", received_at=700),
         standing(40, slice="8/4", received_at=300),
@@ -50,7 +50,7 @@ def test_group_is_behind_by_the_sum_of_its_slowest_slices() -> None:
         standing(5, None, slice="4/2", tranche=2),
     ]
 
-    assert measure_lag(slices, 1_000) == TotalLag(60 + 5, 700)
+    assert measure_lag(slices, 1_000) == TotalLag(60 + 5, 700, 40 + 95 + 5)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,10 @@ _GROUP: Final[dict[str, Any]] = {
     "event_types": list_of(_STRING),
     "gap": {**_MAYBE, "description": "Events not yet committed; null: a subscription that has not begun."},
     "lag_seconds": {**_SECONDS, "description": "The age of the oldest of them, 0 when there is none."},
+    "offset_sum": {
+        **_NUMBER,
+        "description": "The sum of its offsets: what it grows by is what the group has handled. Absent: it has not begun.",
+    },
     "owning_application": {**_STRING, "description": "Of a subscription."},
     "consumer_group": {**_STRING, "description": "Of a subscription."},
     "kept_at": {**_STRING, "description": "Where a group of the kind `reported` keeps its positions."},

@@ -104,7 +104,7 @@ def test_lag_of_a_group_is_measured_by_the_hubs_clock(store: Store, groups: Grou
 
     late, prompt, unbegun = groups.measure(groups.list(GroupFilter(), 9))
 
-    assert (late.behind, prompt.behind, unbegun.behind) == ((7, 58_000_000), (0, 0), None)
+    assert (late.behind, prompt.behind, unbegun.behind) == ((7, 58_000_000, 2 + 9), (0, 0, 9), None)
     standings = [(each.slice, each.tranche, each.gap) for each in late.standings]
     assert standings == [("1/0", 0, 4), ("1/0", 1, 0), ("2/0", 0, 7)]
     assert late.at == START_AT + 60_000_000
@@ -123,7 +123,7 @@ def test_lag_of_many_groups_takes_two_queries(store: Store, groups: Groups, monk
 
     monkeypatch.setattr(SqlRunner, "run", note)
 
-    assert [each.behind for each in groups.measure(groups.list(GroupFilter(), 99))] == [TotalLag(2, 0)] * 9
+    assert [each.behind for each in groups.measure(groups.list(GroupFilter(), 99))] == [TotalLag(2, 0, 0)] * 9
     assert queries == ["groups_list", "group_standings"]
 
 

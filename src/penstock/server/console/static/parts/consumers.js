@@ -19,30 +19,20 @@ export function nameOf(row) {
 /** The gaps and lags of consumers over the last quarter of an hour, and how much they handle, as long as the console is open. */
 export class GapHistory {
   constructor() {
-    /** @type {Map<string, {at: number, gap: number, lag: number, handled: number}[]>} `handled` counts from the first sample on */
+    /** @type {Map<string, {at: number, gap: number, lag: number, offsets: number}[]>} `offsets` is their sum */
     this.known = new Map();
-    /** @type {Map<string, Map<string, number>>} the last offsets of each, by partition */
-    this.offsets = new Map();
     /** @type {Map<string, number>} when each was moved: what was before says nothing of its pace */
     this.movedAt = new Map();
   }
 
-  /** Add groups of GET /groups or GET /groups/{name}; only the latter tells how much they handle. */
+  /** Add groups of GET /groups or GET /groups/{name}. */
   add(groups) {
     const now = Date.now() / 1000;
-    for (const { name, gap, lag_seconds: lag, positions } of groups) {
+    for (const { name, gap, lag_seconds: lag, offset_sum: offsets } of groups) {
       if (gap === null || gap === undefined) continue;
       const kept = (this.known.get(name) ?? []).filter((each) => each.at > now - KEPT_SECONDS);
-      let handled = kept.at(-1)?.handled ?? 0;
-      const before = this.offsets.get(name) ?? new Map();
-      const after = offsetsOf(positions ?? []);
-      for (const [place, offset] of after) {
-        const advance = offset - (before.get(place) ?? offset);
-        if (advance < 0) this.movedAt.set(name, now);
-        else handled += advance;
-      }
-      if (positions) this.offsets.set(name, after);
-      this.known.set(name, [...kept, { at: now, gap, lag, handled }]);
+      if (kept.length && offsets < kept.at(-1).offsets) this.movedAt.set(name, now);
+      this.known.set(name, [...kept, { at: now, gap, lag, offsets }]);
     }
   }
 
@@ -58,7 +48,7 @@ export class GapHistory {
 
   /** How many events a consumer handles per second, by the offsets that it commits; null if that is not known yet. */
   rateOf(name) {
-    return this.offsets.has(name) ? this.change(name, "handled") : null;
+    return this.change(name, "offsets");
   }
 
   change(name, member) {
@@ -86,16 +76,6 @@ export class GapHistory {
     }
     return { times: points.map(({ at }) => at), gaps: points.map(({ gap }) => gap), lags: points.map(({ lag }) => lag) };
   }
-}
-
-/** The offset of each partition; one that is read in slices counts with its slowest, as in the gap. */
-function offsetsOf(positions) {
-  const found = new Map();
-  for (const { event_type: eventType, partition, epoch, offset } of positions) {
-    const place = `${eventType} ${partition} ${epoch}`;
-    found.set(place, Math.min(offset, found.get(place) ?? offset));
-  }
-  return found;
 }
 
 /** What a gap does, and when it will be closed. */
