@@ -1,4 +1,7 @@
-"""A class's fields as columns: their types and values in a database."""
+"""A class's fields as columns: their kinds, and the values that they hold.
+
+`table.py` has the SQL type of each kind, `spark/projections/typed_rows.py` its type in files.
+"""
 
 import datetime as dt
 import decimal
