@@ -40,7 +40,7 @@ export function duration(seconds) {
   if (seconds < 0.0005) return "0 s";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   const parts = [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]];
-  let left = Math.round(seconds);
+  let left = seconds < 600 ? Math.round(seconds) : 60 * Math.round(seconds / 60);
   const found = [];
   for (const [unit, size] of parts) {
     if (left >= size && found.length < 2) {

@@ -53,11 +53,11 @@ function List({ items, text }) {
     empty=${items.length ? "No consumer has that in its name or event types." : "Nobody keeps a position here yet. A subscription, a processor or a Spark query with a consumer group appears once it has committed."}
     columns=${[
       { name: "Consumer", value: nameOf, cell: (row) => html`<a href=${to`/consumers/${row.name}`}><${Text} limit=${80}>${nameOf(row)}<//></a>` },
-      { name: "Kind", value: (row) => row.kind, cell: (row) => html`<${Badge}>${row.kind}<//>` },
-      { name: "Event types", value: (row) => row.event_types.join(), cell: (row) => html`<${Names} names=${row.event_types} />` },
+      { name: "Kind", minor: true, value: (row) => row.kind, cell: (row) => html`<${Badge}>${row.kind}<//>` },
+      { name: "Event types", minor: true, value: (row) => row.event_types.join(), cell: (row) => html`<${Names} names=${row.event_types} />` },
       { name: "Gap", number: true, value: (row) => row.gap, cell: (row) => format.count(row.gap) },
       { name: "Lag", number: true, value: (row) => row.lag_seconds, cell: (row) => format.duration(row.lag_seconds) },
-      { name: "Rate", number: true, value: (row) => gaps.rateOf(row.name), cell: (row) => format.rate(gaps.rateOf(row.name)) },
+      { name: "Rate", number: true, minor: true, value: (row) => gaps.rateOf(row.name), cell: (row) => format.rate(gaps.rateOf(row.name)) },
       { name: "Trend", value: (row) => gaps.trendOf(row.name), cell: (row) => html`<${Trend} gap=${row.gap} change=${gaps.trendOf(row.name)} />` },
     ]} />`;
 }

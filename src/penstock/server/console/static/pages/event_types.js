@@ -47,11 +47,11 @@ function List({ items, sample, wanted, mayCreate, mayMonitor }) {
         empty=${items.length ? "No event type has all of this." : html`There are no event types yet. ${mayCreate && html`<a href=${to`/new-event-type`}>Create the first one</a>.`}`}
         columns=${[
           { name: "Name", value: (row) => row.name, cell: (row) => html`<${EventTypeLink} name=${row.name} />` },
-          { name: "Owner", value: (row) => row.owning_application, cell: (row) => html`<${Text} limit=${60}>${row.owning_application}<//>` },
-          { name: "Category", value: (row) => row.category, cell: (row) => html`<${Badge}>${row.category}<//>` },
-          { name: "Partitions", number: true, value: (row) => row.partition_count, cell: (row) => format.count(row.partition_count) },
+          { name: "Owner", minor: true, value: (row) => row.owning_application, cell: (row) => html`<${Text} limit=${60}>${row.owning_application}<//>` },
+          { name: "Category", minor: true, value: (row) => row.category, cell: (row) => html`<${Badge}>${row.category}<//>` },
+          { name: "Partitions", number: true, minor: true, value: (row) => row.partition_count, cell: (row) => format.count(row.partition_count) },
           { name: "Events", number: true, value: (row) => row.events, cell: (row) => format.count(row.events) },
-          { name: "Size", number: true, value: (row) => row.bytes, cell: (row) => format.bytes(row.bytes) },
+          { name: "Size", number: true, minor: true, value: (row) => row.bytes, cell: (row) => format.bytes(row.bytes) },
           { name: "Last event", value: (row) => row.newest_at, cell: (row) => html`<${Time} value=${row.newest_at} relative />` },
           ...(mayMonitor ? [{ name: "Now", number: true, value: (row) => row.rate, cell: (row) => format.rate(row.rate) }] : []),
         ]} />

@@ -24,9 +24,9 @@ export function EventTable({ rows, empty, pageSize = TABLE_ROWS, label = "Events
     { name: "Time", cell: (row) => html`<${Time} value=${row.at / 1000} millis />` },
     { name: "Place", mono: true, cell: (row) => html`<a href=${addressOf(placeOf(row))} onClick=${(event) => open(event, placeOf(row))}>${placeOf(row)}</a>` },
     { name: "Key", mono: true, cell: (row) => (row.key === null ? html`<span class="quiet">–</span>` : html`<div class="cut"><${Text} limit=${60}>${row.key}<//></div>`) },
-    { name: "Kind", cell: (row) => html`<div class="cut"><${Text} limit=${60}>${row.kind}<//></div>` },
+    { name: "Kind", minor: true, cell: (row) => html`<div class="cut"><${Text} limit=${60}>${row.kind}<//></div>` },
     { name: "Event", mono: true, cell: (row) => html`<div class="start"><${Text} limit=${240}>${row.start}<//></div>` },
-    { name: "Size", number: true, cell: (row) => html`<span class="quiet">${format.bytes(row.chars)}</span>` },
+    { name: "Size", number: true, minor: true, cell: (row) => html`<span class="quiet">${format.bytes(row.chars)}</span>` },
   ]} /></div>`;
 }
 

@@ -111,8 +111,8 @@ const REASONS = { true: "Reason, for the history and the audit log", false: "Rea
 /**
  * A table that stays quick with thousands of rows: it shows a page of them.
  *
- * @param {{name: string, value?: (row) => any, cell?: (row) => any, number?: boolean, mono?: boolean}[]} columns
- *   value orders the rows; cell draws it
+ * @param {{name: string, value?: (row) => any, cell?: (row) => any, number?: boolean, mono?: boolean, minor?: boolean}[]} columns
+ *   value orders the rows; cell draws it; a minor one is left out on narrow screens
  * @param {string} [about] what was searched for: when it changes, the first page is shown
  */
 export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pageSize = 50, label, about = "" }) {
@@ -130,13 +130,13 @@ export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pa
   const at = Math.min(page, pages - 1);
   if (!rows.length) return html`<p class="empty">${empty}</p>`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table>
-      <thead><tr>${columns.map((column) => html`<th key=${column.name} class=${column.number ? "number" : ""} scope="col"
+      <thead><tr>${columns.map((column) => html`<th key=${column.name} class=${classOf(column, "number", "minor")} scope="col"
         aria-sort=${column.value ? (chosen?.name === column.name ? (chosen.down ? "descending" : "ascending") : "none") : null}>
         ${column.value
           ? html`<button type="button" onClick=${() => setChosen({ name: column.name, down: chosen?.name === column.name ? !chosen.down : Boolean(column.number) })}>${column.name}</button>`
           : html`${column.name || html`<span class="visually-hidden">Actions</span>`}`}</th>`)}</tr></thead>
       <tbody>${ordered.slice(at * pageSize, (at + 1) * pageSize).map((row) => html`<tr key=${keyOf(row)}>
-        ${columns.map((column) => html`<td key=${column.name} class="${column.number ? "number" : ""} ${column.mono ? "mono" : ""}">${(column.cell ?? column.value)(row)}</td>`)}
+        ${columns.map((column) => html`<td key=${column.name} class=${classOf(column, "number", "minor", "mono")}>${(column.cell ?? column.value)(row)}</td>`)}
       </tr>`)}</tbody>
     </table></div>
     ${pages > 1 && html`<div class="table-foot">
@@ -144,6 +144,10 @@ export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pa
       <span>${format.count(at * pageSize + 1)}–${format.count(Math.min((at + 1) * pageSize, ordered.length))} of ${format.count(ordered.length)}</span>
       <button type="button" disabled=${at === pages - 1} onClick=${() => setPage(at + 1)}>Next</button>
     </div>`}`;
+}
+
+function classOf(column, ...names) {
+  return names.filter((each) => column[each]).join(" ");
 }
 
 function compare(a, b) {
