@@ -117,6 +117,15 @@ def test_rate_of_a_consumer_counts_what_it_commits_until_it_is_moved(feed: Serve
     expect(rate).to_have_text("\u2013")
     page.get_by_text("nobody may be running it").wait_for()
 
+    page.get_by_role("navigation", name="Console").get_by_role("link", name="Consumers").click()
+    page.get_by_label("Name or event type").fill(group)
+    listed = page.get_by_role("row").filter(has_text=group).get_by_role("cell").nth(5)
+    expect(listed).to_have_text("\u2013")
+    commit(90)
+    with page.expect_response("**/groups?*"):
+        page.clock.run_for(5000)
+    expect(listed).to_have_text(re.compile(r"^\d+(\.\d)?/s$"))
+
 
 @pytest.fixture
 def failing_consumer(keyed: Served) -> Iterator[tuple[str, Event, Event]]:

@@ -141,7 +141,10 @@ def test_filters_and_starts_choose_events(orders: Served, page: Page) -> None:
         ("path=%24.order+%3E%3D+290&from=offset&at=70", range(290, 300)),
         ("partition=2&from=offset&at=73&text=order", [294, 298]),
         ("text=order&from=cursor&at=" + cursors[1].removesuffix("75") + "74", [297]),
+        ("text=order&from=cursor&page=newer.74&at=" + cursors[1].removesuffix("75") + "74", [297]),
         ("text=order&from=time&at=2100-01-01T00:00:00Z", []),
+        ("text=a-17", [17, *range(170, 180)]),
+        ("find=A-17", [17]),
     ):
         open_events(page, orders, f"?size=500&{query}")
         page.get_by_text("complete").wait_for()
@@ -150,6 +153,13 @@ def test_filters_and_starts_choose_events(orders: Served, page: Page) -> None:
     page.get_by_text("“1 && $.order < 3” is no value").wait_for()
     open_events(page, orders, "?partition=99")
     page.get_by_text("There is no partition 99: they are 0 to 3.").wait_for()
+
+
+def test_view_of_a_tab_that_nobody_sees_yet_is_loaded(orders: Served, page: Page) -> None:
+    page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => true })")
+    open_events(page, orders, "?size=500&path=" + quote("$.order == 17"))
+    page.get_by_text("complete").wait_for()
+    assert set(places(page)) == places_of([17])
 
 
 @pytest.mark.parametrize(("start", "age"), [("1h", timedelta(hours=1)), ("1d", timedelta(days=1))])
@@ -161,6 +171,19 @@ def test_start_at_an_age_leaves_out_older_events(feed: Served, page: Page, start
     open_events(page, feed, f"?text=id&from={start}")
     page.get_by_text("complete").wait_for()
     assert set(places(page)) == {"0:3", "0:4"}
+
+
+def test_id_of_a_message_tells_where_each_partition_is(http: httpx2.Client, page: Page) -> None:
+    page.goto(f"{http.base_url}/console")
+    found = page.evaluate(
+        """async (ids) => {
+          const module = document.querySelector("script[type=module]").src.replace("app.js", "core/feed.js");
+          const { parseMessageId } = await import(module);
+          return ids.map((each) => [...parseMessageId(each)]);
+        }""",
+        ["1-f4ec22d8-1-1-1-0-17", "1-f4ec22d8-1-4-4-0-9.1-10.3-12"],
+    )
+    assert found == [[[0, 17]], [[0, 9], [1, 10], [3, 12]]]
 
 
 def test_conditions_and_numbers_are_read_exactly(http: httpx2.Client, page: Page) -> None:

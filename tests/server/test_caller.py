@@ -137,6 +137,16 @@ def test_open_hub_lets_its_callers_do_everything_but_make_tokens(migrated_url: s
     assert shown["event_types"] == {NAME: rights(EVENT_TYPE, *EVENT_TYPE)}
 
 
+def test_event_types_of_the_hub_itself_are_shown_as_ones_that_cannot_be_written(migrated_url: str) -> None:
+    hub = open_hub(migrated_url)
+    hub.admin.settings.switch("audit_log_collection", on=True)
+    with TestClient(HubApp(lambda: hub)) as http:
+        shown = http.get("/caller?event_type=nakadi.audit.log").json()
+
+    assert shown["event_types"]["nakadi.audit.log"]["view"]
+    assert not shown["event_types"]["nakadi.audit.log"]["write"]
+
+
 def test_request_about_too_many_things_is_refused(scene: Scene) -> None:
     token = scene.hub.admin.tokens.create(Caller("service", "root")).secret
     http = TestClient(scene.app, headers={"Authorization": f"Bearer {token}"})

@@ -10,6 +10,7 @@ from penstock.core.access import HUB, Permission, Resource
 from penstock.core.groups import SUBSCRIPTION
 from penstock.errors import BadParameter, GroupNotFound
 from penstock.hub.groups import Groups
+from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.server.auth import claim_of, event_type_named, know, sees, sender_of, subscription_with
 from penstock.server.groups import sees_group
 from penstock.server.http.responses import json_response
@@ -74,7 +75,8 @@ def _list_rights(
 
 def _find_rights(request: Request, resource: Resource, rights: Sequence[Permission]) -> Mapping[str, bool]:
     is_seen = state_of(request).hub.admin.permissions.knows(resource) and sees(request, resource)
-    return {each: is_seen and sees(request, resource, each) for each in rights}
+    is_own = resource.kind == "event_type" and resource.name in OWN_EVENT_TYPES  # The hub alone writes these.
+    return {each: is_seen and not (is_own and each == "write") and sees(request, resource, each) for each in rights}
 
 
 def _find_group_rights(request: Request, groups: Groups, name: str) -> Mapping[str, bool]:

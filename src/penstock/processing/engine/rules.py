@@ -1,4 +1,7 @@
-"""The rules of a processor: how far it reads ahead, how it calls, and how it treats failures. `engine.py` applies them."""
+"""The rules of a processor: how far it reads ahead, how it calls, and how it treats failures.
+
+`engine.py` applies them.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

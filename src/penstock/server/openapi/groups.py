@@ -54,7 +54,7 @@ _GROUP: Final[dict[str, Any]] = {
     "lag_seconds": {**_SECONDS, "description": "The age of the oldest of them, 0 when there is none."},
     "offset_sum": {
         **_NUMBER,
-        "description": "The sum of its offsets: what it grows by is what the group has handled. Absent: it has not begun.",
+        "description": "The sum of its offsets: what it grows by is what the group handles. Absent: it has not begun.",
     },
     "owning_application": {**_STRING, "description": "Of a subscription."},
     "consumer_group": {**_STRING, "description": "Of a subscription."},

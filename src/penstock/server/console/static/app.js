@@ -97,6 +97,10 @@ function SignIn({ onDone }) {
   const [error, setError] = useState(null);
   async function submit(event) {
     event.preventDefault();
+    if (!/^[\x21-\x7e]+$/.test(token.trim())) {
+      setError({ message: "That is no token.", hint: "A token has letters, digits and signs of ASCII, and no spaces. Was it shortened when it was copied?" });
+      return;
+    }
     keepToken(token.trim());
     try {
       onDone(await get("/caller"));

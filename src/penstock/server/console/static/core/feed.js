@@ -81,12 +81,14 @@ export class Feed {
   /**
    * Yield events as they come, like `read`, until the hub ends the stream.
    *
+   * @param {(id: string) => void} note gets the id of each message: where the stream is, after events that it left out, too
    * @throws {CallFailed} the hub refuses the stream, or ends it with an error
    */
-  async *follow(members, signal) {
+  async *follow(members, signal, note) {
     const response = await request("GET", this.address({ unnamed: 1, ...members }), { accept: "text/event-stream", signal });
     let isProblem = false;
     for await (const line of readText(response)) {
+      if (line.startsWith("id: ")) note(line.slice("id: ".length));
       if (line.startsWith("event: ")) isProblem = line === "event: penstock-problem";
       if (!line.startsWith("data: ")) continue;
       const data = line.slice("data: ".length);
@@ -155,6 +157,17 @@ export function parseCursors(text, feed) {
   return found;
 }
 
+/**
+ * Return the next offset of each partition after a message of a stream.
+ *
+ * @param {string} id such as 1-f4ec22d8-1-4-4-0-9.1-10: a cursor, and of the other partitions their number and offset
+ */
+export function parseMessageId(id) {
+  const [first, ...others] = id.split(".");
+  const [partition, offset] = first.split("-").slice(-2);
+  return new Map([[partition, offset], ...others.map((each) => each.split("-"))].map((pair) => pair.map(Number)));
+}
+
 /** Order events by time, and within a partition by offset. */
 export function byTime(a, b) {
   return a.at - b.at || a.partition - b.partition || a.offset - b.offset;
@@ -177,7 +190,7 @@ export function compileFilter({ key, text, words, path: condition }) {
 }
 
 function searchFor(text, isWord) {
-  const escape = (each) => each.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&");
+  const escape = (each) => each.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
   const make = (each) => new RegExp(isWord ? `(?<![\\p{L}\\p{N}_])${escape(each)}(?![\\p{L}\\p{N}_])` : escape(each), "iu");
   const inData = make(JSON.stringify(text).slice(1, -1));
   const plain = make(text);

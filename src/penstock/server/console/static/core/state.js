@@ -27,8 +27,12 @@ export function usePolled(load, seconds, inputs = []) {
   useEffect(() => {
     const stop = new AbortController();
     let timer = 0;
+    let isFirst = true;
+    let isRunning = false;
     async function run() {
-      if (!document.hidden) {
+      isRunning = true;
+      if (isFirst || !document.hidden) {
+        isFirst = false;
         try {
           const value = await current.current(stop.signal);
           if (!stop.signal.aborted) setFound({ value, error: null });
@@ -37,8 +41,15 @@ export function usePolled(load, seconds, inputs = []) {
           setFound((before) => ({ value: before.value, error }));
         }
       }
+      isRunning = false;
       if (seconds && !stop.signal.aborted) timer = setTimeout(run, seconds * 1000);
     }
+    function runIfSeen() {
+      if (!seconds || isRunning || document.hidden) return;
+      clearTimeout(timer);
+      run();
+    }
+    document.addEventListener("visibilitychange", runIfSeen, { signal: stop.signal });
     run();
     return () => {
       stop.abort();
@@ -113,6 +124,13 @@ class History {
     if (!last || !first || first === last) return null;
     if (!last.counters.has(name) && last.counters.has(name.replace(/event_type="[^"]*"/, `event_type="${OTHERS}"`))) return null;
     return Math.max(0, ((last.counters.get(name) ?? 0) - (first.counters.get(name) ?? 0)) / (last.at - first.at));
+  }
+
+  /** The counters over the last *seconds*: what each has grown by; all of them since the first sample if that is younger. */
+  growth(seconds) {
+    const last = this.last;
+    const first = this.samples.find((each) => each.at >= (last?.at ?? 0) - seconds);
+    return new Map([...(last?.counters ?? [])].map(([name, value]) => [name, value - (first.counters.get(name) ?? 0)]));
   }
 
   /** The values of a gauge or the rates of a counter over time, for a small chart. */

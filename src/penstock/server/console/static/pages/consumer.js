@@ -1,6 +1,6 @@
 // One consumer: where it is, why it is behind, what it gave up, and how to move it.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { get, path, query, request, send } from "../core/api.js";
+import { get, getAll, path, query, request, send } from "../core/api.js";
 import { curl, option } from "../core/commands.js";
 import * as format from "../core/format.js";
 import { parseExact } from "../core/json.js";
@@ -41,8 +41,8 @@ export function Consumer({ name, tab = "positions" }) {
   };
   return html`
     <${Title} crumbs=${html`<a href=${to`/consumers`}>Consumers</a>`}
-      lead=${group && html`<${Badge}>${group.kind}<//> of ${group.event_types.map((each, at) => html`${at ? ", " : ""}<a href=${to`/event-types/${each}`}><${Text} limit=${80}>${each}<//></a>`)}${group.kind === "subscription" ? html` · <span class="mono">${name}</span>` : ""}`}
-      buttons=${group && mayMove && html`<button onClick=${() => setDialog("reset")}>Move …</button><button class="danger" onClick=${() => setDialog("delete")}>Delete …</button>`}>
+      lead=${group && html`<${Badge}>${group.kind}<//> of ${group.event_types.map((each, at) => html`${at ? ", " : ""}<a href=${to`/event-types/${each}`}><${Text} limit=${80}>${each}<//></a>`)}${group.kind === "subscription" ? html` · <span class="mono">${name}</span>` : ""}${group.kept_at ? html` · keeps its positions in <${Text} mono limit=${200}>${group.kept_at}<//>, and is moved there` : ""}`}
+      buttons=${group && mayMove && html`${group.kind !== "reported" && html`<button onClick=${() => setDialog("reset")}>Move …</button>`}<button class="danger" onClick=${() => setDialog("delete")}>Delete …</button>`}>
       ${group ? format.line(nameOf(group), 120) : format.line(name, 120)}<//>
     <${Tabs} label="Of this consumer" items=${[
       ["Positions", to`/consumers/${name}`],
@@ -69,12 +69,13 @@ async function liveOf(name, signal) {
 async function parkedOf(group, signal) {
   if (!group) return undefined;
   const base = group.kind === "subscription" ? path`/subscriptions/${group.name}/parked` : path`/groups/${group.name}/parked`;
-  return (await get(base, { signal })).items;
+  return getAll(`${base}?limit=1000`, 10_000, { signal });
 }
 
 function Positions({ group, parked, mayMove, onChange }) {
   const change = gaps.trendOf(group.name);
   const owners = useMemo(() => ownersOf(group), [group]);
+  const hasOwners = group.kind === "subscription" || Boolean(group.members?.length); // Of others the hub does not know them.
   const [expelled, setExpelled] = useState(null);
   const newest = group.positions.map((each) => each.updated_at).sort().at(-1);
   const moves = usePolled((signal) => get(`${path`/groups/${group.name}/history`}?limit=1`, { signal }), 0, [group.name, newest]);
@@ -97,7 +98,7 @@ function Positions({ group, parked, mayMove, onChange }) {
         { name: "End", number: true, value: (row) => row.head, cell: (row) => format.count(row.head) },
         { name: "Gap", number: true, value: (row) => row.gap, cell: (row) => format.count(row.gap) },
         { name: "Lag", number: true, value: (row) => row.lag_seconds, cell: (row) => format.duration(row.lag_seconds) },
-        { name: "Owner", value: (row) => owners.get(`${row.event_type}/${row.partition}`) ?? "", cell: (row) => html`<${Text} mono limit=${40}>${owners.get(`${row.event_type}/${row.partition}`) ?? "nobody"}<//>` },
+        { name: "Owner", value: (row) => owners.get(`${row.event_type}/${row.partition}`) ?? "", cell: (row) => html`<${Text} mono limit=${40}>${owners.get(`${row.event_type}/${row.partition}`) ?? (hasOwners ? "nobody" : "–")}<//>` },
         { name: "Committed", value: (row) => row.updated_at, cell: (row) => (row.reason ? html`<${Badge} tone="bad">${row.reason}<//>` : html`<${Time} value=${row.updated_at} relative />`) },
       ]} />
     <//>
@@ -180,7 +181,7 @@ function Parked({ group, answer, mayMove }) {
       { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<${Text} limit=${60}>${row.event_type}<//> <span class="quiet">partition ${row.partition}</span>` },
       { name: "Events", number: true, value: (row) => row.events, cell: (row) => format.count(row.events) },
       { name: "Attempts", number: true, value: (row) => row.attempts, cell: (row) => format.count(row.attempts) },
-      { name: "Cause", cell: (row) => html`${row.tag ? html`<${Badge} tone="bad"><${Text} limit=${40}>${row.tag}<//><//> ` : ""}<${Text} limit=${160}>${row.detail ?? ""}<//>${row.state && row.state !== "parked" ? html`<${Badge} tone="note">${row.state}<//>` : ""}${row.request ? html` <${Badge} tone="note">${row.request.kind ?? "requested"}<//>` : ""}` },
+      { name: "Cause", cell: (row) => html`${row.tag ? html`<${Badge} tone="bad"><${Text} limit=${40}>${row.tag}<//><//> ` : ""}<${Text} limit=${160}>${row.detail ?? ""}<//>${row.state && row.state !== "parked" ? html`<${Badge} tone="note">${row.state}<//>` : ""}${row.request ? html` <${Badge} tone="note">${row.request} requested<//>` : ""}` },
       { name: "Since", value: (row) => row.parked_at, cell: (row) => html`<${Time} value=${row.parked_at} relative />` },
       { name: "", cell: (row) => html`<div class="buttons"><button onClick=${() => setDialog({ kind: "look", row })}>Look</button>
         ${mayMove && html`<button onClick=${() => setDialog({ kind: "retry", row })}>Retry …</button><button class="danger" onClick=${() => setDialog({ kind: "skip", row })}>Skip …</button>`}</div>` },

@@ -1,5 +1,5 @@
 // All consumers of any kind: subscriptions, processors, Spark queries, cursor sets, and those that report from elsewhere.
-import { html, useMemo, useState } from "../vendor/preact.js";
+import { html, useMemo } from "../vendor/preact.js";
 import { getAll, query } from "../core/api.js";
 import * as format from "../core/format.js";
 import { keepInAddress, to, usePlace } from "../core/routing.js";
@@ -15,7 +15,7 @@ export function Consumers() {
   const { search } = usePlace();
   const kind = search.get("kind") ?? "";
   const eventType = search.get("event_type") ?? "";
-  const [text, setText] = useState(search.get("q") ?? "");
+  const text = search.get("q") ?? "";
   const answer = usePolled(
     async (signal) => {
       const found = await getAll(`/groups${query({ kind, event_type: eventType, limit: 1000 })}`, 10_000, { signal });
@@ -25,10 +25,7 @@ export function Consumers() {
     5,
     [kind, eventType],
   );
-  function filter(event) {
-    setText(event.target.value);
-    keepInAddress({ q: event.target.value });
-  }
+  const filter = (event) => keepInAddress({ q: event.target.value });
   return html`
     <${Title} lead="Whoever keeps a position in the hub, and how far behind it is.">Consumers<//>
     <div class="toolbar" role="search">

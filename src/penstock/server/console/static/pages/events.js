@@ -28,7 +28,8 @@ export function Events({ name }) {
   const { search } = usePlace();
   const answer = useAnswer(path`/event-types/${name}`);
   const rights = useRightsOn("event_type", name);
-  const mayWrite = rights.write === true;
+  const isOnce = answer.value?.options?.publishing === "exactly-once";
+  const mayWrite = rights.write === true && !isOnce;
   const view = search.get("view") ?? "";
   return html`
     <${EventTypeHead} name=${name} rights=${rights} />
@@ -39,6 +40,7 @@ export function Events({ name }) {
     <${Loaded} answer=${answer}>${(type) => {
       if (view === "live") return html`<${LiveTail} name=${name} count=${type.partition_count} search=${search} />`;
       if (view === "publish" && rights.write === undefined) return html`<p class="empty" role="status">Loading …</p>`;
+      if (view === "publish" && isOnce) return html`<p class="message warn">This event type takes numbered events of idempotent producers alone: a single event cannot be published here.</p>`;
       if (view === "publish" && mayWrite) return html`<${PublishEvent} type=${type} />`;
       return html`<${Browse} name=${name} count=${type.partition_count} search=${search} />`;
     }}<//>
@@ -101,9 +103,13 @@ function Browse({ name, count, search }) {
 /** Return the direction, and the ranges of offsets to read, that the address asks for. */
 async function plan(feed, search, signal) {
   const bounds = [...feed.bounds];
+  const at = search.get("at") ?? "";
+  const from = search.get("find") ? "" : (search.get("from") ?? "");
+  const cursors = from === "cursor" ? parseCursors(at, feed) : null;
+  const asked = cursors ? bounds.filter(([partition]) => cursors.has(partition)) : bounds;
   const whole = (older, start) => ({
     older,
-    ranges: new Map(bounds.map(([partition, { first, head }]) => {
+    ranges: new Map(asked.map(([partition, { first, head }]) => {
       const at = Math.min(head, Math.max(first, start(partition) ?? (older ? head : first)));
       return [partition, older ? { low: first, high: at } : { low: at, high: head }];
     })),
@@ -111,18 +117,11 @@ async function plan(feed, search, signal) {
   const page = /^(older|newer)\.(\d+(?:_\d+)*)$/.exec(search.get("page") ?? "");
   if (page) {
     const offsets = page[2].split("_").map(Number);
-    const places = new Map(bounds.map(([partition], at) => [partition, offsets[at]]));
+    const places = new Map(asked.map(([partition], at) => [partition, offsets[at]]));
     return whole(page[1] === "older", (partition) => places.get(partition));
   }
-  const at = search.get("at") ?? "";
-  const from = search.get("find") ? "" : (search.get("from") ?? "");
   if (from === "offset") return whole(false, () => Number(at) || 0);
-  if (from === "cursor") {
-    const places = parseCursors(at, feed);
-    const read = whole(false, (partition) => places.get(partition));
-    read.ranges = new Map([...read.ranges].filter(([partition]) => places.has(partition)));
-    return read;
-  }
+  if (cursors) return whole(false, (partition) => cursors.get(partition));
   const ago = { "1h": 3_600_000, "1d": 86_400_000 }[from];
   if (ago || from === "time") {
     const time = ago ? new Date(Date.now() - ago).toISOString() : at;

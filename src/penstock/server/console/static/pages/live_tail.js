@@ -1,7 +1,7 @@
 // Follows an event type: shows events as they come.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { query } from "../core/api.js";
-import { compileFilter, Feed, summarize } from "../core/feed.js";
+import { compileFilter, Feed, parseMessageId, summarize } from "../core/feed.js";
 import * as format from "../core/format.js";
 import { go, to } from "../core/routing.js";
 import { EventTable, explainPartition, FILTERS, Filters, partitionsOf, TABLE_ROWS } from "../parts/event_table.js";
@@ -19,6 +19,7 @@ class Tail {
     Object.assign(this, { name, count, partitions: partitionsOf(search, count), kind: search.get("kind") ?? "" });
     this.filter = compileFilter(Object.fromEntries(FILTERS.map((each) => [each, search.get(each)])));
     this.next = null;
+    this.id = "";
     this.rows = [];
     this.fresh = [];
     this.seen = 0;
@@ -49,6 +50,8 @@ class Tail {
     this.feed = await Feed.open(this.name, this.count, this.partitions, signal);
     const bounds = [...this.feed.bounds];
     this.next ??= new Map(bounds.map(([partition, { head }]) => [partition, head]));
+    for (const [partition, offset] of this.id ? parseMessageId(this.id) : []) this.next.set(partition, Math.max(this.next.get(partition), offset));
+    this.id = "";
     const behind = bounds.reduce((sum, [partition, { head }]) => sum + Math.max(0, head - this.next.get(partition)), 0);
     for (const [partition, { first, head }] of bounds) {
       const floor = behind > BEHIND_MAX ? Math.max(first, head - Math.ceil(TABLE_ROWS / bounds.length)) : first;
@@ -65,7 +68,7 @@ class Tail {
     const members = { heartbeat: HEARTBEAT_SECONDS, "event-types": this.kind };
     for (const [partition, offset] of this.next) members[`cursor${partition}`] = this.feed.cursor(partition, offset);
     let read = 0;
-    for await (const event of this.feed.follow(members, signal)) {
+    for await (const event of this.feed.follow(members, signal, (id) => { this.id = id; })) {
       read += 1;
       this.seen += 1;
       this.next.set(event.partition, event.offset + 1);

@@ -15,6 +15,9 @@ const NOBODY = [];
 /** More consumers than these are not asked for. */
 const GROUPS_MAX = 10_000;
 const TROUBLES_SHOWN = 12;
+const RECENT_SECONDS = 300;
+/** So many of the consumers that lag most are compared with the retention of what they read. */
+const NEAR_CHECKED = 25;
 
 /** The first view. */
 export function Overview() {
@@ -78,7 +81,7 @@ function Rates({ sample }) {
 
 function Attention({ sample, groups, mayAdminister }) {
   const near = useNearRetention(groups, mayAdminister);
-  const found = useMemo(() => [...near, ...findTrouble(sample, groups)], [sample, groups, near]);
+  const found = useMemo(() => [...near, ...findTrouble(sample, groups, history.growth(RECENT_SECONDS))], [sample, groups, near]);
   const left = sample?.gauges.get("penstock_groups_left_out");
   const all = found.length + (sample?.gauges.get("penstock_parked_groups_left_out") ?? 0);
   return html`<${Card} title="Needs attention" flush more=${found.length ? html`<${Badge} tone=${found[0].tone}>${format.count(all)}<//>` : null}>
@@ -98,7 +101,7 @@ function Attention({ sample, groups, mayAdminister }) {
 
 /** Use what `findNearRetention` says of the consumers that lag most: few, whatever there are. */
 function useNearRetention(groups, mayAdminister) {
-  const late = useMemo(() => groups.filter((each) => each.lag_seconds > 60).sort((a, b) => b.lag_seconds - a.lag_seconds).slice(0, 5), [groups]);
+  const late = useMemo(() => groups.filter((each) => each.lag_seconds > 60).sort((a, b) => b.lag_seconds - a.lag_seconds).slice(0, NEAR_CHECKED), [groups]);
   const names = [...new Set(late.flatMap((each) => each.event_types.slice(0, 5)))].sort();
   const found = usePolled(
     async (signal) => {

@@ -185,13 +185,18 @@ function Members({ field, entered, change, pointer, violations }) {
     entered=${entered?.[name]} change=${(value) => change({ ...entered, [name]: value })} pointer="${pointer}/${escapePointer(name)}" violations=${violations} />`);
 }
 
+/** The id of what is said of a field: ids have no spaces, and names of members may. */
+function idOf(pointer) {
+  return `says-${encodeURIComponent(pointer)}`;
+}
+
 function Field({ field, name, required, entered, change, pointer, violations }) {
   const says = violations.get(pointer);
   const label = html`<span><${Text} limit=${80}>${name}<//>${required && html`<span class="required" title="required"> *<span class="visually-hidden"> required</span></span>`}
     <span class="quiet"> ${field.kind === "text" ? (field.format ?? "text") : field.kind === "json" ? "JSON" : field.kind}</span></span>`;
   const about = html`${field.description && html`<span class="quiet about"><${Text} limit=${300}>${field.description}<//></span>`}
-    ${says && html`<span class="violation" id=${`says ${pointer}`}><${Text} limit=${400}>${says.join("; ")}<//></span>`}`;
-  const described = { "aria-invalid": says ? "true" : null, "aria-describedby": says ? `says ${pointer}` : null };
+    ${says && html`<span class="violation" id=${idOf(pointer)}><${Text} limit=${400}>${says.join("; ")}<//></span>`}`;
+  const described = { "aria-invalid": says ? "true" : null, "aria-describedby": says ? idOf(pointer) : null };
   const input = (event) => change(event.target.value);
   if (field.kind === "object") {
     return html`<fieldset class=${says ? "violated" : ""}><legend>${label}</legend>${about}<div class="fields"><${Members} field=${field} entered=${entered} change=${change} pointer=${pointer} violations=${violations} /></div></fieldset>`;

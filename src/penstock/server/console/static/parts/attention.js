@@ -10,9 +10,10 @@ const STUCK_SECONDS = 300;
  * Return what needs attention in a sample of the hub's metrics, the worst first.
  *
  * @param {object[]} groups those of GET /groups, by which consumers are named
+ * @param {Map<string, number>} growth what counters have grown by in the last minutes
  * @returns {{tone: string, title: string, why: string, place?: string, parts?: string[], label?: string, command?: string}[]}
  */
-export function findTrouble(sample, groups = []) {
+export function findTrouble(sample, groups = [], growth = new Map()) {
   if (!sample) return [];
   const { gauges, counters } = sample;
   const found = [];
@@ -54,16 +55,16 @@ export function findTrouble(sample, groups = []) {
       });
     }
   }
-  const refusals = [409, 412].map((status) => counters.get(`penstock_requests_total{method="POST",route="/event-types/{event_type}/partitions/{partition}/events",status="${status}"}`) ?? 0);
-  const fenced = refusals[0] + refusals[1];
+  const refusals = [409, 412].map((status) => `penstock_requests_total{method="POST",route="/event-types/{event_type}/partitions/{partition}/events",status="${status}"}`);
+  const fenced = refusals.reduce((total, each) => total + (counters.get(each) ?? 0), 0);
   if (fenced) {
-    add("warn", `${plural(fenced, "publish", "publishes")} of idempotent producers refused`, "A producer was fenced, since another took its group over, or its sequence numbers have a gap. Two processes may run as one group.", {
+    add(refusals.some((each) => growth.get(each)) ? "warn" : "note", `${plural(fenced, "publish", "publishes")} of idempotent producers refused since this hub began`, "A producer was fenced, since another took its group over, or its sequence numbers have a gap. Two processes may run as one group.", {
       place: "/producers", label: "See the producers",
     });
   }
-  const failed = share(counters);
+  const failed = shareOfErrors(growth);
   if (failed > 0.05) {
-    add("bad", `${Math.round(failed * 100)} % of the requests fail with an error of the hub`, "Its log has a line for each, with the reason.", { command: "penstock doctor" });
+    add("bad", `${Math.round(failed * 100)} % of the requests fail with an error of the hub`, "In the last minutes. Its log has a line for each, with the reason.", { command: "penstock doctor" });
   }
   if (one("penstock_rejected_rows")) {
     add("bad", `${plural(one("penstock_rejected_rows"), "row")} of the outbox rejected`, "A service wrote them, and the hub cannot publish them: their reasons say why.", {
@@ -85,8 +86,8 @@ export function findTrouble(sample, groups = []) {
   return found.sort((a, b) => order[a.tone] - order[b.tone]);
 }
 
-/** The share of requests that the hub answered with a status from 500 on, since it began. */
-function share(counters) {
+/** The share of requests that the hub answered with a status from 500 on; 0 of few. */
+function shareOfErrors(counters) {
   let all = 0;
   let failed = 0;
   for (const [labels, value] of metricsNamed(counters, "penstock_requests_total")) {

@@ -180,7 +180,7 @@ export function Confirm({ title, verb, danger = true, reason = false, act, onClo
   const [text, setText] = useState("");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const isAudited = useAuditLog(reason);
+  const isAudited = useAuditLog(reason || danger);
   async function run(event) {
     event.preventDefault();
     setBusy(true);
@@ -198,6 +198,7 @@ export function Confirm({ title, verb, danger = true, reason = false, act, onClo
       ${children}
       ${reason && html`<label>${REASONS[isAudited]}<input class="long" required maxlength="200" value=${text} onInput=${(event) => setText(event.target.value)} /></label>`}
       <${SameCommand}>${typeof command === "function" ? command({ reason: text.trim() || "WHY" }) : command}<//>
+      ${danger && !reason && isAudited === false && html`<p class="quiet">The audit log is off: nothing will say who did this.</p>`}
       <${Failure} error=${error} />
       <div class="buttons">
         <button type="button" onClick=${() => onClose(false)}>Cancel</button>
