@@ -139,7 +139,8 @@ class GroupsContract(Contract):
         for each in measured:
             own = [standing for standing in standings if standing.group == each.name]
             lag = measure_lag(own, FIRST_AT + 100)
-            assert (each.gap, 0 if each.received_at is None else FIRST_AT + 100 - each.received_at) == lag
+            age = 0 if each.received_at is None else FIRST_AT + 100 - each.received_at
+            assert (each.gap, age) == (lag.gap, lag.lag)
             assert each.stuck == len({standing.tranche for standing in own if standing.stuck_reason is not None})
             assert each.committed_at == FIRST_AT
         assert [(each.name, each.gap, each.stuck) for each in measured] == [
