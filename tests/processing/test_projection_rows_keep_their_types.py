@@ -4,8 +4,9 @@ A value that would not come back fails its event, which is named, and no other r
 """
 
 import datetime as dt
+import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
@@ -21,7 +22,33 @@ from penstock.processing.engine import Backoff
 from penstock.processing.engine.item import Batch, in_parts
 from penstock.processing.sources import MemorySource
 from penstock.processing.sources.source import ReadRequest
+from tests.databases import EmptyDatabases
+from tests.exhaustive import exhaustive
 from tests.processing.sql import rows
+
+NAMES = (f"states_{number}" for number in itertools.count())
+NAME = "states"
+"""The name of the projection of a test."""
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a database for all tests of the file: to make its tables takes longer than to use them."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path_factory.mktemp('states')}/states.db"
+        return
+    databases: EmptyDatabases = request.getfixturevalue("empty_databases")
+    yield (url := databases.lend())
+    databases.take_back(url)
+
+
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite", exhaustive("postgres")], indirect=True)
+"""Many values are refused before they come to the database."""
+
+
+@pytest.fixture(autouse=True)
+def own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "NAME", next(NAMES))
 
 
 def by_stream(event: StreamEvent) -> str:
@@ -32,7 +59,7 @@ def project(
     url: str, source: MemorySource, state: type, evolve: Any, key: Callable[..., Any] = by_stream, **options: Any
 ) -> InlineProcessor:
     """Fold all events with a projection of its own, as another process would; it reads its rows from the database."""
-    processor = Projection("states", state, evolve, key=key).inline(source, url, **options)
+    processor = Projection(NAME, state, evolve, key=key).inline(source, url, **options)
     processor.drain()
     return processor
 
@@ -232,7 +259,8 @@ def test_column_has_the_name_of_its_field_and_json_within_has_the_names_of_json(
 ) -> None:
     project(database_url, stream(0), state, lambda *_: last)
 
-    [values] = rows(database_url, "SELECT {} FROM states".format(", ".join(f'"{name}"' for name in columns)))
+    wanted = ", ".join(f'"{name}"' for name in columns)
+    [values] = rows(database_url, f"SELECT {wanted} FROM {NAME}")
     found = [msgspec.json.decode(each) if isinstance(each, str) else each for each in values]
     assert [str(each) for each in found] == [str(each) for each in columns.values()]
 
@@ -304,6 +332,7 @@ GOOD_STATES: dict[type, Any] = {
 }  # fmt: skip
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("name", BAD_STATES)
 def test_state_that_would_come_back_as_another_fails_at_its_event(database_url: str, name: str) -> None:
     bad, told = BAD_STATES[name]
@@ -320,10 +349,10 @@ def test_state_that_would_come_back_as_another_fails_at_its_event(database_url: 
 
     assert index == 2
     assert told.replace("a {}", f"a {kind.__name__}") in detail
-    assert [key for (key,) in rows(database_url, "SELECT key FROM states ORDER BY key")] == ["A", "B"]
+    assert [key for (key,) in rows(database_url, f"SELECT key FROM {NAME} ORDER BY key")] == ["A", "B"]
     assert any(state == good for state in given)
     with transaction(connector(database_url)) as connection:
-        table = Projection("states", kind, evolve, key=by_stream).table
+        table = Projection(NAME, kind, evolve, key=by_stream).table
         assert table.find(connection, [("A",)])["A",].state == good
 
 
@@ -363,7 +392,7 @@ def test_wrong_state_before_another_failure_is_the_event_that_fails(database_url
 
     processor = project(database_url, stream(1, "2", "fails", 3), Total, evolve)
 
-    assert rows(database_url, "SELECT key, total FROM states") == [("A", 1)]
+    assert rows(database_url, f"SELECT key, total FROM {NAME}") == [("A", 1)]
     assert trouble(processor)[0] == 1
 
 
@@ -394,6 +423,7 @@ BAD_KEYS: dict[str, tuple[type, Any, str]] = {
 }
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("name", BAD_KEYS)
 def test_key_that_could_not_be_found_again_fails_alone(database_url: str, name: str) -> None:
     kind, bad, told = BAD_KEYS[name]
@@ -405,13 +435,13 @@ def test_key_that_could_not_be_found_again_fails_alone(database_url: str, name: 
     key.__annotations__["return"] = kind
     processor = project(database_url, stream(0, 0, 0), Total, count, key)
 
-    assert rows(database_url, "SELECT key, total FROM states ORDER BY key") == [(keys[0], 1), (keys[2], 1)]
+    assert rows(database_url, f"SELECT key, total FROM {NAME} ORDER BY key") == [(keys[0], 1), (keys[2], 1)]
     assert told in trouble(processor)[1]
 
 
 def test_event_without_a_key_is_passed_over(database_url: str) -> None:
     assert not project(database_url, stream("S", None, "T"), Total, count, by_text).engine.busy.failing
-    assert rows(database_url, "SELECT key FROM states ORDER BY key") == [("S",), ("T",)]
+    assert rows(database_url, f"SELECT key FROM {NAME} ORDER BY key") == [("S",), ("T",)]
 
 
 class Place(NamedTuple):
@@ -429,7 +459,7 @@ def test_key_that_is_longer_than_an_index_has_room_for_fails_alone(database_url:
 
     processor = project(database_url, stream(5, 6, 4), Total, count, place_of)
 
-    assert rows(database_url, "SELECT shelf FROM states ORDER BY shelf") == [(0,), (2,)]
+    assert rows(database_url, f"SELECT shelf FROM {NAME} ORDER BY shelf") == [(0,), (2,)]
     assert "texts of up to 2000 bytes, as PostgreSQL can find them again" in trouble(processor)[1]
 
 
@@ -443,8 +473,8 @@ def test_event_whose_key_function_fails_is_parked_alone(database_url: str) -> No
     assert trouble(processor)[1] == "'key'"
     processor.drain(advance=True)
 
-    assert rows(database_url, "SELECT key FROM states ORDER BY key") == [("S",), ("T",), ("U",)]
-    [parked] = DatabaseCheckpoints(database_url, "states_v1").parked()
+    assert rows(database_url, f"SELECT key FROM {NAME} ORDER BY key") == [("S",), ("T",), ("U",)]
+    [parked] = DatabaseCheckpoints(database_url, f"{NAME}_v1").parked()
     assert (parked.stream, parked.index, parked.tag, parked.attempts) == ("[] in A", 1, "KeyError", 2)
 
 
@@ -460,7 +490,7 @@ class InParts(MemorySource):
 def test_equal_keys_of_different_spelling_are_one_row(database_url: str, prices: list[float]) -> None:
     project(database_url, stream(*prices, source=InParts()), Total, count, by_number)
 
-    assert rows(database_url, "SELECT key, total FROM states") == [(prices[0], 3)]
+    assert rows(database_url, f"SELECT key, total FROM {NAME}") == [(prices[0], 3)]
 
 
 def test_date_key_that_is_a_text_is_found_again_by_the_next_process(database_url: str) -> None:
@@ -471,4 +501,4 @@ def test_date_key_that_is_a_text_is_found_again_by_the_next_process(database_url
     for _ in range(2):
         project(database_url, stream("2026-11-26", source=source), Total, count, by_day)
 
-    assert rows(database_url, "SELECT total FROM states") == [(2,)]
+    assert rows(database_url, f"SELECT total FROM {NAME}") == [(2,)]
