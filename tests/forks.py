@@ -5,6 +5,7 @@ Such a process is as any other but for its beginning: it has its own directory, 
 """
 
 import array
+import atexit
 import contextlib
 import gc
 import io
@@ -305,12 +306,31 @@ def main() -> NoReturn:
     gc.freeze()  # Else the first search for garbage would copy all of it.
     with socket.socket(fileno=int(file)) as requests:
         serve(requests)
-    if sys.argv[1:2] == [PYTHON]:
-        warnings.simplefilter("error")
-        run_python(*sys.argv[2:])
-    else:
-        run()
-    sys.exit()
+    try:
+        if sys.argv[1:2] == [PYTHON]:
+            warnings.simplefilter("error")
+            run_python(*sys.argv[2:])
+        else:
+            run()
+        status: Any = 0
+    except SystemExit as ending:
+        status = 0 if ending.code is None else ending.code
+    leave(status)
+
+
+def leave(status: Any) -> NoReturn:
+    """End as `sys.exit` does, but without emptying all modules, which would first copy all that was loaded."""
+    if isinstance(status, int):
+        with contextlib.suppress(OSError, KeyboardInterrupt):
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+            if (program := vars(sys.modules["__main__"])) is not globals():
+                program.clear()  # Files that it leaves open are warned of.
+            gc.collect()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status & 0xFF)
+    sys.exit(status)
 
 
 if __name__ == "__main__":
