@@ -23,7 +23,7 @@ def until(check: Callable[[], object], *woken: LocalProcessor) -> None:
         for each in woken:
             each._wake()
         time.sleep(pause)
-        pause = min(pause * 1.25, 0.05)  # What does not come at once costs more to look at than to wait for.
+        pause = min(pause * 1.25, 0.1)  # What does not come at once costs more to look at than to wait for.
 
 
 class Office:

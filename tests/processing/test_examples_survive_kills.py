@@ -27,6 +27,11 @@ ORDERS = 2_000
 
 
 @pytest.fixture
+def hub(emptied_hub: LiveHub) -> LiveHub:
+    return emptied_hub
+
+
+@pytest.fixture
 def client(hub: LiveHub) -> Iterator[Client]:
     with Client(hub.url) as client:
         keyed: Any = {"partition_strategy": "hash", "partition_count": 2}

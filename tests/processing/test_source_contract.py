@@ -16,6 +16,7 @@ from penstock.processing.checkpoints import MemoryCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.sources import ReadRequest, Source
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.exhaustive import exhaustive
 from tests.processing.office import until
 from tests.processing.programs import Program, running
 from tests.processing.shared_work import handler_in
@@ -207,6 +208,10 @@ def test_parked_stream_is_read_again_while_others_go_on(place: Place, database_u
     assert [*checkpoints.parked()] == []
 
 
+SHARED = pytest.mark.parametrize("place", ["messagedb", "kafka", exhaustive("feed")], indirect=True)
+"""`test_processors_share_their_work` has the same of feeds."""
+
+
 def read_handled(folder: Path) -> dict[str, list[str]]:
     return {path.stem: path.read_text().splitlines() for path in folder.glob("*.log")}
 
@@ -222,6 +227,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     return found
 
 
+@SHARED
 def test_tranches_change_hands_as_processors_join_and_stop_without_repeats(
     place: Place, postgres_url: str, folder: Path
 ) -> None:
@@ -259,6 +265,7 @@ def test_tranches_change_hands_as_processors_join_and_stop_without_repeats(
     assert read_handled(folder) == expected_lines(place, range(1000))
 
 
+@SHARED
 def test_successor_takes_over_from_a_killed_processor_and_skips_nothing(
     place: Place, postgres_url: str, folder: Path
 ) -> None:

@@ -41,6 +41,11 @@ EVENTS = examples(600, 1_500)
 
 
 @pytest.fixture
+def hub(emptied_hub: LiveHub) -> LiveHub:
+    return emptied_hub
+
+
+@pytest.fixture
 def client(hub: LiveHub) -> Iterator[Client]:
     with Client(hub.url) as client:
         for name in ("order.placed", "order.copied"):
