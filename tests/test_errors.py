@@ -15,6 +15,7 @@ from penstock import errors
 from penstock.errors import PenstockError, ServerError
 from penstock.server.http.problems import problem_response, status_of
 from penstock.wire.problem import MEDIA_TYPE, to_error
+from tests.cases import each_of
 
 KINDS: list[type[PenstockError]] = sorted(
     (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PenstockError)),
@@ -31,8 +32,8 @@ FIELDS: dict[str, Any] = {
 COMPUTED = {"detail", "epoch_state", "lost", "partitions", "value_state", "where"}
 """Words of messages that are made from other fields."""
 CODES = [(kind, code) for kind in KINDS for code in (kind.code, *kind.cases)]
-each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-each_code = pytest.mark.parametrize(("kind", "code"), CODES, ids=[code for _, code in CODES])
+each_kind = each_of({kind.__name__: [kind] for kind in KINDS})
+each_code = each_of({code: [kind, code] for kind, code in CODES})
 
 
 def drawn() -> dict[str, str | None]:
@@ -137,12 +138,17 @@ def made(path: Path) -> Iterator[tuple[str, set[str]]]:
     if "penstock.errors" not in text and "penstock import errors" not in text:
         return
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call):
-            of_errors = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "errors"
-            has_a_code = isinstance(node.func, ast.Attribute) and node.func.attr == "of"
-            if isinstance(node.func, ast.Name) or of_errors or has_a_code:
-                name = ast.unparse(node.func).removeprefix("errors.")
-                yield name.removesuffix(".of"), {each.arg for each in node.keywords if each.arg}
+        if isinstance(node, ast.Call) and (name := name_of(node.func)):
+            yield name, {each.arg for each in node.keywords if each.arg}
+
+
+def name_of(called: ast.expr) -> str:
+    """Return what a call is of: `Invalid` for `Invalid`, `errors.Invalid` and `Invalid.of`; empty for methods."""
+    if isinstance(called, ast.Name):
+        return called.id
+    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "errors":
+        return called.attr
+    return name_of(called.value) if isinstance(called, ast.Attribute) and called.attr == "of" else ""
 
 
 @each_code

@@ -1,4 +1,4 @@
-"""The pages list all that the code offers: routes, parameters, metrics, errors, commands, names."""
+"""The pages list all that the code offers: routes, parameters, metrics, errors, commands."""
 
 import ast
 import re
@@ -14,7 +14,6 @@ from tests.docs.examples import ROOT
 from tests.server.all_metrics import collect_every_metric
 
 DOCS = ROOT / "docs"
-MODULES = sorted((ROOT / "src").rglob("*.py"))
 
 
 def page(name: str) -> str:
@@ -98,18 +97,6 @@ def test_command_line_pages_have_every_command_and_option() -> None:
     assert not missing, f"docs/reference/cli does not say {missing}"
 
 
-def test_modules_begin_with_a_sentence_and_document_their_public_names() -> None:
-    wrong = []
-    for module in MODULES:
-        tree = ast.parse(module.read_text(encoding="utf-8"))
-        place = module.relative_to(ROOT)
-        if not (ast.get_docstring(tree) or "").partition("\n")[0].endswith((".", ":", "?")):
-            wrong.append(f"{place}: its first line is no sentence")
-        wrong += [f"{place}: {name} has no docstring" for name, node in public(tree) if not ast.get_docstring(node)]
-
-    assert not wrong, "\n".join(wrong)
-
-
 def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     """Return each command that can be run, with the words that are typed for it."""
     children = getattr(command, "commands", None)
@@ -118,21 +105,3 @@ def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     else:
         for name, child in children.items():
             yield from commands(f"{path} {name}", child)
-
-
-def public(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
-    """Return a module's public classes, functions and methods; the names of tests are sentences by themselves.
-
-    Of overloads, the function that they stand for has the docstring.
-    """
-    for node in tree.body:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        is_overload = any(isinstance(each, ast.Name) and each.id == "overload" for each in node.decorator_list)
-        if not node.name.startswith(("_", "test_")) and not is_overload:
-            yield node.name, node
-            if isinstance(node, ast.ClassDef):
-                members = (each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
-                yield from (
-                    (f"{node.name}.{each.name}", each) for each in members if not each.name.startswith(("_", "test_"))
-                )
