@@ -7,7 +7,6 @@ import logging
 import os
 import pty
 import signal
-import subprocess
 import sys
 import termios
 from collections.abc import Iterator
@@ -106,15 +105,9 @@ class Command:
         """Run the command to its end with its output on a terminal of 120 columns; return that output."""
         ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (40, 120))
-        process = subprocess.Popen(
-            [*PENSTOCK, *map(str, arguments)],
-            cwd=self.directory,
-            env=self.environment | {"TERM": "xterm"} | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-        )
-        os.close(theirs)
+        variables = self.environment | {"TERM": "xterm"} | environment
+        with _pipe(b"") as nothing, os.fdopen(theirs, "wb") as terminal:
+            process = FORKS.start([*map(str, arguments)], self.directory, variables, [nothing, terminal, terminal])
         shown = b""
         with os.fdopen(ours, "rb", buffering=0) as terminal, contextlib.suppress(OSError):  # Linux: EIO at the end.
             while more := terminal.read(65_536):

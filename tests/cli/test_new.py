@@ -1,6 +1,7 @@
 """`penstock new`: its projects pass their own tests, their types hold, and they run until they are stopped."""
 
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -54,25 +55,28 @@ def run_module(*words: str, directory: Path, **environment: str) -> str:
 
 def run_tests(*words: str, directory: Path, **environment: str) -> int:
     """Run pytest; return how many tests have passed, which is all."""
-    options = (*PLUGIN, "-W", "error", "-p", "no:cacheprovider", *words)
+    options = ("-W", "error", "-p", "no:cacheprovider", *words)
     shown = run_module("pytest", *options, directory=directory, **environment).splitlines()[-1]
     assert not {"failed", "error", "skipped"} & {*shown.replace(",", "").split()}
     return int(shown.split(" passed")[0].split()[-1])
 
 
 def test_tests_of_new_projects_pass(projects: Path) -> None:
-    packages = os.pathsep.join(str(projects / f"some-{kind}") for kind in KINDS)
+    packages = os.pathsep.join([str(ROOT), *(str(projects / f"some-{kind}") for kind in KINDS)])
     files = sorted(projects.glob("*/tests/test_*.py"))
     assert len(files) == len(KINDS)
 
     count = sum(text.count("\ndef test_") for text in (file.read_text() for file in files))
-    assert run_tests("--import-mode=importlib", directory=projects, PYTHONPATH=packages) >= count
+    options = ("--import-mode=importlib", "-p", "tests.cli.forked_hubs", "-p", "penstock.testing.plugin")
+    # To load the plugins of this environment takes two seconds.
+    alone = {"PYTHONPATH": packages, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    assert run_tests(*options, directory=projects, **alone) >= count
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", KINDS)
 def test_tests_of_a_new_project_pass_by_its_own_configuration(projects: Path, kind: str) -> None:
-    assert run_tests(directory=projects / f"some-{kind}") > 1
+    assert run_tests(*PLUGIN, directory=projects / f"some-{kind}") > 1
 
 
 def test_style_of_new_projects_holds(projects: Path) -> None:
@@ -108,10 +112,14 @@ for url in sys.argv[1:]:
 
 
 def test_new_projector_keeps_its_table_in_either_database(projects: Path, sqlite_url: str, postgres_url: str) -> None:
-    command = [sys.executable, "-c", PROJECTED, sqlite_url, postgres_url]
-    done = subprocess.run(command, cwd=projects / "some-projector", check=True, capture_output=True, text=True)
+    command = [PYTHON, "-c", PROJECTED, sqlite_url, postgres_url]
+    with closing(
+        FORKS.with_pipes(command, projects / "some-projector", clean_environment(), has_input=False)
+    ) as forked:
+        shown, errors = (each.decode() for each in forked.communicate())
 
-    assert done.stdout == 2 * f"{ {f'customer-{number}': (10, 1000) for number in range(3)} }\n"
+    assert forked.returncode == 0, errors
+    assert shown == 2 * f"{ {f'customer-{number}': (10, 1000) for number in range(3)} }\n"
 
 
 # Making
@@ -180,10 +188,12 @@ def test_new_takes_an_empty_directory_and_no_file(penstock: Command, tmp_path: P
 def hub(tmp_path: Path) -> Iterator[LiveHub]:
     """A hub with the event types of all projects, made as their READMEs say, and five orders."""
     with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub:
+        penstock = Command(tmp_path, clean_environment()).at(hub.url)
         for line in dict.fromkeys(each for kind in KINDS for each in commands(kind, "penstock event-type create ")):
-            run_command(line, hub)
-        [order] = {each for kind in KINDS for each in commands(kind, "echo ")}
-        run_command(order.replace("echo ", "yes ").replace(" | ", " | head -n 5 | "), hub)
+            run_command(penstock, line)
+        [line] = {each for kind in KINDS for each in commands(kind, "echo ")}
+        order, _, command = line.partition(" | ")
+        run_command(penstock, command, stdin=5 * f"{shlex.split(order)[1]}\n")
         yield hub
 
 
@@ -193,12 +203,12 @@ def commands(kind: str, beginning: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip().startswith(beginning)]
 
 
-def run_command(command: str, hub: LiveHub) -> None:
+def run_command(penstock: Command, command: str, stdin: str = "") -> None:
     """Run a command of a README."""
-    command = command.replace("penstock ", f"{sys.executable} -m penstock ")
-    environment = clean_environment() | {"PENSTOCK_URL": hub.url}
-    done = subprocess.run(["bash", "-c", command], env=environment, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    name, *words = shlex.split(command)
+    assert name == "penstock"
+    done = penstock(*words, stdin=stdin)
+    assert done.status == 0, done.err
 
 
 class Endpoint(BaseHTTPRequestHandler):

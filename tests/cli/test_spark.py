@@ -123,7 +123,7 @@ def test_unusable_target_or_source_is_refused_before_spark_starts(at_hub: Comman
         ("import", events, "--checkpoint", "x"): (2, "one of them must be given, and only one"),
     }
     for words, (status, said) in cases.items():
-        done = at_hub("spark", *words)
+        done = at_hub.run_here("spark", *words)
         assert done.status == status, done.err
         assert said in " ".join(done.err.split()), done.err
 
@@ -138,11 +138,11 @@ def test_unusable_options_of_ingest_are_refused_before_spark_starts(at_hub: Comm
         (events,): (2, "Missing option '--to'"),
     }
     for words, (status, said) in cases.items():
-        done = at_hub("spark", "ingest", *words)
+        done = at_hub.run_here("spark", "ingest", *words)
         assert done.status == status, done.err
         assert said in done.err
 
-    away = at_hub("spark", "ingest", events, "--to", "lake", PENSTOCK_URL="http://127.0.0.1:9")
+    away = at_hub.run_here("spark", "ingest", events, "--to", "lake", PENSTOCK_URL="http://127.0.0.1:9")
     assert away.status == 1
     assert "Is the hub running?" in away.err
 
