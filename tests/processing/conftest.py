@@ -44,7 +44,13 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hub(migrated_file: Path, tmp_path: Path) -> Iterator[LiveHub]:
+def hub(own_hub: LiveHub) -> LiveHub:
+    """A hub of its own for each test; files whose tests can share one say so."""
+    return own_hub
+
+
+@pytest.fixture
+def own_hub(migrated_file: Path, tmp_path: Path) -> Iterator[LiveHub]:
     """A hub of its own for each test."""
     shutil.copy(migrated_file, tmp_path / "hub.db")
     with live_hub(f"sqlite:///{tmp_path}/hub.db", log=tmp_path / "hub.log") as hub:

@@ -35,6 +35,16 @@ from tests.processing.office import until
 from tests.processing.orders import ORDERS, Seen, create_orders, numbers_of, publish
 from tests.store_contract import database_at
 
+OWN = pytest.mark.usefixtures("own_hub")
+"""A test has a hub of its own, whose event types have their first epoch."""
+
+
+@pytest.fixture
+def hub(request: pytest.FixtureRequest) -> LiveHub:
+    """A hub of its own for tests that need one, else that of the file."""
+    found: LiveHub = request.getfixturevalue("own_hub" if "own_hub" in request.fixturenames else "emptied_hub")
+    return found
+
 
 @pytest.fixture
 def client(hub: LiveHub) -> Iterator[Client]:
@@ -175,7 +185,7 @@ def test_partitions_that_are_added_to_a_running_processor_are_read(
     assert seen.sorted == numbers_of(range(600))
 
 
-@pytest.mark.usefixtures("short_lease")
+@pytest.mark.usefixtures("short_lease", "own_hub")
 def test_processor_waits_for_a_hub_that_is_killed_and_repeats_nothing(
     begin: Callable[..., LocalProcessor], hub: LiveHub, client: Client
 ) -> None:
@@ -192,7 +202,7 @@ def test_processor_waits_for_a_hub_that_is_killed_and_repeats_nothing(
     assert seen.numbers == numbers_of(range(900))
 
 
-@pytest.mark.usefixtures("short_lease")
+@pytest.mark.usefixtures("short_lease", "own_hub")
 def test_wait_until_caught_up_names_the_hub_that_cannot_be_reached(
     begin: Callable[..., LocalProcessor], hub: LiveHub, client: Client
 ) -> None:
@@ -252,6 +262,7 @@ def test_partitions_that_are_added_while_a_processor_is_away_are_read_from_their
     assert seen.sorted == numbers_of(range(20, 100))
 
 
+@OWN
 def test_feed_that_was_created_again_ends_the_processor(hub: LiveHub, client: Client) -> None:
     publish(client, range(100))
     client.delete_event_type("order.placed")
@@ -289,6 +300,7 @@ def test_feed_that_is_created_again_ends_a_processor_that_waits_for_events(
         processor.stop()
 
 
+@OWN
 def test_position_behind_the_end_of_the_feed_or_an_unknown_feed_is_refused(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
     told = "position is '1:7'; allowed: up to 1:0, where order.paid/0 ends; `penstock groups reset` moves a processor"
@@ -298,6 +310,7 @@ def test_position_behind_the_end_of_the_feed_or_an_unknown_feed_is_refused(hub: 
         drain(Seen(), FeedSource(hub.url, "order.unknown"))
 
 
+@OWN
 def test_retention_that_has_overtaken_the_processor_ends_it_or_is_skipped_on_demand(
     hub: LiveHub, client: Client
 ) -> None:
@@ -348,6 +361,7 @@ def error_of(wait: Callable[[float], None], seconds: float) -> str:
     return ""
 
 
+@OWN
 def test_page_for_an_outdated_position_is_discarded(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
     client.publish("order.paid", [{"n": n} for n in range(10)])
@@ -384,6 +398,7 @@ def test_parked_events_are_found_behind_pages_without_them(
     assert list(checkpoints.parked()) == []
 
 
+@OWN
 def test_processor_that_restarts_within_a_page_resumes_near_its_last_call(hub: LiveHub, client: Client) -> None:
     publish(client, range(2_000), customers=1)
     [tranche] = {f"order.placed/{each.partition}" for each in client.partitions("order.placed") if each.head}
