@@ -23,11 +23,13 @@ from tests.spark.republishing import EVENTS, Republished
 
 __all__ = ["message_databases", "message_db_url"]
 
-CHECKPOINTS: Final = {
+STREAMS: Final = {
+    # By default Spark starts fifty processes `readlink` for each stream whose checkpoint is in a directory.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
-    ".FileSystemBasedCheckpointFileManager"
+    ".FileSystemBasedCheckpointFileManager",
+    # By default it looks for new events a hundred times a second.
+    "spark.sql.streaming.pollingDelay": "50ms",
 }
-"""Without it Spark starts fifty processes `readlink` for each stream whose checkpoint is in a directory."""
 
 _numbers = itertools.count()
 
@@ -41,7 +43,7 @@ def spark() -> Iterator[SparkSession]:
     with forked_python() as python, pytest.MonkeyPatch.context() as patch:
         for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
             patch.setenv(name, str(python))
-        session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars, **CHECKPOINTS})
+        session = penstock.spark.session("tests", master="local[2]", config={"spark.jars": jars, **STREAMS})
         yield session
         session.stop()
 

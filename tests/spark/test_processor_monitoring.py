@@ -87,7 +87,7 @@ def test_failing_stream_is_shown_in_metrics_view_log_and_consumer_group(
     Path(case.poisoned.poison).touch()
     case.publish(range(POISON))
     checkpoints = HubCheckpoints(case.url, case.feed)
-    rules = Rules(backoff=Backoff(first_seconds=0.05, max_seconds=0.2))
+    rules = Rules(backoff=Backoff(first_seconds=0.2, max_seconds=0.5))
     processor = SparkProcessor(
         spark, case.poisoned, case.url, case.feed, checkpoints=checkpoints, rules=rules, stats_interval=0.1
     )

@@ -107,7 +107,7 @@ def test_batches_become_visible_whole_and_once_though_answers_are_lost(republish
 
     def look() -> None:
         with Client(hub.url) as reader:
-            while not done.wait(0.001):
+            while not done.wait(0.01):
                 # The hub reads all heads in one statement.
                 heads.append(sum(each.head for each in reader.partitions(republished.target)))
 

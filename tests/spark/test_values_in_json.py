@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from penstock.spark.arrow_types import arrow_type
 from penstock.spark.rows import EventRows
 from penstock.typed.decoding import TypedDecoder
+from tests.exhaustive import examples
 from tests.unit.spark.kinds import struct
 
 LONG = (-(2**63), 2**63 - 1)
@@ -38,7 +39,7 @@ READ = (
     "i:bigint,g:tinyint,d:double,n:decimal(38,18),p:decimal(5,0),s:string,y:date,t:timestamp,b:boolean,l:array<double>,"
 )
 READ += "m:map<string,double>,o:struct<a:tinyint,k:map<string,string>>"
-FEW = settings(max_examples=4, deadline=None, suppress_health_check=[*HealthCheck])
+FEW = settings(max_examples=examples(2, 8), deadline=None, suppress_health_check=[*HealthCheck])
 
 
 def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
