@@ -32,7 +32,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 def test_skipped_test_and_skipped_file_fail_with_no_skips_only(project: pytest.Pytester) -> None:
     project.makepyfile(test_one=ONE_SKIPPED, test_all=ALL_SKIPPED)
-    options = ("-p", "tests.no_skips", "--continue-on-collection-errors")
+    options = ("-p", "tests.no_skips", "-p", "no:schemathesis", "--continue-on-collection-errors")
 
     project.runpytest_subprocess(*options).assert_outcomes(passed=1, skipped=2, xfailed=1)
     refused = project.runpytest_subprocess(*options, "--no-skips")

@@ -104,14 +104,14 @@ def test_one_bad_event_keeps_all_out(service: Service) -> None:
     assert service.outbox() == [("undefined", '{"order_id":4}')]
 
 
-def test_an_unknown_event_type_is_refused_with_the_way_to_create_it(service: Service) -> None:
+def test_an_unknown_event_type_is_refused_with_the_way_to_create_it(plain_service: Service) -> None:
     with pytest.raises(EventTypeNotFound, match="penstock event-type create"):
-        service.transact(lambda connection: publish(connection, "order.placed", {"order_id": 7}))
+        plain_service.transact(lambda connection: publish(connection, "order.placed", {"order_id": 7}))
 
-    assert service.outbox() == []
+    assert plain_service.outbox() == []
 
 
-def test_business_and_data_events_get_an_id_and_a_time(service: Service) -> None:
+def test_business_and_data_events_get_an_id_and_a_time(plain_service: Service) -> None:
     def work(connection: Any) -> Any:
         change = b'{"data_type":"order","data_op":"C","data":{}}'
         done = [publish(connection, "business", b'{"n":1.0}'), publish(connection, "data", change)]
@@ -121,9 +121,9 @@ def test_business_and_data_events_get_an_id_and_a_time(service: Service) -> None
         for each in done:
             await each
 
-    service.transact(work)
+    plain_service.transact(work)
 
-    events = [json.loads(data) for _, data in service.outbox()]
+    events = [json.loads(data) for _, data in plain_service.outbox()]
     assert [set(event["metadata"]) for event in events] == [{"eid", "occurred_at"}] * 2
     assert events[0]["metadata"]["eid"] != events[1]["metadata"]["eid"]
 

@@ -10,7 +10,7 @@ import django.core.management
 import psycopg
 
 from penstock.outbox import create
-from tests.outbox.conftest import migrate
+from penstock.storage import open_store
 from tests.outbox.kinds import django_on, fetch, path_of, with_psycopg, with_sqlite3
 
 COLUMNS = """
@@ -50,7 +50,8 @@ def test_hub_keeps_a_table_made_by_a_service(database_url: str) -> None:
     create_plainly(database_url)
     before = schema(database_url)
 
-    migrate(database_url)
+    with closing(open_store(database_url)) as store:
+        store.migrate()
 
     assert schema(database_url) == before
 

@@ -58,6 +58,7 @@ def test_flight_of_an_unknown_aircraft_has_a_key(series: list[Series]) -> None:
     assert event.key == f"{data['carrier']}{data['flight']}"
 
 
+@pytest.mark.exhaustive  # To load it takes longer than all the rest, and ids come from the rows alone.
 def test_series_is_the_same_when_loaded_again(series: list[Series]) -> None:
     planes = series[2]
 

@@ -64,7 +64,7 @@ SCHEMAS = st.builds(
 )
 
 
-@settings(max_examples=examples(200, 2_000), deadline=None)
+@settings(max_examples=examples(40, 2_000), deadline=None)
 @given(schema=SCHEMAS, events=st.lists(EVENTS, min_size=3, max_size=3))
 def test_converted_schema_accepts_the_same_events(schema: Schema, events: list[Schema]) -> None:
     try:

@@ -64,7 +64,8 @@ def test_hub_is_running(penstock_hub, tmp_path):
 def test_fixtures_work_in_the_tests_of_a_user(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS.format(heavy=HEAVY))
     # As a process, since all of it is loaded here already.
-    pytester.runpytest_subprocess(*PLUGIN, "-W", "error", "-p", "no:cacheprovider").assert_outcomes(passed=4)
+    options = ("-W", "error", "-p", "no:cacheprovider", "-p", "no:schemathesis")
+    pytester.runpytest_subprocess(*PLUGIN, *options).assert_outcomes(passed=4)
 
 
 def test_fixtures_of_the_plugin_are_named_after_the_product() -> None:

@@ -77,7 +77,7 @@ fitting = st.fixed_dictionaries(
 ).map(written)  # fmt: skip
 
 
-@settings(max_examples=examples(50, 500))
+@settings(max_examples=examples(20, 500))
 @given(st.sampled_from([FLAT, NESTED, MAPS]), st.lists(fitting | fitting | objects(values) | plain, max_size=8))
 def test_event_decodes_alike_beside_any_other_events(ddl: str, texts: list[str]) -> None:
     together = decode(ddl, texts)

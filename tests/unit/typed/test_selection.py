@@ -24,7 +24,7 @@ WANTED = [
 ]
 
 
-@settings(max_examples=examples(100, 1_000))
+@settings(max_examples=examples(30, 1_000))
 @given(
     st.sampled_from([NESTED, MAPS, ALL]),
     st.sampled_from(WANTED),

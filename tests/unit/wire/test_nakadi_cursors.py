@@ -330,8 +330,9 @@ ELEMENTS = {
 }
 
 
-@pytest.mark.parametrize("between", BETWEEN, ids=repr)
-@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+@pytest.mark.parametrize(
+    ("element", "between"), [(each, BETWEEN[number % 3]) for number, each in enumerate(ELEMENTS.values())], ids=ELEMENTS
+)
 def test_large_array_is_split_between_its_elements(element: bytes, between: bytes) -> None:
     count = 3 * PIECE_BYTES // (len(element) + len(between)) + 2
     count = min(count, EVENTS_MAX)

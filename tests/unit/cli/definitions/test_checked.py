@@ -12,6 +12,7 @@ from penstock.cli.definitions.checks import Check, Fault, check_definitions
 from penstock.cli.definitions.definition import Definition, read_definitions
 from penstock.cli.definitions.document import FileLine
 from penstock.cli.definitions.reports import as_object, as_sarif
+from tests.exhaustive import examples
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -40,7 +41,7 @@ def read(directory: Path, *texts: str) -> list[Definition]:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(15, 200))
 @given(given=GIVEN, schema=SCHEMAS, category=st.sampled_from(["undefined", "business", "data"]))
 def test_any_definition_can_be_reported(
     tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], schema: Any, category: str

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.cli.definitions.document import LEVELS_MAX, Document, FileLine, Unreadable, json_document
+from tests.exhaustive import examples
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -15,7 +16,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(20, 200))
 @given(value=VALUES, indent=st.none() | st.integers(0, 3))
 def test_whatever_is_json_is_read_as_it_is(value: Any, indent: int | None) -> None:
     assert json_document(json.dumps(value, indent=indent), "f.json").value == value

@@ -20,7 +20,7 @@ from penstock.spark.processors.sources.source import Look, PlannedRead, Then, Tr
 from tests.exhaustive import seeds
 
 STREAMS = "abcd"
-SEEDS = seeds(20, 400)
+SEEDS = seeds(8, 400)
 
 
 class Log:

@@ -281,7 +281,7 @@ class LooksMachine(RuleBasedStateMachine):
 
 
 TestLooks = LooksMachine.TestCase
-TestLooks.settings = settings(max_examples=examples(50, 500), stateful_step_count=40, deadline=None)
+TestLooks.settings = settings(max_examples=examples(20, 500), stateful_step_count=40, deadline=None)
 
 
 def test_rows_moved_by_others_between_two_looks_are_not_scanned_later() -> None:
