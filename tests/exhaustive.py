@@ -23,6 +23,12 @@ def exhaustive(*values: Any, id: str | None = None) -> Any:
     return pytest.param(*values, marks=pytest.mark.exhaustive, id=id)
 
 
+ON_SQLITE: Final = pytest.mark.parametrize(
+    "migrated_url", ["sqlite", exhaustive("migrated_postgres", id="postgres")], indirect=True
+)
+"""Marks a test of a promise that is about files, in which no database has a part: `make test` runs it on SQLite."""
+
+
 def seeds(few: int, many: int) -> list[Any]:
     """Return the seeds from 0 to *many*, as cases for `parametrize`; `make test` runs the first *few*."""
     return [*range(few), *(exhaustive(seed) for seed in range(few, many))]

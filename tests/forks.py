@@ -153,7 +153,7 @@ class Forks:
         (their_output, our_output), (their_errors, our_errors) = (os.pipe()[::-1] for _ in range(2))
         their_input, our_input = os.pipe()
         with contextlib.ExitStack() as theirs:
-            streams = [theirs.enter_context(os.fdopen(their_input, "rb"))]
+            streams: list[IO[bytes]] = [theirs.enter_context(os.fdopen(their_input, "rb"))]
             streams += [theirs.enter_context(os.fdopen(each, "wb")) for each in (their_output, their_errors)]
             fork = self.start(arguments, directory, environment, streams)
         fork.stdin = os.fdopen(our_input, "wb")
@@ -208,7 +208,7 @@ def serve(requests: socket.socket, *, until: int | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for those who wait.
     while True:
-        if until is not None and until in select.select([requests, until], [], [])[0]:
+        if until is not None and until in select.select([requests.fileno(), until], [], [])[0]:
             sys.exit()
         request, files, _, _ = socket.recv_fds(requests, REQUEST_BYTES_MAX, 4)
         if not request:

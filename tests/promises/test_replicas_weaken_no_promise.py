@@ -17,7 +17,7 @@ from tests.served import client_of
 from tests.standby import Standby
 from tests.subscribing import event_type_of, filled, put
 
-READERS = 3
+READERS = 2
 EVENTS_MIN = 50
 """Events that are published between two events in the life of the standby."""
 

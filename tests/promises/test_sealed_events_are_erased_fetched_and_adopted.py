@@ -25,6 +25,7 @@ from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import open_store
 from penstock.storage.log.erasure import StoredErasure
 from penstock.testing.clock import VirtualClock
+from tests.exhaustive import ON_SQLITE
 from tests.promises.backup import Backup
 from tests.promises.scene import NAME, Follower, create, event, rows_of, until
 from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
@@ -110,6 +111,7 @@ def test_events_published_after_the_request_stay(hub: Hub, clock: VirtualClock) 
     assert found == [b'{"n": 91}']
 
 
+@ON_SQLITE
 def test_file_whose_events_are_all_erased_is_read_as_empty(url: str, root: Path, clock: VirtualClock, hub: Hub) -> None:
     create(hub, "order.paid", partitions=1)
     hub.log.publish("order.paid", [event({"n": n}, key="key-1") for n in range(9)] + [event({"n": 9}, key="key-2")])
@@ -124,6 +126,7 @@ def test_file_whose_events_are_all_erased_is_read_as_empty(url: str, root: Path,
     assert hub.log.find_offsets_since("order.paid", 1)[1] in ([0], [9])
 
 
+@ON_SQLITE
 def test_dead_letters_of_the_key_are_erased_from_files(hub: Hub, root: Path, clock: VirtualClock) -> None:
     create(hub, DEAD_LETTERS, partitions=1)
     for n in range(6):
@@ -148,6 +151,7 @@ def test_erasure_that_has_begun_shows_no_event_again_though_a_file_has_it(hub: H
     assert read_rows(hub, PARTITIONS) == [row for row in before if (row[0], row[1]) not in {(0, each) for each in gone}]
 
 
+@ON_SQLITE
 def test_damaged_file_stops_the_erasures_of_no_other_event_type(hub: Hub, root: Path) -> None:
     create(hub, "order.paid", partitions=1)
     hub.log.publish("order.paid", [event({"n": n}, key="key-1") for n in range(9)])
@@ -161,6 +165,7 @@ def test_damaged_file_stops_the_erasures_of_no_other_event_type(hub: Hub, root: 
     assert hub.erasures.find("order.paid", other.id).finished_at is not None
 
 
+@ON_SQLITE
 def test_erasure_is_finished_once_the_events_of_a_lost_file_are_given_up(
     hub: Hub, root: Path, clock: VirtualClock
 ) -> None:
@@ -320,6 +325,7 @@ def keys_of(body: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("deletes", ["erasure", "fetch"])
+@ON_SQLITE
 def test_hub_closes_files_that_another_process_has_deleted_in_its_next_round(
     hub: Hub, url: str, root: Path, clock: VirtualClock, deletes: str
 ) -> None:
@@ -439,6 +445,7 @@ def test_files_from_before_a_restored_backup_or_an_adoption_are_adopted_too(
             assert read_rows(other, PARTITIONS)[: len(before) // 2] == before[: len(before) // 2]
 
 
+@ON_SQLITE
 def test_leftovers_of_killed_hubs_and_older_versions_of_files_are_not_adopted(
     hub: Hub, root: Path, clock: VirtualClock, new_url: str
 ) -> None:
@@ -472,6 +479,7 @@ def flip(path: Path) -> None:
     [(Path.unlink, "offsets 29 to .* are in no file"), (cut, "cannot be read"), (flip, "cannot be read")],
     ids=["missing", "cut", "flipped"],
 )
+@ON_SQLITE
 def test_missing_or_damaged_file_is_an_error_unless_that_is_accepted(
     hub: Hub, root: Path, clock: VirtualClock, new_url: str, damage: tuple[Callable[[Path], Any], str]
 ) -> None:
@@ -496,6 +504,7 @@ def test_missing_or_damaged_file_is_an_error_unless_that_is_accepted(
         assert Follower(other, (0, 1)).all(7) == Follower(other, (0, 1)).all(1_000)
 
 
+@ON_SQLITE
 def test_adoption_is_refused_where_there_is_nothing_to_adopt_or_names_are_taken(
     hub: Hub, root: Path, clock: VirtualClock, new_url: str, tmp_path: Path
 ) -> None:
@@ -562,6 +571,7 @@ def test_files_that_erasure_has_replaced_since_the_backup_are_relinked(
     assert [row for row in read_rows(hub, PARTITIONS) if row[1] < 44] == [row for row in after if row[1] < 44]
 
 
+@ON_SQLITE
 def test_file_with_erased_events_is_not_relinked(hub: Hub, root: Path, clock: VirtualClock) -> None:
     before = {path: path.read_bytes() for path in root.rglob("*.parquet")}
     hub.erasures.request(NAME, "key-1")
@@ -577,6 +587,7 @@ def test_file_with_erased_events_is_not_relinked(hub: Hub, root: Path, clock: Vi
     assert not any(relink(hub.store, each, clock) for each in replacements)
 
 
+@ON_SQLITE
 def test_files_of_another_event_type_of_the_same_name_are_not_relinked(
     hub: Hub, root: Path, clock: VirtualClock
 ) -> None:

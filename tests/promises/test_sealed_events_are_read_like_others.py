@@ -17,7 +17,7 @@ from tests.s3 import cold_url
 from tests.sealing import EVENT_ROWS, seal, sealing_hub
 from tests.served import ARROW, CLOUD_EVENTS
 
-PARTITIONS, EVENTS = 2, 6_000
+PARTITIONS, EVENTS = 2, 3_000
 SIZES = (10, 1_500, 100_000)
 KINDS = ("order.cancelled", "Ordre.ÅPNET", "ordre.åpnet")
 
@@ -87,7 +87,7 @@ def addresses(remote: Remote) -> Sequence[tuple[str, str]]:
     return (
         [(each, form) for each in found for form in ("*/*", ARROW)]
         + [(each, CLOUD_EVENTS) for each in found[::3]]
-        + [(f"{nakadi}?batch_limit=500&stream_limit=3000", "*/*")]
+        + [(f"{nakadi}?batch_limit=500&stream_limit=1000", "*/*")]
     )
 
 

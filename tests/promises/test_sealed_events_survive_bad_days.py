@@ -18,7 +18,7 @@ from penstock.hub.log.read import WantedPartition
 from penstock.storage.cold.manifest import ColdRepository
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event
-from tests.exhaustive import seeds
+from tests.exhaustive import ON_SQLITE, seeds
 from tests.promises.backup import Backup
 from tests.promises.scene import JOINED, NAME, Follower, create, event, seeded
 from tests.sealing import Row, files_of, paths_in, read_rows, seal, sealing_hub, sweep
@@ -151,6 +151,7 @@ def test_sealed_events_of_an_event_type_that_is_compacted_since_stay_until_they_
 # Listings
 
 
+@ON_SQLITE
 def test_stale_listing_makes_no_file_unknown_that_counts(
     hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def adopted(tmp_path: Path, clock: VirtualClock, number: int = 0, **options: Any
         return read_rows(other, PARTITIONS)
 
 
+@ON_SQLITE
 def test_adoption_passes_over_files_that_a_stale_listing_still_has(
     hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -201,6 +203,7 @@ def test_adoption_passes_over_files_that_a_stale_listing_still_has(
     assert adopted(tmp_path, clock) == expected
 
 
+@ON_SQLITE
 def test_adoption_stops_if_the_listing_lacks_files(
     hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -232,6 +235,7 @@ def test_adoption_stops_if_the_listing_lacks_files(
 # Names and lost timelines
 
 
+@ON_SQLITE
 def test_of_two_event_types_of_one_name_the_later_one_is_adopted_though_its_clock_was_set_back(
     hub: Hub, root: Path, clock: VirtualClock, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from penstock.storage import open_store
 from penstock.storage.cold.manifest import ColdRepository
 from penstock.storage.store import Store
 from penstock.testing.clock import VirtualClock
+from tests.exhaustive import ON_SQLITE
 from tests.promises.disk import MIB, small_disk
 from tests.promises.scene import NAME, create, event, rows_of, until
 from tests.sealing import EVENT_ROWS, files_of, paths_in, read_rows, seal, sealing_hub, sweep
@@ -163,6 +164,7 @@ def test_events_leave_the_database_once_sealed_but_for_the_last_of_each_partitio
     assert [(each.start, each.stop, each.content.events) for each in files_of(hub.store)] == [(0, 19, 19)] * 2
 
 
+@ON_SQLITE
 def test_file_that_reads_back_differently_is_not_recorded(
     hub: Hub, url: str, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +279,7 @@ def test_hot_events_are_read_and_published_while_the_storage_is_away(
     assert read_rows(hub, PARTITIONS)[: len(before) // 2] == before[: len(before) // 2]
 
 
+@ON_SQLITE
 def test_nothing_is_sealed_in_a_directory_in_place_of_the_mounted_one_and_reads_wait_for_that(
     hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +304,7 @@ def test_nothing_is_sealed_in_a_directory_in_place_of_the_mounted_one_and_reads_
     assert len(files_of(hub.store)) == 2 * PARTITIONS
 
 
+@ON_SQLITE
 def test_file_that_was_being_written_while_its_directory_was_unmounted_does_not_count(
     hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +325,7 @@ def test_file_that_was_being_written_while_its_directory_was_unmounted_does_not_
     assert read_rows(hub, PARTITIONS) == before
 
 
+@ON_SQLITE
 def test_sealing_to_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(
     url: str, tmp_path: Path, clock: VirtualClock
 ) -> None:
@@ -348,6 +353,7 @@ def test_sealing_to_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(
         assert find_unknown(hub.store) == []
 
 
+@ON_SQLITE
 def test_sealing_to_storage_that_hangs_is_given_up_and_goes_on_once_the_storage_is_back(
     hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,6 +404,7 @@ def replace(path: Path) -> None:
     pa.parquet.write_table(pa.table({"a": [1]}), path)
 
 
+@ON_SQLITE
 def test_file_of_another_partition_in_its_place_is_not_served(hub: Hub, url: str, root: Path) -> None:
     seal(hub)
     first, second = files_of(hub.store)
@@ -408,6 +415,7 @@ def test_file_of_another_partition_in_its_place_is_not_served(hub: Hub, url: str
 
 
 @pytest.mark.parametrize("damage", [flip, cut, empty, replace, Path.unlink])
+@ON_SQLITE
 def test_damaged_file_is_named_and_not_served(
     hub: Hub, url: str, root: Path, clock: VirtualClock, damage: Callable[[Path], Any]
 ) -> None:
@@ -422,6 +430,7 @@ def test_damaged_file_is_named_and_not_served(
         assert [each.path for each in verify(other.store)] == [file.path]
 
 
+@ON_SQLITE
 def test_part_that_a_killed_hub_has_left_is_deleted_with_its_file(
     hub: Hub, root: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,6 +450,7 @@ def test_part_that_a_killed_hub_has_left_is_deleted_with_its_file(
     assert not part.exists()
 
 
+@ON_SQLITE
 def test_files_of_others_in_the_cold_tier_are_left_alone(hub: Hub, root: Path) -> None:
     seal(hub)
     others = [root / "backups" / "db.dump", root / "shop" / files_of(hub.store)[0].path, root / "a.parquet"]
@@ -451,6 +461,7 @@ def test_files_of_others_in_the_cold_tier_are_left_alone(hub: Hub, root: Path) -
     assert find_unknown(hub.store) == []
 
 
+@ON_SQLITE
 def test_expiry_looks_into_more_files_than_fit_into_memory(
     hub: Hub, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -497,6 +508,7 @@ def test_cold_tier_that_another_database_has_taken_at_the_same_time_is_not_used(
     assert paths_in(root) == set()
 
 
+@ON_SQLITE
 def test_empty_storage_in_place_of_the_cold_tier_is_refused(hub: Hub, url: str, tmp_path: Path) -> None:
     seal(hub)
 

@@ -1,7 +1,8 @@
 """The contract of the schema: `Store.migrate` and `Store.check`."""
 
-import subprocess
-import sys
+import os
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import penstock.outbox
 from penstock.errors import DatabaseUnsuitable
 from penstock.storage import Store, open_store
 from tests.failing import has_code
+from tests.forks import FORKS, PYTHON
 from tests.store_contract.database import Contract, Database, append, created, database_at, row
 
 MIGRATE = """
@@ -80,21 +82,21 @@ class MigrationContract(Contract):
         with bare.write() as tx:
             assert [each.data for each in tx.outbox.take("a", 10, 1 << 20).rows] == ['{"early":true}']
 
-    def test_one_of_several_concurrent_processes_migrates(self, empty: Database) -> None:
-        command = [sys.executable, "-c", MIGRATE, empty.url]
-        pipe = subprocess.PIPE
-        processes = [
-            subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8") for _ in range(4)
-        ]
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+    def test_one_of_several_concurrent_processes_migrates(self, empty: Database, tmp_path: Path) -> None:
+        command = [PYTHON, "-c", MIGRATE, empty.url]
+        with ExitStack() as stack:
+            processes = [FORKS.with_pipes(command, tmp_path, os.environ, has_input=True) for _ in range(4)]
+            for process in processes:
+                stack.callback(process.close)
+            for process in processes:
+                assert process.stdout is not None
+                assert process.stdout.readline() == b"ready\n"
 
-        told = [process.stdin for process in processes if process.stdin]
-        for stdin in told:
-            stdin.write("\n")
-            stdin.flush()
-        ended = [process.communicate() for process in processes]
+            told = [process.stdin for process in processes if process.stdin]
+            for stdin in told:
+                stdin.write(b"\n")
+                stdin.flush()
+            ended = [process.communicate() for process in processes]
 
         assert [process.returncode for process in processes] == [0] * 4, ended
         done = sorted(int(output) for output, _ in ended)
