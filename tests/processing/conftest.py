@@ -79,7 +79,7 @@ def emptied_hub(hub_of_the_file: LiveHub) -> Iterator[LiveHub]:
             client.forget_group(group.name)
 
 
-@pytest.fixture(params=["sqlite", "psycopg"])
+@pytest.fixture(params=["sqlite", "psycopg"], ids=["sqlite", "postgres"])
 def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
     """Opens connections to one database."""
     if request.param == "sqlite":

@@ -245,7 +245,7 @@ class DenseEffectsAreHadOnce(EffectsAreHadOnce):
 
 
 WHEN = settings(
-    max_examples=examples(12, 300), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(8, 300), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestSparse = SparseEffectsAreHadOnce.TestCase
 TestSparse.settings = WHEN

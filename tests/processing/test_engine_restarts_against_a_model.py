@@ -240,7 +240,7 @@ class WhateverIsHandedOver(WhateverRestarts):
 
 
 CHECKED = settings(
-    max_examples=examples(25, 2000), stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(16, 2000), stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow]
 )
 TestRestarts: Any = WhateverRestarts.TestCase
 TestRestarts.settings = CHECKED

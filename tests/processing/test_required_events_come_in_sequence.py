@@ -205,7 +205,7 @@ SELDOM: Final = (
     broken=st.frozensets(st.integers(0, 4), min_size=1, max_size=2),
     steps=st.lists(st.sampled_from([*OFTEN * 4, *SELDOM]), min_size=30, max_size=60),
 )
-@checked(120, 18_000)
+@checked(60, 18_000)
 def test_each_required_index_is_handled_in_sequence(
     log: Log, broken: frozenset[int], steps: Sequence[Callable[[Run], None]]
 ) -> None:

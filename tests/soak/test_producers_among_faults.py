@@ -198,6 +198,8 @@ def _check(hub: LiveHub, database: str, publishers: list[Publisher], line: Fault
     assert sum(following.values()) == total
 
 
+# A hub on SQLite that is killed: tests/faults/test_crashes.py.
+@pytest.mark.parametrize("database_url", [exhaustive("sqlite"), "postgres"], indirect=True)
 @pytest.mark.parametrize(
     ("seconds", "kill_interval"), [(0.5, 0.3), exhaustive(600.0, 20.0)], ids=["in short", "ten minutes"]
 )
