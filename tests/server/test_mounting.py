@@ -15,6 +15,7 @@ import pytest
 
 from penstock.testing.factories import an_event_type
 from penstock.testing.port import free_port
+from tests.exhaustive import exhaustive
 from tests.served import Page, Served, page_of, problem_of, until
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +136,11 @@ def test_mounted_hub_describes_itself_below_its_path(shop: Shop) -> None:
         assert found["event_types"] == "/events/event-types"
 
 
-@pytest.mark.parametrize("app", [STARTED, UNSTARTED], ids=["with lifespan", "without"])
+@pytest.mark.parametrize(
+    "app",
+    # `test_hub_starts_once_its_database_is_there` of test_asgi.py starts without it, too.
+    [pytest.param(STARTED, id="with lifespan"), exhaustive(UNSTARTED, id="without")],
+)
 def test_application_that_stops_ends_waits_and_has_its_events_when_it_starts_again(
     tmp_path: Path, app: tuple[Path, str]
 ) -> None:

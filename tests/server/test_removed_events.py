@@ -14,7 +14,7 @@ from penstock.client import Client
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.feed import FeedSource
 from penstock.storage import open_store
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import LiveHub
 from tests.processing.orders import Seen
 from tests.served import ARROW, CLOUD_EVENTS, Served, client_of, create
 
@@ -22,10 +22,11 @@ EVENTS, REMOVED = 300, frozenset([0, 1, 2, 7, 50, *range(120, 260), 298, 299])
 LEFT = [n for n in range(EVENTS) if n not in REMOVED]
 
 
-@pytest.fixture
-def hub(migrated_url: str) -> Iterator[LiveHub]:
-    with live_hub(migrated_url) as hub:
-        yield hub
+@pytest.fixture(params=["sqlite", "postgres"])
+def hub(request: pytest.FixtureRequest) -> LiveHub:
+    """A hub that others share."""
+    hub: LiveHub = request.getfixturevalue(f"{request.param}_hub")
+    return hub
 
 
 @pytest.fixture
@@ -35,12 +36,12 @@ def http(hub: LiveHub) -> Iterator[httpx2.Client]:
 
 
 @pytest.fixture
-def feed(hub: LiveHub, http: httpx2.Client, migrated_url: str) -> Served:
+def feed(hub: LiveHub, http: httpx2.Client) -> Served:
     """Two partitions; the events of the first were removed in part."""
     feed = create(http, 2)
     lines = [{"data": {"n": n}, "partition": p, "key": f"k{n % 9}"} for n in range(EVENTS) for p in (0, 1)]
     feed.publish_lines(lines)
-    with closing(open_store(migrated_url)) as store, store.write() as tx:
+    with closing(open_store(hub.database)) as store, store.write() as tx:
         partition_id = tx.registry.get(feed.name).partition_ids[0]
         tx.log.find_heads([partition_id], lock=True)
         tx.removal.remove(partition_id, sorted(REMOVED))

@@ -181,6 +181,11 @@ async def test_callers_see_only_the_event_types_and_operations_that_they_may_use
 
     chosen = (await ask(here, "root", "?event_type=tree&event_type=change&event_type=tree")).json()
     assert list(chosen["channels"]) == ["change", "tree"]
+
+
+@pytest.mark.exhaustive  # The parser takes two seconds to load.
+@pytest.mark.anyio
+async def test_description_without_event_types_is_valid(here: Here) -> None:
     assert parse((await ask(here, "stranger")).text)["problems"] == []
 
 
