@@ -1,11 +1,12 @@
 """The console's view of events: search, pages, filters, one event, live tail, and publishing."""
 
 import json
+import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx2
@@ -13,6 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.walking import next_moment, walk_to_event_type
+from tests.forks import FORKS, PYTHON
 from tests.served import Served, create
 
 SCRIPT = "<img src=x onerror='window.ran=1'><script>window.ran=1</script>"
@@ -75,7 +77,9 @@ def program(sheet: Locator, name: str) -> str:
     return section.locator("code").inner_text()
 
 
-def test_search_finds_the_events_of_an_order_in_order_of_time_and_opens_one(orders: Served, page: Page) -> None:
+def test_search_finds_the_events_of_an_order_in_order_of_time_and_opens_one(
+    orders: Served, page: Page, tmp_path: Path
+) -> None:
     walk_to_event_type(page, orders.http, orders.name, "Events")
     page.get_by_label("What happened to").fill("4711")
     page.get_by_role("button", name="Find all events").click()
@@ -95,8 +99,9 @@ def test_search_finds_the_events_of_an_order_in_order_of_time_and_opens_one(orde
     assert address is not None
     lines = [json.loads(line) for line in orders.http.get(address[1]).text.splitlines()]
     assert [line["data"]["order"] for line in lines if "data" in line] == [4711]
-    ran = subprocess.run([sys.executable, "-c", program(sheet, "Python")], capture_output=True, text=True, check=True)
-    assert ran.stdout.startswith("key-5 ")
+    command = [PYTHON, "-c", program(sheet, "Python")]
+    with closing(FORKS.with_pipes(command, tmp_path, os.environ, has_input=False)) as ran:
+        assert ran.communicate()[0].startswith(b"key-5 ")
     page.go_back()
     sheet.wait_for(state="detached")
     assert places(page) == ["2:2", "1:31", "2:72"]

@@ -371,8 +371,8 @@ def test_first_page_loads_little(scene: Scene, page: Page) -> None:
     assert sum(sizes) < OVERVIEW_BYTES_MAX
 
 
-@pytest.mark.parametrize("group", ["lake:flights", "a/b%2Fc"])
-def test_tab_of_the_page_is_marked_whatever_the_name_has(scene: Scene, page: Page, group: str) -> None:
+def test_tab_of_the_page_is_marked_whatever_the_name_has(scene: Scene, page: Page) -> None:
+    group = "lake:a/b%2Fc"
     items = [{"event_type": NAME, "partition": 0, "offset": 0}]
     path = quote(group, safe=":")
     scene.http.post(f"/groups/{path}/positions", json={"kind": "processor", "items": items}).raise_for_status()
