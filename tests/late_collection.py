@@ -58,6 +58,8 @@ class LateCollection:
             test.ihook.pytest_runtest_protocol(item=test, nextitem=following)
             if item.session.shouldfail or item.session.shouldstop:
                 break
+        if not tests:  # The file before was left as if one in the folder of this one were the next.
+            item.session._setupstate.teardown_exact(nextitem)
         return True
 
 
