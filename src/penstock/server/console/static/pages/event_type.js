@@ -69,6 +69,7 @@ function OverviewTab({ name, definition, rights }) {
     cold: cold.value?.ranges.get(each.partition),
   })), [partitions.value, last.value, cold.value]);
   const total = (of) => (rows.length ? rows.reduce((sum, each) => sum + (of(each) ?? 0), 0) : undefined);
+  const meanBytes = statistics.value?.events ? statistics.value.bytes / statistics.value.events : null;
   const newest = [...rows.map((each) => each.last), statistics.value?.newest_at && Date.parse(statistics.value.newest_at)].filter(Boolean);
   return html`<div class="stack">
     <div class="figures">
@@ -83,7 +84,7 @@ function OverviewTab({ name, definition, rights }) {
       <${Card} title="Definition" span="half" more=${rights.admin && html`<a href=${to`/event-types/${name}/settings`}>Change</a>`}><${Facts} definition=${definition} usual=${usual.value ?? undefined} /><//>
       <${Card} title="Retention and old events" span="half" more=${rights.admin && html`<a href=${`${to`/event-types/${name}/settings`}#retention`}>Change</a>`}>
         <p>${describeRetention(definition, usual.value ?? undefined)}</p>
-        <p>${describeCold(cold.value, mayLook)}</p>
+        <p>${describeCold(name, cold.value, mayLook)}</p>
         ${cold.value?.location && html`<p><a href=${to`/cold-tier`}>The cold tier</a></p>`}
         <h3>Access</h3>
         <${AccessWords} authorization=${definition.authorization} />
@@ -95,6 +96,7 @@ function OverviewTab({ name, definition, rights }) {
           { name: "Oldest offset", number: true, value: (row) => row.oldest, cell: (row) => format.count(row.oldest) },
           { name: "Newest offset", number: true, value: (row) => row.newest, cell: (row) => (row.newest < 0 ? "–" : format.count(row.newest)) },
           { name: "Events", number: true, value: (row) => row.events, cell: (row) => format.count(row.events) },
+          { name: "Size, about", number: true, cell: (row) => format.bytes(meanBytes && row.events * meanBytes) },
           ...(cold.value?.location ? [{ name: "In files", number: true, cell: (row) => format.count(row.cold?.events ?? 0) }] : []),
           { name: "Last event", value: (row) => row.last, cell: (row) => (row.last ? html`<${Time} value=${row.last} relative />` : html`<span class="quiet">${row.events ? "–" : "none yet"}</span>`) },
           { name: "Now", number: true, value: (row) => row.rate, cell: (row) => format.rate(row.rate) },
@@ -198,8 +200,8 @@ async function readColdRanges(name, count, signal) {
   return { location, ranges };
 }
 
-function describeCold(cold, mayLook) {
-  if (!mayLook) return "";
+function describeCold(name, cold, mayLook) {
+  if (!mayLook) return html`<span class="quiet">Which of its events are in files, <a href=${to`/cold-tier` + query({ event_type: name })}>the cold tier</a> tells.</span>`;
   if (!cold) return html`<span class="quiet">Looking for files of the cold tier …</span>`;
   const ranges = [...cold.ranges.values()];
   if (!ranges.length) return cold.location ? "None of its events are in the cold tier yet." : html`<span class="quiet">This hub has no cold tier: all events are in the database.</span>`;
