@@ -19,6 +19,8 @@ KEPT_SECONDS: Final = 12 * 3_600.0
 """How long samples are kept."""
 SAMPLES_MAX: Final = int(KEPT_SECONDS / (SAMPLE_INTERVAL * EARLY_SHARE))
 """Maximum number of samples of one group."""
+GROUPS_MAX: Final = 400
+"""Maximum number of groups: their samples take up to 8 MB."""
 PAUSE_SHARE: Final = 20.0
 """After a measurement the recorder pauses for so many times as long as it took, at least."""
 _MICROSECONDS: Final = 1_000_000
@@ -42,8 +44,9 @@ _NUMBERS: Final = len(LagSample._fields)
 class LagHistory:
     """The gap and lag of consumer groups over the last `KEPT_SECONDS`. Safe to use from many threads.
 
-    Memory is bounded: a group that is missing in a measurement is forgotten with its samples, so there are never more
-    groups than a measurement has; each has up to `SAMPLES_MAX` samples, of 24 bytes.
+    A measurement need not have all groups: one that is missing in it, since others are further behind, keeps its
+    samples. Memory is bounded: of more than `GROUPS_MAX` groups those are forgotten that have been missing for longest;
+    each has up to `SAMPLES_MAX` samples, of 24 bytes.
 
     Attributes:
         since: when this history began, in microseconds since 1970, UTC.
@@ -78,29 +81,38 @@ class LagHistory:
             if now - self._sampled_at < EARLY_SHARE * self.interval:
                 return
             self._sampled_at = now
-            samples = {}
             for each in groups:
-                numbers = samples[each.name] = self._samples.get(each.name, array("q"))
-                _remove_outdated(numbers, at)
+                numbers = self._samples.pop(each.name, array("q"))
+                self._samples[each.name] = numbers  # At the end: those that are missing come to the beginning.
+                _remove_later(numbers, at)
                 lag = 0 if each.received_at is None else max(0, at - each.received_at)
                 numbers.extend(LagSample(at, each.gap, lag))
-            self._samples = samples
+            for numbers in self._samples.values():
+                _remove_outdated(numbers, at)
+            for name in [name for name, numbers in self._samples.items() if not numbers]:
+                del self._samples[name]
+            for name in [*self._samples][: max(0, len(self._samples) - GROUPS_MAX)]:
+                del self._samples[name]
 
     def list(self, group: str) -> Sequence[LagSample]:
-        """Return the samples of a group, oldest first; none if it was not in the last measurement."""
+        """Return the samples of a group, oldest first; none if it was in no measurement."""
         with self._guard:
             numbers = self._samples.get(group, array("q"))
             return [LagSample(*numbers[start : start + _NUMBERS]) for start in range(0, len(numbers), _NUMBERS)]
 
 
-def _remove_outdated(numbers: "array[int]", at: int) -> None:
-    """Make room for a sample of the time *at*: remove those that are too old or too many, and those of a later time."""
+def _remove_later(numbers: "array[int]", at: int) -> None:
+    """Remove the samples of the time *at* and of later ones."""
     stop = len(numbers)
     while stop and numbers[stop - _NUMBERS] >= at:
         stop -= _NUMBERS
     del numbers[stop:]
-    start = max(0, stop - (SAMPLES_MAX - 1) * _NUMBERS)
-    while start < stop and numbers[start] < at - KEPT_SECONDS * _MICROSECONDS:
+
+
+def _remove_outdated(numbers: "array[int]", at: int) -> None:
+    """Remove the samples that are too old at the time *at*, or too many."""
+    start = max(0, len(numbers) - SAMPLES_MAX * _NUMBERS)
+    while start < len(numbers) and numbers[start] < at - KEPT_SECONDS * _MICROSECONDS:
         start += _NUMBERS
     del numbers[:start]
 

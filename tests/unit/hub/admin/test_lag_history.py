@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from penstock.core.groups import PositionCommit
-from penstock.hub.admin.lag_history import KEPT_SECONDS, SAMPLES_MAX, LagHistory, LagRecorder, LagSample
+from penstock.hub.admin.lag_history import GROUPS_MAX, KEPT_SECONDS, SAMPLES_MAX, LagHistory, LagRecorder, LagSample
 from penstock.hub.admin.measuring import DatabaseMonitor
 from penstock.hub.hub import Hub
 from penstock.storage import Store
@@ -62,13 +62,23 @@ def test_measurements_within_a_minute_are_not_kept_but_put_off_the_next_one(scen
     assert history.compute_wait() == 0
 
 
-def test_group_that_is_missing_in_a_measurement_is_forgotten(scene: Scene) -> None:
+def test_group_that_is_missing_in_a_measurement_keeps_its_samples_until_they_are_old(scene: Scene) -> None:
     scene.pass_and_add(60, behind("mailer", 1), behind("invoices", 2))
     scene.pass_and_add(60, behind("mailer", 3))
     scene.pass_and_add(60, behind("mailer", 4), behind("invoices", 5))
 
     assert [each.gap for each in scene.history.list("mailer")] == [1, 3, 4]
-    assert [each.gap for each in scene.history.list("invoices")] == [5]
+    assert [each.gap for each in scene.history.list("invoices")] == [2, 5]
+    scene.pass_and_add(KEPT_SECONDS + 60, behind("mailer", 6))
+    assert (len(scene.history.list("mailer")), scene.history.list("invoices")) == (1, [])
+
+
+def test_groups_that_are_missing_for_longest_are_forgotten_first(scene: Scene) -> None:
+    names = [f"group {number}" for number in range(GROUPS_MAX + 20)]
+    for start in range(0, len(names), 20):
+        scene.pass_and_add(60, *(behind(name, 1) for name in names[start : start + 20]))
+
+    assert [name for name in names if not scene.history.list(name)] == names[:20]
 
 
 def test_samples_are_kept_for_hours_and_bounded_in_number(scene: Scene) -> None:
