@@ -160,6 +160,16 @@ def test_filters_and_starts_choose_events(orders: Served, page: Page) -> None:
     page.get_by_text("There is no partition 99: they are 0 to 3.").wait_for()
 
 
+def test_address_of_an_event_opens_it_over_the_page(orders: Served, page: Page) -> None:
+    open_events(page, orders)
+    page.get_by_role("link", name="3:74").wait_for()
+    open_events(page, orders, "?event=2:7")
+    page.get_by_role("link", name="3:74").wait_for()
+    sheet = page.get_by_role("dialog")
+    sheet.get_by_text("partition 2, offset 7").wait_for()
+    page.wait_for_function("document.querySelector('dialog').matches(':modal')")
+
+
 def test_view_of_a_tab_that_nobody_sees_yet_is_loaded(orders: Served, page: Page) -> None:
     page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => true })")
     open_events(page, orders, "?size=500&path=" + quote("$.order == 17"))

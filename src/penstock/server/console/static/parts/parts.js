@@ -162,7 +162,12 @@ export function Dialog({ title, onClose, side = false, children }) {
   const element = useRef(null);
   useEffect(() => {
     const dialog = element.current;
+    if (dialog.matches(":modal")) return;
+    dialog.close(); // It is open and no longer modal where the page was drawn around it, and it was moved for that.
     dialog.showModal();
+  });
+  useEffect(() => {
+    const dialog = element.current;
     return () => dialog.close();
   }, []);
   return html`<dialog ref=${element} class=${side ? "side-sheet" : ""} aria-labelledby="dialog-title" onCancel=${(event) => { event.preventDefault(); onClose(); }}>
