@@ -167,7 +167,7 @@ def test_address_of_an_event_opens_it_over_the_page(orders: Served, page: Page) 
     page.get_by_role("link", name="3:74").wait_for()
     sheet = page.get_by_role("dialog")
     sheet.get_by_text("partition 2, offset 7").wait_for()
-    page.wait_for_function("document.querySelector('dialog').matches(':modal')")
+    page.locator("dialog:modal").wait_for()
 
 
 def test_view_of_a_tab_that_nobody_sees_yet_is_loaded(orders: Served, page: Page) -> None:
