@@ -16,7 +16,7 @@ from penstock.hub.background import system_clock
 from penstock.hub.cold.adopting import adopt
 from penstock.hub.cold.files import attach, find_unknown, verify
 from penstock.hub.hub import Hub
-from penstock.server.workers import WORKERS
+from penstock.server.state import WORKERS
 from penstock.storage import open_store
 from penstock.storage.cold import tier
 from tests.exhaustive import exhaustive

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
-from penstock.server.workers import WORKERS
+from penstock.server.state import WORKERS
 from penstock.storage.postgres.log.events import PostgresLog
 from penstock.storage.sqlite.log.events import SqliteLog
 from tests.promises.scene import NAME, create, event, hub_on, until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.server.workers import WORKERS
+from penstock.server.state import WORKERS
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import exhaustive
 from tests.served import ARROW, CLOUD_EVENTS, Served, client_of, create, until

@@ -10,16 +10,15 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
-from penstock.core.registry.definition import is_name
 from penstock.errors import DatabaseUnavailable, EventTypeNotFound, OutcomeUnknown, PenstockError, SubscriptionNotFound
 from penstock.hub.activity import Activity
 from penstock.hub.admin.permissions import AccessPolicy
@@ -32,7 +31,6 @@ from penstock.server.http.streaming import Beats, Disconnect, await_unless_disco
 from penstock.server.limits import CURRENT_USAGE, Limiter, RequestUsage
 from penstock.server.metrics import DatabaseFigures, Metrics
 from penstock.server.refreshed import Refreshed, SharedRead
-from penstock.server.workers import Workers
 from penstock.storage.registry import EventTypeMeasurement
 from penstock.wire.query import make_printable
 
@@ -104,8 +102,51 @@ MEASURE_INTERVAL: Final = 5.0
 MEASUREMENT_KEPT_SECONDS: Final = 300.0
 """A scrape shows the last measurement for so long while the database is slow; its age says how old it is."""
 Result = TypeVar("Result")
+WORKERS: Final = 8
+"""How many worker threads work at a time."""
 STATE: Final = "penstock.state"
 """The scope's key for the state of the app that serves a request."""
+
+
+class Workers(Executor):
+    """A pool of threads, of which `WORKERS` work at a time.
+
+    A thread that waits within `waiting` gives its turn to another, so that slow storage keeps nobody else waiting.
+    """
+
+    def __init__(self, waiting_max: int = 0) -> None:
+        """Let up to *waiting_max* threads wait besides those that work."""
+        self._threads = ThreadPoolExecutor(WORKERS + waiting_max, "penstock-worker")
+        self._turns = threading.Semaphore(WORKERS) if waiting_max else None
+        self._own = threading.local()
+
+    def submit(self, function: Callable[..., Result], /, *args: Any, **named: Any) -> "Future[Result]":
+        """See `Executor.submit`."""
+        if self._turns is None:
+            return self._threads.submit(function, *args, **named)
+        return self._threads.submit(self._run, function, *args, **named)
+
+    def _run(self, function: Callable[..., Result], *args: Any, **named: Any) -> Result:
+        assert self._turns is not None
+        self._own.works = True
+        with self._turns:
+            return function(*args, **named)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Give the turn of this thread to another while the block runs, if it is one of the pool."""
+        if self._turns is None or not getattr(self._own, "works", False):
+            yield
+            return
+        self._turns.release()
+        try:
+            yield
+        finally:
+            self._turns.acquire()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """See `Executor.shutdown`."""
+        self._threads.shutdown(wait, cancel_futures=cancel_futures)
 
 
 class Results:
@@ -408,7 +449,7 @@ def event_type_of(request: Request) -> str:
         EventTypeNotFound: no event type can have that name. PostgreSQL would even refuse one with a NUL.
     """
     name: str = request.path_params["event_type"]
-    if not is_name(name):
+    if not name.isprintable():
         raise EventTypeNotFound(event_type=make_printable(name))
     return name
 
