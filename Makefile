@@ -46,7 +46,7 @@ demo-secure: setup ## the same over HTTPS, with a token and rights for each proc
 	@scripts/setup-system java
 	$(BIN)/penstock demo --secure --directory build/demo-secure $(DEMO_ARGS)
 
-test: setup system lint ## everything a change needs, as CI runs it: about twenty minutes on two cores
+test: setup system lint ## everything a change needs, as CI runs it: about a quarter of an hour on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads strace, Delta, the oldest PySpark, promtool and the benchmarks' peers
