@@ -26,6 +26,7 @@ from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
 from tests.kafka import KafkaBroker, kafka_broker
+from tests.order import folder_of, put_slowest_first
 from tests.s3 import create_bucket, s3_server
 from tests.temporary import use_memory
 from tests.times import SHORT_DATABASE_WAIT, SHORT_LEASE, SHORT_REPLICA_PAUSE, SHORT_STOP, VARIABLE
@@ -37,11 +38,6 @@ BUILD = TESTS.parent / "build"
 GUARANTEES = TESTS.parent / "docs" / "guarantees.md"
 EVERY_COMBINATION = ("unit", "docs")
 """The folders whose tests without a database run with each combination of their parameters in `make test`, too."""
-SLOWEST_FIRST = (
-    "soak", "spark", "cli", "promises", "browser", "faults", "processing", "conformance", "client", "server", "docs",
-    "outbox", "stores", "bench",
-)  # fmt: skip
-"""The folders whose files take longest. Workers of pytest-xdist take files in this order, so all end at about once."""
 
 # A slow machine is no bug; what has failed can be run again from what is printed.
 hypothesis.settings.register_profile("penstock", deadline=None, print_blob=True, max_examples=25)
@@ -94,20 +90,6 @@ def pytest_collection_finish() -> None:
 def shows_a_promise(path: Path) -> bool:
     """Return whether the page of guarantees names the file as one that shows a promise."""
     return f"/{path.relative_to(TESTS.parent).as_posix()}" in GUARANTEES.read_text(encoding="utf-8")
-
-
-def put_slowest_first(items: list[pytest.Item]) -> None:
-    """Put the tests of the slowest folders first, and those of one file in the order that they have."""
-    ranks = {folder: rank for rank, folder in enumerate(SLOWEST_FIRST)}
-    items.sort(key=lambda item: ranks.get(folder_of(item.path), len(ranks)))
-
-
-@functools.cache
-def folder_of(path: Path) -> str:
-    """Return the name of the folder in `tests` that has the file; `.` for files without one, empty for other files."""
-    if not path.is_relative_to(TESTS):
-        return ""
-    return path.relative_to(TESTS).parts[0] if path.parent != TESTS else "."
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.order import put_slowest_first
+
 
 class WholeFile(pytest.Item):
     """A file of tests. It stands for them until it is its turn."""
@@ -42,9 +44,10 @@ class LateCollection:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
         """Leave out no file: options such as `-m` and `-k` choose among its tests."""
-        files = [item for item in items if isinstance(item, WholeFile)]
+        files: list[pytest.Item] = [item for item in items if isinstance(item, WholeFile)]
         items[:] = [item for item in items if not isinstance(item, WholeFile)]
         yield
+        put_slowest_first(files)
         items += files
 
     @pytest.hookimpl(tryfirst=True)

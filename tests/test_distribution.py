@@ -192,7 +192,7 @@ def texts() -> Iterator[Path]:
 
 def as_shown(output: str) -> list[str]:
     """Return the lines of *output* without times, ages and the widths of tables."""
-    lines = re.sub(r"\b\d+ s\b", "<age>", re.sub("─+", "─", steady(output))).splitlines()
+    lines = re.sub(r"\b\d+(\.\d+)? s\b", "<age>", re.sub("─+", "─", steady(output))).splitlines()
     return [" ".join(line.split()) for line in lines if line.strip()]
 
 
