@@ -6,7 +6,7 @@ PYTEST_ARGS ?=
 # Such as --serve, which leaves the hub and its console serving.
 DEMO_ARGS ?=
 # One worker more than there are processors, since tests wait for processes, and at most 5. A worker takes whole files, in
-# the order of tests/conftest.py: those that take longest come first.
+# the order of tests/order.py: those that take longest come first.
 WORKERS ?= $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 5 ? n : 5)))
 # It collects the tests of a file when it runs them, so nobody knows beforehand how many there are, and what share is done.
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder -p tests.late_collection -o console_output_style=classic

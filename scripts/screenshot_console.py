@@ -105,8 +105,9 @@ def main() -> None:
     TO.mkdir(exist_ok=True)
     errors: list[str] = []
     token = None if given.token_file is None else given.token_file.read_text().strip()
+    program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        browser = playwright.chromium.launch(executable_path=program)
         for theme in ("light", "dark"):
             context = browser.new_context(color_scheme=theme, ignore_https_errors=True)
             page = context.new_page()

@@ -129,6 +129,28 @@ def near_retention(page: Page, *given: Any) -> list[str]:
     return found
 
 
+def test_failing_requests_are_those_of_the_last_minutes(http: httpx2.Client, page: Page) -> None:
+    page.goto(f"{http.base_url}/console")
+    script = """async ([counters, growth]) => {
+      const module = document.querySelector("script[type=module]").src.replace("app.js", "parts/attention.js");
+      const { findTrouble } = await import(module);
+      const sample = { gauges: new Map(), counters: new Map(Object.entries(counters)) };
+      return findTrouble(sample, [], new Map(Object.entries(growth))).map((each) => [each.tone, each.title]);
+    }"""
+    asked = 'penstock_requests_total{method="GET",route="/version",status='
+    good, bad = f'{asked}"200"}}', f'{asked}"503"}}'
+    route = "/event-types/{event_type}/partitions/{partition}/events"
+    fenced = f'penstock_requests_total{{method="POST",route="{route}",status="409"}}'
+    since = {good: 1_000, bad: 200, fenced: 1}
+    refused = "1 publish of idempotent producers refused since this hub began"
+
+    assert page.evaluate(script, [since, {good: 500, bad: 0, fenced: 0}]) == [["note", refused]]
+    assert page.evaluate(script, [since, {good: 50, bad: 50, fenced: 1}]) == [
+        ["bad", "50 % of the requests fail with an error of the hub"],
+        ["warn", refused],
+    ]
+
+
 def test_consumer_is_near_retention_by_what_holds_for_it_in_each_event_type(http: httpx2.Client, page: Page) -> None:
     page.goto(f"{http.base_url}/console")
     waiting = {"retention_time": 1_000_000, "retention_wait": {"groups": ["billing"], "retention_time": 100_000_000}}

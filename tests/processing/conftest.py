@@ -14,7 +14,6 @@ from penstock.client import Client
 from penstock.processing.changes import Changes
 from penstock.processing.duplicates import Duplicates
 from penstock.processing.latest import Latest
-from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 
@@ -32,15 +31,6 @@ class Connect(Protocol):
 def anyio_backend() -> str:
     """Which event loop async tests run on."""
     return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite database with the tables of a hub, which is copied sooner than made."""
-    path = tmp_path_factory.mktemp("migrated") / "hub.db"
-    with closing(open_store(f"sqlite:///{path}")) as store:
-        store.migrate()
-    return path
 
 
 @pytest.fixture

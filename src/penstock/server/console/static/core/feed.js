@@ -81,14 +81,19 @@ export class Feed {
   /**
    * Yield events as they come, like `read`, until the hub ends the stream.
    *
-   * @param {(id: string) => void} note gets the id of each message: where the stream is, after events that it left out, too
+   * @param {(id: string) => void} note gets the id of each message once the next one comes, since all of
+   *   it was read by then: where the stream is, after events that it left out, too
    * @throws {CallFailed} the hub refuses the stream, or ends it with an error
    */
   async *follow(members, signal, note) {
     const response = await request("GET", this.address({ unnamed: 1, ...members }), { accept: "text/event-stream", signal });
     let isProblem = false;
+    let id = "";
     for await (const line of readText(response)) {
-      if (line.startsWith("id: ")) note(line.slice("id: ".length));
+      if (line.startsWith("id: ")) {
+        if (id) note(id);
+        id = line.slice("id: ".length);
+      }
       if (line.startsWith("event: ")) isProblem = line === "event: penstock-problem";
       if (!line.startsWith("data: ")) continue;
       const data = line.slice("data: ".length);
