@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.core.access import Attribute
-from penstock.core.registry.definition import Limits, is_name, limits_of
+from penstock.core.registry.definition import Limits, limits_of
 from penstock.errors import HubUnavailable, OutcomeUnknown, PenstockError
 from penstock.hub.admin.permissions import AccessPolicy, DefaultAccess
 from penstock.hub.hub import Hub
@@ -257,8 +257,8 @@ def _make_endpoint(operation: HttpOperation) -> Endpoint:
         if operation.needs is not None:
             await state_of(request).start()
             resource = resource_of(request)
-            if resource.kind == "event_type" and is_name(resource.name):
-                access.feed = resource.name
+            if resource.kind == "event_type":
+                access.note_feed(resource.name)
             await admit(request.scope, operation.needs, resource, may_be_missing=operation.may_be_missing)
             usage: RequestUsage | None = request.scope.get(USAGE)
             if usage is not None and (turn := usage.take_turn()) is not None:

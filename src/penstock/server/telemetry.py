@@ -26,6 +26,7 @@ _REFUSED: Final = 4
 """The class of the status of requests that are refused."""
 LOGGED_CHARS_MAX: Final = 1_000
 """The event of a request has at most so much of its path, and of its query."""
+FEED_CHARS_MAX: Final = 255
 _FREE_TEXTS: Final = frozenset({"method", "path", "flow_id", "feed", "consumer", "agent", "detail", "reason"})
 """Members whose text callers choose."""
 _KEY: Final = "penstock.access"
@@ -159,6 +160,11 @@ class AccessLine:
                 agent: str = value[:AGENT_CHARS_MAX].decode("latin-1")
                 return agent
         return "-"
+
+    def note_feed(self, name: str) -> None:
+        """Show *name* as that of the feed, if it can be one: an unknown name may be anything, of any length."""
+        if name.isprintable() and len(name) <= FEED_CHARS_MAX:
+            self.feed = name
 
     def record(self, activity: Activity, *, is_authenticated: bool) -> None:
         """Record the request, which has ended, in *activity*; callers are known if *is_authenticated*."""
