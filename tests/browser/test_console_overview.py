@@ -119,11 +119,12 @@ def test_rates_of_event_types_without_a_counter_are_unknown(feed: Served, page: 
 
 
 def near_retention(page: Page, *given: Any) -> list[str]:
-    """The titles that the console shows for groups, event types, and the hub's default retention."""
-    script = """async ([groups, eventTypes, standard]) => {
+    """The titles that the console shows for groups, event types, the hub's default retention, and sizes."""
+    script = """async ([groups, eventTypes, standard, sizes]) => {
       const module = document.querySelector("script[type=module]").src.replace("app.js", "parts/attention.js");
       const { findNearRetention } = await import(module);
-      return findNearRetention(groups, new Map(Object.entries(eventTypes)), standard).map((each) => each.title);
+      const known = { standard, sizes: new Map(Object.entries(sizes ?? {})) };
+      return findNearRetention(groups, new Map(Object.entries(eventTypes)), known).map((each) => each.title);
     }"""
     found: list[str] = page.evaluate(script, given)
     return found
@@ -173,3 +174,19 @@ def test_consumer_is_near_retention_by_what_holds_for_it_in_each_event_type(http
         "other is near the retention of own",
         "other is near the retention of waits",
     ]
+
+
+def test_consumer_is_near_retention_by_size_if_it_has_most_of_a_full_event_type_to_read(
+    http: httpx2.Client, page: Page
+) -> None:
+    page.goto(f"{http.base_url}/console")
+    event_types = {"own": {"options": {"retention_bytes": 1_000}}, "default": {"options": {}}}
+    positions = [{"event_type": name, "lag_seconds": 90, "gap": 40} for name in event_types for _ in range(2)]
+    group = {"name": "billing", "kind": "processor", "event_types": [*event_types], "positions": positions}
+    near = "billing is near the retention of {}".format
+    full, room = {"events": 100, "bytes": 950}, {"events": 100, "bytes": 850}
+    assert near_retention(page, [group], event_types, None, {"own": full, "default": full}) == [near("own")]
+    assert near_retention(page, [group], event_types, {"retention_bytes": 1_000}, {"own": room, "default": full}) == [
+        near("default")
+    ]
+    assert near_retention(page, [group], event_types, None, {"own": {"events": 200, "bytes": 950}}) == []

@@ -78,6 +78,8 @@ def test_schema_editor_says_who_breaks_and_adds_a_compatible_schema(http: httpx2
     expect(page.get_by_text("Allowed: version 1.0.0 becomes 1.1.0.")).to_be_visible()
     add.click()
     page.get_by_role("dialog").get_by_role("button", name="Add the schema").click()
+    expect(page.get_by_text("This is the latest schema.")).to_be_visible()
+    page.wait_for_load_state("networkidle")
     expect(page.get_by_text("Version 1.1.0 holds from now on.")).to_be_visible()
     open_page(page, http, f"/event-types/{feed.name}/schema?version=1.1.0&against=1.0.0")
     expect(page.get_by_role("cell", name="#/properties/gift")).to_be_visible()
@@ -176,6 +178,39 @@ def test_list_of_five_thousand_event_types_is_searched_by_its_address(http: http
     page.get_by_label("Search").fill("n4999")
     expect(page.get_by_role("link", name="thing.n4999")).to_be_visible()
     assert page.url.endswith("/event-types?q=n4999")
+
+
+def test_order_and_page_of_a_table_are_in_its_address_and_a_search_shows_the_first_page(
+    http: httpx2.Client, page: Page
+) -> None:
+    none = {"owning_application": "team", "category": "undefined", "partition_count": 1, "bytes": 0, "newest_at": None}
+    items = [none | {"name": f"thing.n{at:03}", "events": at} for at in range(120)]
+    page.route("**/statistics", lambda route: route.fulfill(json={"measured_at": ORDER["placed_at"], "items": items}))
+    open_page(page, http, "/event-types")
+    names = page.get_by_role("cell").get_by_role("link")
+    page.get_by_role("button", name="Events", exact=True).click()
+    expect(names.first).to_have_text("thing.n119")
+    page.get_by_role("button", name="Next").click()
+    expect(names.first).to_have_text("thing.n069")
+    assert page.url.endswith("/event-types?order=-Events&row=51")
+    page.reload()
+    expect(names.first).to_have_text("thing.n069")
+    page.get_by_label("Search").fill("thing")
+    expect(names.first).to_have_text("thing.n119")
+    assert page.url.endswith("/event-types?order=-Events&q=thing")
+    open_page(page, http, "/event-types?order=Nothing&row=-9e9")
+    expect(names.first).to_have_text("thing.n000")
+
+
+def test_text_is_copied_where_the_browser_denies_the_clipboard(http: httpx2.Client, page: Page) -> None:
+    feed = create(http)
+    page.add_init_script("navigator.clipboard.writeText = () => Promise.reject(new DOMException('denied'))")
+    open_page(page, http, f"/event-types/{feed.name}")
+    page.get_by_role("button", name="Copy", exact=True).click()
+    page.get_by_role("button", name="Copied").wait_for()
+    page.evaluate("document.execCommand = () => false")
+    page.get_by_role("button", name="Copy", exact=True).click()
+    page.get_by_role("button", name="The browser forbids it").wait_for()
 
 
 def test_schema_that_repeats_itself_is_shown_and_has_a_form(http: httpx2.Client, page: Page) -> None:

@@ -114,6 +114,14 @@ def test_blocked_event_type_is_shown_as_one_that_cannot_be_written(scene: Scene)
     assert shown["event_types"] == {NAME: rights(EVENT_TYPE, "view", "read", "own", "admin")}
 
 
+def test_creation_that_is_switched_off_is_a_right_of_administrators_alone(scene: Scene) -> None:
+    scene.hub.admin.settings.switch("disable_event_type_creation", on=True)
+
+    rights_to_create = {name: dict(scene.ask(name)["hub"])["create"] for name in ("root", "writer")}  # type: ignore[call-overload]
+
+    assert rights_to_create == {"root": True, "writer": False}
+
+
 def test_caller_named_by_a_proxy_learns_its_method(scene: Scene) -> None:
     http = TestClient(scene.app, client=(ADDRESS, 1), headers={"X-User": "jane"})
 

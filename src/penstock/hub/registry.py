@@ -176,8 +176,13 @@ class Registry:
             self._check_count(count, feed)
         return self._replace(feed.event_type, given, allow_reordering=allow_reordering).event_type
 
+    @property
+    def has_creation(self) -> bool:
+        """Whether event types can be created also by callers who are not exempt from `disable_event_type_creation`."""
+        return not self._settings.is_on("disable_event_type_creation")
+
     def _check_creation(self, is_exempt: Callable[[], bool]) -> None:
-        if self._settings.is_on("disable_event_type_creation") and not is_exempt():
+        if not self.has_creation and not is_exempt():
             raise NotOffered(feature="disable_event_type_creation")
 
     def _prepare_change(self, name: str) -> None:

@@ -11,7 +11,7 @@ from penstock.core.groups import SUBSCRIPTION
 from penstock.errors import BadParameter, GroupNotFound
 from penstock.hub.groups import Groups
 from penstock.hub.log.publish import OWN_EVENT_TYPES
-from penstock.server.auth import claim_of, event_type_named, know, sees, sender_of, subscription_with
+from penstock.server.auth import claim_of, event_type_named, is_administrator, know, sees, sender_of, subscription_with
 from penstock.server.groups import sees_group
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of
@@ -38,6 +38,7 @@ async def show_caller(request: Request) -> Response:
     def show() -> Response:
         caller, authentication = sender_of(request).caller, state.authentication
         of_hub: dict[str, bool] = {each: sees(request, HUB, each) for each in _HUB_RIGHTS}
+        of_hub["create"] = of_hub["create"] and (state.hub.registry.has_creation or is_administrator(request))
         shown = {
             "type": caller.data_type,
             "name": caller.value,

@@ -67,7 +67,7 @@ function All({ sample }) {
     ${location.value?.location && html`<div class="row"><span class="quiet">Files are in</span> <code><${Text} limit=${300}>${location.value.location}<//></code> <${Copy} text=${location.value.location} /></div>`}
     ${overdue > OVERDUE_SECONDS && html`<div class="message warn"><strong>Events are not moved in time.</strong> Is the storage reachable, and may the hub write there?<${Command}>${`penstock cold verify ${option("cold", location.value?.location ?? "URL")}`}<//></div>`}
     <${Card} title="Event types" flush>
-      <${Table} label="Event types and their files" rows=${rows} keyOf=${(row) => row.name} order=${{ name: "In files", down: true }} empty="There are no event types yet." columns=${[
+      <${Table} keep="" label="Event types and their files" rows=${rows} keyOf=${(row) => row.name} order=${{ name: "In files", down: true }} empty="There are no event types yet." columns=${[
         { name: "Event type", value: (row) => row.name, cell: (row) => html`<a href=${to`/cold-tier?event_type=` + encodeURIComponent(row.name)}><${Text} limit=${80}>${row.name}<//></a>` },
         { name: "Files", value: (row) => row.files, number: true, cell: (row) => format.count(row.files) },
         { name: "In files", value: (row) => row.bytes, number: true, cell: (row) => (row.files ? format.bytes(row.bytes) : "–") },

@@ -91,7 +91,7 @@ function Positions({ group, parked, mayMove, onChange }) {
     </div>
     <${Charts} group=${group} />
     <${Card} title="Partitions" flush>
-      <${Table} label="Positions by partition" rows=${group.positions} keyOf=${(row) => `${row.event_type} ${row.slice} ${row.partition}`} empty="It has not begun: no position is kept yet." columns=${[
+      <${Table} keep="" label="Positions by partition" rows=${group.positions} keyOf=${(row) => `${row.event_type} ${row.slice} ${row.partition}`} empty="It has not begun: no position is kept yet." columns=${[
         { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<a href=${to`/event-types/${row.event_type}`}><${Text} limit=${60}>${row.event_type}<//></a>` },
         { name: "Partition", number: true, value: (row) => row.partition, cell: (row) => `${row.partition}${row.slice ? ` (${row.slice})` : ""}` },
         { name: "Next offset", number: true, value: (row) => row.offset, cell: (row) => html`<a href=${`${to`/event-types/${row.event_type}/events`}${query({ partition: row.partition, from: "offset", at: row.offset })}`}>${format.count(row.offset)}</a>` },

@@ -46,7 +46,7 @@ function List({ items, text }) {
     if (!wanted) return items;
     return items.filter((each) => [nameOf(each), each.name, ...each.event_types].some((name) => name.toLowerCase().includes(wanted)));
   }, [items, text]);
-  return html`<${Table} label="Consumers" rows=${rows} keyOf=${(row) => `${row.kind} ${row.name}`} order=${{ name: "Gap", down: true }}
+  return html`<${Table} keep="" label="Consumers" rows=${rows} keyOf=${(row) => `${row.kind} ${row.name}`} order=${{ name: "Gap", down: true }}
     empty=${items.length ? "No consumer has that in its name or event types." : "Nobody keeps a position here yet. A subscription, a processor or a Spark query with a consumer group appears once it has committed."}
     columns=${[
       { name: "Consumer", value: nameOf, cell: (row) => html`<a href=${to`/consumers/${row.name}`}><${Text} limit=${80}>${nameOf(row)}<//></a>` },

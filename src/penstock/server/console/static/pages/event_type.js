@@ -91,7 +91,7 @@ function OverviewTab({ name, definition, rights }) {
         ${rights.admin && html`<p class="after"><a class="button" href=${`${to`/event-types/${name}/settings`}#access`}>Give access</a></p>`}
       <//>
       <${Card} title="Partitions" flush more=${html`<a href=${to`/event-types/${name}/events`}>Browse events</a>`}>
-        <${Table} label="Partitions" rows=${rows} keyOf=${(row) => row.partition} order=${{ name: "Partition" }} empty=${partitions.value ? "It has no partitions." : "Loading …"} columns=${[
+        <${Table} keep="" label="Partitions" rows=${rows} keyOf=${(row) => row.partition} order=${{ name: "Partition" }} empty=${partitions.value ? "It has no partitions." : "Loading …"} columns=${[
           { name: "Partition", value: (row) => row.partition, cell: (row) => html`<a href=${to`/event-types/${name}/events` + query({ partition: row.partition })}>${row.partition}</a>` },
           { name: "Oldest offset", number: true, value: (row) => row.oldest, cell: (row) => format.count(row.oldest) },
           { name: "Newest offset", number: true, value: (row) => row.newest, cell: (row) => (row.newest < 0 ? "–" : format.count(row.newest)) },
@@ -231,14 +231,14 @@ function ProducersTab({ name, definition }) {
   const idempotent = usePolled((signal) => listIdempotent(name, definition.partition_count, signal), definition.partition_count <= PARTITIONS_LOOKED_UP ? 10 : 0, [name, definition.partition_count]);
   return html`<div class="stack">
     <${Card} title="Callers" flush more=${html`<span class="quiet">that published in the last 30 days</span>`}>
-      <${Loaded} answer=${callers}>${({ items }) => html`<${Table} label="Callers that publish" rows=${items} keyOf=${(row) => row.caller} order=${{ name: "Last seen", down: true }}
+      <${Loaded} answer=${callers}>${({ items }) => html`<${Table} keep="callers-" label="Callers that publish" rows=${items} keyOf=${(row) => row.caller} order=${{ name: "Last seen", down: true }}
         empty="None is known. A hub knows callers if it authenticates them; what comes through the outbox is not counted." columns=${[
           { name: "Caller", value: (row) => row.caller, cell: (row) => html`<${Text} limit=${80}>${row.caller}<//>` },
           { name: "Last seen", value: (row) => row.last_seen, cell: (row) => html`<${Time} value=${row.last_seen} relative />` },
         ]} />`}<//>
     <//>
     <${Card} title="Idempotent producers" flush more=${html`<a href=${to`/producers`}>All producers</a>`}>
-      <${Loaded} answer=${idempotent}>${(rows) => html`<${Table} label="Idempotent producers" rows=${rows} keyOf=${(row) => `${row.partition} ${row.producer_group}`} order=${{ name: "Producer" }}
+      <${Loaded} answer=${idempotent}>${(rows) => html`<${Table} keep="" label="Idempotent producers" rows=${rows} keyOf=${(row) => `${row.partition} ${row.producer_group}`} order=${{ name: "Producer" }}
         empty="Nobody numbers its events here. Idempotent producers publish each event once, however often they retry." columns=${[
           { name: "Producer", value: (row) => row.producer_group, cell: (row) => html`<${Text} limit=${80}>${row.producer_group}<//>` },
           { name: "Partition", number: true, value: (row) => row.partition },

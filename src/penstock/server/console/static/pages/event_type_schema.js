@@ -18,10 +18,10 @@ const COMMAND_CHARS_MAX = 2000;
 export function SchemaTab({ name, definition, rights, refresh }) {
   const { search } = usePlace();
   const versions = usePolled((signal) => getAll(path`/event-types/${name}/schemas` + query({ limit: 50 }), VERSIONS_SHOWN, { signal }), 30, [name, definition.schema.version]);
-  const isEdited = search.get("edit") === "1";
-  return html`<${Loaded} answer=${versions}>${(items) => (isEdited
-    ? html`<${Editor} name=${name} definition=${definition} mayAdd=${rights.admin} onAdded=${() => { refresh(); versions.refresh(); }} />`
-    : html`<${Versions} name=${name} items=${items} search=${search} />`)}<//>`;
+  if (search.get("edit") === "1") {
+    return html`<${Editor} name=${name} definition=${definition} mayAdd=${rights.admin} onAdded=${() => { refresh(); versions.refresh(); }} />`;
+  }
+  return html`<${Loaded} answer=${versions}>${(items) => html`<${Versions} name=${name} items=${items} search=${search} />`}<//>`;
 }
 
 function Versions({ name, items, search }) {

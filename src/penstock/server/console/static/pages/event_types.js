@@ -43,7 +43,7 @@ function List({ items, sample, wanted, mayCreate, mayMonitor }) {
       ${isFiltered && html`<button class="plain" onClick=${() => keepInAddress({ q: "", owner: "", category: "" })}>Show all</button>`}
     </div>
     <${Card} flush>
-      <${Table} about=${`${wanted.text} ${wanted.owner} ${wanted.category}`} label="Event types" rows=${rows} keyOf=${(row) => row.name} order=${{ name: "Name" }}
+      <${Table} about=${`${wanted.text} ${wanted.owner} ${wanted.category}`} keep="" label="Event types" rows=${rows} keyOf=${(row) => row.name} order=${{ name: "Name" }}
         empty=${items.length ? "No event type has all of this." : html`There are no event types yet. ${mayCreate && html`<a href=${to`/new-event-type`}>Create the first one</a>.`}`}
         columns=${[
           { name: "Name", value: (row) => row.name, cell: (row) => html`<${EventTypeLink} name=${row.name} />` },

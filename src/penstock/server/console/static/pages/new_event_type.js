@@ -55,7 +55,7 @@ export function NewEventType() {
   const check = useDefinitionCheck(name, isName && !unreadable && !parsed.error ? definition : null);
   const wrong = check.violations;
   const wrongName = taken ? "There is an event type of this name already." : name && !isName ? "has letters, digits, - and _, in parts separated by dots, and begins with a letter" : null;
-  if (create === false) return html`<${Title}>New event type<//><p class="message warn">This token may not create event types: ask an administrator of the hub.</p>`;
+  if (create === false) return html`<${Title}>New event type<//><p class="message warn">You may not create event types here: an administrator of the hub can give the right, or has switched creation off for all others.</p>`;
 
   function readExample(text) {
     setExample(text);

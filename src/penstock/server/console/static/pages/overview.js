@@ -16,8 +16,14 @@ const NOBODY = [];
 const GROUPS_MAX = 10_000;
 const TROUBLES_SHOWN = 12;
 const RECENT_SECONDS = 300;
-/** So many of the consumers that lag most are compared with the retention of what they read. */
-const NEAR_CHECKED = 25;
+/** Consumers that lag by less are not compared with the retention of what they read. */
+const LATE_SECONDS = 60;
+/** The retention of so many event types is looked up: those of the consumers that lag most. */
+const RETENTIONS_MAX = 300;
+const RETENTION_KEPT_SECONDS = 600;
+/** So many of the consumers that may be near the retention of an event type are looked at one by one. */
+const NEAR_CHECKED = 50;
+const LOOKED_UP_AT_ONCE = 6;
 
 /** The first view. */
 export function Overview() {
@@ -35,7 +41,7 @@ export function Overview() {
     <div class="stack">
       ${mayMonitor ? html`<${Figures} sample=${sample} groups=${groups.value} eventTypes=${statistics.value?.items} /><${Rates} sample=${sample} />` : html`<p class="message">Rates and totals need the right to monitor the hub, which this token does not have.</p>`}
       <div class="grid">
-        ${mayMonitor && html`<${Attention} sample=${sample} groups=${groups.value ?? NOBODY} mayAdminister=${administer} />`}
+        ${mayMonitor && html`<${Attention} sample=${sample} groups=${groups.value ?? NOBODY} statistics=${statistics.value?.items} mayAdminister=${administer} />`}
         ${mayMonitor && html`<${Active} sample=${sample} />`}
         <${Card} title="Consumers most behind" span=${mayMonitor ? "half" : "wide"} flush more=${html`<a href=${to`/consumers`}>All consumers</a>`}>
           <${Loaded} answer=${groups}>${(found) => html`<${Behind} items=${found} />`}<//>
@@ -79,8 +85,8 @@ function Rates({ sample }) {
   <//>`;
 }
 
-function Attention({ sample, groups, mayAdminister }) {
-  const near = useNearRetention(groups, mayAdminister);
+function Attention({ sample, groups, statistics, mayAdminister }) {
+  const near = useNearRetention(groups, statistics, mayAdminister);
   const found = useMemo(() => [...near, ...findTrouble(sample, groups, history.growth(RECENT_SECONDS))], [sample, groups, near]);
   const left = sample?.gauges.get("penstock_groups_left_out");
   const all = found.length + (sample?.gauges.get("penstock_parked_groups_left_out") ?? 0);
@@ -99,24 +105,44 @@ function Attention({ sample, groups, mayAdminister }) {
   <//>`;
 }
 
-/** Use what `findNearRetention` says of the consumers that lag most: few, whatever there are. */
-function useNearRetention(groups, mayAdminister) {
-  const late = useMemo(() => groups.filter((each) => each.lag_seconds > 60).sort((a, b) => b.lag_seconds - a.lag_seconds).slice(0, NEAR_CHECKED), [groups]);
-  const names = [...new Set(late.flatMap((each) => each.event_types.slice(0, 5)))].sort();
+/** Use what `findNearRetention` says of the consumers that are late. */
+function useNearRetention(groups, statistics, mayAdminister) {
+  const late = useMemo(() => groups.filter((each) => each.lag_seconds > LATE_SECONDS).sort((a, b) => b.lag_seconds - a.lag_seconds), [groups]);
+  const sizes = useMemo(() => new Map((statistics ?? []).map((each) => [each.name, each])), [statistics]);
   const found = usePolled(
     async (signal) => {
-      const whole = (target) => get(target, { signal }).catch(passMissing);
-      const [details, eventTypes, standard] = await Promise.all([
-        Promise.all(late.map((each) => whole(path`/groups/${each.name}`))),
-        Promise.all(names.map(async (name) => [name, await whole(path`/event-types/${name}`)])),
-        mayAdminister ? whole("/settings/retention") : undefined,
-      ]);
-      return findNearRetention(details.filter(Boolean), new Map(eventTypes), standard);
+      const names = [...new Set(late.flatMap((each) => each.event_types))].slice(0, RETENTIONS_MAX);
+      const [eventTypes, standard] = await Promise.all([lookUpEventTypes(names, signal), mayAdminister ? look("/settings/retention", signal) : undefined]);
+      const near = late.filter((each) => findNearRetention([each], eventTypes, { standard, sizes }).length).slice(0, NEAR_CHECKED);
+      const details = await inTurns(near, (each) => look(path`/groups/${each.name}`, signal));
+      return findNearRetention(details.filter(Boolean), eventTypes, { standard, sizes });
     },
     60,
-    [mayAdminister, names.join(" "), late.map((each) => each.name).sort().join("\n")],
+    [mayAdminister, Boolean(statistics), late.map((each) => each.name).sort().join("\n")],
   );
   return found.value ?? NOBODY;
+}
+
+/** What `lookUpEventTypes` knows, and since when, by name. */
+const definitions = new Map();
+
+/** Return event types by name; one is looked up again after some minutes, and one that may not be seen is left out. */
+async function lookUpEventTypes(names, signal) {
+  const now = Date.now() / 1000;
+  const unknown = names.filter((each) => !(definitions.get(each)?.at > now - RETENTION_KEPT_SECONDS));
+  await inTurns(unknown, async (name) => definitions.set(name, { at: now, definition: await look(path`/event-types/${name}`, signal) }));
+  return new Map(names.map((each) => [each, definitions.get(each).definition]));
+}
+
+/** Return what *work* returns for each of *items*, of which a few are worked on at a time. */
+async function inTurns(items, work) {
+  const found = [];
+  for (let at = 0; at < items.length; at += LOOKED_UP_AT_ONCE) found.push(...(await Promise.all(items.slice(at, at + LOOKED_UP_AT_ONCE).map(work))));
+  return found;
+}
+
+function look(target, signal) {
+  return get(target, { signal }).catch(passMissing);
 }
 
 /** Return undefined for what is deleted, or not to be seen, since it was listed. */

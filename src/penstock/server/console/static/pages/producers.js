@@ -48,7 +48,7 @@ function Found({ types, eventType, group, onAgain }) {
     <${Progress} scan=${scan} count=${chosen.length} onAgain=${onAgain} />
     <${Failure} error=${scan.error} retry=${scan.again} />
     <${Card} title="Callers" flush more=${html`<span class="quiet">${format.count(callers.length)}</span>`}>
-      <${Table} label="Callers that publish" rows=${callers} keyOf=${(row) => `${row.event_type} ${row.caller}`} order=${{ name: "Published last", down: true }}
+      <${Table} keep="callers-" label="Callers that publish" rows=${callers} keyOf=${(row) => `${row.event_type} ${row.caller}`} order=${{ name: "Published last", down: true }}
         empty=${scan.busy ? "Looking …" : "None is known. Callers are known on a hub that authenticates (penstock serve --auth), from a minute after they publish; the outbox does not count."} columns=${[
           { name: "Caller", value: (row) => row.caller, cell: (row) => html`<${Text} limit=${80}>${row.caller}<//>` },
           { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<${EventTypeLink} name=${row.event_type} />` },
@@ -56,7 +56,7 @@ function Found({ types, eventType, group, onAgain }) {
         ]} />
     <//>
     <${Card} title="Idempotent producers" flush more=${html`<span class="quiet">${format.count(producers.length)}${expired ? `, ${format.count(expired)} expired` : ""}</span>`}>
-      <${Table} label="Idempotent producers" rows=${producers} keyOf=${(row) => `${row.event_type} ${row.partition} ${row.producer_group}`} order=${{ name: "Published last", down: true }}
+      <${Table} keep="" label="Idempotent producers" rows=${producers} keyOf=${(row) => `${row.event_type} ${row.partition} ${row.producer_group}`} order=${{ name: "Published last", down: true }}
         empty=${scan.busy ? "Looking …" : "None. A producer that sends Producer-Group, -Epoch and -Sequence, as the Python client's does, appears here with its first batch."} columns=${[
           { name: "Group", value: (row) => row.producer_group, cell: (row) => html`<strong><${Text} limit=${80}>${row.producer_group}<//></strong>${row.pinned && html` <${Badge} tone="note" title="It never expires">pinned<//>`}${row.expired && html` <${Badge} tone="warn" title="The hub knows only its epoch">expired<//>`}` },
           { name: "Event type", value: (row) => row.event_type, cell: (row) => html`<${EventTypeLink} name=${row.event_type} />` },

@@ -49,7 +49,7 @@ function isExpired(token, now = Date.now()) {
 
 function List({ items, text, mayIssue, onAsk }) {
   const rows = useMemo(() => items.filter((each) => each.caller.toLowerCase().includes(text)), [items, text]);
-  return html`<${Table} label="Tokens" rows=${rows} keyOf=${(row) => row.id} order=${{ name: "Caller" }} empty=${text ? "No caller has such a name." : "There are no tokens yet."} columns=${[
+  return html`<${Table} keep="" label="Tokens" rows=${rows} keyOf=${(row) => row.id} order=${{ name: "Caller" }} empty=${text ? "No caller has such a name." : "There are no tokens yet."} columns=${[
     { name: "Caller", value: (row) => row.caller, cell: (row) => html`<strong><${Text} limit=${80}>${row.caller}<//></strong>` },
     { name: "Token", mono: true, cell: (row) => html`<${Text} mono>${row.id}<//>` },
     { name: "Created", value: (row) => row.created_at, cell: (row) => html`<${Time} value=${row.created_at} />` },

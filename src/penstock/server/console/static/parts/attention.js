@@ -1,5 +1,5 @@
 // Finds what needs attention, and says in plain words what helps.
-import { argument, duration, plural } from "../core/format.js";
+import { argument, bytes as formatBytes, count, duration, plural } from "../core/format.js";
 import { metricsNamed } from "../core/state.js";
 import { nameOf } from "./consumers.js";
 
@@ -97,26 +97,35 @@ function shareOfErrors(counters) {
   return all < 100 ? 0 : failed / all;
 }
 
-/** The share of an event type's retention that a consumer's lag may reach before it needs attention. */
+/** The share of an event type's retention that what a consumer has to read may reach before it needs attention. */
 const NEAR_RETENTION = 0.75;
+/** Retention by size deletes events soon where an event type has this share of its bytes. */
+const NEARLY_FULL = 0.9;
 
 /**
  * Return what needs attention since retention will soon delete events that a consumer has not read.
  *
- * @param {object[]} groups some of GET /groups, or of GET /groups/{name}, which tells the lag in each event type
+ * @param {object[]} groups some of GET /groups, or of GET /groups/{name}, which tells gap and lag in each event type
  * @param {Map<string, object>} eventTypes by name: those that the groups read
- * @param {{retention_time: number | null}} [standard] the retention of event types that set none, if it is known
+ * @param {{standard?: {retention_time: number | null, retention_bytes: number | null}, sizes?: Map<string, {events: number, bytes: number}>}} [known]
+ *   the retention of event types that set none, and how much each event type has
  */
-export function findNearRetention(groups, eventTypes, standard) {
+export function findNearRetention(groups, eventTypes, { standard, sizes } = {}) {
   const found = [];
   for (const group of groups) {
     for (const name of group.event_types) {
-      const limit = limitOf(eventTypes.get(name), group.name, standard);
-      const lag = lagIn(group, name);
-      if (limit && lag > NEAR_RETENTION * limit) {
+      const { seconds, bytes } = limitsOf(eventTypes.get(name), group.name, standard);
+      const { gap, lag } = behindIn(group, name);
+      const size = sizes?.get(name);
+      let why = "";
+      if (seconds && lag > NEAR_RETENTION * seconds) {
+        why = `It lags by ${duration(lag)}; events are kept for ${duration(seconds)}.`;
+      } else if (bytes && size?.bytes > NEARLY_FULL * bytes && gap > NEAR_RETENTION * size.events) {
+        why = `It has ${plural(gap, "event")} of ${count(size.events)} to read; the newest ${formatBytes(bytes)} are kept.`;
+      }
+      if (why) {
         found.push({
-          tone: "bad", title: `${nameOf(group)} is near the retention of ${name}`,
-          why: `It lags by ${duration(lag)}; events are kept for ${duration(limit)}. Start it, or keep events for longer.`,
+          tone: "bad", title: `${nameOf(group)} is near the retention of ${name}`, why: `${why} Start it, or keep events for longer.`,
           consumer: [group.name], label: "Why?", command: `penstock groups show ${argument(group.name)}`,
         });
       }
@@ -125,17 +134,20 @@ export function findNearRetention(groups, eventTypes, standard) {
   return found;
 }
 
-/** For how many seconds an event type keeps events that a group has not read; 0 if their age does not matter. */
-function limitOf(eventType, group, standard) {
-  if (!eventType || eventType.cleanup_policy === "compact") return 0;
-  const { retention_time: own, retention_wait: wait } = eventType.options ?? {};
-  const millis = wait?.groups?.includes(group) ? wait.retention_time : (own ?? standard?.retention_time);
-  return Number(millis ?? 0) / 1000;
+/** For how many seconds, and up to how many bytes, an event type keeps events that a group has not read; 0 if that does not matter. */
+function limitsOf(eventType, group, standard) {
+  if (!eventType || eventType.cleanup_policy === "compact") return { seconds: 0, bytes: 0 };
+  const options = eventType.options ?? {};
+  const own = options.retention_wait?.groups?.includes(group)
+    ? options.retention_wait
+    : { retention_time: options.retention_time ?? standard?.retention_time, retention_bytes: options.retention_bytes ?? standard?.retention_bytes };
+  return { seconds: Number(own.retention_time ?? 0) / 1000, bytes: Number(own.retention_bytes ?? 0) };
 }
 
-function lagIn(group, eventType) {
-  if (!group.positions) return group.lag_seconds;
-  return Math.max(0, ...group.positions.filter((each) => each.event_type === eventType).map((each) => each.lag_seconds));
+function behindIn(group, eventType) {
+  if (!group.positions) return { gap: group.gap, lag: group.lag_seconds };
+  const own = group.positions.filter((each) => each.event_type === eventType);
+  return { gap: own.reduce((sum, each) => sum + (each.gap ?? 0), 0), lag: Math.max(0, ...own.map((each) => each.lag_seconds)) };
 }
 
 function labelText(labels) {

@@ -2,6 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { needs, onHub } from "../core/commands.js";
 import * as format from "../core/format.js";
+import { keepInAddress, usePlace } from "../core/routing.js";
 import { useAuditLog } from "../core/state.js";
 
 /** The head of a page: its title, what it is about, and buttons. */
@@ -72,25 +73,35 @@ export function Text({ children, limit = 200, mono = false }) {
 
 /** A button that copies a text. */
 export function Copy({ text, children = "Copy" }) {
-  const [done, setDone] = useState(false);
+  const [said, setSaid] = useState(null);
   async function copy() {
     const copied = typeof text === "function" ? text() : text;
-    if (navigator.clipboard) await navigator.clipboard.writeText(copied);
-    else copyWithoutClipboard(copied);
-    setDone(true);
-    setTimeout(() => setDone(false), 1500);
+    const done = await copyByClipboard(copied) || copyBySelection(copied);
+    setSaid(done ? "Copied" : "The browser forbids it");
+    setTimeout(() => setSaid(null), done ? 1500 : 4000);
   }
-  return html`<button type="button" onClick=${copy} aria-live="polite">${done ? "Copied" : children}</button>`;
+  return html`<button type="button" onClick=${copy} aria-live="polite">${said ?? children}</button>`;
 }
 
-/** Copy *text* where the browser gives pages no clipboard: over plain HTTP from another machine. */
-function copyWithoutClipboard(text) {
+/** Copy *text*; return whether the browser gives the page a clipboard, which it may deny. */
+async function copyByClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Copy *text* where the browser gives pages no clipboard, such as over plain HTTP from another machine. */
+function copyBySelection(text) {
   const area = document.createElement("textarea");
   area.value = text;
   (document.querySelector("dialog[open]") ?? document.body).append(area);
   area.select();
-  document.execCommand("copy");
+  const done = document.execCommand("copy");
   area.remove();
+  return done;
 }
 
 /** A command to copy; one of `penstock` that calls a hub names this one. */
@@ -114,36 +125,59 @@ const REASONS = { true: "Reason, for the history and the audit log", false: "Rea
  * @param {{name: string, value?: (row) => any, cell?: (row) => any, number?: boolean, mono?: boolean, minor?: boolean}[]} columns
  *   value orders the rows; cell draws it; a minor one is left out on narrow screens
  * @param {string} [about] what was searched for: when it changes, the first page is shown
+ * @param {string} [keep] keeps order and page in the address, so that what is seen can be shared: "", or a word before
+ *   their names where a view has several such tables
  */
-export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pageSize = 50, label, about = "" }) {
-  const [chosen, setChosen] = useState(order ?? null);
-  const [page, setPage] = useState(0);
-  useEffect(() => setPage(0), [about]);
+export function Table({ columns, rows, keyOf, order, empty = "Nothing here.", pageSize = 50, label, about = "", keep }) {
+  const [{ order: chosenOrder, row: firstRow }, choose] = useChoice(keep);
+  const searched = useRef(about);
+  useEffect(() => {
+    if (searched.current !== about) choose({ row: "" });
+    searched.current = about;
+  }, [about]);
+  const chosen = readOrder(chosenOrder, columns) ?? order;
   const ordered = useMemo(() => {
-    if (!chosen) return rows;
-    const column = columns.find((each) => each.name === chosen.name);
+    const column = columns.find((each) => each.name === chosen?.name);
     if (!column?.value) return rows;
     const sign = chosen.down ? -1 : 1;
     return [...rows].sort((a, b) => sign * compare(column.value(a), column.value(b)));
-  }, [rows, chosen]);
+  }, [rows, chosen?.name, chosen?.down]);
   const pages = Math.max(1, Math.ceil(ordered.length / pageSize));
-  const at = Math.min(page, pages - 1);
+  const at = Math.max(0, Math.min(Math.floor(((Number(firstRow) || 1) - 1) / pageSize), pages - 1));
+  const orderBy = ({ name, number }) => choose({ order: (chosen?.name === name ? !chosen.down : number) ? `-${name}` : name });
+  const turnTo = (page) => choose({ row: page ? String(page * pageSize + 1) : "" });
   if (!rows.length) return html`<p class="empty">${empty}</p>`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table>
       <thead><tr>${columns.map((column) => html`<th key=${column.name} class=${classOf(column, "number", "minor")} scope="col"
         aria-sort=${column.value ? (chosen?.name === column.name ? (chosen.down ? "descending" : "ascending") : "none") : null}>
         ${column.value
-          ? html`<button type="button" onClick=${() => setChosen({ name: column.name, down: chosen?.name === column.name ? !chosen.down : Boolean(column.number) })}>${column.name}</button>`
+          ? html`<button type="button" onClick=${() => orderBy(column)}>${column.name}</button>`
           : html`${column.name || html`<span class="visually-hidden">Actions</span>`}`}</th>`)}</tr></thead>
       <tbody>${ordered.slice(at * pageSize, (at + 1) * pageSize).map((row) => html`<tr key=${keyOf(row)}>
         ${columns.map((column) => html`<td key=${column.name} class=${classOf(column, "number", "minor", "mono")}>${(column.cell ?? column.value)(row)}</td>`)}
       </tr>`)}</tbody>
     </table></div>
     ${pages > 1 && html`<div class="table-foot">
-      <button type="button" disabled=${at === 0} onClick=${() => setPage(at - 1)}>Previous</button>
+      <button type="button" disabled=${at === 0} onClick=${() => turnTo(at - 1)}>Previous</button>
       <span>${format.count(at * pageSize + 1)}–${format.count(Math.min((at + 1) * pageSize, ordered.length))} of ${format.count(ordered.length)}</span>
-      <button type="button" disabled=${at === pages - 1} onClick=${() => setPage(at + 1)}>Next</button>
+      <button type="button" disabled=${at === pages - 1} onClick=${() => turnTo(at + 1)}>Next</button>
     </div>`}`;
+}
+
+/** Use the order and the first row that were chosen for a table, as the texts that the address has or would have. */
+function useChoice(keep) {
+  const { search } = usePlace();
+  const [own, setOwn] = useState({ order: "", row: "" });
+  if (keep === undefined) return [own, (members) => setOwn((before) => ({ ...before, ...members }))];
+  const named = (members) => Object.fromEntries(Object.entries(members).map(([name, value]) => [keep + name, value]));
+  return [{ order: search.get(`${keep}order`) ?? "", row: search.get(`${keep}row`) ?? "" }, (members) => keepInAddress(named(members))];
+}
+
+/** Return the order that a text such as "-Gap" means; null if no column can be ordered by it. */
+function readOrder(text, columns) {
+  const down = text.startsWith("-");
+  const name = down ? text.slice(1) : text;
+  return columns.some((each) => each.name === name && each.value) ? { name, down } : null;
 }
 
 function classOf(column, ...names) {
