@@ -55,7 +55,7 @@ def pytest_configure() -> None:
     """
     use_memory()
     share_certificates()
-    LiveHub.started = FORKS.hub  # type: ignore[method-assign]
+    LiveHub.start_penstock = FORKS.hub  # type: ignore[method-assign]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
         os.environ.setdefault(name, spark_options())
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):

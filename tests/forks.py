@@ -139,7 +139,7 @@ class Forks:
             fork.kill()
 
     def hub(self, arguments: Sequence[str], output: IO[bytes]) -> Fork:
-        """Start `penstock` as `LiveHub.started` does."""
+        """Start `penstock` as `LiveHub.start_penstock` does."""
         ours, theirs = os.pipe()
         with os.fdopen(ours, "rb") as stdin:
             fork = self.start([*arguments], Path.cwd(), os.environ, [stdin, output, output])
@@ -285,12 +285,12 @@ def main() -> NoReturn:
     import uvloop  # noqa: F401
 
     import penstock.processing
-    from penstock.cli.contents import CONTENTS, loaded
+    from penstock.cli.contents import CONTENTS, load_command
     from penstock.cli.start import main as run
     from penstock.server import HubApp
 
     for name in CONTENTS:
-        loaded(name)
+        load_command(name)
     for name in penstock.processing.__all__:
         getattr(penstock.processing, name)
     [file] = sys.argv[1:]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.cli.contents import CONTENTS, loaded
+from penstock.cli.contents import CONTENTS, load_command
 from penstock.server.routes import ROUTES
 from tests.cli.command import PENSTOCK, Command, clean_environment
 
@@ -48,7 +48,7 @@ def containers() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
 def variables(command: str) -> set[str]:
     """Return the environment variables of a command's options."""
-    return {option.envvar for option in loaded(command).params if getattr(option, "envvar", None)}
+    return {option.envvar for option in load_command(command).params if getattr(option, "envvar", None)}
 
 
 def locked(path: Path) -> dict[str, str]:

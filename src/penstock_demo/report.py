@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.output import counted, number, table_of
+from penstock.cli.output import number, plural, table_of
 from penstock_demo.access import OPERATOR, RIGHTS, HubAccess
 from penstock_demo.cold import ColdHistory, serve_options
 from penstock_demo.daily import DAILY
@@ -53,7 +53,7 @@ def print_history(console: Console, history: ColdHistory) -> None:
     """Print the content of the cold tier and its readers."""
     data, stored = history.data_bytes / 1e6, history.file_bytes / 1e6
     console.print(
-        f"[bold green]{number(history.events)} departures lie in {counted(history.files, 'file')} of the cold tier:"
+        f"[bold green]{number(history.events)} departures lie in {plural(history.files, 'file')} of the cold tier:"
         f" {data:,.0f} MB of events in {stored:,.1f} MB. Spark has read {number(history.read_by_spark)} across files"
         f" and hub, DuckDB {number(history.read_by_duckdb)} from the files alone.[/]\n"
     )
@@ -99,21 +99,21 @@ def print_restarts(console: Console, stop: Stop | None, kill: Kill | None) -> No
 def _stop_told(stop: Stop) -> str:
     if stop.before:
         return (
-            f"The read model was stopped with {counted(stop.before, 'flight')} in its rows, and {number(stop.lost)}"
+            f"The read model was stopped with {plural(stop.before, 'flight')} in its rows, and {number(stop.lost)}"
             f" more that were folded and not written. Begun again, it folded the {number(stop.after)} that its rows did"
             " not have, and none twice."
         )
     return (
-        f"The read model was stopped before it had any rows: {counted(stop.lost, 'flight')} had been folded and not"
+        f"The read model was stopped before it had any rows: {plural(stop.lost, 'flight')} had been folded and not"
         f" written. Begun again, it folded all {number(stop.after)}, and none twice."
     )
 
 
 def _kill_told(kill: Kill) -> str:
-    flags = counted(kill.doubtful, "flag")
+    flags = plural(kill.doubtful, "flag")
     if kill.before:
         told = (
-            f"The process that flags was killed with {counted(kill.before, 'flight')} handled, and {flags} that were"
+            f"The process that flags was killed with {plural(kill.before, 'flight')} handled, and {flags} that were"
             f" published and not noted down. Begun again, it handled the other {number(kill.after)}"
         )
     else:

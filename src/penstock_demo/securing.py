@@ -101,13 +101,13 @@ def make_tokens(folder: Path, database: str) -> dict[str, Path]:
     Raises:
         CommandFailure: the database cannot be used.
     """
-    from penstock.cli.database import find_operator, opened
+    from penstock.cli.database import find_operator, open_database
     from penstock.core.access import Caller
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
 
     by, files = find_operator(), {name: folder / f"{name}.token" for name in CALLERS}
-    with opened(database, create=True) as store:
+    with open_database(database, create=True) as store:
         store.migrate()
         tokens = Tokens(store, system_clock)
         earlier = [each.id for each in tokens.list() if each.caller in {Caller("service", name) for name in CALLERS}]

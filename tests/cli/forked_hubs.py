@@ -3,7 +3,7 @@
 from penstock.testing.live_hub import LiveHub
 from tests.forks import FORKS
 
-LiveHub.started = FORKS.hub  # type: ignore[method-assign]
+LiveHub.start_penstock = FORKS.hub  # type: ignore[method-assign]
 
 
 def pytest_unconfigure() -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from penstock.cli.contents import CONTENTS, loaded
+from penstock.cli.contents import CONTENTS, load_command
 from tests.cli.command import Command
 
 
@@ -19,7 +19,7 @@ def test_help_names_all_commands(penstock: Command) -> None:
 
 @pytest.mark.parametrize("command", CONTENTS)
 def test_listed_summary_is_the_beginning_of_the_help_of_the_command(command: str) -> None:
-    assert loaded(command).help.startswith(CONTENTS[command].summary)
+    assert load_command(command).help.startswith(CONTENTS[command].summary)
 
 
 @pytest.mark.parametrize("group", ["", "event-type", "subscription", "spark"])

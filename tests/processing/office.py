@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
-from penstock.core.group_leases import Held, Shared, held, left, released, renewed
+from penstock.core.group_leases import Held, Shared, find_held, leave, release, renew
 from penstock.errors import DatabaseUnavailable
 from penstock.processing import LocalProcessor
 
@@ -44,7 +44,7 @@ class Office:
         with self._turn:
             self.shared = change(self.shared, round(self.clock() * 1_000_000))
             self._signs[me] += 1
-            return held(self.shared, me)
+            return find_held(self.shared, me)
 
     def has(self, owner: str) -> set[str]:
         """Return what an owner has a lease on."""
@@ -88,19 +88,19 @@ class Leases:
         self._owner = owner
 
     def renew(self, tranches: Collection[str]) -> Held:
-        return self._change(lambda shared, now: renewed(shared, self._owner, tranches, now, self._lease))
+        return self._change(lambda shared, now: renew(shared, self._owner, tranches, now, self._lease))
 
     def hold(self) -> Held:
-        return self._change(lambda shared, now: renewed(shared, self._owner, (), now, self._lease, is_leaving=True))
+        return self._change(lambda shared, now: renew(shared, self._owner, (), now, self._lease, is_leaving=True))
 
     def release(self, tranches: Collection[str]) -> Held:
         if self.releases_lost:
             self.releases_lost -= 1
             raise DatabaseUnavailable(reason="it is away")
-        return self._change(lambda shared, _: released(shared, self._owner, tranches))
+        return self._change(lambda shared, _: release(shared, self._owner, tranches))
 
     def leave(self) -> None:
-        self._change(lambda shared, _: left(shared, self._owner))
+        self._change(lambda shared, _: leave(shared, self._owner))
 
     @property
     def _lease(self) -> int:

@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def started(arguments: Sequence[str], output: IO[bytes]) -> "subprocess.Popen[bytes]":
+def start_interpreter(arguments: Sequence[str], output: IO[bytes]) -> "subprocess.Popen[bytes]":
     """Start a new interpreter: one that is forked from the tests' own has PyArrow already."""
     program = [sys.executable, "-m", "penstock", *arguments]
     return subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.PIPE)
@@ -38,7 +38,7 @@ def started(arguments: Sequence[str], output: IO[bytes]) -> "subprocess.Popen[by
 @pytest.fixture(scope="module")
 def http(folder: Path) -> Iterator[httpx2.Client]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LiveHub, "started", staticmethod(started))
+        patch.setattr(LiveHub, "start_penstock", staticmethod(start_interpreter))
         with live_hub(f"sqlite:///{folder}/hub.db") as hub, Client(hub.url) as client:
             client.create_event_type("order.placed")
             assert client.publish("order.placed", [{"order_id": 7}]) is not None

@@ -26,11 +26,11 @@ NO_ADMINISTRATORS: Final = "The list admins is empty. Add somebody, or name admi
 @app.command("list", epilog=examples("penstock access list", "penstock access list --output json"))
 def list_members(*, database: DatabaseOption = DATABASE, output: OutputOption = "text") -> None:
     """Show who administers, reads and writes everything, besides the administrators of `penstock serve --admin`."""
-    from penstock.cli.database import opened
+    from penstock.cli.database import open_database
     from penstock.cli.output import print_json, print_table, say
     from penstock.hub.admin.settings import Settings
 
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         lists = Settings(store, lambda: None).current().administration
     if output == "json":
@@ -64,14 +64,14 @@ def remove(
 
 
 def _change(name: ListName, caller: str, database: str, output: str, *, adds: bool) -> None:
-    from penstock.cli.database import find_operator, opened
+    from penstock.cli.database import find_operator, open_database
     from penstock.cli.failures import CommandFailure
     from penstock.cli.output import print_json, say, tell
     from penstock.core.access import Attribute
     from penstock.hub.admin.settings import Settings
 
     member = Attribute.parse(caller)
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         settings = Settings(store, lambda: None)
         change = settings.add_member if adds else settings.remove_member

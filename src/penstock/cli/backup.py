@@ -30,7 +30,7 @@ def backup(file: FileArgument, database: DatabaseOption = DATABASE, output: Outp
     """
     import time
 
-    from penstock.cli.database import explained
+    from penstock.cli.database import explain_failures
     from penstock.cli.database_url import file_of
     from penstock.cli.failures import unwind_on_sigterm
     from penstock.cli.output import print_json, say
@@ -39,7 +39,7 @@ def backup(file: FileArgument, database: DatabaseOption = DATABASE, output: Outp
         raise _not_for_postgres()
     started = time.monotonic()
     unwind_on_sigterm()
-    with explained(database), _new_file(file) as partial:
+    with explain_failures(database), _new_file(file) as partial:
         _write(source, partial, file)
         size = partial.stat().st_size
     seconds = round(time.monotonic() - started, 3)

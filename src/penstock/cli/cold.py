@@ -27,12 +27,12 @@ def list_files(
     event_type: EventTypeArgument = None, *, database: DatabaseOption = DATABASE, output: OutputOption = "text"
 ) -> None:
     """Show the files of the cold tier: the offsets, times and sizes of the events in each."""
-    from penstock.cli.database import opened
-    from penstock.cli.output import counted, number, print_json, print_table, say
+    from penstock.cli.database import open_database
+    from penstock.cli.output import number, plural, print_json, print_table, say
     from penstock.core.times import format_time
     from penstock.hub.cold import files
 
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         found = files.list_files(store, event_type)
     if output == "json":
@@ -61,7 +61,7 @@ def list_files(
             sum(each.file.content.data_bytes for each in found),
             sum(each.file.file_bytes for each in found),
         )
-        say(f"{counted(len(found), 'file')} with {counted(events, 'event')}: {_size(data)} of data in {_size(stored)}")
+        say(f"{plural(len(found), 'file')} with {plural(events, 'event')}: {_size(data)} of data in {_size(stored)}")
 
 
 @app.command(
@@ -102,12 +102,12 @@ def verify(
     nothing needs them. But after the restore of a backup they may have replaced missing files, when events were erased:
     these are never deleted, and with --relink the database names them.
     """
-    from penstock.cli.database import opened
-    from penstock.cli.output import counted, print_json, print_table, say
+    from penstock.cli.database import open_database
+    from penstock.cli.output import plural, print_json, print_table, say
     from penstock.hub.background import system_clock
     from penstock.hub.cold import files, relinking
 
-    with opened(database, cold=cold) as store:
+    with open_database(database, cold=cold) as store:
         store.check()
         listed = files.list_files(store, event_type)
         with _progress("verifying", sum(each.file.content.events for each in listed)) as advance:
@@ -134,7 +134,7 @@ def verify(
         if faults:
             print_table(("file", "fault"), faults)
         if given_up:
-            say(f"gave up {counted(given_up, 'event')}; readers pass over them")
+            say(f"gave up {plural(given_up, 'event')}; readers pass over them")
         if shown:
             rows = [(missing, path, "yes" if is_relinked else "no") for missing, path, is_relinked in shown]
             print_table(("missing file", "replaced by", "relinked"), rows)
@@ -147,15 +147,15 @@ def verify(
 def _give_up(store: "Store", lost: "Sequence[ListedFile]", *, asks: bool) -> int:
     """Give up the events of files, after asking; return how many there were."""
     from penstock.cli.asking import confirm
-    from penstock.cli.output import counted
+    from penstock.cli.output import plural
     from penstock.hub.background import system_clock
     from penstock.hub.cold.replacing import replace_by_empty
 
     if lost and asks:
-        events = counted(sum(each.file.content.events for each in lost), "event")
+        events = plural(sum(each.file.content.events for each in lost), "event")
         paths = ", ".join(each.file.path for each in lost[:3]) + (", …" if len(lost) > 3 else "")
         confirm(
-            f"Give up {events} of {counted(len(lost), 'file')} for ever: {paths}?",
+            f"Give up {events} of {plural(len(lost), 'file')} for ever: {paths}?",
             done="given up",
             does="gives them up",
         )
@@ -177,25 +177,25 @@ def fetch(
     it is interrupted, run it again.
     """
     from penstock.cli.asking import confirm
-    from penstock.cli.database import opened
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.database import open_database
+    from penstock.cli.output import plural, print_json, say
     from penstock.hub.background import system_clock
     from penstock.hub.cold import files
     from penstock.hub.cold.fetching import fetch as fetch_events
 
-    with opened(database, cold=cold) as store:
+    with open_database(database, cold=cold) as store:
         store.check()
         total = sum(each.file.content.events for each in files.list_files(store, event_type))
         if not yes:
             confirm(
-                f"Move {counted(total, 'event')} of {event_type} into the database? Its hubs must not seal meanwhile."
+                f"Move {plural(total, 'event')} of {event_type} into the database? Its hubs must not seal meanwhile."
             )
         with _progress("moving", total) as advance:
             moved = fetch_events(store, event_type, system_clock, advance)
     if output == "json":
         print_json({"event_type": event_type, "events": moved})
     else:
-        say(f"moved {counted(moved, 'event')} of {event_type} into the database")
+        say(f"moved {plural(moved, 'event')} of {event_type} into the database")
 
 
 @app.command(
@@ -222,12 +222,12 @@ def adopt(
     Events that had not been sealed are lost, and so are subscriptions, groups and settings. Cursors of the lost
     database are refused as expired. The files stay where they are, and belong to the new database.
     """
-    from penstock.cli.database import opened
+    from penstock.cli.database import open_database
     from penstock.cli.output import print_json, print_table, say, working
     from penstock.hub.background import system_clock
     from penstock.hub.cold.adopting import adopt as adopt_files
 
-    with opened(database, create=True, cold=cold) as store:
+    with open_database(database, create=True, cold=cold) as store:
         store.migrate()
         with working("reading all files"):
             found = adopt_files(store, system_clock, accepts_missing=accept_missing)

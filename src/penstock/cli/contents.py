@@ -167,7 +167,7 @@ CONTENTS: Final = {
 
 
 @functools.cache
-def loaded(name: str) -> Any:
+def load_command(name: str) -> Any:
     """Return the command or the group of commands of that *name*, whole."""
     entry = CONTENTS[name]
     module, _, attribute = entry.place.partition(":")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from penstock.cli.database_url import SQLITE, file_of, shown
+from penstock.cli.database_url import SQLITE, file_of, hide_password
 from penstock.cli.failures import CommandFailure
 from penstock.core.access import Caller, Sender
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, PenstockError
@@ -32,7 +32,7 @@ def find_operator() -> Sender:
 
 
 @contextmanager
-def opened(url: str, *, create: bool = False, cold: str | None = None) -> Iterator[Store]:
+def open_database(url: str, *, create: bool = False, cold: str | None = None) -> Iterator[Store]:
     """Open the store at *url*, with its cold tier at *cold*, for the duration of the block.
 
     A missing SQLite file is created only with *create*, and only in an existing directory.
@@ -41,7 +41,7 @@ def opened(url: str, *, create: bool = False, cold: str | None = None) -> Iterat
         CommandFailure: it is missing, cannot be reached or opened, or has tables of another version. The error has the
             driver's reason, and a remedy.
     """
-    with explained(url, create=create):
+    with explain_failures(url, create=create):
         store = open_store(url, cold)
         try:
             yield store
@@ -50,8 +50,8 @@ def opened(url: str, *, create: bool = False, cold: str | None = None) -> Iterat
 
 
 @contextmanager
-def explained(url: str, *, create: bool = False, denied: str = DENIED) -> Iterator[None]:
-    """Say in one sentence, as `opened` does, what prevents the block from opening and using the database at *url*.
+def explain_failures(url: str, *, create: bool = False, denied: str = DENIED) -> Iterator[None]:
+    """Say in one sentence, as `open_database` does, why the block cannot open or use the database at *url*.
 
     *denied* is what to do if the role may not do it.
     """
@@ -67,7 +67,7 @@ def explained(url: str, *, create: bool = False, denied: str = DENIED) -> Iterat
             reason = error.reason or error.detail
             if type(cause).__name__ == "PoolTimeout":  # It says only that it gave up.
                 reason = attempts.reason or reason
-            detail = DatabaseUnavailable(reason=f"{shown(url)}: {_one_line(reason)}").detail
+            detail = DatabaseUnavailable(reason=f"{hide_password(url)}: {_one_line(reason)}").detail
             raise CommandFailure(detail, _advice(cause, denied)) from error
         except DatabaseUnsuitable as error:
             migrate = "Run `penstock migrate` with the same --database."
@@ -78,7 +78,7 @@ def explained(url: str, *, create: bool = False, denied: str = DENIED) -> Iterat
             if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _DRIVERS:
                 raise
             raise CommandFailure(
-                f"{shown(url)} cannot be used: {_one_line(str(error))}", _advice(error, denied)
+                f"{hide_password(url)} cannot be used: {_one_line(str(error))}", _advice(error, denied)
             ) from error
 
 

@@ -10,7 +10,7 @@ SQLITE: Final = "sqlite:///"
 _POSTGRES: Final = ("postgresql://", "postgres://")
 
 
-def checked_database(url: str) -> str:
+def check_database(url: str) -> str:
     """Return *url*, as drivers take it, if it is that of a database which Penstock knows.
 
     Raises:
@@ -22,7 +22,7 @@ def checked_database(url: str) -> str:
     postgres = "postgresql://USER@HOST/DATABASE"
     if (path := _path_meant(url)) is None:
         raise CommandFailure(
-            f"{shown(url)} names no database", f"--database is {SQLITE}FILE or {postgres}.", status=MISUSED
+            f"{hide_password(url)} names no database", f"--database is {SQLITE}FILE or {postgres}.", status=MISUSED
         )
     hint = f"The SQLite file of that name is {SQLITE}{path}; a PostgreSQL database is {postgres}."
     raise CommandFailure(f"{url} is not the URL of a database", hint, status=MISUSED)
@@ -34,7 +34,7 @@ def file_of(url: str) -> Path | None:
     return Path(path) if path != url and path not in ("", ":memory:") else None
 
 
-def shown(url: str) -> str:
+def hide_password(url: str) -> str:
     """Return *url* without what may be a password."""
     return show_url(url) if "://" in url else "what --database says"
 

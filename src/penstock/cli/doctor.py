@@ -62,14 +62,14 @@ def _show(found: list[DoctorResult]) -> None:
 
 
 def _database(url: str) -> Iterator[DoctorResult]:
-    from penstock.cli.database import opened
+    from penstock.cli.database import open_database
     from penstock.cli.failures import CommandFailure
     from penstock.errors import DatabaseUnsuitable
     from penstock.errors.root import with_hint
 
     advice, inside = None, list[DoctorResult]()
     try:
-        with opened(url) as store:
+        with open_database(url) as store:
             findings = store.doctor()
             if all(well for name, well, _ in findings if name == "schema"):
                 inside = [*_look_inside(store)]
@@ -91,7 +91,7 @@ def _database(url: str) -> Iterator[DoctorResult]:
 
 def _look_inside(store: "Store") -> Iterator[DoctorResult]:
     """Look at the cold tier, and at who may do what, as far as the database says it."""
-    from penstock.cli.output import counted
+    from penstock.cli.output import plural
     from penstock.errors import DatabaseUnavailable
     from penstock.hub.admin.settings import SettingsSnapshot
     from penstock.hub.admin.tokens import Tokens
@@ -117,7 +117,7 @@ def _look_inside(store: "Store") -> Iterator[DoctorResult]:
         yield DoctorResult("cold tier", "absent", "all events stay in the database: see `penstock serve --cold`")
     else:
         count, size = sum(each.files for each in files), sum(each.bytes for each in files) / 1e6
-        says = f"{location} should have {counted(count, 'file')} of {size:.1f} MB: `penstock cold verify` looks"
+        says = f"{location} should have {plural(count, 'file')} of {size:.1f} MB: `penstock cold verify` looks"
         yield DoctorResult("cold tier", "ok", says)
     if any((each.kind, each.name) == (FEATURE, AUDIT_FEATURE) for each in settings):
         yield DoctorResult("authentication", "ok", "a hub with --auth has served this database")

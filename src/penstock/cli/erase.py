@@ -26,7 +26,7 @@ def erase(
     """
     from penstock.cli.asking import confirm
     from penstock.cli.hub import open_client
-    from penstock.cli.output import counted, print_json, say, tell, working
+    from penstock.cli.output import plural, print_json, say, tell, working
 
     with open_client(url) as client:
         client.event_type(event_type)
@@ -44,10 +44,10 @@ def erase(
         return
     erased = erasure["erased"]
     found = [
-        counted(erased["events"], "event"),
-        counted(erased["parked_keys"], "parked key"),
-        counted(erased["rejected"], "rejected row"),
-        counted(erased["dead_letters"], "dead letter"),
+        plural(erased["events"], "event"),
+        plural(erased["parked_keys"], "parked key"),
+        plural(erased["rejected"], "rejected row"),
+        plural(erased["dead_letters"], "dead letter"),
     ]
     if not any(erased.values()):
         tell(f"{event_type} has nothing with the key {key!r}: do its events have keys, and is that one?")

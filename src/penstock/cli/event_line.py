@@ -34,8 +34,8 @@ def people_line(event: "FeedEvent", *, headers: bool) -> str:
     if event.offset is not None and event.received_at is not None:
         words += [_dim(f"{event.offset:>6}"), _dim(format_time(count_microseconds(event.received_at)))]
     words.append(_strong("-" if event.key is None else bare(event.key)))
-    own = " " + _dim(_escaped(msgspec.json.encode(dict(given)).decode())) if headers and given else ""
-    return f"{'  '.join(words)}  {_escaped(event.raw.decode())}{own}\n"
+    own = " " + _dim(_escape(msgspec.json.encode(dict(given)).decode())) if headers and given else ""
+    return f"{'  '.join(words)}  {_escape(event.raw.decode())}{own}\n"
 
 
 def bare(text: str) -> str:
@@ -49,7 +49,7 @@ def cut(text: str, chars: int) -> str:
     return shown if len(shown) <= chars else shown[: chars - 1] + "…"
 
 
-def _escaped(json: str) -> str:
+def _escape(json: str) -> str:
     """Return *json* with characters that control a terminal written as escapes."""
     if json.isprintable():
         return json
@@ -57,13 +57,13 @@ def _escaped(json: str) -> str:
 
 
 @cache
-def _colored() -> bool:
+def _has_colors() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def _dim(text: str) -> str:
-    return f"\x1b[2m{text}\x1b[0m" if _colored() else text
+    return f"\x1b[2m{text}\x1b[0m" if _has_colors() else text
 
 
 def _strong(text: str) -> str:
-    return f"\x1b[36m{text}\x1b[0m" if _colored() else text
+    return f"\x1b[36m{text}\x1b[0m" if _has_colors() else text

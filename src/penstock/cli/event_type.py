@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from penstock.cli.helping import examples, group
-from penstock.cli.options import URL, OutputOption, UrlOption, YesOption, checked_url
+from penstock.cli.options import URL, OutputOption, UrlOption, YesOption, check_url
 from penstock.cli.streams import utf8
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def list_all(url: UrlOption = URL, output: OutputOption = "text") -> None:
 @app.command()
 def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "text") -> None:
     """Show an event type, and the events in each of its partitions."""
-    from penstock.cli.output import counted, print_json, print_table, say
+    from penstock.cli.output import plural, print_json, print_table, say
 
     with _open(url) as client:
         found, partitions = client.event_type(name), client.partitions(name)
@@ -163,7 +163,7 @@ def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "te
         return
     held = sum(each.head - each.oldest for each in partitions)
     say(f"{name}: {found['category']}, {_partitioning(found)}")
-    say(f"owner {found.get('owning_application') or '-'}, created {found['created_at']}, {counted(held, 'event')}")
+    say(f"owner {found.get('owning_application') or '-'}, created {found['created_at']}, {plural(held, 'event')}")
     if (limit := found.get("max_event_bytes")) is not None:
         say(f"lines of its feed have at most {limit} bytes")
     rows = [[each.partition, each.oldest, each.head, each.head - each.oldest] for each in partitions]
@@ -180,17 +180,17 @@ def delete(
 ) -> None:
     """Delete an event type with all its events, after asking."""
     from penstock.cli.asking import confirm
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import plural, print_json, say
 
     with _open(url) as client:
         held = sum(each.head - each.oldest for each in client.partitions(name))
         if not yes:
-            confirm(f"Delete {name} and its {counted(held, 'event')} for ever?")
+            confirm(f"Delete {name} and its {plural(held, 'event')} for ever?")
         client.delete_event_type(name)
     if output == "json":
         print_json({"name": name, "deleted_events": held})
     else:
-        say(f"deleted {name} and its {counted(held, 'event')}")
+        say(f"deleted {name} and its {plural(held, 'event')}")
 
 
 def _list_row(found: Given) -> tuple[str, str, str, str, str]:
@@ -216,7 +216,7 @@ def _partition_object(offsets: "PartitionOffsets") -> Given:
 
 
 def _check_url(url: str | None) -> str | None:
-    return None if url is None else checked_url(url)
+    return None if url is None else check_url(url)
 
 
 @app.command(
@@ -383,7 +383,7 @@ def _read_valid(files: Sequence[Any], *, dry_run: bool) -> "list[Definition]":
 def _tell_broken(checks: "Sequence[CheckedDefinition]") -> None:
     """Print the event types that break a MUST of the guidelines."""
     from penstock.cli.event_line import bare
-    from penstock.cli.output import counted, tell
+    from penstock.cli.output import plural, tell
 
     lines = [
         f"{each.definition.name}: {broken} MUST of the guidelines not kept; `event-type check` says more"
@@ -393,7 +393,7 @@ def _tell_broken(checks: "Sequence[CheckedDefinition]") -> None:
     for line in lines[:BROKEN_SHOWN_MAX]:
         tell(bare(line))
     if more := len(lines[BROKEN_SHOWN_MAX:]):
-        tell(f"and {counted(more, 'event type')} more")
+        tell(f"and {plural(more, 'event type')} more")
 
 
 def _check_refusals(plans: "Sequence[HubComparison]") -> None:
@@ -545,7 +545,7 @@ def export(
             written: Any = client.asyncapi(wanted)
         else:
             shown = [client.event_type(name) for name in wanted] if wanted else _list_created(client)
-            written = [_exported(each) for each in shown]
+            written = [_export(each) for each in shown]
     if output == "yaml":
         _print_yaml(written)
     else:
@@ -559,7 +559,7 @@ def _list_created(client: "Client") -> list[Given]:
     return [each for each in client.event_types() if each["name"] not in OWN_EVENT_TYPES]
 
 
-def _exported(shown: Given) -> Given:
+def _export(shown: Given) -> Given:
     """Return a definition as files have it: the schema as an object, and without what the hub has recorded."""
     from msgspec import json
 

@@ -101,7 +101,7 @@ def _run(command: Callable[[], object]) -> None:
     except OutputFailed as error:
         _refuse(str(error), None)
     except PenstockError as error:
-        _refuse(*told(error))
+        _refuse(*explain_error(error))
     except CommandFailure as failure:
         _refuse(failure.detail, failure.hint, failure.status)
     except UnicodeEncodeError as error:
@@ -121,7 +121,7 @@ def _write_out() -> None:
         sys.stdout.flush()
 
 
-def told(error: PenstockError) -> tuple[str, str | None]:
+def explain_error(error: PenstockError) -> tuple[str, str | None]:
     """Return the message and the remedy for an error, in the words of the command line."""
     hint = _find_text(_HINTS, error)
     if isinstance(error, errors.Unauthenticated) and (credential := describe_credential()) is not None:

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from penstock.cli import failures
-from penstock.cli.contents import CONTENTS, CommandEntry, loaded
+from penstock.cli.contents import CONTENTS, CommandEntry, load_command
 from penstock.cli.helping import CommandGroup, examples, write_commands
 
 
@@ -25,7 +25,7 @@ class Commands(CommandGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that *args* name, loaded whole, and the rest of *args*."""
         name, listed, rest = super().resolve_command(ctx, args)
-        return name, listed and loaded(listed.name or ""), rest
+        return name, listed and load_command(listed.name or ""), rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named.

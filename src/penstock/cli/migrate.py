@@ -28,11 +28,11 @@ def migrate(
     if print_sql:
         utf8(sys.stdout).write(script(database))
         return
-    from penstock.cli.database import is_new, opened
+    from penstock.cli.database import is_new, open_database
     from penstock.cli.output import print_json, say
 
     created = is_new(database)
-    with opened(database, create=True) as store:
+    with open_database(database, create=True) as store:
         ran = list(store.migrate())
         shown = store.url
     if output == "json":

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.cli.output import counted, or_dash, print_table
+from penstock.cli.output import or_dash, plural, print_table
 
 if TYPE_CHECKING:
     from penstock.client import ResetPosition
@@ -13,9 +13,9 @@ def summary(moved: "Sequence[ResetPosition]") -> str:
     """Return in words the number of moved positions, and the effect on events."""
     steps = [each.offset - each.came_from for each in moved if each.came_from is not None]
     back, forward = -sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
-    told = [counted(len(moved), "position")]
-    told += [f"{counted(back, 'event')} again"] if back else []
-    told += [f"{counted(forward, 'event')} passed over"] if forward else []
+    told = [plural(len(moved), "position")]
+    told += [f"{plural(back, 'event')} again"] if back else []
+    told += [f"{plural(forward, 'event')} passed over"] if forward else []
     return ", ".join(told)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from penstock.cli.database_url import checked_database
+from penstock.cli.database_url import check_database
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,7 +19,7 @@ DATABASE: Final = "sqlite:///penstock.db"
 URL: Final = "http://127.0.0.1:8080"
 
 
-def checked_url(url: str) -> str:
+def check_url(url: str) -> str:
     """Return *url* if it is an address that can be asked.
 
     Raises:
@@ -117,7 +117,7 @@ DatabaseOption = Annotated[
         "--database",
         envvar="PENSTOCK_DATABASE",
         help="sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
-        callback=checked_database,
+        callback=check_database,
     ),
 ]
 ColdOption = Annotated[
@@ -129,9 +129,7 @@ ColdOption = Annotated[
         help="The cold tier: file:///DIRECTORY or s3://BUCKET/PREFIX.",
     ),
 ]
-UrlOption = Annotated[
-    str, typer.Option("--url", envvar="PENSTOCK_URL", help="The hub's address.", callback=checked_url)
-]
+UrlOption = Annotated[str, typer.Option("--url", envvar="PENSTOCK_URL", help="The hub's address.", callback=check_url)]
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", envvar="PENSTOCK_OUTPUT", help="text is for people, json for programs.")
 ]

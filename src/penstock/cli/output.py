@@ -84,7 +84,7 @@ def number(value: int) -> str:
     return f"{value:,}".replace(",", " ")
 
 
-def counted(count: int, thing: str) -> str:
+def plural(count: int, thing: str) -> str:
     """Return how many of *thing* there are, in words.
 
     >>> counted(1, "event"), counted(2500, "event")

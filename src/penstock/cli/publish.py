@@ -87,11 +87,11 @@ def publish(
         client.event_type(event_type)  # Fails at once where publishing would try for a while.
     started = time.monotonic()
     unwind_on_sigterm()
-    with _opened(file) as stream, open_client(url) as client:
+    with _open_file(file) as stream, open_client(url) as client:
         given = EventLines(stream, lines, key_field, from_line)
         name = "standard input" if str(file) == "-" else str(file)
         sending = _sending(client, event_type, given, name, producer_group)
-        with _explained(sending):
+        with _explain_ending(sending):
             sending.run(batch, _size(stream))
         given.check_begun()
     sending.report(time.monotonic() - started, as_json=output == "json")
@@ -124,7 +124,7 @@ def _check_group(name: str, from_line: int) -> None:
         raise typer.BadParameter(f"{name!r} is not {allowed}", param_hint="--producer-group") from error
 
 
-def _opened(file: Path) -> BinaryIO:
+def _open_file(file: Path) -> BinaryIO:
     import sys
 
     if str(file) == "-":
@@ -154,7 +154,7 @@ def _sending(
 
 
 @contextmanager
-def _explained(sending: "_Sending | Replaying") -> "Iterator[None]":
+def _explain_ending(sending: "_Sending | Replaying") -> "Iterator[None]":
     """Turn what ends the sending into what is told: how much is stored, and how to go on."""
     from penstock.cli.failures import INTERRUPTED, TERMINATED
     from penstock.errors import PenstockError
@@ -166,9 +166,9 @@ def _explained(sending: "_Sending | Replaying") -> "Iterator[None]":
     except OSError as error:
         raise sending.broken(error) from error
     except KeyboardInterrupt:
-        raise sending.interrupted("interrupted", INTERRUPTED) from None
+        raise sending.make_interruption("interrupted", INTERRUPTED) from None
     except SystemExit:
-        raise sending.interrupted("ended by SIGTERM", TERMINATED) from None
+        raise sending.make_interruption("ended by SIGTERM", TERMINATED) from None
 
 
 class _Sending:
@@ -197,7 +197,7 @@ class _Sending:
 
     def report(self, seconds: float, *, as_json: bool) -> None:
         """Say what was published."""
-        from penstock.cli.output import counted, number, print_json, say
+        from penstock.cli.output import number, plural, print_json, say
 
         done = self._done
         assert done is not None
@@ -207,7 +207,7 @@ class _Sending:
             print_json(result | {"seconds": round(seconds, 3), "cursors": cursors})
         else:
             rate = number(round(done.count / max(seconds, 1e-6)))
-            say(f"published {counted(done.count, 'event')} to {self._event_type} in {seconds:.1f} s ({rate}/s)")
+            say(f"published {plural(done.count, 'event')} to {self._event_type} in {seconds:.1f} s ({rate}/s)")
 
     def failure(self, error: "PenstockError") -> "CommandFailure":
         """Say where the input failed, how much of it is stored, and from which line to go on."""
@@ -227,10 +227,10 @@ class _Sending:
 
         return CommandFailure(f"{self._name} cannot be read: {error.strerror}", self._rest())
 
-    def interrupted(self, how: str, status: int) -> "CommandFailure":
+    def make_interruption(self, how: str, status: int) -> "CommandFailure":
         """Say the same where a signal has broken in, and *how*: what was being sent may be stored or not."""
         from penstock.cli.failures import CommandFailure
-        from penstock.cli.output import counted
+        from penstock.cli.output import plural
 
         begun = self._lines.event_count - self._stored
         if not begun:
@@ -239,7 +239,7 @@ class _Sending:
         tail = f"penstock tail {self._event_type} -n {begun} --no-follow"
         return CommandFailure(
             how,
-            f"{_are_stored(self._stored)} for certain. Of the next {counted(begun, 'event')} (from line {first} of "
+            f"{_are_stored(self._stored)} for certain. Of the next {plural(begun, 'event')} (from line {first} of "
             f"{self._name} on) a batch may be stored, as a whole.\n"
             f"Look for the event of line {first} with `{tail}`: if it is there, go on behind the last one that is, "
             f"else with --from-line {first}.",
@@ -253,13 +253,13 @@ class _Sending:
 
     def _doubt(self, doubtful: int) -> str:
         """Tell what is certain, what is not, and how to find out: a batch is stored as a whole or not at all."""
-        from penstock.cli.output import counted
+        from penstock.cli.output import plural
 
         first, last = self._lines.number(self._stored + 1), self._lines.number(self._stored + doubtful)
         lines = f"line {first}" if first == last else f"lines {first} to {last}"
         tail = f"penstock tail {self._event_type} -n {doubtful} --no-follow"
         return (
-            f"{_are_stored(self._stored)} for certain. The next {counted(doubtful, 'event')} ({lines} of {self._name})"
+            f"{_are_stored(self._stored)} for certain. The next {plural(doubtful, 'event')} ({lines} of {self._name})"
             f" were sent together, and are all stored or none.\n"
             f"Look for the event of line {last} with `{tail}`: if it is there, go on with --from-line {last + 1}, "
             f"else with --from-line {first}."
@@ -267,9 +267,9 @@ class _Sending:
 
 
 def _are_stored(count: int) -> str:
-    from penstock.cli.output import counted
+    from penstock.cli.output import plural
 
-    return f"{counted(count, 'event')} {'is' if count == 1 else 'are'} stored"
+    return f"{plural(count, 'event')} {'is' if count == 1 else 'are'} stored"
 
 
 def _reason(error: "PenstockError") -> str:

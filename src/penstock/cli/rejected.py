@@ -41,13 +41,13 @@ def list_rows(
 
     For people, long texts are cut; --output json has the whole rows.
     """
-    from penstock.cli.database import opened
+    from penstock.cli.database import open_database
     from penstock.cli.output import number, print_json, say
     from penstock.hub.admin.rejected import RejectedRows
     from penstock.hub.background import system_clock
 
     choice = _choose(ids, event_type)
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         rejected = RejectedRows(store, system_clock)
         found, rows = rejected.find(choice), rejected.list(choice, limit, newest=not oldest)
@@ -75,19 +75,19 @@ def retry(
     Fix the cause first. A running hub publishes them at once. Rows that still cannot be published are rejected again,
     under a new id.
     """
-    from penstock.cli.database import find_operator, opened
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.database import find_operator, open_database
+    from penstock.cli.output import plural, print_json, say
     from penstock.hub.admin.rejected import RejectedRows
     from penstock.hub.background import system_clock
 
     _check_choice(ids, event_type, everything=everything)
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         count = RejectedRows(store, system_clock).retry(_choose(ids, event_type), find_operator())
     if output == "json":
         print_json({"retried": count})
     else:
-        say(f"{counted(count, 'row')} put back into the outbox")
+        say(f"{plural(count, 'row')} put back into the outbox")
 
 
 @app.command(epilog=examples("penstock rejected delete 7 8", "penstock rejected delete --all --yes"))
@@ -105,24 +105,24 @@ def delete(
     Rows that are rejected during the question are not deleted.
     """
     from penstock.cli.asking import confirm
-    from penstock.cli.database import find_operator, opened
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.database import find_operator, open_database
+    from penstock.cli.output import plural, print_json, say
     from penstock.hub.admin.rejected import RejectedRows
     from penstock.hub.background import system_clock
 
     _check_choice(ids, event_type, everything=everything)
     choice = _choose(ids, event_type)
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         rejected = RejectedRows(store, system_clock)
         found = rejected.find(choice)
         if found and not yes:
-            confirm(f"Delete {counted(len(found), 'rejected row')}, and with that the events, for ever?")
+            confirm(f"Delete {plural(len(found), 'rejected row')}, and with that the events, for ever?")
         count = rejected.delete_found(found, choice, find_operator())
     if output == "json":
         print_json({"deleted": count})
     else:
-        say(f"{counted(count, 'row')} deleted")
+        say(f"{plural(count, 'row')} deleted")
 
 
 def _check_choice(ids: Sequence[int] | None, event_type: str | None, *, everything: bool) -> None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandFailure
-from penstock.cli.output import counted, number, print_json, progress, say
+from penstock.cli.output import number, plural, print_json, progress, say
 from penstock.client import Replay, Replayed
 from penstock.errors import ProducerUnsafe, ReplayDiffers
 
@@ -46,9 +46,9 @@ class Replaying:
             print_json(result | {"skipped": done.skipped, "bytes": done.byte_count, "seconds": round(seconds, 3)})
             return
         were = "was" if done.skipped == 1 else "were"
-        before = f"; {counted(done.skipped, 'event')} of {self._group} {were} there" if done.skipped else ""
+        before = f"; {plural(done.skipped, 'event')} of {self._group} {were} there" if done.skipped else ""
         rate = number(round(new / max(seconds, 1e-6)))
-        say(f"published {counted(new, 'event')} to {self._event_type} in {seconds:.1f} s ({rate}/s){before}")
+        say(f"published {plural(new, 'event')} to {self._event_type} in {seconds:.1f} s ({rate}/s){before}")
 
     def failure(self, error: "PenstockError") -> CommandFailure:
         """Say where it failed, and that the same command goes on."""
@@ -69,7 +69,7 @@ class Replaying:
         """Say the same where the input itself cannot be read any further."""
         return CommandFailure(f"{self._name} cannot be read: {error.strerror}", self._rest())
 
-    def interrupted(self, how: str, status: int) -> CommandFailure:
+    def make_interruption(self, how: str, status: int) -> CommandFailure:
         """Say the same where a signal has broken in."""
         return CommandFailure(how, self._rest(), status=status)
 
@@ -79,4 +79,4 @@ class Replaying:
 
     def _count(self) -> str:
         stored = self._replay.done.count if self._replay else 0
-        return f"{counted(stored, 'event')} {'is' if stored == 1 else 'are'}"
+        return f"{plural(stored, 'event')} {'is' if stored == 1 else 'are'}"

@@ -35,7 +35,7 @@ def readers(
 
     The replicas themselves are named by `penstock serve --replica`.
     """
-    from penstock.cli.database import find_operator, opened
+    from penstock.cli.database import find_operator, open_database
     from penstock.cli.failures import CommandFailure
     from penstock.cli.output import print_json, say
     from penstock.core.access import Attribute
@@ -43,7 +43,7 @@ def readers(
 
     if everybody + nobody + bool(only) > 1:
         raise CommandFailure("--everybody, --nobody and --only exclude each other", "Give one of them.")
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         settings = Settings(store, lambda: None)
         if everybody or nobody or only:

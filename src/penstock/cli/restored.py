@@ -11,20 +11,20 @@ def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, out
     before the hub starts again; never on a database that has lost nothing.
     """
     from penstock.cli.asking import confirm
-    from penstock.cli.database import find_operator, opened
-    from penstock.cli.output import counted, print_json, say, tell
+    from penstock.cli.database import find_operator, open_database
+    from penstock.cli.output import plural, print_json, say, tell
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
     from penstock.hub.hub import Hub
 
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check(restoring=True)
         shown = store.url
         if not yes:
             with store.read() as tx:
                 count = len(tx.registry.list())
             confirm(
-                f"Was {shown} put back from a backup? {counted(count, 'feed')} will get a new epoch: the hub refuses"
+                f"Was {shown} put back from a backup? {plural(count, 'feed')} will get a new epoch: the hub refuses"
                 " the cursors of all consumers, and each consumer chooses where it begins again. Go on?",
                 done="changed",
                 does="goes on",
@@ -37,7 +37,7 @@ def restored(database: DatabaseOption = DATABASE, *, yes: YesOption = False, out
         print_json({"database": shown, "feeds": feeds})
     else:
         has = "has" if feeds == 1 else "have"
-        say(f"{shown}: {counted(feeds, 'feed')} {has} a new epoch; consumers begin again where they choose to.")
+        say(f"{shown}: {plural(feeds, 'feed')} {has} a new epoch; consumers begin again where they choose to.")
     if has_tokens and output == "text":
         tell("Tokens and rights that were taken away after the backup hold again. With the same --database, look at")
         tell("  penstock token list")

@@ -31,10 +31,10 @@ class _Kept(NamedTuple):
 @app.command("list", epilog=examples("penstock retention list", "penstock retention list --output json"))
 def list_event_types(*, database: DatabaseOption = DATABASE, output: OutputOption = "text") -> None:
     """Show how long each event type keeps its events, how many there are, and how old the oldest is."""
-    from penstock.cli.database import opened
+    from penstock.cli.database import open_database
     from penstock.cli.output import age, number, print_json, print_table, say
 
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         found = [*_measure(store)]
     if output == "json":
@@ -91,7 +91,7 @@ def default(
     The options replace both limits: one that is not given is none. An event type sets its own by `options` of its
     definition, `retention_time` and `retention_bytes`.
     """
-    from penstock.cli.database import find_operator, opened
+    from penstock.cli.database import find_operator, open_database
     from penstock.cli.failures import CommandFailure
     from penstock.cli.output import print_json, say
     from penstock.core.registry.retention import RetentionLimits
@@ -99,7 +99,7 @@ def default(
 
     if none and (time, size) != (None, None):
         raise CommandFailure("--none goes with neither --time nor --size", "Leave out one of them.")
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         settings = Settings(store, lambda: None)
         if none or (time, size) != (None, None):

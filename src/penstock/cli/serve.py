@@ -334,7 +334,7 @@ def serve(
         authentication.TlsOptions(tls_cert, tls_key, tls_client_ca),
     )
     options.check()
-    storage = StorageOptions(database, cold, cold_after, cold_columns, cold_tables, replica or ()).checked()
+    storage = StorageOptions(database, cold, cold_after, cold_columns, cold_tables, replica or ()).check_cold_options()
     _check_limits(limit or ())
     _check_access(host, auth, insecure=insecure, admin=admin, default_access=default_access)
     as_json = logs.is_json(log_format)
@@ -388,7 +388,7 @@ class StorageOptions(NamedTuple):
     replicas: Sequence[str] = ()
     """The URLs of standbys of the database."""
 
-    def checked(self) -> Self:
+    def check_cold_options(self) -> Self:
         """Return it; raise BadParameter if an option needs a cold tier that is not given, as never to seal does not."""
         default = StorageOptions(self.database)
         needs = (
@@ -406,9 +406,9 @@ def start(storage: StorageOptions, migrate: bool, limits: "Limits", producer_ttl
     """Return a hub that runs on *storage*; before anything listens, so that what prevents it is told in one line.
 
     Raises:
-        CommandFailure: see `penstock.cli.database.opened`.
+        CommandFailure: see `penstock.cli.database.open_database`.
     """
-    from penstock.cli.database import DENIED, explained
+    from penstock.cli.database import DENIED, explain_failures
     from penstock.hub.cold.sealing import SealingOptions
     from penstock.hub.hub import Hub
     from penstock.hub.producers.producers import Expiry
@@ -417,7 +417,7 @@ def start(storage: StorageOptions, migrate: bool, limits: "Limits", producer_ttl
     database, cold, cold_after, cold_columns, cold_tables, replicas = storage
     age = None if cold_after == float("inf") else cold_after
     sealing = SealingOptions(age, is_typed=cold_columns == "typed")
-    with explained(database, create=migrate, denied=MIGRATE_BEFORE if migrate else DENIED):
+    with explain_failures(database, create=migrate, denied=MIGRATE_BEFORE if migrate else DENIED):
         store = open_store(database, cold, replicas, has_tables=cold_tables == "delta")
         hub = Hub(store, limits=limits, expiry=Expiry(round(producer_ttl)), sealing=sealing)
         try:

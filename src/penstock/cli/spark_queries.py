@@ -377,7 +377,7 @@ def attend_query(
     with progress(known_end=ends) as display:
         task = display.add_task(what, total=None, events=0)
 
-        def told(report: Report) -> None:
+        def show_report(report: Report) -> None:
             if as_json:
                 print_json_line({**report._asdict(), "rate": round(report.rate, 1)})
                 return
@@ -388,7 +388,7 @@ def attend_query(
                 tell(f"{text}  {number(report.events)} events  {number(round(report.rate))}/s")
 
         try:
-            return watch(query, told, stop=stop, lag=lag)
+            return watch(query, show_report, stop=stop, lag=lag)
         except StreamingQueryException as error:
             raise CommandFailure(
                 _find_reason(str(error)), "Mend that and start it again: it goes on where it was."
@@ -418,13 +418,13 @@ def _stop_on_signal() -> Iterator[threading.Event]:
     """Lend an event that the first Ctrl-C or SIGTERM sets; a second signal interrupts."""
     stop = threading.Event()
 
-    def asked(*_: object) -> None:
+    def request_stop(*_: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
         tell("ending when the micro-batch is done; once more to end at once")
 
-    kept = {each: signal.signal(each, asked) for each in (signal.SIGINT, signal.SIGTERM)}
+    kept = {each: signal.signal(each, request_stop) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
@@ -460,15 +460,15 @@ def _count_tasks(spark: "SparkSession", show: Show) -> AbstractContextManager[No
 
 @contextmanager
 def _count_by_progress(spark: Any, show: Show) -> Iterator[None]:
-    def told(stages: Any, **_: object) -> None:
+    def count_tasks(stages: Any, **_: object) -> None:
         if known := list(stages or ()):
             show(sum(each.num_completed_tasks for each in known), sum(each.num_tasks for each in known))
 
-    spark.registerProgressHandler(told)
+    spark.registerProgressHandler(count_tasks)
     try:
         yield
     finally:
-        spark.removeProgressHandler(told)
+        spark.removeProgressHandler(count_tasks)
 
 
 @contextmanager

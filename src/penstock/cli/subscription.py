@@ -246,7 +246,7 @@ def _owners(subscription: "Subscription") -> list[dict[str, Any]]:
 
 def _list_row(subscription: "Subscription", groups: "Mapping[str, ConsumerGroup]") -> list[object]:
     from penstock.cli.event_line import bare
-    from penstock.cli.output import age, counted, or_dash
+    from penstock.cli.output import age, or_dash, plural
 
     partitions, group = subscription.partitions or [], groups.get(subscription.id)
     streams = len({each.stream_id for each in partitions if each.stream_id})
@@ -256,7 +256,7 @@ def _list_row(subscription: "Subscription", groups: "Mapping[str, ConsumerGroup]
         bare(subscription.consumer_group),
         ", ".join(subscription.event_types),
         len(partitions),
-        counted(streams, "stream") if streams else "nobody",
+        plural(streams, "stream") if streams else "nobody",
         or_dash(gap),
         "-" if lag is None else age(lag),
     ]
@@ -268,7 +268,7 @@ def show(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption
     import msgspec
 
     from penstock.cli.event_line import bare
-    from penstock.cli.output import counted, print_json, print_table, say
+    from penstock.cli.output import plural, print_json, print_table, say
     from penstock.client.subscriptions.protocol import READ_FROM
 
     with _open(url) as client:
@@ -288,7 +288,7 @@ def show(subscription: IdArgument, *, url: UrlOption = URL, output: OutputOption
     if streams := _stream_rows(partitions):
         print_table(("stream", "partitions", "to go"), streams)
     if keys:
-        say(f"{counted(len(keys), 'key')} parked: `penstock groups parked list {meant.id}`")
+        say(f"{plural(len(keys), 'key')} parked: `penstock groups parked list {meant.id}`")
 
 
 def _stream_rows(partitions: "Iterable[SubscribedPartition]") -> list[list[object]]:
@@ -385,17 +385,20 @@ def _partition_rows(partitions: "Sequence[SubscribedPartition]") -> list[list[ob
 
 def _total(partitions: "Sequence[SubscribedPartition]") -> str:
     """Return in a sentence the number of streams, and how far the subscription is behind."""
-    from penstock.cli.output import age, counted, number
+    from penstock.cli.output import age, number, plural
 
     streams = len({each.stream_id for each in partitions if each.stream_id})
     free = sum(each.stream_id is None for each in partitions)
-    told = [f"{counted(len(partitions), 'partition')}", counted(streams, "stream") if streams else "no stream"]
+    told = [
+        f"{plural(len(partitions), 'partition')}",
+        plural(streams, "stream") if streams else "no stream",
+    ]
     if streams and free:
         told.append(f"{free} without one")
     counts = [each.unconsumed_events for each in partitions if each.unconsumed_events is not None]
     if len(counts) < len(partitions):
         return ", ".join([*told, "not begun yet"])
-    told.append(f"{counted(sum(counts), 'event')} to go")
+    told.append(f"{plural(sum(counts), 'event')} to go")
     if sum(counts):
         told.append(f"the oldest {age(max(each.lag_seconds or 0 for each in partitions))} old")
     if parked := sum(each.parked_events for each in partitions):
@@ -450,7 +453,7 @@ def _poll(ask: "Ask", interval: float) -> "Iterator[Sequence[SubscribedPartition
     Raises:
         PenstockError: the first call fails, or a later one with an error that is not transient.
     """
-    from penstock.cli.failures import told
+    from penstock.cli.failures import explain_error
     from penstock.errors import PenstockError
     from penstock.wire.http import RetryBackoff, is_transient
 
@@ -465,7 +468,7 @@ def _poll(ask: "Ask", interval: float) -> "Iterator[Sequence[SubscribedPartition
                 raise
             if not is_away:
                 # Not by a console: it would write past the display that is on the terminal.
-                sys.stderr.write(f"penstock: {told(error)[0]}; trying again until the hub is back\n")
+                sys.stderr.write(f"penstock: {explain_error(error)[0]}; trying again until the hub is back\n")
                 sys.stderr.flush()
             is_away = True
             time.sleep(backoff.delay(error))

@@ -58,7 +58,7 @@ def create(
     A hub that authenticates callers by tokens (`penstock serve --auth token`) takes it within a second. If it cannot be
     printed or written, it is revoked again.
     """
-    from penstock.cli.database import find_operator, opened
+    from penstock.cli.database import find_operator, open_database
     from penstock.core.access import Attribute, Caller
     from penstock.hub.admin.settings import Settings
     from penstock.hub.admin.tokens import Tokens
@@ -66,12 +66,12 @@ def create(
 
     _check_name(application)
     caller, by = Caller(kind, application), find_operator()
-    with opened(database) as store, _writer(to, output, replaces=False) as write:
+    with open_database(database) as store, _writer(to, output, replaces=False) as write:
         store.check()
         settings, tokens = Settings(store, lambda: None), Tokens(store, system_clock)
         member = Attribute(kind, application)
         created = tokens.create(caller, expires_in=expires_in, by=by)
-        with _revoked_on_failure(tokens, created, by):
+        with _revoke_on_failure(tokens, created, by):
             is_added = admin and settings.add_member("admins", member, by)
             try:
                 write(created)
@@ -153,7 +153,7 @@ def _unwritable(path: Path, error: OSError) -> "CommandFailure":
 
 
 @contextmanager
-def _revoked_on_failure(tokens: "Tokens", created: "NewToken", by: "Sender") -> "Iterator[None]":
+def _revoke_on_failure(tokens: "Tokens", created: "NewToken", by: "Sender") -> "Iterator[None]":
     """Revoke a new token if the block raises, since its secret was not delivered.
 
     Raises:
@@ -181,12 +181,12 @@ def _revoked_on_failure(tokens: "Tokens", created: "NewToken", by: "Sender") -> 
 @app.command("list", epilog=examples("penstock token list", "penstock token list --output json"))
 def list_tokens(*, database: DatabaseOption = DATABASE, output: OutputOption = "text") -> None:
     """Show all tokens, without their secrets: whose they are, when they expire, and when they were last used."""
-    from penstock.cli.database import opened
+    from penstock.cli.database import open_database
     from penstock.cli.output import print_json, print_table, say
     from penstock.hub.admin.tokens import Tokens, describe_token
     from penstock.hub.background import system_clock
 
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         found = [describe_token(each) for each in Tokens(store, system_clock).list()]
     if output == "json":
@@ -227,19 +227,19 @@ def rotate(
     With --to a file that is there is replaced: programs that follow it go on with the new token. If the new one cannot
     be printed or written, it is revoked again, and the old one stays as it was.
     """
-    from penstock.cli.database import find_operator, opened
+    from penstock.cli.database import find_operator, open_database
     from penstock.cli.failures import CommandFailure
     from penstock.errors import PenstockError
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
 
     by, handed_over = find_operator(), list["NewToken"]()
-    with opened(database) as store, _writer(to, output, replaces=True) as write:
+    with open_database(database) as store, _writer(to, output, replaces=True) as write:
         store.check()
         tokens = Tokens(store, system_clock)
 
         def hand_over(created: "NewToken") -> None:
-            with _revoked_on_failure(tokens, created, by):
+            with _revoke_on_failure(tokens, created, by):
                 write(created)
             handed_over.append(created)
 
@@ -260,13 +260,13 @@ def revoke(token: IdArgument, *, database: DatabaseOption = DATABASE, output: Ou
 
     Its caller stays on the lists of the hub and of event types: `penstock access remove` takes it off those of the hub.
     """
-    from penstock.cli.database import find_operator, opened
+    from penstock.cli.database import find_operator, open_database
     from penstock.cli.output import print_json, say, tell
     from penstock.hub.admin.settings import Settings
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
 
-    with opened(database) as store:
+    with open_database(database) as store:
         store.check()
         tokens = Tokens(store, system_clock)
         caller = tokens.revoke(token, find_operator()).caller

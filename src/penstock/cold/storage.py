@@ -119,7 +119,7 @@ class DirectoryStorage:
         """See `ColdStorage.write`."""
         target = self._root / path
         part = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_PART}")
-        with _explained(self.url, writes=True):
+        with _explain_errors(self.url, writes=True):
             self._make_folder(target.parent)
             try:
                 with part.open("wb") as file:
@@ -135,19 +135,19 @@ class DirectoryStorage:
 
     def open(self, path: str) -> pa.NativeFile:
         """See `ColdStorage.open`."""
-        with _explained(self.url):
+        with _explain_errors(self.url):
             return pa.OSFile(str(self._root / path))  # Not mapped: if it were cut off meanwhile, the process would die.
 
     def remove(self, path: str) -> None:
         """See `ColdStorage.remove`; what a killed process has written of the file goes too."""
-        with _explained(self.url):
+        with _explain_errors(self.url):
             target = self._root / path
             for each in (target, *target.parent.glob(f".{target.name}.*{_PART}")):
                 each.unlink(missing_ok=True)
 
     def list(self, folder: str = "") -> Iterator[StoredObject]:
         """See `ColdStorage.list`."""
-        with _explained(self.url):
+        with _explain_errors(self.url):
             for each in sorted((self._root / folder).rglob("*")):
                 if each.is_file():
                     yield StoredObject(each.relative_to(self._root).as_posix(), each.stat().st_size)
@@ -194,23 +194,23 @@ class BucketStorage:
 
     def write(self, path: str, body: bytes) -> None:
         """See `ColdStorage.write`."""
-        with _explained(self.url, writes=True), self._files.open_output_stream(f"{self._root}/{path}") as stream:
+        with _explain_errors(self.url, writes=True), self._files.open_output_stream(f"{self._root}/{path}") as stream:
             stream.write(body)
 
     def open(self, path: str) -> pa.NativeFile:
         """See `ColdStorage.open`."""
-        with _explained(self.url):
+        with _explain_errors(self.url):
             return self._files.open_input_file(f"{self._root}/{path}")
 
     def remove(self, path: str) -> None:
         """See `ColdStorage.remove`."""
-        with _explained(self.url), suppress(FileNotFoundError):
+        with _explain_errors(self.url), suppress(FileNotFoundError):
             self._files.delete_file(f"{self._root}/{path}")
 
     def list(self, folder: str = "") -> Iterator[StoredObject]:
         """See `ColdStorage.list`."""
         start = f"{self._root}/{folder}" if folder else self._root
-        with _explained(self.url):
+        with _explain_errors(self.url):
             for each in self._files.get_file_info(pafs.FileSelector(start, allow_not_found=True, recursive=True)):
                 if each.is_file:
                     yield StoredObject(each.path.removeprefix(f"{self._root}/"), each.size)
@@ -269,7 +269,7 @@ def _sync(folder: Path) -> None:
 
 
 @contextmanager
-def _explained(url: str, *, writes: bool = False) -> Iterator[None]:
+def _explain_errors(url: str, *, writes: bool = False) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:

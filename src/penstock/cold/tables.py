@@ -143,7 +143,7 @@ class ColdTables:
         sizes = _sizes(table)
         new = [path for path in files if path not in sizes]
         gone = [path for path in sizes if path not in files]
-        typed = _typed_of(table)
+        typed = _find_typed(table)
         if new and _select(merge(new, typed)) != typed:
             known = _select(merge(files, typed))
             if _select(_merge(typed, known)) != known:  # A member that the table has cannot stay.
@@ -186,7 +186,7 @@ def _sizes(table: DeltaTable) -> Mapping[str, int]:
     return dict(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
 
 
-def _typed_of(table: DeltaTable) -> pa.DataType:
+def _find_typed(table: DeltaTable) -> pa.DataType:
     """Return the type of a table's typed columns."""
     schema = pa.schema(table.schema().to_arrow())
     return schema.field(TYPED).type if TYPED in schema.names else _EMPTY

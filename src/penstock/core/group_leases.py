@@ -35,7 +35,7 @@ class Held(NamedTuple):
     """To be had as soon as another lets go of them."""
 
 
-def renewed(
+def renew(
     shared: Shared, me: str, tranches: Collection[str], now: int, lease: int, *, is_leaving: bool = False
 ) -> Shared:
     """Return who has what once *me* has said to be there for *lease* microseconds more, and knows these *tranches*.
@@ -43,12 +43,12 @@ def renewed(
     One that *is_leaving* keeps what it has until it lets go of it, and is given nothing. What nobody has and this one
     knows nothing of, such as a file that was removed, is forgotten: whoever knows it says so.
 
-    >>> first = renewed(Shared(), "a", ["0", "1"], 0, 10)
-    >>> sorted(held(first, "a").tranches)
+    >>> first = renew(Shared(), "a", ["0", "1"], 0, 10)
+    >>> sorted(find_held(first, "a").tranches)
     ['0', '1']
-    >>> sorted(held(renewed(first, "b", ["0", "1"], 5, 10), "a").leaving)
+    >>> sorted(find_held(renew(first, "b", ["0", "1"], 5, 10), "a").leaving)
     ['1']
-    >>> sorted(held(renewed(first, "b", ["1"], 50, 10), "b").tranches)
+    >>> sorted(find_held(renew(first, "b", ["1"], 50, 10), "b").tranches)
     ['1']
     """
     members = {name: until for name, until in shared.members.items() if until > now} | {me: now + lease}
@@ -64,10 +64,10 @@ def renewed(
     return Shared(members, {slot.place[0]: (slot.owner, slot.successor) for slot in found}, leaving)
 
 
-def kept(shared: Shared, me: str, now: int, lease: int) -> Shared:
+def keep(shared: Shared, me: str, now: int, lease: int) -> Shared:
     """Return who has what once *me* has said to be there still: nothing else changes, and whoever is gone stays so.
 
-    >>> kept(renewed(Shared(), "a", ["0"], 0, 10), "a", 50, 10).members
+    >>> keep(renew(Shared(), "a", ["0"], 0, 10), "a", 50, 10).members
     {'a': 60}
     """
     if me not in shared.members:
@@ -75,7 +75,7 @@ def kept(shared: Shared, me: str, now: int, lease: int) -> Shared:
     return Shared(shared.members | {me: now + lease}, shared.owners, shared.leaving)
 
 
-def released(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
+def release(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
     """Return who has what once *me* has let go of *tranches*."""
     owners = {
         name: (successor, None) if owner == me and name in tranches else (owner, successor)
@@ -84,14 +84,14 @@ def released(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
     return Shared(shared.members, owners, shared.leaving)
 
 
-def left(shared: Shared, me: str) -> Shared:
+def leave(shared: Shared, me: str) -> Shared:
     """Return who has what once *me* is gone."""
-    gone = released(shared, me, shared.owners)
+    gone = release(shared, me, shared.owners)
     members = {name: until for name, until in gone.members.items() if name != me}
     return Shared(members, gone.owners, gone.leaving - {me})
 
 
-def held(shared: Shared, me: str) -> Held:
+def find_held(shared: Shared, me: str) -> Held:
     """Return what *me* has."""
     mine = {name: successor for name, (owner, successor) in shared.owners.items() if owner == me}
     leaving = frozenset(name for name, successor in mine.items() if successor is not None)

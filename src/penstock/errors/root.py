@@ -207,7 +207,7 @@ def with_hint(detail: str, hint: str | None) -> str:
     return f"{detail} {hint}" if detail.endswith((".", "!", "?", "…")) else f"{detail}. {hint}"
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     """Return `repr(value)`, cut to `SHOWN_MAX` characters; the name of its type if `repr` fails."""
     try:
         text = repr(value)
@@ -232,7 +232,7 @@ class _Values(dict[str, Any]):
             position = self.get(name.removeprefix("at_"), "?")
             return "at no position" if position is None else f"at {position}"
         if name == "value_state":
-            return "is missing" if self.get("value") is None else f"is {_shown(self['value'])}"
+            return "is missing" if self.get("value") is None else f"is {_show(self['value'])}"
         value = self.get(name, "?")
         if value and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
             return "; ".join(map(printable, value))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from penstock.core.access import Claim, Sender
-from penstock.core.group_leases import Held, Shared, held, left, released, renewed
+from penstock.core.group_leases import Held, Shared, find_held, leave, release, renew
 from penstock.core.groups import PROCESSOR, decode_tranche
 from penstock.errors import (
     BadParameter,
@@ -75,7 +75,7 @@ class Members:
 
         def change(tx: Tx, shared: Shared) -> Shared:
             _check_partitions(tx, tranches)
-            after = renewed(shared, member, tranches, tx.now(), lease, is_leaving=is_leaving)
+            after = renew(shared, member, tranches, tx.now(), lease, is_leaving=is_leaving)
             if len(after.members) > MEMBERS_MAX:
                 raise LimitReached.of("too-many-members", group=group, limit=MEMBERS_MAX)
             if len(after.owners) > TRANCHES_MAX:
@@ -83,7 +83,7 @@ class Members:
                 raise BadParameter(parameter="tranches", value=len(after.owners), allowed=allowed)
             return after
 
-        return held(self._change(group, change, by, creates=bool(tranches)), member)
+        return find_held(self._change(group, change, by, creates=bool(tranches)), member)
 
     def release(self, group: str, member: str, tranches: Collection[str], by: Claim | None = None) -> Held:
         """Let others have *tranches* of a member, which has committed what it has done of them; return what it has.
@@ -91,7 +91,7 @@ class Members:
         Raises:
             GroupNotFound, AccessDenied, GroupKindDiffers, DatabaseUnavailable: see `renew`.
         """
-        return held(self._change(group, lambda _, shared: released(shared, member, tranches), by), member)
+        return find_held(self._change(group, lambda _, shared: release(shared, member, tranches), by), member)
 
     def remove(self, group: str, member: str, by: Claim | None = None, sender: Sender | None = None) -> None:
         """Let others have all that a member has, and forget it. The audit log has it if the *sender* does not own it.
@@ -106,7 +106,7 @@ class Members:
                 raise GroupNotFound(group=group)
             check_control(group, owned, by)
             shared = tx.groups.find_shared(group)
-            tx.groups.put_shared(group, left(shared, member))
+            tx.groups.put_shared(group, leave(shared, member))
             if sender is not None and sender.owner != owned.owner and member in shared.members:
                 change = AuditedChange("group", group, {"member": member}, {"member": None})
                 record_change(tx, change, sender, self._clock())

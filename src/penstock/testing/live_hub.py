@@ -77,7 +77,7 @@ class LiveHub:
         """
         words = ["serve", "--database", self.database, "--port", str(self.port), "--while-stdin", *self._options]
         with (self._log or Path(os.devnull)).open("ab") as output:
-            self._process = self.started(words, output)
+            self._process = self.start_penstock(words, output)
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -87,7 +87,7 @@ class LiveHub:
             time.sleep(0.02)
 
     @staticmethod
-    def started(arguments: Sequence[str], output: IO[bytes]) -> Process:
+    def start_penstock(arguments: Sequence[str], output: IO[bytes]) -> Process:
         """Start `penstock` with these arguments, which prints into *output* and has a pipe for its input."""
         program = [sys.executable, "-m", "penstock", *arguments]
         return subprocess.Popen(program, stdout=output, stderr=output, stdin=subprocess.PIPE)

@@ -142,10 +142,10 @@ class _Reading:
         if self._nodes > NODES_MAX:
             return ANYTHING
         if isinstance(reference := node.get("$ref"), str):
-            return self._followed(reference)
-        found = [self._own(node), *map(self.type_of, _listed(node, "allOf"))]
+            return self._follow(reference)
+        found = [self._own(node), *map(self.type_of, _list_members(node, "allOf"))]
         for word in ("anyOf", "oneOf"):
-            kinds = [self.type_of(each) for each in _listed(node, word) if not _is_null(each)]
+            kinds = [self.type_of(each) for each in _list_members(node, word) if not _is_null(each)]
             if kinds:
                 found.append(reduce(_either, kinds))
         return reduce(_both, found)
@@ -155,7 +155,7 @@ class _Reading:
         found = self.type_of(node)
         return ANYTHING if found is None else found
 
-    def _followed(self, reference: str) -> pa.DataType | None:
+    def _follow(self, reference: str) -> pa.DataType | None:
         if reference in self._within:
             return ANYTHING
         self._within.append(reference)
@@ -199,13 +199,13 @@ def _types(node: Schema) -> set[str]:
     if given is None:
         values = [node["const"]] if "const" in node else node.get("enum")
         if isinstance(values, list) and values:
-            return {_named(value) for value in values} - {"null"}
+            return {_name_type(value) for value in values} - {"null"}
         typical = {"object": ("properties", "additionalProperties", "required"), "array": ("items",)}
         return {name for name, words in typical.items() if any(word in node for word in words)}
     return {str(each) for each in (given if isinstance(given, list) else [given])} - {"null"}
 
 
-def _named(value: Any) -> str:
+def _name_type(value: Any) -> str:
     names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
     return names.get(type(value), "null")
 
@@ -214,7 +214,7 @@ def _is_null(node: Any) -> bool:
     return isinstance(node, dict) and (node.get("type") == "null" or node.get("enum") == [None])
 
 
-def _listed(node: Schema, word: str) -> list[Any]:
+def _list_members(node: Schema, word: str) -> list[Any]:
     held = node.get(word)
     return held if isinstance(held, list) else []
 

@@ -51,11 +51,11 @@ class TypedDecoder:
         Arrow 26 crashes at a text that is nested some thousand levels deep.
         """
         if not len(texts):
-            return self._fitted(texts)
+            return self._fit_rows(texts)
         if (found := self._read(texts)) is not None:
             return found
         pieces = [texts[at : at + TRIED_AGAIN] for at in range(0, len(texts), TRIED_AGAIN)]
-        events, rests = zip(*(self._read(piece) or self._fitted(piece) for piece in pieces), strict=True)
+        events, rests = zip(*(self._read(piece) or self._fit_rows(piece) for piece in pieces), strict=True)
         return pa.concat_arrays(events), pa.concat_arrays(rests) if self._rescues else None
 
     def _read(self, texts: pa.Array) -> Columns | None:
@@ -75,11 +75,11 @@ class TypedDecoder:
         strange = _strange(batch.to_struct_array(), self._readable)
         if strange is None:
             return columns, pa.nulls(len(texts), pa.string()) if self._rescues else None
-        return self._mended(texts, columns, strange)
+        return self._mend(texts, columns, strange)
 
-    def _mended(self, texts: pa.Array, columns: pa.Array, strange: pa.Array) -> Columns:
+    def _mend(self, texts: pa.Array, columns: pa.Array, strange: pa.Array) -> Columns:
         """Return *columns*, with those events fitted one by one that are *strange*."""
-        events, rests = self._fitted(texts.filter(strange))
+        events, rests = self._fit_rows(texts.filter(strange))
         # A struct cannot be put into another's place: all are taken from one after the other.
         fitted = pc.add(pc.cumulative_sum(strange.cast(pa.int64())), len(texts) - 1)
         taken = pc.if_else(strange, fitted, pa.array(range(len(texts)), pa.int64()))
@@ -87,7 +87,7 @@ class TypedDecoder:
         none = pa.nulls(len(texts), pa.string())
         return columns, None if rests is None else pc.replace_with_mask(none, strange, rests)
 
-    def _fitted(self, texts: pa.Array) -> Columns:
+    def _fit_rows(self, texts: pa.Array) -> Columns:
         """Return them fitted one by one."""
         events, rests = [], []
         for text in texts.to_pylist():

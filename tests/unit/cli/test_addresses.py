@@ -3,32 +3,32 @@
 import pytest
 import typer
 
-from penstock.cli.database_url import checked_database
+from penstock.cli.database_url import check_database
 from penstock.cli.failures import CommandFailure
-from penstock.cli.options import checked_url
+from penstock.cli.options import check_url
 from penstock.core.database_url import show_url
 from penstock.storage.postgres.store import PostgresStore
 
 
 def test_address_requires_a_scheme_a_host_and_a_valid_port() -> None:
-    assert checked_url("https://hub.example/penstock") == "https://hub.example/penstock"
+    assert check_url("https://hub.example/penstock") == "https://hub.example/penstock"
     with pytest.raises(typer.BadParameter, match="begins with http:// or https://, such as http://localhost:8080"):
-        checked_url("localhost:8080")
+        check_url("localhost:8080")
     for url in ("http://", "http://localhost:port", "http://a b"):
         with pytest.raises(typer.BadParameter, match=f"'{url}' is not an address"):
-            checked_url(url)
+            check_url(url)
 
 
 @pytest.mark.parametrize(
     "url", ["sqlite:///shop.db", "sqlite:////var/lib/shop.db", "postgresql:///shop", "postgres://x"]
 )
 def test_known_database_url_is_taken(url: str) -> None:
-    assert checked_database(url) == url
+    assert check_database(url) == url
 
 
 @pytest.mark.parametrize("given", ["sqlite:///shop.db\n", " sqlite+aiosqlite:///shop.db", "sqlite+pysqlite:///shop.db"])
 def test_url_is_taken_without_line_break_and_driver(given: str) -> None:
-    assert checked_database(given) == "sqlite:///shop.db"
+    assert check_database(given) == "sqlite:///shop.db"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_url_is_taken_without_line_break_and_driver(given: str) -> None:
 )
 def test_path_is_answered_with_the_url_of_the_file(given: str, proposed: str) -> None:
     with pytest.raises(CommandFailure) as refused:
-        checked_database(given)
+        check_database(given)
 
     assert refused.value.status == 2
     assert refused.value.detail == f"{given} is not the URL of a database"
@@ -64,7 +64,7 @@ def test_path_is_answered_with_the_url_of_the_file(given: str, proposed: str) ->
 )
 def test_unknown_database_url_is_shown_without_its_password(given: str, says: str) -> None:
     with pytest.raises(CommandFailure) as refused:
-        checked_database(given)
+        check_database(given)
 
     assert (refused.value.status, refused.value.detail) == (2, says)
     assert "secret" not in (refused.value.hint or "")

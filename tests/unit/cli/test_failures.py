@@ -5,7 +5,7 @@ import re
 import pytest
 
 from penstock import errors
-from penstock.cli.failures import told
+from penstock.cli.failures import explain_error
 from penstock.client.http.proxies import connection_failure
 from penstock.errors import PenstockError
 
@@ -37,25 +37,25 @@ WITHOUT_A_COMMAND = {"blocked", "changes-switched-off", "schema-version-not-foun
     ids=["with a field", "not there", "no group", "of a code", "as the hub says", "no fields", "nothing"],
 )
 def test_hint_names_a_command_if_there_is_one(error: PenstockError, hint: str | None) -> None:
-    assert told(error) == (error.detail, hint)
+    assert explain_error(error) == (error.detail, hint)
 
 
 def test_server_without_tls_is_not_taken_for_one_that_is_away() -> None:
     error = connection_failure("https://hub", "[SSL: WRONG_VERSION_NUMBER]", None, is_unsent=True)
 
-    assert told(error) == (error.detail, "The server there speaks no TLS: begin the address with http://.")
+    assert explain_error(error) == (error.detail, "The server there speaks no TLS: begin the address with http://.")
 
 
 def test_refused_token_is_named_by_its_file_or_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.cli.hub._given", {})
     monkeypatch.delenv("PENSTOCK_TOKEN", raising=False)
-    assert "Name a file" in (told(errors.Unauthenticated())[1] or "")
+    assert "Name a file" in (explain_error(errors.Unauthenticated())[1] or "")
 
     monkeypatch.setenv("PENSTOCK_TOKEN", "pst_secret")
-    assert told(errors.Unauthenticated())[0] == "the hub refused the token in the variable PENSTOCK_TOKEN"
+    assert explain_error(errors.Unauthenticated())[0] == "the hub refused the token in the variable PENSTOCK_TOKEN"
 
     monkeypatch.setattr("penstock.cli.hub._given", {"token_file": "billing.token"})
-    detail, hint = told(errors.Unauthenticated())
+    detail, hint = explain_error(errors.Unauthenticated())
     assert detail == "the hub refused the token in the file billing.token"
     assert "the hub's log says why" in (hint or "")
 
@@ -67,6 +67,6 @@ def test_refused_token_is_named_by_its_file_or_variable(monkeypatch: pytest.Monk
 def test_hint_names_no_route(kind: type[PenstockError], code: str) -> None:
     fields = dict.fromkeys(("subscription", "group", "kind", "event_type", "partition"), "x")
 
-    detail, hint = told(kind.of(code, **fields))
+    detail, hint = explain_error(kind.of(code, **fields))
 
     assert ROUTE.search(f"{detail} {hint}") is None

@@ -76,7 +76,7 @@ def test_secrets_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
 
 
 def test_tokens_of_an_earlier_run_are_revoked(tmp_path: Path) -> None:
-    from penstock.cli.database import opened
+    from penstock.cli.database import open_database
     from penstock.hub.admin.tokens import Tokens
     from penstock.hub.background import system_clock
 
@@ -85,7 +85,7 @@ def test_tokens_of_an_earlier_run_are_revoked(tmp_path: Path) -> None:
     second = {name: file.read_text() for name, file in make_tokens(tmp_path, database).items()}
 
     assert not {*first.values()} & {*second.values()}
-    with opened(database) as store:
+    with open_database(database) as store:
         there = Tokens(store, system_clock).list()
     assert sorted(each.caller.value for each in there) == sorted(CALLERS)
 

@@ -82,7 +82,7 @@ fitting = st.fixed_dictionaries(
 def test_event_decodes_alike_beside_any_other_events(ddl: str, texts: list[str]) -> None:
     together = decode(ddl, texts)
 
-    events, rests = TypedDecoder(struct(ddl), rescues=True)._fitted(pa.array(texts, pa.string()))
+    events, rests = TypedDecoder(struct(ddl), rescues=True)._fit_rows(pa.array(texts, pa.string()))
     assert together == list(zip(events.to_pylist(), rests.to_pylist(), strict=True))
     assert [event for event, _ in decode(ddl, texts, rescues=False)] == [event for event, _ in together]
 
@@ -91,7 +91,7 @@ def test_fitting_events_are_decoded_by_arrow(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: Any) -> None:
         raise AssertionError("fitted one by one")
 
-    monkeypatch.setattr(TypedDecoder, "_fitted", refuse)
+    monkeypatch.setattr(TypedDecoder, "_fit_rows", refuse)
     event = '{"i":1,"t":"2026-01-01T10:00:00Z","y":"2026-01-01","n":"7.25","o":{"l":[{"d":1}]},"p":{"i":1}}'
 
     assert [rest for _, rest in decode(MAPS, [event] * 3)] == [None] * 3
@@ -99,8 +99,8 @@ def test_fitting_events_are_decoded_by_arrow(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_event_that_does_not_fit_slows_down_those_beside_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted, fit = [], TypedDecoder._fitted
-    monkeypatch.setattr(TypedDecoder, "_fitted", lambda self, texts: (fitted.append(len(texts)), fit(self, texts))[1])
+    fitted, fit = [], TypedDecoder._fit_rows
+    monkeypatch.setattr(TypedDecoder, "_fit_rows", lambda self, texts: (fitted.append(len(texts)), fit(self, texts))[1])
     texts = [json.dumps({"i": number}) for number in range(WORTH_IT)]
     texts[700] = '{"i":"x"}'
 

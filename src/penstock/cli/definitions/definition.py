@@ -92,7 +92,7 @@ class Definition:
         """Sentences about words that were left out of its schema."""
         return self.bundle.left_out if self.bundle else ()
 
-    def found_at(self, finding: GuidelineFinding) -> FileLine:
+    def find_line(self, finding: GuidelineFinding) -> FileLine:
         """Return the line of *finding*."""
         at = _split_pointer(finding.pointer)
         if finding.within == "definition":

@@ -190,7 +190,7 @@ class _Reading:
         found: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag == _MERGE:
-                found = self._merged(value, at) | found
+                found = self._merge(value, at) | found
         own: dict[str, int] = {}
         for key, value in node.value:
             if key.tag == _MERGE:
@@ -204,7 +204,7 @@ class _Reading:
             found[name] = self._value(value, (*at, name))
         return found
 
-    def _merged(self, node: Any, at: Pointer) -> dict[str, Any]:
+    def _merge(self, node: Any, at: Pointer) -> dict[str, Any]:
         """Return the members that a merge brings; a member comes from the first of several sources that has it."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         found: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from penstock import __version__
 from penstock.cli.definitions.checks import Check, CheckedDefinition, HubComparison
 from penstock.cli.definitions.document import FileLine
 from penstock.cli.event_line import bare
-from penstock.cli.output import counted, print_table, say
+from penstock.cli.output import plural, print_table, say
 from penstock.schema.guidelines import GUIDELINES, GuidelineFinding
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def print_report(check: Check) -> None:
     for each in check.definitions:
         _print_definition(each)
     parts = [
-        counted(len(check.definitions), "event type"),
-        counted(check.error_count, "error"),
+        plural(len(check.definitions), "event type"),
+        plural(check.error_count, "error"),
         f"{check.count('MUST')} MUST and {check.count('SHOULD')} SHOULD not kept",
         f"{check.waived_count} waived",
     ]
@@ -75,7 +75,7 @@ def _print_definition(each: CheckedDefinition) -> None:
 def _finding_row(each: CheckedDefinition, finding: GuidelineFinding) -> tuple[object, ...]:
     level = finding.rule.level if finding.waived is None else "waived"
     advice = finding.advice if finding.waived is None else finding.waived
-    return each.definition.found_at(finding), level, finding.rule.id, finding.found, advice
+    return each.definition.find_line(finding), level, finding.rule.id, finding.found, advice
 
 
 def _advise(meant: str | None) -> str:
@@ -171,7 +171,7 @@ def _finding_object(each: CheckedDefinition, finding: GuidelineFinding) -> dict[
         "level": finding.rule.level,
         "within": finding.within,
         "pointer": finding.pointer,
-        **each.definition.found_at(finding)._asdict(),
+        **each.definition.find_line(finding)._asdict(),
         "found": finding.found,
         "advice": finding.advice,
         "waived": finding.waived,
@@ -225,7 +225,7 @@ def _sarif_results(each: CheckedDefinition) -> Iterator[dict[str, Any]]:
 
 def _sarif_finding(each: CheckedDefinition, finding: GuidelineFinding) -> dict[str, Any]:
     text = f"{each.definition.name}: {finding.found}. {finding.advice}"
-    result = _sarif_result(finding.rule.id, LEVELS[finding.rule.level], text, each.definition.found_at(finding))
+    result = _sarif_result(finding.rule.id, LEVELS[finding.rule.level], text, each.definition.find_line(finding))
     where = {"fullyQualifiedName": f"{each.definition.name} {finding.within} {finding.pointer}"}
     result["locations"][0]["logicalLocations"] = [where]
     if finding.waived is not None:

@@ -14,8 +14,8 @@ from penstock.cli.groups.options import (
     HubOption,
     NameArgument,
     TableOption,
-    asked,
-    given_url,
+    ask_about_group,
+    find_given_url,
     open_hub,
     open_own,
 )
@@ -84,7 +84,7 @@ def list_groups(
     if database is not None:
         if event_type is not None or kind is not None:
             raise typer.BadParameter("that is asked of a hub, not of --database", param_hint="--event-type, --kind")
-        _list_own(database, table, given_url(context, url), output)
+        _list_own(database, table, find_given_url(context, url), output)
         return
     with open_hub(url) as client:
         found = client.consumer_groups(event_type, kind=kind)
@@ -143,7 +143,7 @@ def show(
     if database is None:
         _show_group(name, url, output)
         return
-    with open_own(database, table, gaps_at=given_url(context, url)) as own:
+    with open_own(database, table, gaps_at=find_given_url(context, url)) as own:
         found = own.standings(name)
     if output == "json":
         print_json({"name": name, "positions": [each._asdict() for each in found]})
@@ -157,11 +157,11 @@ def show(
 
 
 def _show_group(name: str, url: str, output: str) -> None:
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import plural, print_json, say
     from penstock.core.groups import PROCESSOR
 
     with open_hub(url) as client:
-        name, found = asked(client, name, client.consumer_group)
+        name, found = ask_about_group(client, name, client.consumer_group)
         is_shown = output == "text" and found.kind == PROCESSOR
         parked_count = len(client.parked_streams(name)) if is_shown else 0
     if output == "json":
@@ -169,7 +169,7 @@ def _show_group(name: str, url: str, output: str) -> None:
         return
     say(f"{name}: {found.kind}, {_behind(found)}")
     if parked_count:
-        say(f"{counted(parked_count, 'stream')} parked: `penstock groups parked list {name}`")
+        say(f"{plural(parked_count, 'stream')} parked: `penstock groups parked list {name}`")
     if found.owning_application is not None:
         say(f"subscribed by {_of(found)}")
     if found.kept_at is not None:
@@ -238,7 +238,7 @@ def history(
         found: list[Any] = [each._asdict() for each in done]
     else:
         with open_hub(url) as client:
-            name, listed = asked(client, name, partial(client.group_history, limit=limit))
+            name, listed = ask_about_group(client, name, partial(client.group_history, limit=limit))
         columns = ("at", "what", "event type", "slice", "partition", "from", "to", "reason")
         rows = [
             [each.at, each.kind, each.event_type, each.slice or "-", each.partition, or_dash(each.came_from),
@@ -273,17 +273,17 @@ def delete(
     A group that still runs starts again as a new one. The streams of a subscription end.
     """
     from penstock.cli.asking import confirm
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import plural, print_json, say
 
     if database is not None:
         with open_own(database, table) as own:
             count = len(own.standings(name))
             if not yes:
-                confirm(f"Forget {name}, which has {counted(count, 'position')}, for ever?")
+                confirm(f"Forget {name}, which has {plural(count, 'position')}, for ever?")
             own.forget(name)
     else:
         with open_hub(url) as client:
-            name, found = asked(client, name, client.consumer_group)
+            name, found = ask_about_group(client, name, client.consumer_group)
             count = len(found.positions)
             if not yes:
                 confirm(f"Forget {name}, which has {_behind(found)}, for ever?")
@@ -320,11 +320,11 @@ def _of(group: "ConsumerGroup") -> str:
 
 
 def _behind(group: "ConsumerGroup") -> str:
-    from penstock.cli.output import age, counted
+    from penstock.cli.output import age, plural
 
     if group.gap is None or group.lag_seconds is None:
         return "not begun yet"
-    behind = f"{counted(group.gap, 'event')} to go"
+    behind = f"{plural(group.gap, 'event')} to go"
     return f"{behind}, the oldest {age(group.lag_seconds)} old" if group.gap else behind
 
 

@@ -52,11 +52,11 @@ def refuse_parked(like: str, streams: Sequence[str]) -> None:
     """Raise CommandFailure if a processor has parked *streams*: who begins where it is would never get their events."""
     from penstock.cli.event_line import bare
     from penstock.cli.failures import CommandFailure
-    from penstock.cli.output import counted
+    from penstock.cli.output import plural
 
     if not streams:
         return
     names = sorted(set(streams))
     shown = ", ".join(map(bare, names[:SHOWN_MAX])) + (" …" if names[SHOWN_MAX:] else "")
     hint = f"Who begins where {like} is would never be given their events, which are before: retry or skip them first."
-    raise CommandFailure(f"{like} has parked {counted(len(names), 'stream')} there: {shown}", hint)
+    raise CommandFailure(f"{like} has parked {plural(len(names), 'stream')} there: {shown}", hint)

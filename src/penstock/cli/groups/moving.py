@@ -69,12 +69,12 @@ def move_own(
             known = {each.tranche: each for each in own.standings(name)}
             wanted = _places(_chosen(known, selection), place.url, parse_start_option(goal.to, "--to"))
         else:
-            wanted = _wanted(name, goal, selection, before, place)
+            wanted = _choose_positions(name, goal, selection, before, place)
         steps = _steps(own, name, before, wanted)
         _carry_out(own, name, steps, given, is_new=not before)
 
 
-def _wanted(
+def _choose_positions(
     name: str,
     goal: OwnGoal,
     selection: MovedPart,
@@ -88,7 +88,7 @@ def _wanted(
         BadParameter: it is not said which tranche, or the position is none.
     """
     from penstock.cli.failures import MISUSED, CommandFailure
-    from penstock.cli.groups.places import checked_place, checked_position
+    from penstock.cli.groups.places import check_place, read_position
 
     asked: dict[str, str]
     starts: dict[str, Word | datetime]
@@ -106,9 +106,9 @@ def _wanted(
     for tranche, position in asked.items():
         came_from = before.get(tranche)
         if place.asked_at is None:
-            found[tranche] = checked_position(position, came_from)
+            found[tranche] = read_position(position, came_from)
         else:
-            found[tranche] = checked_place(place.asked_at, tranche, position, came_from)
+            found[tranche] = check_place(place.asked_at, tranche, position, came_from)
     for tranche, start in starts.items():
         found |= _places([tranche], place.url, start)
     return found
@@ -144,15 +144,15 @@ def summary(steps: Sequence[MoveToPosition]) -> str:
     >>> summary([MoveToPosition("order.placed/0", "1:0", "1:0", 3)])
     '1 position, 3 streams again that had done more'
     """
-    from penstock.cli.output import counted
+    from penstock.cli.output import plural
 
     distances = [found for each in steps if (found := distance(each)) is not None]
     back, forward = -sum(each for each in distances if each < 0), sum(each for each in distances if each > 0)
-    told = [counted(len(steps), "position")]
-    told += [f"{counted(back, 'event')} again"] if back else []
-    told += [f"{counted(forward, 'event')} passed over"] if forward else []
+    told = [plural(len(steps), "position")]
+    told += [f"{plural(back, 'event')} again"] if back else []
+    told += [f"{plural(forward, 'event')} passed over"] if forward else []
     if further := sum(each.streams_again for each in steps):
-        told += [f"{counted(further, 'stream')} again that had done more"]
+        told += [f"{plural(further, 'stream')} again that had done more"]
     return ", ".join(told)
 
 

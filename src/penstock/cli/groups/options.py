@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from penstock.cli.database_url import checked_database
-from penstock.cli.options import checked_url
+from penstock.cli.database_url import check_database
+from penstock.cli.options import check_url
 
 if TYPE_CHECKING:
     from penstock.cli.groups.own import OwnDatabase
@@ -18,8 +18,8 @@ SUBSCRIPTION: Final = "subscription"
 Answer = TypeVar("Answer")
 
 
-def _checked(url: str | None) -> str | None:
-    return None if url is None else checked_database(url)
+def _check_url(url: str | None) -> str | None:
+    return None if url is None else check_database(url)
 
 
 NameArgument = Annotated[
@@ -35,7 +35,7 @@ DatabaseOption = Annotated[
         "--database",
         metavar="URL",
         help="A database of yours in which processors keep their positions; without it, the hub keeps them.",
-        callback=_checked,
+        callback=_check_url,
     ),
 ]
 TableOption = Annotated[
@@ -48,7 +48,7 @@ HubOption = Annotated[
         "--hub",
         envvar="PENSTOCK_URL",
         help="The hub's address. With --database: whose feeds are read.",
-        callback=checked_url,
+        callback=check_url,
     ),
 ]
 ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; `penstock groups history` shows it.")]
@@ -74,7 +74,7 @@ def open_own(database: str, table: str = TABLE, *, gaps_at: str | None = None) -
     Raises:
         CommandFailure: the database cannot be used; the message has the reason.
     """
-    from penstock.cli.database import explained, is_new
+    from penstock.cli.database import explain_failures, is_new
     from penstock.cli.database_url import file_of
     from penstock.cli.failures import CommandFailure
     from penstock.cli.groups.own import OwnDatabase
@@ -82,7 +82,7 @@ def open_own(database: str, table: str = TABLE, *, gaps_at: str | None = None) -
     if is_new(database):
         hint = "Correct --database: it names the one in which the processor keeps its positions."
         raise CommandFailure(f"there is no file {file_of(database)}", hint)
-    with explained(database):
+    with explain_failures(database):
         if gaps_at is None:
             yield OwnDatabase(database, table)
             return
@@ -92,13 +92,13 @@ def open_own(database: str, table: str = TABLE, *, gaps_at: str | None = None) -
             yield OwnDatabase(database, table, Gaps(client, gaps_at))
 
 
-def given_url(context: typer.Context, url: str) -> str | None:
+def find_given_url(context: typer.Context, url: str) -> str | None:
     """Return *url* if the user has given it, or None if it is the default."""
     source = context.get_parameter_source("url")
     return None if source is None or source.name == "DEFAULT" else url
 
 
-def asked(client: "Client", name: str, ask: "Callable[[str], Answer]") -> "tuple[str, Answer]":
+def ask_about_group(client: "Client", name: str, ask: "Callable[[str], Answer]") -> "tuple[str, Answer]":
     """Return what *ask* says of a group, and the whole name: a beginning does for a subscription, as it does elsewhere.
 
     Raises:

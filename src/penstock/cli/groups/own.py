@@ -79,16 +79,16 @@ class OwnDatabase:
 
     def groups(self) -> Sequence[OwnGroup]:
         """Return those whose positions are kept, by name."""
-        groups = groupby(self._kept(), key=lambda kept: kept.processor)
+        groups = groupby(self._list_positions(), key=lambda kept: kept.processor)
         return [self._processor(name, list(kept)) for name, kept in groups]
 
     def standings(self, processor: str) -> Sequence[TrancheProgress]:
         """Return how far a processor is."""
         return [
             TrancheProgress(kept.tranche, kept.position, *self._behind(kept), kept.parked, time_text(kept.updated_at))
-            for kept in self._kept()
+            for kept in self._list_positions()
             if kept.processor == processor
-        ] or self._not_found(processor)
+        ] or self._raise_not_found(processor)
 
     def further(self, processor: str, positions: Mapping[str, int | str]) -> Mapping[str, int]:
         """Return how many streams of each tranche have done more than a position says, and begin again with a move."""
@@ -141,10 +141,10 @@ class OwnDatabase:
     def _checkpoints(self, processor: str) -> DatabaseCheckpoints:
         return DatabaseCheckpoints(self._url, processor, table=self._table)
 
-    def _kept(self) -> Sequence[StoredPosition]:
+    def _list_positions(self) -> Sequence[StoredPosition]:
         return kept_in(self._url, table=self._table)
 
-    def _not_found(self, processor: str) -> Sequence[TrancheProgress]:
+    def _raise_not_found(self, processor: str) -> Sequence[TrancheProgress]:
         raise GroupNotFound.of("checkpoint-not-found", processor=processor)
 
 

@@ -12,7 +12,7 @@ from penstock.cli.groups.options import (
     HubOption,
     NameArgument,
     TableOption,
-    asked,
+    ask_about_group,
     open_hub,
     open_own,
 )
@@ -125,7 +125,7 @@ def show(
     For people, long events are cut; --output json has them whole.
     """
     from penstock.cli.event_line import bare
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import plural, print_json, say
 
     if database is not None:
         with open_own(database, table) as own:
@@ -143,8 +143,8 @@ def show(
     for each in found:
         wanted = "" if each.request is None else f", {each.request} wanted"
         say(f"parked: {bare(each.stream)} in {bare(each.tranche)}, since {each.parked_at}{wanted}")
-        first = f"of which the first, {each.first}, was tried {counted(each.attempts, 'time')}"
-        say(f"{counted(each.events, 'event')}, {first}")
+        first = f"of which the first, {each.first}, was tried {plural(each.attempts, 'time')}"
+        say(f"{plural(each.events, 'event')}, {first}")
         say(f"{each.tag}: {each.detail}")
 
 
@@ -173,7 +173,7 @@ def retry(
     Fix the cause first. The events of a subscription are sent to the consumer that has the partition. A running
     processor retries within a second, another one when it starts. Events that fail again are parked again.
     """
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import plural, print_json, say
 
     if (which is None) != everything:
         raise typer.BadParameter("say which, by its id or name, or by --all", param_hint="WHICH")
@@ -198,7 +198,7 @@ def retry(
     if output == "json":
         print_json({"name": name, "retried": count})
     else:
-        say(f"{counted(count, what)} of {name} will be tried again")
+        say(f"{plural(count, what)} of {name} will be tried again")
 
 
 @app.command(
@@ -224,7 +224,7 @@ def skip(
     Parked events of a subscription that lie ahead of events that are not committed yet are sent once these are.
     """
     from penstock.cli.event_line import bare
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import plural, print_json, say
 
     if reason is None or not reason.strip():
         detail = "say why these events are not wanted, such as --reason 'a test order'; it is kept"
@@ -245,7 +245,7 @@ def skip(
     if output == "json":
         print_json({"name": name, "stream": found[0].stream, "skipped_events": events})
     else:
-        say(f"{counted(events, 'event')} of {bare(found[0].stream)} will be passed over")
+        say(f"{plural(events, 'event')} of {bare(found[0].stream)} will be passed over")
 
 
 def _kind_of(client: "Client", name: str) -> tuple[str, str]:
@@ -257,7 +257,7 @@ def _kind_of(client: "Client", name: str) -> tuple[str, str]:
     from penstock.cli.failures import CommandFailure
     from penstock.core.groups import REPORTED
 
-    name, known = asked(client, name, client.consumer_group)
+    name, known = ask_about_group(client, name, client.consumer_group)
     if known.kind == REPORTED:
         detail = f"{name} keeps what it has parked in {known.kept_at}"
         raise CommandFailure(detail, "Name that database with --database URL.")
@@ -345,7 +345,7 @@ def _show_key(client: "Client", name: str, which: str, limit: int, output: str) 
     import msgspec
 
     from penstock.cli.event_line import cut
-    from penstock.cli.output import counted, print_json, print_table, say
+    from penstock.cli.output import plural, print_json, print_table, say
 
     parked = client.subscription(name).parked_key(which, limit=limit)
     if output == "json":
@@ -353,13 +353,13 @@ def _show_key(client: "Client", name: str, which: str, limit: int, output: str) 
         return
     where = f"partition {parked.partition} of {parked.event_type}"
     say(f"{parked.state}: {_describe_key(parked)} in {where}, since {parked.parked_at}")
-    say(f"{counted(parked.events, 'event')}, of which the first was sent {counted(parked.attempts, 'time')}")
+    say(f"{plural(parked.events, 'event')}, of which the first was sent {plural(parked.attempts, 'time')}")
     rows = [[each.offset, cut(msgspec.json.encode(each.event).decode(), EVENT_CHARS)] for each in parked.items]
     print_table(("offset", "event"), rows)
 
 
 def _skip_key(client: "Client", name: str, which: str, reason: str, output: str) -> None:
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import plural, print_json, say
 
     parked = client.subscription(name).parked_key(which, limit=1)
     client.subscription(name).skip_parked(which, reason)
@@ -368,8 +368,8 @@ def _skip_key(client: "Client", name: str, which: str, reason: str, output: str)
     if output == "json":
         print_json({"name": name, "skipped_events": skipped, "events_ahead": ahead})
         return
-    rest = f"; {counted(ahead, 'event')} ahead of the position will be sent" if ahead else ""
-    say(f"skipped {counted(skipped, 'event')} of {_describe_key(parked)}{rest}")
+    rest = f"; {plural(ahead, 'event')} ahead of the position will be sent" if ahead else ""
+    say(f"skipped {plural(skipped, 'event')} of {_describe_key(parked)}{rest}")
 
 
 def _describe_key(parked: "ParkedKey") -> str:

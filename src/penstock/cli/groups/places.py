@@ -63,7 +63,7 @@ class Places:
         return {each.partition: FeedPosition(each.epoch, offsets[each.partition]) for each in found}
 
 
-def checked_position(given: str, before: int | str | None) -> int | str:
+def read_position(given: str, before: int | str | None) -> int | str:
     """Return the position that is *given*, where *before* stands: of a feed, the offset alone does.
 
     Raises:
@@ -80,7 +80,7 @@ def checked_position(given: str, before: int | str | None) -> int | str:
     return given if epoch is None else _of_feed(given, epoch)
 
 
-def checked_place(url: str, tranche: str, given: str, before: int | str | None) -> int | str:
+def check_place(url: str, tranche: str, given: str, before: int | str | None) -> int | str:
     """Return the position that is *given*, after asking the hub at *url* whether its feed has such a place.
 
     Of what is no feed of a hub's it cannot tell, nor where it is away, which is said.
@@ -90,17 +90,17 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
         BadParameter: it is no position of a feed.
     """
     if before is not None and (isinstance(before, int) or _epoch(before) is None):
-        return checked_position(given, before)
+        return read_position(given, before)
     try:
         event_type, partition = decode_tranche(tranche)
     except BadParameter:
-        return checked_position(given, before)
+        return read_position(given, before)
     try:
         with open_client(url, retry_timeout=0) as client:
             found = {each.partition: each for each in client.partitions(event_type)}
     except EventTypeNotFound:
         if _epoch(given) is None:  # Other sources have tranches with a slash, too.
-            return checked_position(given, before)
+            return read_position(given, before)
         raise CommandFailure(
             f"the hub at {url} has no feed {event_type!r}", "Is it the right hub? --hub says which."
         ) from None
@@ -108,7 +108,7 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
         if not is_transient(error):
             raise
         tell(f"whether there is such a place is not known: {error.detail}", style="yellow")
-        return checked_position(given, before)
+        return read_position(given, before)
     if partition not in found:
         hint = f"Name one that it has: {', '.join(encode_tranche(event_type, each) for each in sorted(found)[:10])}."
         raise CommandFailure(f"{event_type!r} has no partition {partition}", hint, status=MISUSED)

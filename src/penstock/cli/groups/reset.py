@@ -15,8 +15,8 @@ from penstock.cli.groups.options import (
     NameArgument,
     ReasonOption,
     TableOption,
-    asked,
-    given_url,
+    ask_about_group,
+    find_given_url,
     open_hub,
 )
 from penstock.cli.options import START_HELP, START_METAVAR, URL, OutputOption, YesOption, parse_start_option
@@ -88,7 +88,7 @@ def reset(
         if part is not None:
             raise typer.BadParameter("positions in a database have no slices", param_hint="--slice")
         goal = OwnGoal(to, offset or (), like, position)
-        move_own(name, goal, selection, given, OwnPlace(database, table, url, given_url(context, url)))
+        move_own(name, goal, selection, given, OwnPlace(database, table, url, find_given_url(context, url)))
         return
     if position is not None or tranche:
         what = "--position" if position is not None else "--tranche"
@@ -97,7 +97,7 @@ def reset(
         if like is not None:
             _move_like(client, name, like, selection, given)
             return
-        name, known = asked(client, name, client.consumer_group)
+        name, known = ask_about_group(client, name, client.consumer_group)
         items = _resets(known, to, offset or (), selection, part)
         _move(client, name, known, items, given)
 
@@ -189,10 +189,10 @@ def _as_shown(moved: "Sequence[ResetPosition]", *, has_slices: bool) -> "list[Po
 
 def _count_streams(client: "Client", name: str) -> str:
     """Return in words the number of streams; an empty text if there is none."""
-    from penstock.cli.output import counted
+    from penstock.cli.output import plural
 
     streams = {each.stream_id for each in client.subscription(name).stats(lag=False) if each.stream_id}
-    return counted(len(streams), "stream") if streams else ""
+    return plural(len(streams), "stream") if streams else ""
 
 
 def _move_like(client: "Client", name: str, like: str, selection: MovedPart, given: MoveOptions) -> None:
@@ -203,7 +203,7 @@ def _move_like(client: "Client", name: str, like: str, selection: MovedPart, giv
     """
     from penstock.cli.asking import confirm
     from penstock.cli.failures import CommandFailure
-    from penstock.cli.output import counted, print_json, say
+    from penstock.cli.output import plural, print_json, say
     from penstock.client import NewPosition, PositionReset
     from penstock.core.groups import PROCESSOR
     from penstock.errors import GroupNotFound
@@ -222,7 +222,7 @@ def _move_like(client: "Client", name: str, like: str, selection: MovedPart, giv
     except GroupNotFound:
         if not given.dry_run:
             if not given.yes:
-                count = counted(len(places), "position")
+                count = plural(len(places), "position")
                 confirm(f"Move {name}, of which nothing is kept yet: {count}?", done="moved", does="moves")
             begun = [
                 NewPosition(each.event_type, each.partition, each.offset, epoch=each.epoch, expected=None)
@@ -234,7 +234,7 @@ def _move_like(client: "Client", name: str, like: str, selection: MovedPart, giv
                       "offset": each.offset} for each in places]  # fmt: skip
             print_json({"name": name, "items": items, "dry_run": given.dry_run})
         else:
-            say(f"{'would move' if given.dry_run else 'moved'} {name}: {counted(len(places), 'position')}")
+            say(f"{'would move' if given.dry_run else 'moved'} {name}: {plural(len(places), 'position')}")
         return
     resets = [PositionReset(each.event_type, each.partition, offset=each.offset) for each in places]
     _move(client, name, known, resets, given)

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.core.group_leases import LEASE_SECONDS, Held, Shared, held, kept, left, released, renewed
+from penstock.core.group_leases import LEASE_SECONDS, Held, Shared, find_held, keep, leave, release, renew
 from penstock.processing.checkpoints.database import LEASES, TABLE, OwnTables
 from penstock.processing.connecting import Connect, connector
 from penstock.processing.database import Plan, Step
@@ -49,12 +49,12 @@ class DatabaseLeases:
     def renew(self, tranches: Collection[str]) -> Held:
         """Renew the lease, and ask for a share of *tranches*; return the assigned ones."""
         lease = round(self.lease_seconds * 1_000_000)
-        return self._change(lambda shared, now: renewed(shared, self.owner, tranches, now, lease))
+        return self._change(lambda shared, now: renew(shared, self.owner, tranches, now, lease))
 
     def hold(self) -> Held:
         """Renew the lease without asking for tranches, until all are released; return the present ones."""
         lease = round(self.lease_seconds * 1_000_000)
-        return self._change(lambda shared, now: renewed(shared, self.owner, (), now, lease, is_leaving=True))
+        return self._change(lambda shared, now: renew(shared, self.owner, (), now, lease, is_leaving=True))
 
     def keep_in(self, connection: Any) -> Held:
         """Renew the lease in the transaction that is open on *connection*; return the tranches that may be used.
@@ -62,19 +62,19 @@ class DatabaseLeases:
         With SQLite, no other processor can take these tranches during the transaction, even if the lease is over.
         """
         lease = round(self.lease_seconds * 1_000_000)
-        plan = self._plan(lambda shared, now: kept(shared, self.owner, now, lease))
-        return held(self._tables.on(connection).carry_out(plan), self.owner)
+        plan = self._plan(lambda shared, now: keep(shared, self.owner, now, lease))
+        return find_held(self._tables.on(connection).carry_out(plan), self.owner)
 
     def release(self, tranches: Collection[str]) -> Held:
         """Release tranches, which must have no active calls or uncommitted progress; return the remaining ones."""
-        return self._change(lambda shared, _: released(shared, self.owner, tranches))
+        return self._change(lambda shared, _: release(shared, self.owner, tranches))
 
     def leave(self) -> None:
         """Release all tranches, and leave the group of processors."""
-        self._change(lambda shared, _: left(shared, self.owner))
+        self._change(lambda shared, _: leave(shared, self.owner))
 
     def _change(self, change: Callable[[Shared, int], Shared]) -> Held:
-        return held(self._tables.carry_out(self._plan(change)), self.owner)
+        return find_held(self._tables.carry_out(self._plan(change)), self.owner)
 
     def _plan(self, change: Callable[[Shared, int], Shared]) -> Plan[Shared]:
         name = {"processor": self.name}

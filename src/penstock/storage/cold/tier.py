@@ -138,7 +138,7 @@ class ColdTier:
         return self._ask(MARK, self._read_mark)
 
     def _read_mark(self) -> str | None:
-        with self._explained(MARK):
+        with self._explain_errors(MARK):
             return read_mark(self._storage)
 
     def check_mark(self) -> None:
@@ -313,7 +313,7 @@ class ColdTier:
             raise _AbsentError
 
         def read() -> ColdFile:
-            with self._explained(file.path):
+            with self._explain_errors(file.path):
                 found = ColdFile(self._storage.open(file.path))
                 described = found.description
                 is_ours = described.tier == (self.id or described.tier) and described.stop >= file.stop
@@ -339,7 +339,7 @@ class ColdTier:
         return self._ask((file.path, group), partial(self._load_group, file, opened, group, keep=keep))
 
     def _load_group(self, file: ManifestFile, opened: ColdFile, group: int, *, keep: bool = True) -> pa.RecordBatch:
-        with self._explained(file.path):
+        with self._explain_errors(file.path):
             batch = opened.read_group(group)
         if keep:
             self._keep((file.path, group), batch)
@@ -595,7 +595,7 @@ class ColdTier:
         return error
 
     @contextmanager
-    def _explained(self, path: str) -> Iterator[None]:
+    def _explain_errors(self, path: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError:

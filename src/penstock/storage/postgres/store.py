@@ -185,7 +185,7 @@ class PostgresStore:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number integer PRIMARY KEY, name text NOT NULL)"
             )
-            found = _found(connection)
+            found = _find_migration(connection)
             for step in POSTGRES.pending(found):
                 connection.execute(step.sql)
                 connection.execute("INSERT INTO penstock_migration VALUES (%s, %s)", (step.number, step.name))
@@ -199,7 +199,7 @@ class PostgresStore:
             DatabaseUnavailable: it is a standby. Its readers would not see what has just been published.
         """
         with self._lend() as connection:
-            found = _found(connection)
+            found = _find_migration(connection)
             (is_standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
         if POSTGRES.pending(found):
             raise DatabaseUnsuitable.of("schema-missing", found=found, wanted=POSTGRES.version)
@@ -219,7 +219,7 @@ class PostgresStore:
     def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
         """Check the database: see `Store.doctor`."""
         with self._lend() as connection:
-            found, wanted = _found(connection), POSTGRES.version
+            found, wanted = _find_migration(connection), POSTGRES.version
             return diagnose(
                 connection, self.url, found=found, wanted=wanted, long_transaction_seconds=long_transaction_seconds
             )
@@ -235,7 +235,7 @@ class PostgresStore:
 
     @contextmanager
     def _lend(self) -> Iterator[Connection]:
-        pool = self._opened()
+        pool = self._open_pool()
         try:
             with translate_errors(), pool.connection() as connection:
                 yield connection
@@ -244,7 +244,7 @@ class PostgresStore:
             pool.check()  # After a restart of the database every idle connection is dead: replace them at once.
             raise
 
-    def _opened(self) -> "ConnectionPool[Connection]":
+    def _open_pool(self) -> "ConnectionPool[Connection]":
         with self._opening:
             if self._pool is None:
                 # No prepared statements and no session state: PgBouncer may give each transaction another session.
@@ -256,7 +256,7 @@ class PostgresStore:
             return self._pool
 
 
-def _found(connection: Connection) -> int:
+def _find_migration(connection: Connection) -> int:
     (known,) = connection.execute("SELECT to_regclass('penstock_migration') IS NOT NULL").fetchone() or (False,)
     if not known:
         return 0

@@ -238,7 +238,7 @@ class Writer:
     def transaction(self, *, patient: bool = True) -> Iterator[sqlite3.Connection]:
         """Run the block in one transaction, which is rolled back if the block raises."""
         with self._turn, translate_errors():
-            connection = self._opened()
+            connection = self._open()
             assert self._queue is not None
             fcntl.flock(self._queue, fcntl.LOCK_EX)
             try:
@@ -276,7 +276,7 @@ class Writer:
                 os.close(self._queue)
                 self._queue = None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = connect(self._path)
             self._timeout = BUSY_TIMEOUT

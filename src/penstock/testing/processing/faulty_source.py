@@ -77,11 +77,11 @@ class FaultySource:
         if self._fails(number):
             self.failures += 1
             raise Unavailable(reason="a fault was injected into a read")
-        found = _joined(self.inner.read(wants, timeout))
+        found = _join(self.inner.read(wants, timeout))
         if self._mixes(number):
-            found = [self._mixed(batch, wants[batch.tranche]) for batch in found]
+            found = [self._mix(batch, wants[batch.tranche]) for batch in found]
             self._chance.shuffle(found)
-        given = [self._repeated(batch) if self._repeats(number) else batch for batch in found]
+        given = [self._repeat(batch) if self._repeats(number) else batch for batch in found]
         self._before |= {batch.tranche: batch.items for batch in found}
         return given
 
@@ -97,7 +97,7 @@ class FaultySource:
         """End; who is reading is woken."""
         self.inner.close()
 
-    def _mixed(self, batch: Batch, want: ReadRequest) -> Batch:
+    def _mix(self, batch: Batch, want: ReadRequest) -> Batch:
         room = want.events_max - len(batch.items)
         if self.is_replayable and not batch.is_tail and room > 0:
             following = self.inner.reread(batch.tranche, ReadRequest(batch.end, room))
@@ -110,13 +110,13 @@ class FaultySource:
         queues = {name: iter(items) for name, items in streams.items()}
         return batch._replace(items=[next(queues[name]) for name in turns])
 
-    def _repeated(self, batch: Batch) -> Batch:
+    def _repeat(self, batch: Batch) -> Batch:
         before = self._before.get(batch.tranche, ()) if self.is_dense else ()
         again = [item for item in batch.items if self._chance.random() < 0.5] or batch.items
         return batch._replace(items=[*chain(before, batch.items, again)])
 
 
-def _joined(batches: Iterable[Batch]) -> list[Batch]:
+def _join(batches: Iterable[Batch]) -> list[Batch]:
     """Return batches whole, of which parts were read."""
     found: dict[str, Batch] = {}
     for batch in batches:

@@ -98,9 +98,9 @@ def test_findings_and_errors_have_their_lines() -> None:
         "schema:\n  properties:\n    a~/b:\n      type: x\n",
     )
 
-    assert found.found_at(finding("definition", "#/annotations/a~1b.c")) == FileLine("a.yaml", 3)
-    assert found.found_at(finding("definition", "#/owning_application")) == FileLine("a.yaml", 1)
-    assert found.found_at(finding("schema", "#/properties/a~0~1b/type")) == FileLine("a.yaml", 9)
+    assert found.find_line(finding("definition", "#/annotations/a~1b.c")) == FileLine("a.yaml", 3)
+    assert found.find_line(finding("definition", "#/owning_application")) == FileLine("a.yaml", 1)
+    assert found.find_line(finding("schema", "#/properties/a~0~1b/type")) == FileLine("a.yaml", 9)
     assert found.field_at("annotations[a/b.c]") == FileLine("a.yaml", 3)
     assert found.field_at("options.retention_time") == FileLine("a.yaml", 5)
     assert found.field_at("schema.schema") == FileLine("a.yaml", 6)
@@ -113,8 +113,8 @@ def test_findings_in_a_schema_as_text_or_in_another_file_have_lines_there() -> N
     as_text = one("a.yaml", "name: a\nschema:\n  type: json_schema\n  schema: |\n    {}\n")
     elsewhere = one("a.yaml", "name: a\nschema: sub/schemas.yaml#/Order\n")
 
-    assert as_text.found_at(finding("schema", "#/properties/a")) == FileLine("a.yaml", 4)
-    assert elsewhere.found_at(finding("schema", "#/properties/a")) == FileLine("sub/schemas.yaml", 4)
+    assert as_text.find_line(finding("schema", "#/properties/a")) == FileLine("a.yaml", 4)
+    assert elsewhere.find_line(finding("schema", "#/properties/a")) == FileLine("sub/schemas.yaml", 4)
 
 
 @pytest.mark.parametrize(
