@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import done_to, retry, skip_to
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.source import ReadRequest

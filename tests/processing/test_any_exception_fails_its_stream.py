@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, StreamEvent, Transactional
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Backoff
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.sources import IterableSource, MemorySource
 from penstock.processing.sources.source import ReadRequest
 from penstock.processing.together import Span, Together

@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.errors import ParkedNotFound
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, Rules, Transactional
 from penstock.processing.engine import Backoff
-from penstock.processing.engine.item import Batch, Position, SourceItem
 from penstock.processing.engine.rules import Exhausted
+from penstock.processing.engine.tranche import Batch, Position, SourceItem
 from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span

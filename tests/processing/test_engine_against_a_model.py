@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.processing.engine.item import Batch, in_parts
 from penstock.processing.engine.stream import Call
+from penstock.processing.engine.tranche import Batch, in_parts
 from penstock.processing.outcomes import Failure, Outcome, done, done_to, retry, skip_to
 from tests.exhaustive import examples
 from tests.unit.processing.engine.items import Thing, engine, indices

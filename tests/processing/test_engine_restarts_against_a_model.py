@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.tranche import Batch, Position
 from tests.exhaustive import examples
 from tests.processing.test_engine_against_a_model import ROAMING, TRANCHES, WhateverIsParked
 from tests.unit.processing.engine.items import STEADY, Thing

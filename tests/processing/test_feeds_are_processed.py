@@ -21,8 +21,8 @@ from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources import feed

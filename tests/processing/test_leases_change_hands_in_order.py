@@ -11,8 +11,8 @@ from penstock.core.group_parking import Request
 from penstock.errors import CheckpointMoved
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules
 from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
+from penstock.processing.engine.tranche import Position
 from penstock.processing.outcomes import retry
 from penstock.processing.progress import CONCEDED_MAX
 from penstock.processing.sources import MemorySource

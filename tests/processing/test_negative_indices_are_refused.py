@@ -10,7 +10,7 @@ from penstock.processing import LocalProcessor, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.connecting import connector
-from penstock.processing.engine.item import SourceItem
+from penstock.processing.engine.tranche import SourceItem
 from penstock.processing.projections.fold import KeyedEvent
 from penstock.processing.projections.projection import Projection
 from penstock.processing.sources import IterableSource

@@ -15,7 +15,7 @@ from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProce
 from penstock.processing.checkpoints import Advance, PositionMove
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine import Backoff
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import retry
 from penstock.processing.sources import FileSource, MemorySource
 from penstock.processing.sources.source import ReadRequest

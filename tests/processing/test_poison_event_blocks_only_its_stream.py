@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from penstock.processing import InlineProcessor, LocalProcessor, Rules, StreamEvent
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine import Backoff
-from penstock.processing.engine.busy import NONE
+from penstock.processing.engine.stream import NONE
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.outcomes import done_to
 from penstock.processing.snapshot import Snapshot

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.client import Client
 from penstock.processing import FeedSource, LocalProcessor
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.outcomes import Failure, done
 from penstock.processing.sources import FileSource, Source

@@ -19,7 +19,7 @@ from penstock.processing import InlineProcessor, Projection, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import connector, transaction
 from penstock.processing.engine import Backoff
-from penstock.processing.engine.item import Batch, in_parts
+from penstock.processing.engine.tranche import Batch, in_parts
 from penstock.processing.sources import MemorySource
 from penstock.processing.sources.source import ReadRequest
 from tests.databases import EmptyDatabases

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.parking import Parked
 from penstock.processing.engine.stream import Call
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure, done_to
 from tests.processing.drawn import checked
 from tests.unit.processing.engine.items import Thing, engine, indices

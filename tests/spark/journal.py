@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from penstock.client import Client
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche
 
 Place: TypeAlias = tuple[str, str]

@@ -17,8 +17,8 @@ from penstock.errors import EventsLost, HandlerFailed, ProcessorUnhealthy
 from penstock.processing import DatabaseCheckpoints, HubCheckpoints, Rules
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine import Backoff, Health
-from penstock.processing.engine.busy import NONE
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.stream import NONE
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import done_to, retry
 from penstock.processing.sources.feed_position import FeedPosition
 from penstock.processing.sources.source import ReadRequest

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.snapshot import ObservedProcessor, Snapshot, TrancheFigures, check_observed
 from penstock.processing.stats import Histogram
 

@@ -17,9 +17,9 @@ from penstock.processing.checkpoints.checkpoint import (
     RecordedCheckpoints,
 )
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.parking import Parked, Parking, Place
 from penstock.processing.engine.stream import Call
+from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.outcomes import Failure, Outcome
 from penstock.processing.sources.source import ReadRequest, Source
 

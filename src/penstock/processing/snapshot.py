@@ -9,9 +9,9 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
-from penstock.processing.engine.busy import Busy, Figures
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.stream import Busy, Figures
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_members
 from penstock.processing.stats import Distribution, Histogram
 from penstock.processing.tally import Tally

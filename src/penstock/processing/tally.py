@@ -6,8 +6,9 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from penstock.processing.engine.item import Batch, Position
-from penstock.processing.engine.tranche import Tranche
+from penstock.errors import ProcessorUnhealthy
+from penstock.processing.engine.rules import Health
+from penstock.processing.engine.tranche import Batch, Position, Tranche
 from penstock.processing.stats import Latency
 
 Activity: TypeAlias = Literal["schedule", "read", "handle", "commit"]
@@ -253,6 +254,12 @@ class Tally:
     def unanswered_seconds(self, now: float) -> float:
         """Return the seconds since the last answer of the source; 0 during a round, since its tasks read it."""
         return 0.0 if self.round_began is not None else self.source.unanswered_seconds(now)
+
+    def check_source(self, health: Health, now: float) -> None:
+        """Raise ProcessorUnhealthy if the source has not answered for longer than *health* allows."""
+        seconds, most = self.unanswered_seconds(now), health.unanswered_seconds_max
+        if most is not None and seconds > most:
+            raise ProcessorUnhealthy.of("source-silent", seconds=round(seconds), most=most)
 
     def oldest(self, tranche: Tranche) -> int | None:
         """Return when the hub received the oldest event that is read and not done, in microseconds; None: unknown."""

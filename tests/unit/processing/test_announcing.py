@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import HandlerFailed
-from penstock.processing.engine.busy import NEWS_MAX
+from penstock.processing.engine.stream import NEWS_MAX
 from penstock.processing.outcomes import Failure, done, retry
 from penstock.processing.runners.observing import Announcing, LogQuota
 from penstock.processing.stats import Stats

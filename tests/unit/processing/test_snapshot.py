@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure, done, done_to, retry
 from penstock.processing.snapshot import LONGEST_MAX, Category, categories
 from penstock.processing.stream_event import StreamEvent

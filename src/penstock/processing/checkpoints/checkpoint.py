@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple, Protocol, get_args, runtime_checkable
 
 from penstock.core.group_parking import Request
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind, check_members, shown
 
 _OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")

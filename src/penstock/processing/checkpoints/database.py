@@ -21,8 +21,8 @@ from penstock.processing.checkpoints.checkpoint import (
 from penstock.processing.checkpoints.names import digest, kept, name_of
 from penstock.processing.connecting import Connect, carried_out, connector, lacks_table, transaction
 from penstock.processing.database import Clock, Database, Plan, Step, system_clock
-from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_function, check_name
 
 if TYPE_CHECKING:

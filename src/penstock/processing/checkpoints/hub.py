@@ -20,8 +20,8 @@ from penstock.errors import (
 )
 from penstock.processing.checkpoints.checkpoint import Advance, check_request
 from penstock.processing.checkpoints.names import kept, name_of
-from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.processing.sources.subscription import SubscriptionSource

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from penstock.core.group_parking import Request
 from penstock.errors import CheckpointMoved, ParkedNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, check_request
-from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_name
 
 

@@ -11,7 +11,7 @@ from penstock.client.credentials import make_auth
 from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
 from penstock.core.groups import REPORTED
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche
 from penstock.wire.groups import NewPosition
 from penstock.wire.http import check_address

@@ -1,11 +1,9 @@
 """The engine of processors: schedules calls and tracks progress. It does no I/O; every step receives the time.
 
-    item      protocol of the items that the engine schedules
     rules     a processor's rules: reading ahead, calls, backoff, health
-    tranche   the unfinished batches of a tranche, and the position that is safe to resume from
-    stream    a stream: its waiting events, its call, and the queue of ready streams
+    tranche   items, batches, and the position of each tranche that is safe to resume from
+    stream    streams: their waiting events and calls, the queue of ready ones, and those in trouble
     parking   parked streams and their replay
-    busy      active calls, failing and stalled streams, and their times
     engine    combines all of these
 
 Runners (`penstock.processing.runners`) read, call and commit; they differ only in that.

@@ -21,12 +21,10 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.errors import BadParameter, HandlerFailed
-from penstock.processing.engine.busy import Busy
-from penstock.processing.engine.item import Batch, Position, SourceItem, events_of, index_unfit
 from penstock.processing.engine.parking import Parked, Parking, Place, Required
 from penstock.processing.engine.rules import Rules
-from penstock.processing.engine.stream import BatchRequirement, Call, Later, Ready, Stream
-from penstock.processing.engine.tranche import Running, Tranche
+from penstock.processing.engine.stream import BatchRequirement, Busy, Call, Later, Ready, Stream
+from penstock.processing.engine.tranche import Batch, Position, Running, SourceItem, Tranche, events_of, index_unfit
 from penstock.processing.outcomes import Failure, Outcome, timed_out
 from penstock.processing.parameters import INDEX_END, check_kind
 from penstock.processing.stats import Latency, Stats, counted_as
@@ -287,7 +285,7 @@ class Engine:
 
     def check_health(self, now: float) -> None:
         """Raise ProcessorUnhealthy if streams have made no progress for longer than the rules allow."""
-        self.rules.health.check(self.busy, now)
+        self.busy.check(self.rules.health, now)
 
     def go_on(self, stream: str, index: int) -> None:
         """Advance a stream to *index*: lower events will never come, or need not be handled."""

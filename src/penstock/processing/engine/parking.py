@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from penstock.processing.engine.item import Batch, Position, SourceItem, events_of
+from penstock.processing.engine.tranche import Batch, Position, SourceItem, events_of
 from penstock.processing.outcomes import Failure
 
 Place: TypeAlias = tuple[str, str]

@@ -1,14 +1,9 @@
-"""The rules of a processor: how far it reads ahead, how it calls, and how it treats failures.
+"""The rules of a processor: reading ahead, calls, and the treatment of failures. The engine applies them."""
 
-`engine.py` applies them.
-"""
-
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from penstock.errors import BadParameter, ProcessorUnhealthy
-from penstock.processing.engine.busy import Busy, Trouble
+from penstock.errors import BadParameter
 from penstock.processing.parameters import check_count, check_flag, check_number, check_seconds, check_some_seconds
 
 
@@ -64,35 +59,6 @@ class Health:
         check_some_seconds("health.failing_seconds_max", self.failing_seconds_max)
         check_some_seconds("health.stalled_seconds_max", self.stalled_seconds_max)
         check_some_seconds("health.unanswered_seconds_max", self.unanswered_seconds_max)
-
-    def check_source(self, unanswered_seconds: float) -> None:
-        """Raise ProcessorUnhealthy if the source has not answered for longer than the limit."""
-        if self.unanswered_seconds_max is not None and unanswered_seconds > self.unanswered_seconds_max:
-            raise ProcessorUnhealthy.of(
-                "source-silent", seconds=round(unanswered_seconds), most=self.unanswered_seconds_max
-            )
-
-    def check(self, busy: Busy, now: float) -> None:
-        """Check the failing and stalled streams against the limits.
-
-        Raises:
-            ProcessorUnhealthy: streams fail or stall for longer than the limits; the error names all of them.
-        """
-        failing = _older("failing", busy.failing.values(), now, self.failing_seconds_max)
-        stalled = _older("stalled", busy.stalled.values(), now, self.stalled_seconds_max)
-        if failing or stalled:
-            raise ProcessorUnhealthy(streams=failing + stalled)
-
-
-def _older(state: str, troubles: Iterable[Trouble], now: float, most: float | None) -> list[str]:
-    if most is None:
-        return []
-    return [
-        f"{each.stream} {state} at {each.index} for {now - each.since:.0f} s, {each.attempts} attempts"
-        + (f", {each.tag}: {each.detail}" if each.detail else "")
-        for each in troubles
-        if now - each.since > most
-    ]
 
 
 Exhausted: TypeAlias = Literal["stop", "park"]

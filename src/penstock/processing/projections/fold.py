@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.processing.engine.item import Batch, Position, SourceItem, index_unfit
+from penstock.processing.engine.tranche import Batch, Position, SourceItem, index_unfit
 from penstock.processing.projections.table import Key, Row
 from penstock.processing.sources.source import ReadRequest, Source, check_source
 

@@ -10,7 +10,7 @@ from penstock.core.group_parking import is_before
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.connecting import Connect, connector, is_missing, transaction
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds
 from penstock.processing.projections.columns import key_columns, key_of_values, key_types, state_columns, wrong_state
 from penstock.processing.projections.fold import Fold

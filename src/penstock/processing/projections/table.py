@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.client.log.cursor_statements import CONNECTIONS, parameter_mark, use_plain_rows
 from penstock.errors import BadParameter, ProjectionNotFound
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.projections.columns import Column, Kind, check_declared, declared, decoded, encoded
 
 Key: TypeAlias = tuple[Any, ...]

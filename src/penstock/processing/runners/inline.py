@@ -87,7 +87,7 @@ class InlineProcessor:
         try:
             has_read = self._read()
         except PenstockError:
-            self.engine.rules.health.check_source(self._tally.unanswered_seconds(self.now))
+            self._tally.check_source(self.engine.rules.health, self.now)
             raise
         self._tally.source.read(self.now, is_answer=True)
         has_called = self._call()

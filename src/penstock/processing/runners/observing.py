@@ -11,9 +11,9 @@ import structlog
 
 from penstock.errors.root import PenstockError, printable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.engine.busy import Trouble
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.stream import Trouble
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_name, check_some_seconds
 from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.tally import SourceAnswer, Tally, silence
@@ -296,7 +296,7 @@ class Observing:
 
     def check_source(self, now: float) -> None:
         """Raise ProcessorUnhealthy if the source has not answered for longer than the rules allow."""
-        self._engine.rules.health.check_source(self.tally.unanswered_seconds(now))
+        self.tally.check_source(self._engine.rules.health, now)
 
     def end(self, now: float, error: BaseException | None) -> None:
         """Take the last snapshot, and log the cause of the processor's end."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure
 from penstock.processing.progress import Beginning, PageReplay, Progress
 from penstock.processing.runners.inbox import Errands, Inbox

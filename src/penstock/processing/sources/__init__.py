@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from penstock.lazy_exports import export_lazily
 
 if TYPE_CHECKING:
-    from penstock.processing.engine.item import Batch, Position, SourceItem
+    from penstock.processing.engine.tranche import Batch, Position, SourceItem
     from penstock.processing.sources.feed import FeedSource
     from penstock.processing.sources.file import FileSource
     from penstock.processing.sources.filtered import Filtered
@@ -33,7 +33,7 @@ else:
     __getattr__, __dir__ = export_lazily(
         __name__,
         {
-            "processing.engine.item": ["Batch", "Position", "SourceItem"],
+            "processing.engine.tranche": ["Batch", "Position", "SourceItem"],
             "processing.sources.feed": ["FeedSource"],
             "processing.sources.file": ["FileSource"],
             "processing.sources.filtered": ["Filtered"],

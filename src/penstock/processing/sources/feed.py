@@ -31,7 +31,7 @@ from penstock.errors import (
     StaleSplit,
     Unavailable,
 )
-from penstock.processing.engine.item import Batch, Position, in_parts
+from penstock.processing.engine.tranche import Batch, Position, in_parts
 from penstock.processing.parameters import check_flag
 from penstock.processing.sources.feed_position import (
     FeedPosition,

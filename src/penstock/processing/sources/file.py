@@ -17,7 +17,7 @@ from typing import IO, Any, Final, NamedTuple, cast
 import msgspec
 
 from penstock.errors import BadParameter, EventsLost, EventUnusable, InvalidRecord
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.event import FieldReader, Fields
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.source import Closable, ReadRequest

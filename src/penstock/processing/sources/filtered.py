@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from penstock.client.concurrency import Closing
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.parameters import check_flag
 from penstock.processing.sources.source import ReadRequest, Source, check_source
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import BadParameter, EventsLost
-from penstock.processing.engine.item import Batch, Position, SourceItem, check_items
+from penstock.processing.engine.tranche import Batch, Position, SourceItem, check_items
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.pulling import Pulling
 from penstock.processing.sources.source import Closable, ReadRequest

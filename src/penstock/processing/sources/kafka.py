@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from penstock.client.log.starting import start_now
 from penstock.core.log.start import Start, check_start
 from penstock.errors import BadParameter, EventsLost, InvalidRecord, RequirementMissing, Unavailable
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.exclusive import Exclusive
 from penstock.processing.sources.feed_position import decode_tranche, encode_tranche

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Batch, Position, SourceItem, check_items
+from penstock.processing.engine.tranche import Batch, Position, SourceItem, check_items
 from penstock.processing.parameters import check_kind, check_texts
 from penstock.processing.sources.source import ReadRequest
 from penstock.processing.stream_event import StreamEvent

@@ -10,7 +10,7 @@ import msgspec
 from penstock.client.log.starting import start_now
 from penstock.core.log.start import Start, check_start
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.sources.categories import (
     CATEGORY_ALLOWED,

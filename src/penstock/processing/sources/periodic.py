@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, EventsLost
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.parameters import check_function, check_kind, check_number
 from penstock.processing.sources.pulling import Pulling
 from penstock.processing.sources.source import Closable, ReadRequest

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from penstock.client.concurrency import Closing
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Batch, Position
+from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.parameters import check_members
 
 _ALLOWED: Final = "a source, such as FeedSource(url, 'order.placed')"

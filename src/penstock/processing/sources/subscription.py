@@ -30,8 +30,8 @@ from penstock.errors import (
     StreamNotFound,
     Unavailable,
 )
-from penstock.processing.engine.item import Batch, Position, SourceItem
 from penstock.processing.engine.parking import Parked
+from penstock.processing.engine.tranche import Batch, Position, SourceItem
 from penstock.processing.event import FieldReader, Fields
 from penstock.processing.parameters import INDEX_END
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche, numbering_of

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, Self
 
 from penstock.errors import HandlerFailed
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch, SourceItem, events_of
 from penstock.processing.engine.stream import Call
+from penstock.processing.engine.tranche import Batch, SourceItem, events_of
 from penstock.processing.outcomes import Failure, done_to
 from penstock.processing.sources.source import ReadRequest
 from penstock.processing.tally import Tally

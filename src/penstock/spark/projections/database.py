@@ -11,8 +11,8 @@ from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.connecting import Connect, connector, transaction
-from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind
 from penstock.processing.projections.columns import key_of_text
 from penstock.processing.projections.projection import Projection

@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import BadParameter, ProjectionNotFound
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind
 from penstock.processing.projections.columns import check_declared
 from penstock.processing.projections.projection import Projection, check_built

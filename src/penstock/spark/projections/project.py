@@ -9,7 +9,7 @@ from msgspec import inspect
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import BadParameter, HandlerFailed
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_count, check_members
 from penstock.processing.projections.fold import Fold
 from penstock.processing.projections.projection import Projection

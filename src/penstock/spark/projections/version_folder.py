@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.errors import BadParameter, CheckpointMoved, ProjectionNotFound, Unavailable
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind
 
 _IS_CHECKED_AT_THE_END: Final = "fs.option.create.conditional.overwrite"

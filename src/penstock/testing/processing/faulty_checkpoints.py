@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from penstock.core.group_parking import Request
 from penstock.errors import OutcomeUnknown, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, check_checkpoints
-from penstock.processing.engine.item import Position
 from penstock.processing.engine.parking import Parked, Place
+from penstock.processing.engine.tranche import Position
 from penstock.testing.processing.times import Times, check_times, never
 
 

@@ -5,7 +5,7 @@ from itertools import chain
 from random import Random
 
 from penstock.errors import Unavailable
-from penstock.processing.engine.item import Batch, Position, SourceItem
+from penstock.processing.engine.tranche import Batch, Position, SourceItem
 from penstock.processing.parameters import check_whole
 from penstock.processing.sources.source import ReadRequest, Source, check_source
 from penstock.testing.processing.times import Times, check_times, never

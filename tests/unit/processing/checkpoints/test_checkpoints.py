@@ -9,7 +9,7 @@ from penstock.core.group_parking import find_waiting, is_before
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import check_moves
 from penstock.processing.checkpoints.names import digest, kept, name_of
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 
 
 def test_position_moves_to_positions_of_its_form() -> None:

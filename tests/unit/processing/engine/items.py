@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Backoff, Rules
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure, Outcome
 
 STEADY = Backoff(first_seconds=1.0, factor=2.0, max_seconds=60.0, jitter=0.0)

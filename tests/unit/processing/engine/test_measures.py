@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from penstock.processing.engine.item import Batch
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure, done
 from penstock.processing.stats import OTHER, TAGS_MAX, Histogram, Latency
 from tests.unit.processing.engine.items import batch, begin, engine, settle_next, things

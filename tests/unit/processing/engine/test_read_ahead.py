@@ -4,9 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.processing.engine.item import Batch, in_parts
 from penstock.processing.engine.stream import Ready, Stream
-from penstock.processing.engine.tranche import Ahead, Running, Tranche
+from penstock.processing.engine.tranche import Ahead, Batch, Running, Tranche, in_parts
 from tests.unit.processing.engine.items import Thing
 
 

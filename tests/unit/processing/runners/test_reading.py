@@ -6,8 +6,8 @@ import pytest
 from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure, done
 from penstock.processing.progress import Progress
 from penstock.processing.runners.inbox import Inbox

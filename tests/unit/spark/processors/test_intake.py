@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.outcomes import Outcome, done_to, retry
 from penstock.processing.sources.source import ReadRequest
 from penstock.processing.tally import Tally

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.errors import Unavailable
 from penstock.processing import LocalProcessor, StreamEvent
-from penstock.processing.engine.item import Batch, in_parts
+from penstock.processing.engine.tranche import Batch, in_parts
 from penstock.processing.sources import MemorySource, ReadRequest
 from penstock.testing.processing import (
     FaultySource,

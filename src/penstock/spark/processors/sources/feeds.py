@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from penstock.client.credentials import TokenFile
 from penstock.core.log.start import Start
 from penstock.errors import BadParameter, PenstockError, Unavailable
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_members
 from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.feed_position import (

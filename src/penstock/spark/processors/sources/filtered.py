@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.sources.filtered import Filtered, Selection, Wanted
 from penstock.spark.processors.reading import EVENTS_SQL, ProcessingPlan
 from penstock.spark.processors.sources.source import Look, PlannedRead, SparkSource, Then, TrancheRange

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.client.concurrency import Closing
 from penstock.core.log.start import WORDS, Word
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Batch, Position, SourceItem
+from penstock.processing.engine.tranche import Batch, Position, SourceItem
 from penstock.processing.sources.source import ReadRequest
 from penstock.spark.planning import WORTH_A_TASK
 from penstock.spark.processors.reading import EVENTS, EVENTS_SQL, Events, ProcessingPlan, looked_at, numbers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.log.start import Word
 from penstock.errors import BadParameter, RequirementMissing, Unavailable
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_flag, check_kind
 from penstock.processing.sources.feed_position import decode_tranche, encode_tranche
 from penstock.spark.heads import report_loss

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from penstock.core.log.start import Word
 from penstock.core.times import format_duration
 from penstock.errors import Unavailable
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind, check_name, check_seconds, check_texts
 from penstock.processing.sources.categories import FIRST, CategoryRange
 from penstock.spark.foreign.messagedb import CategoryQuery, MessageDatabase

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.sources.source import Source
 from penstock.spark.processors.reading import ProcessingPlan
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from penstock.core.log.start import Word
 from penstock.errors import BadParameter
-from penstock.processing.engine.item import Position
+from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_flag, check_function, check_kind
 from penstock.spark.processors.sources.frames import COLUMNS, LOOK_INTERVAL, FrameSource, Head
 from penstock.spark.processors.sources.source import TrancheRange

@@ -5,8 +5,8 @@ import pytest
 
 from penstock.errors import BadParameter, EventsLost
 from penstock.processing.engine.engine import Engine
-from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
+from penstock.processing.engine.tranche import Batch
 from penstock.processing.sources.filtered import Selection
 from penstock.spark.connection import RemoteHub
 from penstock.spark.heads import Heads
