@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.cli.failures import CommandFailure
 from penstock.processing import Projection
-from penstock.processing.connecting import connector, transaction
+from penstock.processing.database import connector, transaction
 from penstock.processing.engine.tranche import Position
 from penstock_demo.access import PIPELINE, HubAccess
 from penstock_demo.dataset import AIRLINES, DEPARTED, LATE_MINUTES

@@ -25,11 +25,10 @@ from penstock.errors import (
     ParkedNotFound,
     WrongTransaction,
 )
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, PositionMove
+from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, MemoryCheckpoints, PositionMove
 from penstock.processing.checkpoints.database import CHECKPOINTS, LEASES, TABLE, DatabaseCheckpoints, TablePart, kept_in
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.parking import Parked
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import examples

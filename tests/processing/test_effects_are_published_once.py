@@ -11,8 +11,7 @@ from penstock.client import Client
 from penstock.errors import BadParameter, PenstockError
 from penstock.processing import FeedSource, InlineProcessor, Rules, StreamEvent, react
 from penstock.processing.duplicates import Duplicates
-from penstock.processing.effects import Effect, effect_id
-from penstock.processing.reacting import Effects, Publisher
+from penstock.processing.reactions import Effect, Effects, Publisher, effect_id
 from penstock.processing.sources import MemorySource
 from penstock.processing.targets import hub as origins
 from penstock.testing.factories import a_business_event

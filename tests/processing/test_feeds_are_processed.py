@@ -17,10 +17,9 @@ from penstock.client import Client, Start
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, Unavailable, Unreachable
 from penstock.processing import handles
-from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
+from penstock.processing.checkpoints.checkpoint import Advance, MemoryCheckpoints, PositionMove
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.tranche import Batch
 from penstock.processing.runners.inline import InlineProcessor

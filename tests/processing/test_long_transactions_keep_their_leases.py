@@ -14,10 +14,9 @@ from penstock.core.group_leases import Shared
 from penstock.processing import DatabaseCheckpoints, LocalProcessor, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.database import TABLE
-from penstock.processing.connecting import connector, transaction
-from penstock.processing.database import Database
+from penstock.processing.database import Database, connector, transaction
+from penstock.processing.handlers import Span
 from penstock.processing.sources import MemorySource
-from penstock.processing.together import Span
 from tests.processing.office import SOON_SECONDS, until
 
 LEASE_SECONDS = 0.4

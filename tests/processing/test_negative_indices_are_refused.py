@@ -7,12 +7,11 @@ import pytest
 
 from penstock.errors import BadParameter
 from penstock.processing import LocalProcessor, StreamEvent
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.connecting import connector
+from penstock.processing.database import connector
 from penstock.processing.engine.tranche import SourceItem
-from penstock.processing.projections.fold import KeyedEvent
-from penstock.processing.projections.projection import Projection
+from penstock.processing.projections.projection import KeyedEvent, Projection
 from penstock.processing.sources import IterableSource
 
 

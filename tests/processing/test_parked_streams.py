@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import EventsLost
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, StreamEvent, Transactional
 from penstock.processing.checkpoints import Advance, PositionMove
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine import Backoff
 from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import retry

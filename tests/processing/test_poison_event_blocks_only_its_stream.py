@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from penstock.processing import InlineProcessor, LocalProcessor, Rules, StreamEvent
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine import Backoff
 from penstock.processing.engine.stream import NONE
 from penstock.processing.metrics import ProcessorMetrics

@@ -17,7 +17,7 @@ import pytest
 
 from penstock.processing import InlineProcessor, Projection, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.connecting import connector, transaction
+from penstock.processing.database import connector, transaction
 from penstock.processing.engine import Backoff
 from penstock.processing.engine.tranche import Batch, in_parts
 from penstock.processing.sources import MemorySource

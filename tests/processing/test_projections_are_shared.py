@@ -12,7 +12,7 @@ import pytest
 
 from penstock.processing import LocalProcessor, Projection, Rules, StreamEvent
 from penstock.processing.checkpoints import DatabaseLeases
-from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.database import Connect, connector, transaction
 from penstock.processing.sources import MemorySource
 from tests.exhaustive import exhaustive
 from tests.processing.office import until

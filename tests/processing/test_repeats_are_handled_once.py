@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from penstock.processing import InlineProcessor, LocalProcessor, StreamEvent
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.connecting import connector
+from penstock.processing.database import connector
 from penstock.processing.projections.projection import Projection
 from penstock.processing.sources import MemorySource
 

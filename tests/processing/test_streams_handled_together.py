@@ -21,13 +21,13 @@ from penstock.errors import (
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules
 from penstock.processing.checkpoints import MemoryCheckpoints
 from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
-from penstock.processing.connecting import connector
+from penstock.processing.database import connector
 from penstock.processing.engine import Backoff
+from penstock.processing.handlers import Span, Together, Transactional
 from penstock.processing.outcomes import done_to
 from penstock.processing.runners import groups, local
 from penstock.processing.sources import MemorySource
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.together import Span, Together, Transactional
 from tests.failing import has_code
 from tests.processing.office import until
 from tests.processing.sql import execute, rows

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
 from penstock.processing import FeedSource, InlineProcessor, LocalProcessor, Rules
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine import Backoff
 from penstock.processing.engine.parking import Parked
-from penstock.processing.handling import Handler, by_kind
+from penstock.processing.handlers import Handler, by_kind
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive

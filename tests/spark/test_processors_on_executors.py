@@ -15,7 +15,7 @@ from penstock.client import Client
 from penstock.core.events.partitioning import hash_partition
 from penstock.errors import EventsLost, HandlerFailed, ProcessorUnhealthy
 from penstock.processing import DatabaseCheckpoints, HubCheckpoints, Rules
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine import Backoff, Health
 from penstock.processing.engine.stream import NONE
 from penstock.processing.engine.tranche import Batch

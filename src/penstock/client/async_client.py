@@ -51,8 +51,7 @@ from penstock.wire.log.reader.pages import Data
 
 if TYPE_CHECKING:
     from penstock.processing.engine.rules import Rules
-    from penstock.processing.handling import Classify
-    from penstock.processing.together import Together
+    from penstock.processing.handlers import Classify, Together
 
 
 class AsyncClient(AsyncClosing):

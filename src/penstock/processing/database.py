@@ -1,17 +1,22 @@
-"""The consumer's own database, in which processing keeps its state, in the consumer's own transactions.
+"""The consumer's own database, in which processing keeps its state: connections, transactions, and plans.
 
-Plans yield steps and receive the rows of each, so that the same code serves sync and async connections.
+A plan yields steps, each a statement, and receives the rows of each, so that the same code serves sync and async
+connections.
 
 Invariants:
-    Nothing here commits, rolls back or begins, and no driver is imported.
+    Only `transaction` and `carried_out` begin and commit. A plan does neither.
     A plan writes inside a transaction, or not at all.
+    Drivers are imported on use.
 """
 
+import sqlite3
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from penstock.client.log.cursor_statements import (
     ASYNC_CONNECTIONS,
@@ -20,8 +25,266 @@ from penstock.client.log.cursor_statements import (
     parameter_mark,
     use_plain_rows,
 )
-from penstock.errors import WrongTransaction
+from penstock.core.database_url import plain_url
+from penstock.errors import (
+    BadParameter,
+    DatabaseUnavailable,
+    DatabaseUnsuitable,
+    OutcomeUnknown,
+    RequirementMissing,
+    WrongTransaction,
+)
 from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
+from penstock.processing.parameters import shown
+
+__all__ = ["connector"]
+
+_KINDS: Final = frozenset(["OperationalError", "InterfaceError"])
+"""Drivers' exception classes, or their bases, for a database that does not answer, is busy, or has no room."""
+_WRONG: Final = "SQLITE_ERROR"
+"""SQLite's name for an invalid statement; Python has the same class for it as for an unavailable database."""
+_CLASSES: Final = frozenset(["08", "53", "57", "58"])
+"""Classes of SQLSTATE: connections, resources, operator intervention, system. Not 54, limits, which do not pass."""
+_CHOSEN: Final = frozenset(["40001", "40P01"])
+"""Transactions conflicted, and the database rolled this one back."""
+_READ_ONLY: Final = "25006"
+"""As after a failover, on the former primary."""
+_SQLITE_READ_ONLY: Final = "SQLITE_READONLY"
+"""Likewise for a file, as when a disk was remounted."""
+_OVERDUE: Final = frozenset(["25P03", "25P04"])
+"""A transaction was ended since it ran or was idle for too long."""
+_LOCKED: Final = "55P03"
+_PASSING: Final = _CHOSEN | _OVERDUE | {_READ_ONLY, _LOCKED}
+_ENDED: Final = frozenset(["57P01", "57P02", "57P03"])
+"""The server shuts down, has crashed, or starts: it ends all sessions."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Return whether a database has failed temporarily: the same operation may succeed later."""
+    state = _state(error)
+    if state:
+        return state[:2] in _CLASSES or state in _PASSING
+    is_of_kind = any(each.__name__ in _KINDS for each in type(error).__mro__)
+    return is_of_kind and getattr(error, "sqlite_errorname", "") != _WRONG
+
+
+def is_nobodys(error: BaseException) -> bool:
+    """Return whether an error says that no statement of the ended transaction is to blame.
+
+    The connection is lost, the server shuts down or is read-only, or a conflicting transaction was preferred.
+    """
+    state = _state(error)
+    if not state:  # Drivers keep the error of a failed connection; other errors may be of a statement.
+        is_read_only = getattr(error, "sqlite_errorname", "").startswith(_SQLITE_READ_ONLY)
+        return is_read_only or getattr(error, "pgconn", None) is not None
+    return state[:2] == "08" or state in _ENDED or state in _CHOSEN or state == _READ_ONLY
+
+
+def is_overdue(error: BaseException) -> bool:
+    """Return whether a transaction was ended for its length, which its own code caused."""
+    return _state(error) in _OVERDUE
+
+
+def is_broken(connection: Any) -> bool:
+    """Return whether the other side has ended a connection; one that was closed here does not count."""
+    return bool(getattr(connection, "broken", False))
+
+
+def _state(error: BaseException) -> str:
+    return getattr(error, "sqlstate", None) or ""
+
+
+Connect: TypeAlias = Callable[[], Any]
+"""Opens a `sqlite3.Connection` or `psycopg.Connection`; it is called by the thread that uses it, which closes it."""
+R = TypeVar("R")
+SQLITE: Final = "sqlite:///"
+MEMORY: Final = ":memory:"
+POSTGRES: Final = ("postgresql://", "postgres://")
+_ALLOWED: Final = f"{SQLITE}FILE, postgresql://…, or a function"
+BUSY_TIMEOUT: Final = 30.0
+"""Seconds to wait for a SQLite file that others write to."""
+
+
+def connector(database: str | Connect) -> Connect:
+    """Return a function that opens *database*: a URL, `sqlite:///FILE` or `postgresql://…`, or a function of your own.
+
+    Raises:
+        BadParameter: it is neither; or it is in memory, where each connection would have a database of its own.
+        DatabaseUnavailable: (the function, for a URL) the database cannot be opened; says why.
+        RequirementMissing: (likewise) its driver is not installed.
+    """
+    if callable(database):
+        return database
+    if not isinstance(database, str):
+        raise BadParameter(parameter="database", value=database, allowed=_ALLOWED)
+    database = plain_url(database)
+    path = database.removeprefix(SQLITE)
+    if path == MEMORY:
+        allowed = f"{SQLITE}FILE: several connections are opened, and in memory each would have a database of its own"
+        raise BadParameter(parameter="database", value=database, allowed=allowed)
+    if path not in ("", database):
+        return lambda: _sqlite(Path(path))
+    if database.startswith(POSTGRES):
+        return lambda: _postgres(database)
+    raise BadParameter(parameter="database", value=shown(database), allowed=_ALLOWED)
+
+
+def is_missing(database: str | Connect) -> bool:
+    """Return whether a database is a SQLite file that does not exist, and that opening would create."""
+    if not isinstance(database, str):
+        return False
+    url = plain_url(database)
+    return url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists()
+
+
+@contextmanager
+def transaction(connect: Connect) -> Iterator[Any]:
+    """Open a connection and a transaction, which is committed at the end of the block, or rolled back by an error.
+
+    In SQLite it is the only writer from its beginning: the rows that it reads do not change until it commits.
+
+    Raises:
+        DatabaseUnavailable: the file is no SQLite database.
+    """
+    with closing(connect()) as connection:
+        if not isinstance(connection, sqlite3.Connection):
+            connection.commit()  # Opening may have begun a transaction, inside which this one would never be committed.
+            with connection.transaction():
+                yield connection
+            return
+        _begin(connection)
+        try:
+            yield connection
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.commit()
+
+
+def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
+    """Run *work* in its own transaction, and return its result.
+
+    Args:
+        connect: Opens the connection for *work*.
+        work: The function to run, in a database with all tables that it needs.
+        what: The owner of the database, for error messages.
+
+    Raises:
+        DatabaseUnavailable: nothing is done: the database has failed before the commit.
+        OutcomeUnknown: the database has failed during the commit.
+        DatabaseUnsuitable: nothing is done: a table is missing.
+    """
+    is_done = False
+    try:
+        with transaction(connect) as connection:
+            result = work(connection)
+            is_done = True
+    except Exception as error:
+        if lacks_table(error):
+            raise DatabaseUnsuitable.of("table-gone", tables=what, reason=str(error).partition("\n")[0]) from error
+        if not is_passing(error):
+            raise
+        reason = f"the {what}' database: {error}"
+        raise (OutcomeUnknown if is_done else DatabaseUnavailable)(reason=reason) from error
+    return result
+
+
+def may_be_one(first: str | Connect, second: str | Connect) -> bool:
+    """Return whether two databases may be the same, as far as their URLs or functions show.
+
+    Raises:
+        BadParameter: one is a URL that cannot be read.
+
+    >>> may_be_one("sqlite:///shop.db", "sqlite:///./shop.db"), may_be_one("sqlite:///shop.db", "sqlite:///read.db")
+    (True, False)
+    >>> may_be_one("postgresql://localhost/shop", "postgres://127.0.0.1/shop"), may_be_one("sqlite:///shop.db", print)
+    (True, True)
+    """
+    if callable(first) or callable(second):
+        return True
+    first, second = plain_url(first), plain_url(second)
+    if first.startswith(SQLITE) != second.startswith(SQLITE):
+        return False
+    names = {_name(first), _name(second)}
+    return len(names) == 1 or None in names
+
+
+def writes_alone(connect: Connect) -> bool:
+    """Return whether a transaction of a database excludes all other writers, as in SQLite."""
+    with closing(connect()) as connection:
+        return isinstance(connection, sqlite3.Connection)
+
+
+def lacks_table(error: Exception) -> bool:
+    """Return whether an error says that a table is missing."""
+    return type(error).__name__ == "UndefinedTable" or "no such table" in str(error)
+
+
+def _name(url: str) -> str | None:
+    """Return a file's path, or the database's name on its server; the server may have several host names.
+
+    None: the URL has no name, so the server's or the environment's default applies.
+    """
+    if url.startswith(SQLITE):
+        return str(Path(url.removeprefix(SQLITE)).resolve())
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        name = conninfo_to_dict(url).get("dbname")
+    except psycopg.ProgrammingError:  # It quotes the unreadable part, which may be the password.
+        allowed = (
+            "postgresql://USER:PASSWORD@HOST/NAME, in which other characters than letters and digits are escaped: %20"
+        )
+        raise BadParameter(parameter="database", value=shown(url), allowed=allowed) from None
+    return None if name is None else str(name)
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Begin to write.
+
+    Raises:
+        DatabaseUnavailable: the file is no SQLite database.
+    """
+    try:
+        if connection.in_transaction:  # As from the start with `autocommit` False: others can write beside it.
+            connection.execute("COMMIT")
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "") != "SQLITE_NOTADB":
+            raise
+        [(_, _, file), *_] = use_plain_rows(connection.cursor()).execute("PRAGMA database_list")
+        reason = f"{file} is not a SQLite database; name another file, or put a backup in its place"
+        raise DatabaseUnavailable(reason=reason) from error
+
+
+def _sqlite(file: Path) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(file, timeout=BUSY_TIMEOUT, isolation_level=None)
+    except sqlite3.OperationalError as error:  # The driver does not name the cause.
+        raise DatabaseUnavailable(reason=f"{file} cannot be opened: {_hindrance(file, error)}") from error
+
+
+def _hindrance(file: Path, error: Exception) -> str:
+    place = file.absolute()
+    if file.is_dir():
+        return "it is a directory; name a file in it"
+    if not place.parent.exists():
+        return f"there is no directory {place.parent}; create it, or correct the name of the file"
+    return f"{error}; it must be a file that may be written to, in a directory that may be"
+
+
+def _postgres(url: str) -> Any:
+    try:
+        import psycopg
+    except ModuleNotFoundError as error:
+        install = "install it: pip install 'penstock-hub[postgres]'"
+        raise RequirementMissing(needed="psycopg", found="none", install=install) from error
+    try:
+        return psycopg.connect(url, autocommit=True)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(reason=" ".join(str(error).split())) from error
+
 
 Clock = Callable[[], int]
 """Returns microseconds since 1970, UTC."""
@@ -32,7 +295,6 @@ def system_clock() -> int:
     return time.time_ns() // 1_000
 
 
-R = TypeVar("R")
 Parameters = Mapping[str, object]
 Rows = list[tuple[Any, ...]]
 _IDLE: Final = 0

@@ -25,7 +25,7 @@ from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.engine.rules import Rules
-from penstock.processing.handling import Classify, Handler, check_handler
+from penstock.processing.handlers import Classify, Handler, check_handler
 from penstock.processing.outcomes import Outcome, done_to
 from penstock.processing.parameters import check_returns, is_coroutine_function
 from penstock.processing.runners.local import LocalProcessor

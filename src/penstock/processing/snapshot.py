@@ -1,22 +1,280 @@
 """Snapshot of a processor's work at one moment, for observers in other threads."""
 
+import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from penstock.errors import ProcessorUnhealthy
 from penstock.processing.engine.engine import Engine
+from penstock.processing.engine.rules import Health
 from penstock.processing.engine.stream import Busy, Figures
-from penstock.processing.engine.tranche import Position
+from penstock.processing.engine.tranche import Batch, Position, Tranche
 from penstock.processing.parameters import check_members
-from penstock.processing.stats import Distribution, Histogram
-from penstock.processing.tally import Tally
+from penstock.processing.stats import Distribution, Histogram, Latency
 
 __all__ = ["Snapshot"]
+
+
+Activity: TypeAlias = Literal["schedule", "read", "handle", "commit"]
+_clock_of: Final[Callable[[int], int] | None] = getattr(time, "pthread_getcpuclockid", None)
+"""None: the system has no clock of other threads. Then the CPU time of a thread is known when it ends."""
+
+
+class Cpu:
+    """CPU seconds of threads, by activity. Any thread may read them."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._running: dict[int, tuple[int | None, Activity]] = {}
+        """By thread: its clock and its activity. A thread is removed before it ends."""
+        self._spent: Counter[str] = Counter()
+        """CPU seconds of ended threads, and those added by `add`."""
+
+    def counted(self, activity: Activity, run: Callable[[], object]) -> Callable[[], None]:
+        """Return a function that calls *run* and counts its thread's CPU time."""
+
+        def count_and_run() -> None:
+            me = threading.get_ident()
+            with self._turn:
+                self._running[me] = None if _clock_of is None else _clock_of(me), activity
+            try:
+                run()
+            finally:
+                with self._turn:
+                    del self._running[me]
+                    self._spent[activity] += time.thread_time()  # type: ignore[assignment]
+
+        return count_and_run
+
+    @property
+    def counts_me(self) -> bool:
+        """True if the calling thread is counted."""
+        return threading.get_ident() in self._running
+
+    def add(self, activity: Activity, seconds: float) -> None:
+        """Add CPU seconds that were spent elsewhere."""
+        with self._turn:
+            self._spent[activity] += seconds  # type: ignore[assignment]
+
+    def seconds(self) -> dict[str, float]:
+        """Return the CPU seconds so far."""
+        with self._turn:
+            found: dict[str, float] = {**self._spent}
+            for clock, activity in self._running.values():
+                found[activity] = found.get(activity, 0.0) + (0.0 if clock is None else time.clock_gettime(clock))
+        return found
+
+
+SAID_SECONDS: Final = 15.0
+"""A source without an answer for this time is reported as silent, in the log and on the terminal."""
+
+
+class SourceAnswer(NamedTuple):
+    """The last answer of a source about the number of events behind positions."""
+
+    counts: Mapping[str, int | None]
+    """By tranche; None: unknown."""
+    completed: Mapping[str, int]
+    """By tranche, how many events were done at those positions."""
+
+
+class _Unread(NamedTuple):
+    read: Position
+    gap: int
+    since: float
+
+
+class SourceWatch:
+    """The last answer of a source. A source that does not answer keeps its last known head.
+
+    Two things are answers: a batch, and a count of events that are behind. While reads fail, a count is no answer:
+    it need not come from the part of the source that is read.
+    """
+
+    def __init__(self) -> None:
+        self._answered_at: float | None = None
+        self._answer = SourceAnswer({}, {})
+        self._is_failing = False
+        self._unread: dict[str, _Unread] = {}
+
+    def begin(self, now: float) -> None:
+        """Begin to measure the time without an answer at *now*, unless it is measured already."""
+        if self._answered_at is None:
+            self._answered_at = now
+
+    def read(self, now: float, *, is_answer: bool) -> None:
+        """Record that a read has succeeded; it *is_answer* if it returned a batch, even an empty one."""
+        self._is_failing = False
+        if is_answer:
+            self._answered_at = now
+
+    def read_failed(self) -> None:
+        """Record that a read has failed."""
+        self._is_failing = True
+
+    def told(self, answer: SourceAnswer, now: float, *, is_wanted: bool) -> None:
+        """Record the source's *answer* to the request for counts at *now*.
+
+        Counts that are unknown for all tranches are no answer, unless no tranche *is_wanted*: such a source looks the
+        same as one that is not read.
+        """
+        self._answer = answer
+        knows = not answer.counts or any(count is not None for count in answer.counts.values())
+        if not self._is_failing and (knows or not is_wanted):
+            self._answered_at = max(now, self._answered_at or now)
+
+    def unanswered_seconds(self, now: float) -> float:
+        """Return the seconds since the last answer of the source."""
+        return 0.0 if self._answered_at is None else max(0.0, now - self._answered_at)
+
+    def gap(self, tranche: str, ahead: int, completed: int) -> int | None:
+        """Return how many events of a tranche are not done; None: unknown.
+
+        Args:
+            tranche: Its name.
+            ahead: How many of its events are read and not done.
+            completed: How many of its events were done so far.
+        """
+        count = self._answer.counts.get(tranche)
+        if count is None:
+            return None
+        return max(ahead, count - (completed - self._answer.completed.get(tranche, 0)))
+
+    def unread_since(self, tranche: str, read: Position, gap: int | None, ahead: int) -> float | None:
+        """Return since when a tranche has had events that are not read, with no progress; None: none are known.
+
+        In seconds since 1970. That is later than the source has received them.
+        """
+        if gap is None or gap <= ahead:
+            self._unread.pop(tranche, None)
+            return None
+        before = self._unread.get(tranche)
+        has_moved = before is None or before.read != read or gap < before.gap
+        since = time.time() if before is None or has_moved else before.since
+        self._unread[tranche] = _Unread(read, gap, since)
+        return since
+
+
+def silence(unanswered_seconds: float | None) -> str | None:
+    """Return the sentence that a source is silent; None: it is not."""
+    if unanswered_seconds is None or unanswered_seconds < SAID_SECONDS:
+        return None
+    return f"the source has not answered for {unanswered_seconds:.0f} s"
+
+
+OK: Final = "ok"
+FAILED: Final = "failed"
+
+
+class TalliedBatch(NamedTuple):
+    """A batch, or a part of one, that is not done."""
+
+    received: int | None
+    """The time at which the hub received its first event, in microseconds since 1970; None: unknown."""
+    events: int
+
+
+class Tally:
+    """Counts for observers of a processor. Only the loop that runs the engine writes here."""
+
+    def __init__(self) -> None:
+        self.pages: Counter[str] = Counter()
+        """The number of pages read, by tranche."""
+        self.events: Counter[str] = Counter()
+        """The number of events in them."""
+        self.bytes: Counter[str] = Counter()
+        """Bytes read, of tranches whose source counts them."""
+        self.completed: Counter[str] = Counter()
+        """The number of events in pages that are done, by tranche."""
+        self.reads = Latency()
+        """The durations of reads."""
+        self.ingests = Latency()
+        """The durations in which the engine ingested a page, or a part of one."""
+        self.rounds: Latency | None = None
+        """The durations of rounds; None: it has none."""
+        self.round_began: float | None = None
+        """The time at which the running round began; None: no round is running."""
+        self.commits: Counter[str] = Counter({OK: 0, FAILED: 0})
+        """The number of commits, by result."""
+        self.commits_failing = 0
+        """The number of consecutive failed commits."""
+        self.commit_failure: str | None = None
+        """The reason of the last failure."""
+        self.commit_began: float | None = None
+        """The time at which the running commit began; None: no commit is known to be running."""
+        self.cpu = Cpu()
+        """CPU time of its threads."""
+        self.source = SourceWatch()
+        """The last answer of its source, and the time of it."""
+        self._pages: dict[str, deque[TalliedBatch]] = defaultdict(deque)
+        """The unfinished batches, by tranche."""
+        self._tranches: dict[str, Tranche] = {}
+
+    def read(self, batch: Batch, took: float = 0.0) -> None:
+        """Record that a batch was ingested, which took *took* seconds."""
+        name, items = batch.tranche, batch.items
+        events = len(items) if batch.size is None else batch.size
+        self.pages[name] += not batch.is_part
+        self.events[name] += events
+        if batch.bytes is not None:
+            self.bytes[name] += batch.bytes
+        self.ingests.add(took)
+        self._pages[name].append(TalliedBatch(getattr(items[0], "received", None) if items else None, events))
+
+    def begin_round(self, now: float) -> None:
+        """Record that a round begins."""
+        self.rounds = self.rounds or Latency()
+        self.round_began = now
+
+    def end_round(self, now: float) -> None:
+        """Record that the round has ended, successfully or not."""
+        if self.rounds is not None and self.round_began is not None:
+            self.rounds.add(now - self.round_began)
+        self.round_began = None
+
+    def committed(self) -> None:
+        """Record that a commit has succeeded."""
+        self.commits[OK] += 1
+        self.commits_failing = 0
+        self.commit_failure = self.commit_began = None
+
+    def commit_failed(self, reason: str) -> None:
+        """Record that a commit has failed."""
+        self.commits[FAILED] += 1
+        self.commits_failing += 1
+        self.commit_failure, self.commit_began = reason, None
+
+    def follow(self, tranche: Tranche) -> None:
+        """Record the pages of a tranche that are done."""
+        name, pages = tranche.name, self._pages[tranche.name]
+        before = self._tranches.setdefault(name, tranche)
+        if before is not tranche:  # It was released meanwhile: its unfinished pages are read again.
+            self._tranches[name] = tranche
+            while len(pages) > tranche.parts:
+                pages.popleft()
+        while len(pages) > tranche.parts:  # Pages end in the order in which they came.
+            self.completed[name] += pages.popleft().events
+
+    def unanswered_seconds(self, now: float) -> float:
+        """Return the seconds since the last answer of the source; 0 during a round, since its tasks read it."""
+        return 0.0 if self.round_began is not None else self.source.unanswered_seconds(now)
+
+    def check_source(self, health: Health, now: float) -> None:
+        """Raise ProcessorUnhealthy if the source has not answered for longer than *health* allows."""
+        seconds, most = self.unanswered_seconds(now), health.unanswered_seconds_max
+        if most is not None and seconds > most:
+            raise ProcessorUnhealthy.of("source-silent", seconds=round(seconds), most=most)
+
+    def oldest(self, tranche: Tranche) -> int | None:
+        """Return when the hub received the oldest event that is read and not done, in microseconds; None: unknown."""
+        self.follow(tranche)
+        return next((page.received for page in self._pages[tranche.name] if page.received is not None), None)
 
 
 class Category(NamedTuple):

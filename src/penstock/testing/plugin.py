@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from penstock.processing.handling import Handler
+    from penstock.processing.handlers import Handler
     from penstock.processing.sources import MemorySource, Source
     from penstock.testing.clock import VirtualClock
     from penstock.testing.live_hub import LiveHub

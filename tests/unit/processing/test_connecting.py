@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 from penstock.errors import BadParameter, DatabaseUnavailable, RequirementMissing
 from penstock.processing import DatabaseCheckpoints, Projection, Transactional
 from penstock.processing.checkpoints import Advance, DatabaseLeases, PositionMove
-from penstock.processing.connecting import carried_out, connector, may_be_one, transaction
+from penstock.processing.database import carried_out, connector, may_be_one, transaction
 from penstock.processing.sources import MemorySource
 
 

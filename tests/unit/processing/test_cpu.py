@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from penstock.processing.tally import Cpu
+from penstock.processing.snapshot import Cpu
 
 SOON_SECONDS = 300.0
 

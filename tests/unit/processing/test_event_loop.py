@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.processing.handling import EventLoop
+from penstock.processing.handlers import EventLoop
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.memory import MemorySource
 

@@ -8,7 +8,6 @@ import pytest
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, EventUnusable
-from penstock.processing.effects import Effect, effect_id
 from penstock.processing.event import (
     FieldReader,
     body,
@@ -20,6 +19,7 @@ from penstock.processing.event import (
     source_of,
     unplaced,
 )
+from penstock.processing.reactions import Effect, effect_id
 from penstock.processing.stream_event import StreamEvent
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
 from penstock.wire.log.reader.pages import FeedEvent

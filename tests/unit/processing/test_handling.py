@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.handling import Handling, by_kind
+from penstock.processing.handlers import Handling, by_kind
 from penstock.processing.outcomes import Failure, done, done_to, skip_to
 from penstock.processing.parameters import is_coroutine_function
 from penstock.processing.runners.inline import InlineProcessor

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from penstock.processing.connecting import is_nobodys, is_overdue, is_passing
+from penstock.processing.database import is_nobodys, is_overdue, is_passing
 
 BLAMED = {False: "passes, blamed on its transaction", True: "passes, blamed on nobody", None: "does not pass"}
 KINDS: dict[type[Exception], bool | None] = {

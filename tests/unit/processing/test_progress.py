@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.processing import InlineProcessor
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call

@@ -8,9 +8,8 @@ import pytest
 
 from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure, done, done_to, retry
-from penstock.processing.snapshot import LONGEST_MAX, Category, categories
+from penstock.processing.snapshot import LONGEST_MAX, Category, SourceAnswer, SourceWatch, Tally, categories
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.tally import SourceAnswer, SourceWatch, Tally
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 
@@ -119,7 +118,7 @@ def test_batch_is_an_answer_and_an_empty_read_is_none() -> None:
 
 def test_events_that_are_not_read_age_until_their_tranche_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     found, times = SourceWatch(), iter([1.0, 2.0, 3.0])
-    monkeypatch.setattr("penstock.processing.tally.time.time", lambda: next(times))
+    monkeypatch.setattr("penstock.processing.snapshot.time.time", lambda: next(times))
     assert found.unread_since("0", 5, 0, 0) is None
     assert found.unread_since("0", 5, 4, 4) is None, "all of them are read"
     assert [found.unread_since("0", 5, gap, 0) for gap in (4, 4, 9)] == [1.0, 1.0, 1.0]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.processing.handling import by_kind
+from penstock.processing.handlers import by_kind
 from penstock.processing.outcomes import Failure, done, done_to, retry, skip_to
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.memory import MemorySource

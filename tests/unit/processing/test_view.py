@@ -6,9 +6,8 @@ from rich.console import Console
 
 from penstock.processing.outcomes import Failure, done
 from penstock.processing.runners.local import LocalProcessor
-from penstock.processing.snapshot import Snapshot
+from penstock.processing.snapshot import Snapshot, SourceAnswer
 from penstock.processing.sources.memory import MemorySource
-from penstock.processing.tally import SourceAnswer
 from penstock.processing.view import View, live
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched

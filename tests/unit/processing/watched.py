@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.processing.engine.engine import Engine
-from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.tally import SourceAnswer, Tally
+from penstock.processing.snapshot import Snapshot, SourceAnswer, Tally, take_snapshot
 
 
 @dataclass

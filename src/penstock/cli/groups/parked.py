@@ -284,12 +284,12 @@ def _spans_of_own(found: "Sequence[ParkedAt]") -> list[ParkedRow]:
 
 
 def _spans_of_hub(found: "Sequence[GroupParkedStream]") -> list[ParkedRow]:
-    from penstock.processing.checkpoints.names import name_of
+    from penstock.processing.checkpoints.checkpoint import decode_name
     from penstock.processing.sources.feed_position import encode_tranche
 
     return [
         ParkedRow(
-            each.id, "?" if each.stream is None else name_of(each.stream),
+            each.id, "?" if each.stream is None else decode_name(each.stream),
             encode_tranche(each.event_type, each.partition), each.index, each.next, each.events, each.attempts,
             each.tag, each.detail or "", each.since, each.parked_at, each.request,
         )

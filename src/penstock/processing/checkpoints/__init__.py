@@ -13,23 +13,19 @@ from typing import TYPE_CHECKING
 from penstock.lazy_exports import export_lazily
 
 if TYPE_CHECKING:
-    from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, PositionMove
+    from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, MemoryCheckpoints, PositionMove
     from penstock.processing.checkpoints.database import DatabaseCheckpoints
     from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
-    from penstock.processing.checkpoints.hub_leases import HubLeases
-    from penstock.processing.checkpoints.leases import DatabaseLeases
-    from penstock.processing.checkpoints.memory import MemoryCheckpoints
+    from penstock.processing.checkpoints.leases import DatabaseLeases, HubLeases
     from penstock.processing.engine.parking import Parked
 else:
     __getattr__, __dir__ = export_lazily(
         __name__,
         {
-            "processing.checkpoints.checkpoint": ["Advance", "Checkpoints", "PositionMove"],
+            "processing.checkpoints.checkpoint": ["Advance", "Checkpoints", "MemoryCheckpoints", "PositionMove"],
             "processing.checkpoints.database": ["DatabaseCheckpoints"],
             "processing.checkpoints.hub": ["HubCheckpoints", "SubscriptionCheckpoints"],
-            "processing.checkpoints.hub_leases": ["HubLeases"],
-            "processing.checkpoints.leases": ["DatabaseLeases"],
-            "processing.checkpoints.memory": ["MemoryCheckpoints"],
+            "processing.checkpoints.leases": ["DatabaseLeases", "HubLeases"],
             "processing.engine.parking": ["Parked"],
         },
     )

@@ -1,15 +1,17 @@
-"""Interface for storing a processor's positions, by tranche, and its parked streams."""
+"""Checkpoints: the protocol of stores of a processor's positions and parked streams, and the store in memory."""
 
 import re
+import threading
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, get_args, runtime_checkable
 
 from penstock.core.group_parking import Request
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, CheckpointMoved, ParkedNotFound
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.engine.tranche import Position
-from penstock.processing.parameters import check_kind, check_members, shown
+from penstock.processing.parameters import check_kind, check_members, check_name, shown
 
 _OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")
 
@@ -150,3 +152,105 @@ def check_request(stream: Any, request: Any) -> None:
     check_kind("stream", stream, str, "the name of a parked stream")
     if request not in get_args(Request):
         raise BadParameter(parameter="request", value=shown(request), allowed="'retry' or 'skip'")
+
+
+_ODD: Final = re.compile("[\\\\\0\ud800-\udfff]")
+_ESCAPED: Final = re.compile(r"\\([0-9a-f]{4})")
+
+
+def encode_name(name: str) -> str:
+    r"""Return *name* in its stored form: the backslash and characters that cannot be stored become hex escapes.
+
+    >>> print(encode_name("order-7"), encode_name("C:\\x"), encode_name("a\0"))
+    order-7 C:\005cx a\0000
+    """
+    return _ODD.sub(lambda found: f"\\{ord(found[0]):04x}", name)
+
+
+def decode_name(text: str) -> str:
+    """Return the name whose stored form is *text*."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def digest(name: str) -> str:
+    """Return the SHA-256 of *name*, as hex digits."""
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class MemoryCheckpoints:
+    """Stores the progress of one processor while this object lives. Processors that share the object share it.
+
+    Args:
+        group: The processor's name.
+
+    Raises:
+        BadParameter: the name is invalid.
+    """
+
+    keeps_parked = True
+
+    def __init__(self, group: str = "memory") -> None:
+        check_name("group", group)
+        self.name = group
+        self._group = group
+        self._positions: dict[str, Position] = {}
+        self._parked: dict[Place, Parked] = {}
+        self._requests: dict[Place, Request] = {}
+        self._turn = threading.Lock()
+
+    def positions(self) -> Mapping[str, Position]:
+        """Return the processor's positions, by tranche."""
+        with self._turn:
+            return dict(self._positions)
+
+    def parked(self) -> Sequence[Parked]:
+        """Return the parked spans, the oldest first."""
+        with self._turn:
+            return list(self._parked.values())
+
+    def requests(self) -> Mapping[Place, Request]:
+        """Return the requests for parked streams, by stream and tranche."""
+        with self._turn:
+            return dict(self._requests)
+
+    def ask(self, stream: str, request: Request) -> None:
+        """Request that a parked stream is retried or skipped.
+
+        Raises:
+            BadParameter: the request is neither `retry` nor `skip`.
+            ParkedNotFound: no stream of that name is parked.
+        """
+        check_request(stream, request)
+        with self._turn:
+            places = [place for place in self._parked if place[0] == stream]
+            if not places:
+                raise ParkedNotFound.of("parked-stream-not-found", processor=self.name, stream=stream)
+            self._requests |= dict.fromkeys(places, request)
+
+    def commit(self, advance: Advance) -> None:
+        """Store *advance* atomically.
+
+        Raises:
+            CheckpointMoved: a stored position differs from the expected one.
+        """
+        with self._turn:
+            for tranche, move in advance.moves.items():
+                found = self._positions.get(tranche)
+                if found != move.before:
+                    raise CheckpointMoved(group=self._group, tranche=tranche, expected=move.before, found=found)
+            self._positions |= {tranche: move.after for tranche, move in advance.moves.items()}
+            for place, parked in advance.parked.items():
+                if place in advance.anew:
+                    self._keep(place, None)
+                self._keep(place, parked)
+            for place in advance.tried:
+                self._requests.pop(place, None)
+
+    def _keep(self, place: Place, parked: Parked | None) -> None:
+        before = self._parked.get(place)
+        if parked is None:
+            self._parked.pop(place, None)
+        else:
+            self._parked[place] = parked
+        if parked is None or (before is not None and parked.attempts != before.attempts):
+            self._requests.pop(place, None)  # It is no longer parked, or a retry has failed.

@@ -17,10 +17,22 @@ from penstock.processing.checkpoints.checkpoint import (
     PositionMove,
     check_moves,
     check_request,
+    decode_name,
+    digest,
+    encode_name,
 )
-from penstock.processing.checkpoints.names import digest, kept, name_of
-from penstock.processing.connecting import Connect, carried_out, connector, lacks_table, transaction
-from penstock.processing.database import Clock, Database, Plan, Step, system_clock
+from penstock.processing.database import (
+    Clock,
+    Connect,
+    Database,
+    Plan,
+    Step,
+    carried_out,
+    connector,
+    lacks_table,
+    system_clock,
+    transaction,
+)
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_function, check_name
@@ -380,7 +392,7 @@ class _Plans:
     def parked(self) -> Plan[list[ParkedAt]]:
         rows = yield self._found("checkpoint_parked")
         return [
-            ParkedAt(Parked(name_of(stream), *told, since=_position(since)), _time(at), request)  # type: ignore[misc]
+            ParkedAt(Parked(decode_name(stream), *told, since=_position(since)), _time(at), request)  # type: ignore[misc]
             for stream, *told, since, at, request in rows
         ]
 
@@ -429,11 +441,11 @@ class _Plans:
 
     def _ahead(self, tranche: str) -> Plan[dict[str, int]]:
         rows = yield self._found("checkpoint_ahead", {"tranche": tranche})
-        return {name_of(stream): index for stream, index in rows}
+        return {decode_name(stream): index for stream, index in rows}
 
     def _go_ahead(self, changes: Mapping[Place, int | None]) -> Plan[None]:
         ahead = [
-            (tranche, digest(stream), kept(stream), index)
+            (tranche, digest(stream), encode_name(stream), index)
             for (stream, tranche), index in changes.items()
             if index is not None
         ]
@@ -523,7 +535,7 @@ def _widened(parked: Sequence[Parked], tranche: str, position: Position) -> dict
 def _told(parked: Parked) -> dict[str, object]:
     return {
         "digest": digest(parked.stream),
-        "stream": kept(parked.stream),
+        "stream": encode_name(parked.stream),
         "tranche": parked.tranche,
         "index": parked.index,
         "next": parked.next,

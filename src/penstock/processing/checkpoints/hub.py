@@ -18,8 +18,7 @@ from penstock.errors import (
     ParkedNotFound,
     PositionMoved,
 )
-from penstock.processing.checkpoints.checkpoint import Advance, check_request
-from penstock.processing.checkpoints.names import kept, name_of
+from penstock.processing.checkpoints.checkpoint import Advance, check_request, decode_name, encode_name
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind, check_name
@@ -105,7 +104,7 @@ class HubCheckpoints:
             ParkedNotFound: no stream of that name is parked.
         """
         check_request(stream, request)
-        parked = next((each for each in self._list_parked() if each.stream == kept(stream)), None)
+        parked = next((each for each in self._list_parked() if each.stream == encode_name(stream)), None)
         if parked is None:
             raise ParkedNotFound.of("parked-stream-not-found", processor=self.name, stream=stream)
         with self._client() as client:
@@ -160,7 +159,7 @@ class HubCheckpoints:
         if found.stream is None or found.detail is None:
             raise AccessDenied(operation="READ", resource=f"event-type:{found.event_type}")
         return Parked(
-            name_of(found.stream),
+            decode_name(found.stream),
             encode_tranche(found.event_type, found.partition),
             found.index,
             found.next,
@@ -179,7 +178,7 @@ class HubCheckpoints:
 def _stream_place(place: Place) -> ParkedStreamPlace:
     stream, tranche = place
     event_type, partition = decode_tranche(tranche)
-    return ParkedStreamPlace(event_type, partition, kept(stream))
+    return ParkedStreamPlace(event_type, partition, encode_name(stream))
 
 
 def _new_parked(parked: Parked, detail_chars: int) -> NewParkedStream:
@@ -187,7 +186,7 @@ def _new_parked(parked: Parked, detail_chars: int) -> NewParkedStream:
     return NewParkedStream(
         event_type=event_type,
         partition=partition,
-        stream=kept(parked.stream),
+        stream=encode_name(parked.stream),
         index=parked.index,
         next=parked.next,
         events=parked.events,

@@ -1,10 +1,8 @@
 """Read models that are folds of events, stored in tables with their positions.
 
-projection  a fold of events, with its name and version
+projection  the fold of events into rows: the source of its entries, its handler, its name and version
 columns     a class's fields as columns
 table       the rows, in SQLite or PostgreSQL
-fold        a source whose streams are the rows
-folding     folds events into rows
 """
 
 from typing import TYPE_CHECKING

@@ -1,26 +1,263 @@
-"""A versioned fold of events into the rows of a table."""
+"""Projections: the rows of a table are folds of events, each by a key, in versions.
+
+    Projection         the read model: its name and version, its table, and its processors
+    KeyedSource        a source whose streams are the rows
+    Fold               folds events into one row, without I/O
+    ProjectionHandler  finds rows, folds events into them, and stores the changed ones, as a set
+
+Executors of Spark import this module: runners in this process are imported on use, since executors may lack them.
+"""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
 
 from penstock.core.group_parking import is_before
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.connecting import Connect, connector, is_missing, transaction
-from penstock.processing.engine.tranche import Position
+from penstock.processing.checkpoints.database import DatabaseCheckpoints
+from penstock.processing.database import Connect, connector, is_missing, lacks_table, transaction
+from penstock.processing.engine.tranche import Batch, Position, SourceItem, index_unfit
+from penstock.processing.handlers import Span, Transactional
+from penstock.processing.outcomes import done_to
 from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds
 from penstock.processing.projections.columns import key_columns, key_of_values, key_types, state_columns, wrong_state
-from penstock.processing.projections.fold import Fold
-from penstock.processing.projections.table import Key, Table
-from penstock.processing.sources.source import Source
+from penstock.processing.projections.table import Key, Row, Table
+from penstock.processing.sources.source import ReadRequest, Source, check_source
 
 if TYPE_CHECKING:
     from penstock.processing.runners.inline import InlineProcessor
     from penstock.processing.runners.local import LocalProcessor
-    from penstock.processing.together import Transactional
+
+
+NO_KEY: Final[Key] = ()
+"""The key of events whose key function fails. No row has it, so they fail, and block no row."""
+
+
+class KeyedEvent(msgspec.Struct, gc=False):
+    """An event, and the row that it belongs to."""
+
+    stream: str
+    index: int
+    next: int
+    key: Key
+    """`NO_KEY`: the key function has failed."""
+    line: str
+    """The line of its index: a tranche of the source, or the event's own stream if indices are by stream."""
+    event: Any
+    wrong: Exception | None = None
+    """The exception of the key function."""
+
+
+class KeyedSource:
+    """A source of events as entries of rows, with a stream for each row and line: `["AA",1] in flights/3`.
+
+    Events whose key function fails are a separate stream for each line, `[] in flights/3`, which fails when it is
+    handled.
+
+    Args:
+        source: The source of the events.
+        key: Returns the key of an event's row; None: the event belongs to no row.
+
+    Raises:
+        BadParameter: the source is none.
+    """
+
+    is_dense = False
+
+    def __init__(self, source: Source, key: Callable[[Any], Key | None]) -> None:
+        check_source(source)
+        self.inner = source
+        self._key = key
+        self.is_by_stream = source.is_by_stream
+        self.is_replayable = source.is_replayable
+
+    def tranches(self) -> Collection[str]:
+        """Return the tranches of the source."""
+        return self.inner.tranches()
+
+    def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
+        """Return the first position of the source."""
+        return self.inner.beginning(tranche, kept)
+
+    def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
+        """Return the events of the source as entries of rows."""
+        return [self._keyed(batch) for batch in self.inner.read(wants, timeout)]
+
+    def reread(self, tranche: str, want: ReadRequest) -> Batch:
+        """Read a tranche of the source again, as entries of rows."""
+        return self._keyed(self.inner.reread(tranche, want))
+
+    def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
+        """Return how many events are behind; those of no row count, too."""
+        return self.inner.behind(positions)
+
+    def close(self) -> None:
+        """Close the source."""
+        self.inner.close()
+
+    def _keyed(self, batch: Batch) -> Batch:
+        names = dict[tuple[Any, str], str]()
+        kept: list[SourceItem] = []
+        for item in batch.items:
+            wrong = None
+            try:
+                key = self._key(item)
+            except Exception as error:  # noqa: BLE001 - It is a failure of this event, not of the read.
+                key, wrong = NO_KEY, error
+            if key is None:
+                continue
+            line = item.stream if self.is_by_stream else batch.tranche
+            name = names.get((key, line))
+            if name is None:
+                name = names[key, line] = f"{msgspec.json.encode(key).decode()} in {line}"
+            kept.append(KeyedEvent(name, item.index, item.next, key, line, item, wrong))
+        return batch._replace(items=kept)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A pure function from a row and events to a row. It can be sent to other processes.
+
+    Args:
+        initial: Returns the state before the first event.
+        evolve: Folds an event into a state; None: the row is deleted. It may change its argument.
+        wrong: Returns the error of a state that cannot be a row; None: it can.
+        is_flat: True if all fields of a state have immutable values.
+    """
+
+    initial: Callable[[], Any]
+    evolve: Callable[[Any, Any], Any]
+    wrong: Callable[[Any], Exception | None]
+    is_flat: bool
+
+    def __call__(
+        self, row: Row | None, line: str, entries: Sequence[KeyedEvent]
+    ) -> tuple[Row | None, KeyedEvent | None, Exception | None]:
+        """Fold *entries* of one line into the row; return the row, the entry that has failed, and its error.
+
+        The row is None if it has not changed.
+        """
+        positions = {} if row is None else row.positions
+        begun = positions.get(line, 0)
+        fresh = [entry for entry in entries if entry.index >= begun]
+        if len(fresh) < len(entries) and (below := next((each for each in entries if each.index < 0), None)):
+            return None, below, index_unfit(below, line)
+        state, count, error = self._folded(row, fresh)
+        folded = len(fresh)
+        while count < folded:  # A failed call may have changed the state: it is built again.
+            folded = count
+            state, count, earlier = self._folded(row, fresh[:folded])
+            error = earlier or error
+        failed = None if error is None else fresh[count]
+        if count == 0:
+            return None, failed, error
+        return Row(state, {**positions, line: fresh[count - 1].next}), failed, error
+
+    def _folded(self, row: Row | None, entries: Sequence[KeyedEvent]) -> tuple[Any, int, Exception | None]:
+        """Return the state with *entries* folded in, up to the first that fails, and the number of these.
+
+        Each state is checked, not only the last: so the failing event does not depend on the size of calls.
+        """
+        evolve, initial = self.evolve, self.initial
+        state = None if row is None or row.state is None else (copy if self.is_flat else deepcopy)(row.state)
+        for count, entry in enumerate(entries):
+            try:
+                state = evolve(initial() if state is None else state, entry.event)
+                if state is not None and (wrong := self.wrong(state)):
+                    raise wrong
+            except Exception as error:  # noqa: BLE001 - It is a failure of this row, and of no other.
+                return None, count, error
+        return state, len(entries), None
+
+
+REMEMBER: Final = 100_000
+"""Maximum number of rows in the cache of a projection's handler."""
+
+
+class Folding:
+    """The handler of a projection: see `Transactional`.
+
+    A cache holds recently written rows once they are committed, since there is no other writer. If several processors
+    share the work, nothing is cached, and they fold one after the other.
+
+    Args:
+        table: The table of the rows.
+        fold: Folds events into one row.
+        is_shared: True if other processors fold their share of the events into the same table.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        fold: Fold,
+        *,
+        is_shared: bool = False,
+    ) -> None:
+        self._table = table
+        self._fold = fold
+        self._is_shared = is_shared
+        self._remember = 0 if is_shared else REMEMBER
+        self._known: OrderedDict[Key, Row] = OrderedDict()
+        self._written: dict[Key, Row] = {}
+
+    def __call__(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
+        """Fold *spans* of entries into their rows; return the result of each.
+
+        Raises:
+            ProjectionNotFound: its table no longer exists.
+        """
+        try:
+            return self._all_folded(connection, spans)
+        except Exception as error:
+            if not lacks_table(error):
+                raise
+            where = "as its checkpoint says"
+            raise ProjectionNotFound.of(
+                "projection-gone", projection=self._table.name, path="the database", positions=where
+            ) from error
+
+    def _all_folded(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
+        if self._is_shared:
+            self._table.lock(connection)
+        keys = [span.events[0].key for span in spans]
+        rows = {key: self._known[key] for key in keys if key in self._known}
+        wanted = dict.fromkeys(key for key in keys if key not in rows and key != NO_KEY)
+        rows |= self._table.find(connection, wanted)
+        changed: dict[Key, Row] = {}
+        results = []
+        for key, span in zip(keys, spans, strict=True):
+            wrong = span.events[0].wrong
+            row, result = self._folded(rows.get(key), span) if wrong is None else (None, wrong)
+            results.append(result)
+            if row is not None:
+                rows[key] = changed[key] = row
+        self._table.store(connection, changed)
+        self._written = changed
+        return results
+
+    def ended(self, is_committed: bool) -> None:
+        """Cache the written rows if the transaction *is_committed*, else drop them."""
+        written, self._written = self._written, {}
+        for key, row in written.items():
+            self._known.pop(key, None)
+            if is_committed:
+                self._known[key] = row
+        while len(self._known) > self._remember:
+            self._known.popitem(last=False)
+
+    def _folded(self, row: Row | None, span: Span) -> tuple[Row | None, Any]:
+        """Return the row with a span folded in, None if it is unchanged; and the result of the span."""
+        folded, failed, error = self._fold(row, span.events[0].line, span.events)
+        if failed is None or folded is None:
+            return folded, error
+        return folded, done_to(failed.index)
 
 
 def built_to(checkpoints: Checkpoints) -> Mapping[str, Position]:
@@ -47,8 +284,6 @@ def check_built(projection: str, built: Mapping[str, Position], shown: str, ther
     if behind:
         raise ProjectionBehind(projection=projection, shown=shown, behind=behind)
 
-
-# Executors of Spark import this module: runners in this process are imported on use, since executors may lack them.
 
 S = TypeVar("S")
 SWITCH_TIMEOUT: Final = 5.0
@@ -147,7 +382,6 @@ class Projection(Generic[S]):
         Raises:
             ProjectionNotFound: its checkpoint exists, and its table no longer does.
         """
-        from penstock.processing.projections.fold import KeyedSource
         from penstock.processing.runners.local import LocalProcessor
 
         keyed = KeyedSource(source, self.key_of)
@@ -156,7 +390,6 @@ class Projection(Generic[S]):
 
     def inline(self, source: Source, database: str | Connect, **options: Any) -> "InlineProcessor":
         """Return a processor that runs step by step, for tests; *options* are those of `InlineProcessor`."""
-        from penstock.processing.projections.fold import KeyedSource
         from penstock.processing.runners.inline import InlineProcessor
 
         keyed = KeyedSource(source, self.key_of)
@@ -191,8 +424,6 @@ class Projection(Generic[S]):
             self.table.switch(connection)
 
     def _await_built(self, connect: Connect, shown: str, timeout: float) -> None:
-        from penstock.processing.checkpoints.database import DatabaseCheckpoints
-        from penstock.processing.projections.projection import built_to, check_built
 
         own, deadline = DatabaseCheckpoints(connect, self.processor), time.monotonic() + timeout
         there = built_to(DatabaseCheckpoints(connect, shown))
@@ -204,10 +435,7 @@ class Projection(Generic[S]):
                     raise
             time.sleep(PAUSE_SECONDS)
 
-    def _handler(self, database: str | Connect, *, is_shared: bool = False) -> "Transactional":
-        from penstock.processing.checkpoints.database import DatabaseCheckpoints
-        from penstock.processing.projections.folding import Folding
-        from penstock.processing.together import Transactional
+    def _handler(self, database: str | Connect, *, is_shared: bool = False) -> Transactional:
 
         connect = connector(database)
         checkpoints = DatabaseCheckpoints(connect, self.processor)

@@ -11,7 +11,7 @@ from penstock.processing.parameters import check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.runners.inbox import Errands, Inbox
 from penstock.processing.runners.observing import is_said
-from penstock.processing.tally import Tally
+from penstock.processing.snapshot import Tally
 from penstock.wire.http import is_transient
 
 LAST_ATTEMPTS: Final = 3

@@ -21,16 +21,15 @@ from penstock.errors import (
 )
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.connecting import is_broken, is_nobodys, is_overdue, is_passing, transaction
+from penstock.processing.database import is_broken, is_nobodys, is_overdue, is_passing, transaction
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.stream import Call
-from penstock.processing.handling import Classify, failure_of, is_interrupt
+from penstock.processing.handlers import AWAY, AWAY_SECONDS, Classify, Together, Transactional, failure_of, is_interrupt
 from penstock.processing.outcomes import Failure, Outcome
 from penstock.processing.progress import NotToBeKept, Progress
 from penstock.processing.runners.inbox import Asking, Inbox, ProcessorEnded
 from penstock.processing.runners.sharing import Sharing
-from penstock.processing.tally import Cpu, Tally
-from penstock.processing.together import AWAY, AWAY_SECONDS, Together, Transactional
+from penstock.processing.snapshot import Cpu, Tally
 
 _log: Final = logging.getLogger("penstock.processing")
 

@@ -13,17 +13,15 @@ from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.handling import Classify, Handler, Handling
+from penstock.processing.handlers import Classify, Handler, Handling, Together, Transactional
 from penstock.processing.parameters import check_seconds, check_whole
 from penstock.processing.progress import Progress
 from penstock.processing.runners.groups import AtTheDesk, GroupCalls
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import name_of
 from penstock.processing.runners.processor import approve_missing
-from penstock.processing.snapshot import Snapshot, take_snapshot
+from penstock.processing.snapshot import Snapshot, SourceAnswer, Tally, take_snapshot
 from penstock.processing.sources.source import Source, check_source
-from penstock.processing.tally import SourceAnswer, Tally
-from penstock.processing.together import Together, Transactional
 
 VAIN_MAX: Final = 1_000
 """Number of calls without progress, at one moment of the clock, after which a stream counts as an endless loop."""

@@ -3,11 +3,10 @@
 from typing import NamedTuple
 
 from penstock.errors import BadParameter
-from penstock.processing.checkpoints.checkpoint import Checkpoints, check_checkpoints
+from penstock.processing.checkpoints.checkpoint import Checkpoints, MemoryCheckpoints, check_checkpoints
 from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.handlers import Transactional
 from penstock.processing.sources.subscription import subscription_in
-from penstock.processing.together import Transactional
 
 
 class Keeping(NamedTuple):

@@ -17,11 +17,11 @@ from random import Random
 from typing import Final
 
 from penstock.processing.checkpoints.checkpoint import Checkpoints
-from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.connecting import writes_alone
+from penstock.processing.checkpoints.leases import DatabaseLeases, Leases
+from penstock.processing.database import writes_alone
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
-from penstock.processing.handling import Classify, Handler, Handling
+from penstock.processing.handlers import Classify, Handler, Handling, Together, Transactional
 from penstock.processing.parameters import check_function, is_coroutine_function
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import HOPELESS, Committing, commit_the_last
@@ -31,10 +31,9 @@ from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.runners.reading import SourceThread
-from penstock.processing.runners.sharing import Leases, Sharing, check_leases
+from penstock.processing.runners.sharing import Sharing, check_leases
 from penstock.processing.runners.workers import CANCEL_TIMEOUT, Tasks, Threads
 from penstock.processing.sources.source import Source, check_source
-from penstock.processing.together import Together, Transactional
 
 LOOK_INTERVAL: Final = 0.5
 """Maximum seconds between checks for due commits, overdue calls and bad health."""

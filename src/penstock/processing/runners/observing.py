@@ -15,8 +15,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.stream import Trouble
 from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_name, check_some_seconds
-from penstock.processing.snapshot import Snapshot, take_snapshot
-from penstock.processing.tally import SourceAnswer, Tally, silence
+from penstock.processing.snapshot import Snapshot, SourceAnswer, Tally, silence, take_snapshot
 
 LINES_MAX: Final = 10
 INTERVAL: Final = 60.0

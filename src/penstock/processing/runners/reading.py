@@ -12,9 +12,9 @@ from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure
 from penstock.processing.progress import Beginning, PageReplay, Progress
 from penstock.processing.runners.inbox import Errands, Inbox
+from penstock.processing.snapshot import Tally
 from penstock.processing.sources.source import ReadRequest, Source
 from penstock.processing.sources.subscription import subscription_in
-from penstock.processing.tally import Tally
 from penstock.wire.http import RetryBackoff, is_transient
 
 READ_TIMEOUT: Final = 0.5

@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Callable, Collection
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from penstock.core.group_leases import Held
 from penstock.errors import BadParameter, DatabaseUnsuitable, PenstockError
-from penstock.processing.checkpoints.checkpoint import Checkpoints
+from penstock.processing.checkpoints.checkpoint import Checkpoints, MemoryCheckpoints
 from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
-from penstock.processing.connecting import may_be_one
+from penstock.processing.checkpoints.leases import Leases
+from penstock.processing.database import may_be_one
 from penstock.processing.engine.rules import Rules
 from penstock.processing.parameters import check_members, shown
 from penstock.processing.progress import Progress
@@ -19,36 +19,6 @@ from penstock.processing.runners.observing import is_said
 PAUSE_SECONDS: Final = 0.5
 """Pause after a failed attempt."""
 _log: Final = logging.getLogger("penstock.processing")
-
-
-class Leases(Protocol):
-    """Assigns tranches to one of several processors, for a limited time."""
-
-    @property
-    def name(self) -> str:
-        """The processors' common name."""
-        ...
-
-    @property
-    def lease_seconds(self) -> float:
-        """Seconds for which a processor keeps its tranches without renewing them."""
-        ...
-
-    def renew(self, tranches: Collection[str]) -> Held:
-        """Renew the leases, and ask for a share of *tranches*; return the assigned ones."""
-        ...
-
-    def hold(self) -> Held:
-        """Renew the leases without asking for new ones; return the present ones."""
-        ...
-
-    def release(self, tranches: Collection[str]) -> Held:
-        """Release *tranches*; return the remaining leases."""
-        ...
-
-    def leave(self) -> None:
-        """Release all tranches."""
-        ...
 
 
 def check_leases(leases: Leases, checkpoints: Checkpoints, rules: Rules) -> None:

@@ -11,10 +11,10 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from penstock.processing.engine.stream import Call
-from penstock.processing.handling import Handling
+from penstock.processing.handlers import Handling
 from penstock.processing.outcomes import Failure, Outcome, timed_out
 from penstock.processing.runners.inbox import Inbox, Settled
-from penstock.processing.tally import Cpu
+from penstock.processing.snapshot import Cpu
 
 
 class Threads:

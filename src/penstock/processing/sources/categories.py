@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable, RequirementMissing
-from penstock.processing.connecting import POSTGRES, is_passing
+from penstock.processing.database import POSTGRES, is_passing
 
 FIRST: Final = 1
 """The first global position of a MessageDB."""

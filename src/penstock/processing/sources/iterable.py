@@ -7,8 +7,7 @@ from typing import Any
 from penstock.errors import BadParameter, EventsLost
 from penstock.processing.engine.tranche import Batch, Position, SourceItem, check_items
 from penstock.processing.parameters import check_flag, check_kind
-from penstock.processing.sources.pulling import Pulling
-from penstock.processing.sources.source import Closable, ReadRequest
+from penstock.processing.sources.source import Closable, Puller, ReadRequest
 
 
 class IterableSource(Closable):
@@ -43,7 +42,7 @@ class IterableSource(Closable):
         self.is_dense = self.is_by_stream = is_dense
         self._tranche = tranche
         self._batches = iter(batches)
-        self._pulling: Pulling[list[SourceItem]] = Pulling(lambda: _listed(next(self._batches)))
+        self._puller: Puller[list[SourceItem]] = Puller(lambda: _listed(next(self._batches)))
         self._count = 0
         """The number of batches read."""
         self._failed: BaseException | None = None
@@ -96,7 +95,7 @@ class IterableSource(Closable):
     def close(self) -> None:
         """End, and wake the reading thread; a running call of the iterable is not waited for."""
         self._closed.set()
-        self._pulling.close()
+        self._puller.close()
 
     def _next(self, timeout: float) -> list[SourceItem] | None:
         """Return the next batch; None: there is none yet, or the iterable has ended.
@@ -105,7 +104,7 @@ class IterableSource(Closable):
             BaseException: the iterable has raised it. A generator ends then, which is not the end of the events.
         """
         try:
-            items = self._pulling.take(timeout)
+            items = self._puller.take(timeout)
         except StopIteration:
             if self._failed is not None:
                 raise self._failed from None

@@ -24,8 +24,7 @@ from penstock.processing.sources.categories import (
     is_category,
     next_rows,
 )
-from penstock.processing.sources.exclusive import Exclusive
-from penstock.processing.sources.source import Closable, ReadRequest
+from penstock.processing.sources.source import Closable, Exclusive, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
 PART_EVENTS: Final = 250

@@ -9,8 +9,7 @@ from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, EventsLost
 from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.parameters import check_function, check_kind, check_number
-from penstock.processing.sources.pulling import Pulling
-from penstock.processing.sources.source import Closable, ReadRequest
+from penstock.processing.sources.source import Closable, Puller, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 
 TRAVERSED_MAX: Final = 1_000_000_000
@@ -122,7 +121,7 @@ class Traversal:
         self._items: Iterator[Crawled] | None = None
         self._count = 0
         """The number of items returned."""
-        self._pulling = Pulling(self._pull, notify)
+        self._puller = Puller(self._pull, notify)
 
     @property
     def next_index(self) -> int:
@@ -137,7 +136,7 @@ class Traversal:
 
     def ask(self) -> bool:
         """Start to crawl the next items, unless that is running; return whether a batch is ready."""
-        return self._pulling.ask()
+        return self._puller.ask()
 
     def take(self, timeout: float) -> Batch | None:
         """Return the next batch; None: there was none within *timeout* seconds, or the traversal is closed.
@@ -146,12 +145,12 @@ class Traversal:
             BadParameter: there are too many items, or one is no tuple.
             Exception: an exception of *crawl*.
         """
-        chunk = self._pulling.take(timeout)
+        chunk = self._puller.take(timeout)
         return None if chunk is None else self._batch(chunk)
 
     def close(self) -> None:
         """End, and wake the waiting thread; a running *crawl* is not waited for."""
-        self._pulling.close()
+        self._puller.close()
 
     def _batch(self, chunk: _Chunk) -> Batch:
         events = [self._event(item, index) for index, item in enumerate(chunk.items, self.next_index)]

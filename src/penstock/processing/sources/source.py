@@ -1,14 +1,23 @@
-"""Sources: the tranches that a processor reads, each from its position on."""
+"""Sources: the tranches that a processor reads, each from its position on; and what several sources are made of.
+
+Source     the protocol of all sources
+Closable   base of sources that are closed by an event
+Puller     calls a user's iterator in a thread of its own, so that a waiting thread can be woken
+Exclusive  a resource, such as a connection, that one thread at a time uses
+"""
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from penstock.client.concurrency import Closing
-from penstock.errors import BadParameter
+from penstock.errors import BadParameter, Unavailable
 from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.parameters import check_members
 
+T = TypeVar("T")
 _ALLOWED: Final = "a source, such as FeedSource(url, 'order.placed')"
 
 
@@ -108,3 +117,121 @@ class Closable(Closing):
     def is_closed(self) -> bool:
         """True if it is closed: no processor can start with it."""
         return self._closed.is_set()
+
+
+class Puller(Generic[T]):
+    """Calls *pull* in one thread on request, until `close`.
+
+    Args:
+        pull: Returns the next value.
+        notify: Called by that thread when an answer is ready.
+    """
+
+    def __init__(self, pull: Callable[[], T], notify: Callable[[], object] = lambda: None) -> None:
+        self._pull = pull
+        self._notify = notify
+        self._asked: SimpleQueue[bool] = SimpleQueue()
+        self._answers: SimpleQueue[Callable[[], T | None]] = SimpleQueue()
+        self._is_waiting = False
+        self._thread: threading.Thread | None = None
+        self._is_over = False
+
+    def ask(self) -> bool:
+        """Request a call of *pull*, unless one is running; return whether an answer is ready."""
+        if not (self._is_over or self._is_waiting):
+            self._is_waiting = True
+            self._ask()
+        return not self._answers.empty()
+
+    def take(self, timeout: float) -> T | None:
+        """Return the next value; None: there was none within *timeout* seconds, or it is closed.
+
+        *timeout* 0 waits without a limit.
+
+        Raises:
+            BaseException: an exception of *pull*.
+        """
+        if self._is_over:
+            return None
+        self.ask()
+        try:
+            answer = self._answers.get(timeout=timeout or None)
+        except Empty:
+            return None
+        self._is_waiting = False
+        return answer()
+
+    def close(self) -> None:
+        """End, and wake the waiting thread; a running call is not waited for."""
+        self._is_over = True
+        self._asked.put(False)
+        self._answers.put(lambda: None)
+
+    def _ask(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="penstock-puller", daemon=True)
+            self._thread.start()
+        self._asked.put(True)
+
+    def _run(self) -> None:
+        while self._asked.get():
+            self._answers.put(self._answer())
+            self._notify()
+
+    def _answer(self) -> Callable[[], T | None]:
+        try:
+            found = self._pull()
+        except BaseException as error:  # noqa: BLE001 - The waiting thread raises it, even SystemExit.
+            failed = error  # Python forgets the other name.
+
+            def raises() -> T | None:
+                raise failed
+
+            return raises
+        return lambda: found
+
+
+class Exclusive(Generic[T]):
+    """A resource that one thread at a time uses. If it is in use when closed, its user closes it afterwards.
+
+    Args:
+        thing: The resource.
+        close: Closes the resource; called once.
+    """
+
+    def __init__(self, thing: T, close: Callable[[T], object]) -> None:
+        self._thing = thing
+        self._close = close
+        self._turn = threading.Lock()
+        self._is_over = False
+        self._is_closed = False
+
+    @contextmanager
+    def use(self) -> Iterator[T]:
+        """Wait until the resource is free, and yield it.
+
+        Raises:
+            Unavailable: it is closed.
+        """
+        try:
+            with self._turn:
+                if self._is_over:
+                    raise Unavailable(reason="the source is closed")
+                yield self._thing
+        finally:
+            if self._is_over:
+                self._end()
+
+    def close(self) -> None:
+        """Refuse further use, and close the resource; if it is in use, its user closes it."""
+        self._is_over = True
+        self._end()
+
+    def _end(self) -> None:
+        if self._turn.acquire(blocking=False):
+            try:
+                if not self._is_closed:
+                    self._is_closed = True
+                    self._close(self._thing)
+            finally:
+                self._turn.release()

@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from penstock.processing.engine.rules import Backoff
-from penstock.processing.handling import Handler
+from penstock.processing.handlers import Handler
 from penstock.processing.outcomes import Outcome, done_to, retry, skip_to
 from penstock.processing.parameters import check_flag, check_kind, check_members
 from penstock.processing.stream_event import StreamEvent

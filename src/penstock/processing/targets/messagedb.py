@@ -11,7 +11,7 @@ import msgspec
 from penstock.client.concurrency import Closing
 from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable
-from penstock.processing.connecting import POSTGRES, is_passing
+from penstock.processing.database import POSTGRES, is_passing
 from penstock.processing.parameters import check_function, check_kind, check_name, shown
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.target import (

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.stream import Call
-from penstock.processing.handling import Classify, Handler, Handling, failure_of
+from penstock.processing.handlers import Classify, Handler, Handling, failure_of
 from penstock.processing.outcomes import Failure, Outcome
 from penstock.spark.processors.reading import EVENTS, Events, ProcessingPlan, numbers
 from penstock.spark.processors.results import Result, in_batches

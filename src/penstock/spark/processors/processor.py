@@ -25,7 +25,7 @@ from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.handling import Classify, Handler, Handling
+from penstock.processing.handlers import Classify, Handler, Handling
 from penstock.processing.parameters import check_count, check_function, check_seconds
 from penstock.processing.progress import Progress
 from penstock.processing.runners.committing import HOPELESS, commit_the_last, note_failure

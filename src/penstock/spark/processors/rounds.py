@@ -10,8 +10,8 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.stream import Call
 from penstock.processing.engine.tranche import Batch, SourceItem, events_of
 from penstock.processing.outcomes import Failure, done_to
+from penstock.processing.snapshot import Tally
 from penstock.processing.sources.source import ReadRequest
-from penstock.processing.tally import Tally
 from penstock.spark.processors.reading import Again, ProcessingPlan
 from penstock.spark.processors.results import Result
 from penstock.spark.processors.sources.source import Look, TrancheRange

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.connecting import Connect, connector, transaction
+from penstock.processing.database import Connect, connector, transaction
 from penstock.processing.engine.parking import Parked
 from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadParameter
 from penstock.processing.projections.columns import key_of_text
-from penstock.processing.projections.fold import NO_KEY, Fold, KeyedEvent
-from penstock.processing.projections.projection import Projection
+from penstock.processing.projections.projection import NO_KEY, Fold, KeyedEvent, Projection
 from penstock.processing.projections.table import Key, Row
 from penstock.processing.stream_event import StreamEvent
 from penstock.spark.processors.calling import by_stream

@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import BadParameter, HandlerFailed
 from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_count, check_members
-from penstock.processing.projections.fold import Fold
-from penstock.processing.projections.projection import Projection
+from penstock.processing.projections.projection import Fold, Projection
 from penstock.spark.processors.reading import ProcessingPlan
 from penstock.spark.processors.session import check_sendable, check_session, cores_of
 from penstock.spark.processors.sources.feeds import spark_source

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
-from penstock.processing.handling import Handler, check_handler
+from penstock.processing.handlers import Handler, check_handler
 from penstock.processing.parameters import check_flag, check_function, check_texts, is_coroutine_function
 from penstock.testing.processing.times import Times, always, check_times
 

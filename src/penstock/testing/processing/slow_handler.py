@@ -4,7 +4,7 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from penstock.processing.handling import Handler, check_handler
+from penstock.processing.handlers import Handler, check_handler
 from penstock.processing.parameters import check_seconds, check_texts
 from penstock.testing.clock import VirtualClock, check_clock
 from penstock.testing.processing.times import Times, always, check_times

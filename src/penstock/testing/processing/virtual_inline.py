@@ -4,7 +4,7 @@ import math
 from typing import Any, Final
 
 from penstock.errors import OutcomeUnknown, PenstockError
-from penstock.processing.handling import Handler
+from penstock.processing.handlers import Handler
 from penstock.processing.parameters import check_count, check_seconds
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.source import Source

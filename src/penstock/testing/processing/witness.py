@@ -7,7 +7,7 @@ from collections.abc import Collection, Coroutine, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.processing.engine.tranche import SourceItem
-from penstock.processing.handling import Handler, check_handler
+from penstock.processing.handlers import Handler, check_handler
 from penstock.processing.outcomes import Outcome, outcome_of
 from penstock.processing.parameters import check_texts, is_coroutine_function
 from penstock.processing.sources.source import ReadRequest, Source, check_source

@@ -7,8 +7,7 @@ from hypothesis import example, given, strategies
 
 from penstock.core.group_parking import find_waiting, is_before
 from penstock.errors import BadParameter
-from penstock.processing.checkpoints.checkpoint import check_moves
-from penstock.processing.checkpoints.names import digest, kept, name_of
+from penstock.processing.checkpoints.checkpoint import check_moves, decode_name, digest, encode_name
 from penstock.processing.engine.tranche import Position
 
 
@@ -74,13 +73,13 @@ ANY = strategies.text(strategies.characters())  # Lone surrogates, too.
 @example("\\0000")
 @example("\\005c0000")
 def test_kept_name_is_read_back(name: str) -> None:
-    assert name_of(kept(name)) == name
-    assert "\0" not in kept(name)
-    assert kept(name).encode().decode() == kept(name)
+    assert decode_name(encode_name(name)) == name
+    assert "\0" not in encode_name(name)
+    assert encode_name(name).encode().decode() == encode_name(name)
 
 
 def test_ordinary_name_is_kept_as_it_is() -> None:
-    assert kept("order.placed-é 🚚\n") == "order.placed-é 🚚\n"
+    assert encode_name("order.placed-é 🚚\n") == "order.placed-é 🚚\n"
 
 
 @given(ANY, ANY)

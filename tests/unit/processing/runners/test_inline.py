@@ -11,8 +11,7 @@ from penstock.errors import (
     ProcessorUnhealthy,
     Unavailable,
 )
-from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import Advance, MemoryCheckpoints
 from penstock.processing.engine.parking import Place
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.outcomes import retry

@@ -4,17 +4,17 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints, SubscriptionCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
+from penstock.processing.handlers import Transactional
 from penstock.processing.runners.keeping import keeping
 from penstock.processing.runners.sharing import check_leases
 from penstock.processing.sources.filtered import Filtered
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.subscription import SubscriptionSource
-from penstock.processing.together import Transactional
 
 HUB = "http://127.0.0.1:1"
 

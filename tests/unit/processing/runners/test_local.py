@@ -20,8 +20,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.processing.batcher import AsyncBatcher
-from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import Advance, MemoryCheckpoints
 from penstock.processing.engine.parking import Place
 from penstock.processing.engine.rules import Backoff, Health, Rules
 from penstock.processing.outcomes import retry

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import HandlerFailed
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.outcomes import Failure, done
 from penstock.processing.runners.local import LocalProcessor

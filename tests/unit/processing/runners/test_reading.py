@@ -3,8 +3,7 @@ from random import Random
 
 import pytest
 
-from penstock.processing.checkpoints.checkpoint import Advance, PositionMove
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import Advance, MemoryCheckpoints, PositionMove
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.tranche import Batch
@@ -12,10 +11,10 @@ from penstock.processing.outcomes import Failure, done
 from penstock.processing.progress import Progress
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.runners.reading import SourceThread
+from penstock.processing.snapshot import Tally
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.tally import Tally
 
 ALL = frozenset({"0", "1"})
 SOON_SECONDS = 300.0

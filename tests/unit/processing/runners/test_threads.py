@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from penstock.processing.engine.stream import Call
-from penstock.processing.handling import Handling
+from penstock.processing.handlers import Handling
 from penstock.processing.outcomes import done
 from penstock.processing.runners.inbox import Inbox, Settled
 from penstock.processing.runners.workers import Tasks, Threads
+from penstock.processing.snapshot import Cpu
 from penstock.processing.stream_event import StreamEvent
-from penstock.processing.tally import Cpu
 
 SOON_SECONDS = 300.0
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from penstock.errors import Unavailable
-from penstock.processing.sources.exclusive import Exclusive
+from penstock.processing.sources.source import Exclusive
 
 
 def test_thing_in_use_is_closed_by_its_user_and_who_waits_for_it_is_told() -> None:

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from penstock.errors import BadParameter, EventsLost, InvalidRecord, Unavailable
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.runners.local import LocalProcessor

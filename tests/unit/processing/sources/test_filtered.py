@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.filtered import Filtered, Names, Selection

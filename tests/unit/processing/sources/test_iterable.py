@@ -9,15 +9,14 @@ import pytest
 
 from penstock.errors import BadParameter, EventsLost, Unavailable
 from penstock.processing import FeedSource
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.runners.local import LocalProcessor
 from penstock.processing.sources import FileSource, Filtered, PeriodicSource
 from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
-from penstock.processing.sources.pulling import Pulling
-from penstock.processing.sources.source import ReadRequest
+from penstock.processing.sources.source import Puller, ReadRequest
 from penstock.processing.stream_event import StreamEvent
 from tests.failing import has_code
 
@@ -45,7 +44,7 @@ def test_slow_value_is_awaited_for_a_limited_time_and_comes_with_a_later_call() 
         calls.append(threading.current_thread())
         return len(calls)
 
-    pulling = Pulling(pull)
+    pulling = Puller(pull)
     assert pulling.take(0.01) is None
     assert pulling.take(0.01) is None
     ready.set()
@@ -64,7 +63,7 @@ def test_waiter_is_woken_by_close() -> None:
         blocked.wait(300)
         return 1
 
-    pulling = Pulling(pull)
+    pulling = Puller(pull)
     waiting = threading.Thread(target=lambda: found.append(pulling.take(0.0)))
     waiting.start()
     is_called.wait(300)

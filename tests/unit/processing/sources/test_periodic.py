@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter, EventsLost, Unavailable
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.runners.inline import InlineProcessor
 from penstock.processing.sources.periodic import CHUNK, TRAVERSED_MAX, PeriodicSource

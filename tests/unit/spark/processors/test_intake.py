@@ -10,8 +10,8 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.tranche import Batch, Position
 from penstock.processing.outcomes import Outcome, done_to, retry
+from penstock.processing.snapshot import Tally
 from penstock.processing.sources.source import ReadRequest
-from penstock.processing.tally import Tally
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.reading import EVENTS
 from penstock.spark.processors.results import RESULTS, results_of

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import Unavailable
-from penstock.processing.checkpoints.checkpoint import Advance
-from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.checkpoint import Advance, MemoryCheckpoints
 from penstock.processing.runners import committing
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.frames import Head
