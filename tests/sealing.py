@@ -14,6 +14,7 @@ from penstock.storage import open_store
 from penstock.storage.cold.manifest import ManifestFile
 from penstock.storage.store import Store
 from tests.promises.scene import NAME
+from tests.reading import open_settled
 
 EVENT_ROWS = 'SELECT partition_id, "offset" FROM penstock_event ORDER BY partition_id, "offset"'
 
@@ -51,7 +52,7 @@ def sealing_hub(
 
 def seal(hub: Hub) -> None:
     """Seal all that can be, and delete it from the database."""
-    while hub.sealer.run():
+    while hub.cold.sealer.run():
         pass
     sweep(hub.store)
 
@@ -89,7 +90,7 @@ def read_rows(hub: Hub, partitions: int, name: str = NAME, size: int = 1_000) ->
     for partition in range(partitions):
         cursor = FIRST
         while True:
-            reading = hub.log.open(name, None, [WantedPartition("cursor", partition, cursor)], size)
+            reading = open_settled(hub, name, None, [WantedPartition("cursor", partition, cursor)], size)
             [track] = reading.tracks
             before = len(found)
             while chunk := hub.log.reader.read_next_columns(reading, track):

@@ -128,7 +128,7 @@ def seal(url: str, cold: str) -> float:
     hub = Hub(open_store(url, cold), sealing=SealingOptions(0.0))
     try:
         began = time.monotonic()
-        while hub.sealer.run():
+        while hub.cold.sealer.run():
             pass
         took = time.monotonic() - began
         assert list_files(hub.store)

@@ -66,9 +66,9 @@ def seal_departures(database: str, directory: Path) -> int:
     """Seal the departures that have been published, beside the hub that runs; return how many there were."""
     hub = Hub(open_store(database, place_of(directory).as_uri()), clock=system_clock, sealing=SealingOptions(0.0))
     try:
-        while hub.sealer.run([DEPARTED]):
+        while hub.cold.sealer.run([DEPARTED]):
             pass
-        return hub.sealer.sealed.total()
+        return hub.cold.sealer.sealed.total()
     finally:
         hub.stop()
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from penstock.client import Client
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.hub.hub import Hub
 from penstock.processing import StreamEvent
 from penstock.storage import open_store

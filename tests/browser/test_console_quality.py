@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from penstock.core.access import Caller
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.core.registry.event_type import EventType
 from penstock.server.console.files import STATIC
 from penstock.testing.clock import START_AT

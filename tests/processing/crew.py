@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import psycopg
 
-from penstock.core.group_leases import Held, Shared
+from penstock.core.groups.leases import Held, Shared
 from penstock.errors import ParkedNotFound
 from penstock.processing import DatabaseCheckpoints, LocalProcessor, Rules, Transactional
 from penstock.processing.checkpoints import DatabaseLeases

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
-from penstock.core.group_leases import Held, Shared, find_held, leave, release, renew
+from penstock.core.groups.leases import Held, Shared, find_held, leave, release, renew
 from penstock.errors import DatabaseUnavailable
 from penstock.processing import LocalProcessor
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from penstock.client import Client
-from penstock.core.group_parking import Request
+from penstock.core.groups.parking import Request
 from penstock.errors import (
     BadParameter,
     CheckpointMoved,

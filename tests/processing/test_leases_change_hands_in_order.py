@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.group_parking import Request
+from penstock.core.groups.parking import Request
 from penstock.errors import CheckpointMoved
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules
 from penstock.processing.checkpoints.checkpoint import Advance

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.group_leases import Shared
+from penstock.core.groups.leases import Shared
 from penstock.processing import DatabaseCheckpoints, LocalProcessor, Transactional
 from penstock.processing.checkpoints import DatabaseLeases
 from penstock.processing.checkpoints.database import TABLE

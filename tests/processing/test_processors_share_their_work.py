@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
-from penstock.core.group_leases import Held, Shared
+from penstock.core.groups.leases import Held, Shared
 from penstock.errors import BadParameter
 from penstock.processing import DatabaseCheckpoints, FeedSource, LocalProcessor, Rules
 from penstock.processing.checkpoints import HubLeases, MemoryCheckpoints

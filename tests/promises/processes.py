@@ -139,7 +139,7 @@ def seal_forever(url: str, cold: str, ahead: float, seed: int, began: Any, *, ha
     store = open_store(url, cold, has_tables=has_tables)
     hub = Hub(store, clock=lambda: system_clock() + int(ahead * 1e6), sealing=SealingOptions(0.0, 1_000))
     while True:
-        hub.sealer.run()
+        hub.cold.sealer.run()
         update_tables(store)
         began.set()
         for _ in range(chance.randint(0, 3)):

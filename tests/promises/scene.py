@@ -20,6 +20,7 @@ from penstock.hub.log.read import WantedPartition
 from penstock.storage import Store, open_store
 from penstock.storage.log.events import Block, Frame, KindFilter
 from penstock.testing.factories import an_event_type
+from tests.reading import open_settled
 from tests.store_contract import Database, database_at
 
 NAME = "order.placed"
@@ -82,7 +83,9 @@ class Follower:
         wanted = [
             WantedPartition(f"cursor{partition}", partition, cursor) for partition, cursor in self.cursors.items()
         ]
-        reading = self.hub.log.open(self.name, n, wanted, size, kinds)._replace(uses_replicas=self.uses_replicas)
+        reading = open_settled(self.hub, self.name, n, wanted, size, kinds=kinds)._replace(
+            uses_replicas=self.uses_replicas
+        )
         count = 0
         for track in reading.tracks:
             while chunk := self.hub.log.reader.read_next_lines(reading, track, JOINED):

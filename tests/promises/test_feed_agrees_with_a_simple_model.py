@@ -19,6 +19,7 @@ from penstock.server.log.feeds import LineForm
 from penstock.storage.log.events import KindFilter, PartitionHead
 from tests.exhaustive import examples
 from tests.promises.scene import create, event, service
+from tests.reading import open_settled
 from tests.store_contract.database import purge
 
 COUNT = 4
@@ -205,7 +206,7 @@ class FeedMachine(RuleBasedStateMachine):
 
     def _open(self, consumer: Consumer, size: int, hub: int) -> PageReading:
         wanted = [WantedPartition("cursor", consumer.partition, consumer.cursor)]
-        return self.hubs[hub].log.open(self.name, consumer.n, wanted, size, consumer.kinds)
+        return open_settled(self.hubs[hub], self.name, consumer.n, wanted, size, kinds=consumer.kinds)
 
     def _lose(self, consumer: Consumer, expired: CursorExpired) -> None:
         """Have a consumer go on where it is told to, without the events that it is told to have lost."""

@@ -27,7 +27,7 @@ def test_each_event_is_there_once_whenever_sealing_hubs_are_killed(url: str, tmp
     with sealing_hub(url, root.as_uri()) as hub, sealing_hub(url, root.as_uri(), clock=clock) as last:
         create(hub, partitions=PARTITIONS)
         reader = Follower(hub, range(PARTITIONS))
-        hub.sealer.run()
+        hub.cold.sealer.run()
         for kills in range(20 * KILLS):
             if kills >= KILLS and len(files_of(hub.store)) > KILLS:
                 break

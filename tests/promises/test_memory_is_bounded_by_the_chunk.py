@@ -10,6 +10,7 @@ from penstock.hub.log.read import WantedPartition
 from penstock.storage.log.events import CHUNK_BYTES
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.promises.scene import JOINED, NAME, Remote, event, hub_on
+from tests.reading import open_settled
 
 EVENTS, SERVED_EVENTS, EVENT_BYTES = 30, 150, 900_000
 BOUND = 2 * CHUNK_BYTES + EVENT_BYTES
@@ -23,7 +24,9 @@ def test_chunks_of_large_events_behind_small_ones_are_bounded(url: str) -> None:
     with hub_on(url, partitions=1) as hub:
         hub.log.publish(NAME, [event({"n": n}) for n in range(5000)])
         _fill(hub, EVENTS)
-        lines, columns = (hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 100_000) for _ in range(2))
+        lines, columns = (
+            open_settled(hub, NAME, None, [WantedPartition("cursor0", 0, FIRST)], 100_000) for _ in range(2)
+        )
         while chunk := hub.log.reader.read_next_lines(lines, lines.tracks[0], JOINED):
             assert len(chunk.body) <= BOUND
         while column := hub.log.reader.read_next_columns(columns, columns.tracks[0]):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.errors import GroupKindDiffers, PositionMoved
 from penstock.hub.hub import Hub
 from tests.exhaustive import examples

@@ -7,6 +7,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.read import WantedPartition
 from tests.exhaustive import examples
 from tests.promises.scene import JOINED, Follower, create, event, seeded
+from tests.reading import open_settled
 
 WIDE, PARTITIONS = "wide", 3
 
@@ -14,7 +15,7 @@ WIDE, PARTITIONS = "wide", 3
 def between(hub: Hub, start: dict[int, str], end: dict[int, str], name: str = WIDE) -> dict[int, bytes]:
     """Return the bytes of each partition between two cursors."""
     wanted = [WantedPartition(f"cursor{p}", p, start[p], end[p]) for p in start]
-    reading = hub.log.open(name, None, wanted, 100_000)
+    reading = open_settled(hub, name, None, wanted, 100_000)
     found = {}
     for track in reading.tracks:
         parts = []

@@ -16,13 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock.cold import parquet
 from penstock.core.log.cursor import FIRST, LAST, parse_cursor
 from penstock.errors import CursorExpired
-from penstock.hub import erasure
 from penstock.hub.cold import fetching
 from penstock.hub.cold.fetching import fetch
 from penstock.hub.cold.files import find_unknown
 from penstock.hub.cold.sealing import ABANDONED_SECONDS, KEPT_SECONDS, SealingOptions
 from penstock.hub.hub import Hub
-from penstock.hub.log import compaction, read
+from penstock.hub.log import compaction, erasure, read
 from penstock.hub.log.compaction import DELAY, DELETIONS_KEPT, LAG_MAX, Compactor
 from penstock.hub.log.read import WantedPartition
 from penstock.server.log.feeds import LineForm
@@ -35,6 +34,7 @@ from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_new_event
 from tests.exhaustive import examples, exhaustive
 from tests.promises.scene import create
+from tests.reading import open_settled
 from tests.store_contract.database import purge
 from tests.unit.hub.forwarding import ForwardingStore
 
@@ -269,7 +269,7 @@ class RemovalMachine(RuleBasedStateMachine):
     @rule(crash=crashes)
     def seal(self, crash: Crash | None) -> None:
         """Move what is old into files, and delete files whose events have expired."""
-        self._run(self.hub.sealer.run, crash)
+        self._run(self.hub.cold.sealer.run, crash)
         self._observe(lambda partition, offset: offset < self.floors[partition])
 
     @rule(crash=crashes)
@@ -343,7 +343,7 @@ class RemovalMachine(RuleBasedStateMachine):
             while purge(self.hub.store, 99):
                 pass
             self.clock.advance(seconds=ABANDONED_SECONDS + KEPT_SECONDS)
-            self.hub.sealer.run()
+            self.hub.cold.sealer.run()
         assert [*self.root.rglob("*.parquet*")] == []
         assert find_unknown(self.hub.store) == []
         for each in self.dropped:
@@ -352,7 +352,7 @@ class RemovalMachine(RuleBasedStateMachine):
     def _finish_erasures(self) -> None:
         """Erasures wait for files that hubs were writing when they crashed, until they are given up."""
         self.clock.advance(seconds=ABANDONED_SECONDS + 1)
-        self.hub.sealer.run()
+        self.hub.cold.sealer.run()
         self.hub.erasures.run()
         assert all(each.finished_at is not None for each in self.hub.erasures.list(self.name))
         self.no_file_has_events_of_finished_erasures()
@@ -445,7 +445,9 @@ class RemovalMachine(RuleBasedStateMachine):
         reader.cursor, reader.offset = expired.fields["first_available"], floor
 
     def _open(self, reader: Reader, size: int) -> Any:
-        return self.hub.log.open(self.name, COUNT, [WantedPartition("cursor", reader.partition, reader.cursor)], size)
+        return open_settled(
+            self.hub, self.name, COUNT, [WantedPartition("cursor", reader.partition, reader.cursor)], size
+        )
 
     def _find_heads(self) -> list[Any]:
         feed, heads = self.hub.log.find_heads(self.name)

@@ -15,6 +15,7 @@ from penstock.testing.live_hub import live_hub
 from tests.nakadi import Nakadi, problem
 from tests.promises.backup import Backup
 from tests.promises.scene import NAME, create, event, hub_on, until
+from tests.reading import open_settled
 from tests.served import client_of
 from tests.subscribing import filled
 
@@ -31,7 +32,7 @@ def publish(hub: Hub, count: int) -> None:
 
 def cursor_at(hub: Hub, cursor: str) -> str:
     """Return the cursor of partition 0 that *cursor* stands for."""
-    return hub.log.open(NAME, 1, [WantedPartition("cursor0", 0, cursor)], 0).tracks[0].cursor
+    return open_settled(hub, NAME, 1, [WantedPartition("cursor0", 0, cursor)], 0).tracks[0].cursor
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def test_events_that_were_sealed_and_are_still_in_the_database_are_erased_from_b
     hub: Hub, url: str, root: Path
 ) -> None:
     before = read_rows(hub, PARTITIONS)
-    hub.sealer.run()  # Without a sweep.
+    hub.cold.sealer.run()  # Without a sweep.
     request = hub.erasures.request(NAME, "key-1")
 
     hub.erasures.run()
@@ -214,7 +214,7 @@ def test_erasure_waits_for_the_file_that_a_killed_hub_was_writing_and_deletes_it
         patch.setattr(Sealer, "_record", crash)
         patch.setattr("penstock.hub.cold.sealing.give_up", lambda *_: None)  # A killed process does not tidy up.
         with pytest.raises(CrashError):
-            killed.sealer.run()
+            killed.cold.sealer.run()
     [writing] = files_of(hub.store, "writing")
     assert writing.path in paths_in(root)
     request = hub.erasures.request(NAME, "key-1")
@@ -226,7 +226,7 @@ def test_erasure_waits_for_the_file_that_a_killed_hub_was_writing_and_deletes_it
     assert writing.path in (hub.erasures.find_wait(waiting) or "")
     assert not [row for row in read_rows(hub, PARTITIONS) if row[2] == b"key-1"]
     clock.advance(seconds=ABANDONED_SECONDS + 1)
-    hub.sealer.run({"no.event.type"})
+    hub.cold.sealer.run({"no.event.type"})
     hub.erasures.run()
     finished = hub.erasures.find(NAME, request.id)
     assert finished.finished_at is not None
@@ -338,7 +338,7 @@ def test_hub_closes_files_that_another_process_has_deleted_in_its_next_round(
             fetch(hub.store, NAME, clock)
         until(lambda: len(deleted_and_open(root)) == PARTITIONS, "only the other hub has them open")
 
-        other.sealer.run()
+        other.cold.sealer.run()
 
         until(lambda: not deleted_and_open(root), "nobody has them open")
         assert read_rows(other, PARTITIONS) == read_rows(hub, PARTITIONS)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.testing.clock import VirtualClock
 from penstock.testing.live_hub import live_hub
 from tests.exhaustive import is_exhaustive

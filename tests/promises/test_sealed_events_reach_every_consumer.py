@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.cold.storage import DirectoryStorage
-from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
+from penstock.core.groups.groups import GroupReset, PositionCommit, ResetTarget
 from penstock.core.log.cursor import FeedView
 from penstock.core.log.start import Start
 from penstock.core.subscriptions.definition import PARK_AFTER, POLICY, SEND_COUNT
@@ -40,6 +40,7 @@ from tests.promises.scene import (
     slow_append,
     until,
 )
+from tests.reading import open_settled
 from tests.sealing import EVENT_ROWS, files_of, seal, sealing_hub
 from tests.served import client_of
 from tests.subscribing import Subscription
@@ -408,7 +409,7 @@ def test_cursor_set_that_begins_in_files_goes_on_in_the_database_after_a_crash(
             follower.page(3)
             found += [each["n"] for each in follower.found[0]]
             loaded = other.registry.load(NAME)
-            place = other.log.open(NAME, None, [WantedPartition("cursor0", 0, follower.cursors[0])], 0)
+            place = open_settled(other, NAME, None, [WantedPartition("cursor0", 0, follower.cursors[0])], 0)
             other.groups.store_cursors(loaded, "mine", [(FeedView(1, 0, 1), place.tracks[0].offsets)])
     assert found == [*range(20)]
 
@@ -524,7 +525,7 @@ def test_events_of_the_outbox_and_of_slow_transactions_follow_those_that_are_sea
         database.insert(connection, NAME, json.dumps({"n": 8}), partition=0)
         sealing.clear()
         clock.advance(seconds=1)
-        run = threading.Thread(target=hub.sealer.run)
+        run = threading.Thread(target=hub.cold.sealer.run)
         run.start()
         assert sealing.wait(300)
         connection.commit()

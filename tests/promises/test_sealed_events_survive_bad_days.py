@@ -21,6 +21,7 @@ from penstock.testing.factories import a_business_event
 from tests.exhaustive import ON_SQLITE, seeds
 from tests.promises.backup import Backup
 from tests.promises.scene import JOINED, NAME, Follower, create, event, seeded
+from tests.reading import open_settled
 from tests.sealing import Row, files_of, paths_in, read_rows, seal, sealing_hub, sweep
 
 PARTITIONS = 2
@@ -81,7 +82,7 @@ def test_clocks_that_jump_by_days_end_events_by_their_age_and_no_others(url: str
                     assert len(found) == len(expected) + 6
                     expected = found
                 case "seal":
-                    one.sealer.run()
+                    one.cold.sealer.run()
                 case "retention":
                     one.admin.retention.run()
                     expected = [row for row in expected if row[-1] >= now() / 1e6 - retention]
@@ -107,7 +108,7 @@ def test_clock_that_is_set_back_by_days_delays_neither_sealing_nor_deletion(
         patch.setattr(ColdRepository, "seal", crash)
         patch.setattr("penstock.hub.cold.sealing.give_up", lambda *_: None)
         with pytest.raises(Crash):
-            hub.sealer.run()
+            hub.cold.sealer.run()
     with hub.store.write() as tx:
         tx.cold.give_up([files_of(hub.store)[0].path], "removed", clock())
     [abandoned] = files_of(hub.store, "writing")
@@ -291,7 +292,7 @@ def test_events_of_a_key_that_are_published_and_sealed_while_it_is_erased_stay(
     before = read_rows(hub, PARTITIONS)
     write, meanwhile = DirectoryStorage.write, iter(range(100, 130, 6))
     with sealing_hub(url, root.as_uri(), clock=clock) as other:
-        other.sealer.run()
+        other.cold.sealer.run()
 
         def publish_first(self: DirectoryStorage, path: str, body: Any) -> None:
             if (first := next(meanwhile, None)) is not None:
@@ -315,14 +316,14 @@ def test_reader_in_a_file_that_retention_deletes_is_told_what_is_lost(
     hub: Hub, url: str, root: Path, clock: VirtualClock
 ) -> None:
     with sealing_hub(url, root.as_uri(), clock=clock) as other:
-        reading = other.log.open(NAME, None, [WantedPartition("cursor0", 0, "_first")], 100)
+        reading = open_settled(other, NAME, None, [WantedPartition("cursor0", 0, "_first")], 100)
         [track] = reading.tracks
         follower = Follower(other)
         follower.page(5)
         with_retention(hub, 19)
         hub.admin.retention.run()
         for _ in range(2):
-            hub.sealer.run()
+            hub.cold.sealer.run()
             clock.advance(seconds=61)
         assert [each.start for each in files_of(hub.store)] == [20, 20]
         assert paths_in(root) == {each.path for each in files_of(hub.store)}
@@ -349,7 +350,7 @@ def test_relinked_files_have_what_was_sealed_and_not_erased_since_the_backup(
                 publish(hub, clock, range(count, count + size))
                 count += size
             case "seal":
-                seal(hub) if chance.random() < 0.7 else hub.sealer.run()
+                seal(hub) if chance.random() < 0.7 else hub.cold.sealer.run()
                 clock.advance(seconds=chance.choice([0, 61]))
             case "erase":
                 erased.append(b"key-%d" % chance.randrange(3))

@@ -86,12 +86,12 @@ def test_crash_while_sealing_loses_nothing_and_leaves_nothing_behind(
     step: tuple[type, str, bool],
 ) -> None:
     where, name, after = step
-    hub.sealer.run()
+    hub.cold.sealer.run()
     publish(hub, clock, 20, first=40)
     before = read_rows(hub, PARTITIONS)
 
     with crash_at(monkeypatch, where, name, after=after), pytest.raises(Crash):
-        hub.sealer.run()
+        hub.cold.sealer.run()
     assert read_rows(hub, PARTITIONS) == before
     sweep(hub.store)
     assert read_rows(hub, PARTITIONS) == before
@@ -112,7 +112,7 @@ def test_sealing_and_erasing_whose_commit_is_not_answered_lose_nothing(
     store = ForwardingStore(open_store(url, root.as_uri()))
     with closing(store):
         other = Hub(cast(Store, store), clock=clock, sealing=SealingOptions(0.0))
-        for act in (other.sealer.run, other.erasures.run):
+        for act in (other.cold.sealer.run, other.erasures.run):
             before = read_rows(hub, PARTITIONS)
             if act == other.erasures.run:
                 hub.erasures.request(NAME, "key-1")
@@ -138,17 +138,17 @@ def test_file_that_another_hub_gave_up_while_it_was_written_is_not_left_behind(
     before = read_rows(hub, PARTITIONS)
     write = DirectoryStorage.write
     with sealing_hub(url, root.as_uri(), clock=clock, after=None) as other, monkeypatch.context() as patch:
-        other.sealer.run()
+        other.cold.sealer.run()
 
         def write_late(self: DirectoryStorage, path: str, body: Any) -> None:
             if path.endswith(".parquet"):
                 for _ in range(2):
                     clock.advance(seconds=3_700)
-                    other.sealer.run()
+                    other.cold.sealer.run()
             write(self, path, body)
 
         patch.setattr(DirectoryStorage, "write", write_late)
-        hub.sealer.run()
+        hub.cold.sealer.run()
 
     assert paths_in(root) == set()
     seal(hub)
@@ -177,7 +177,7 @@ def test_file_that_reads_back_differently_is_not_recorded(
     with monkeypatch.context() as patch:
         patch.setattr(DirectoryStorage, "write", cut)
         with pytest.raises(ColdTierUnavailable, match="cannot be read back"):
-            hub.sealer.run()
+            hub.cold.sealer.run()
 
     assert files_of(hub.store) == []
     assert len(rows_of(url, EVENT_ROWS)) == 40
@@ -200,7 +200,7 @@ def test_two_hubs_that_seal_at_once_write_one_history(url: str, hub: Hub, root: 
         assert [read_rows(each, PARTITIONS) for each in (hub, other)] == [before, before]
     assert [(each.start, each.stop) for each in files_of(hub.store)] == [(0, 19)] * 2
     clock.advance(seconds=61)
-    hub.sealer.run()
+    hub.cold.sealer.run()
     assert paths_in(root) == {each.path for each in files_of(hub.store)}
 
 
@@ -272,7 +272,7 @@ def test_hot_events_are_read_and_published_while_the_storage_is_away(
             read_rows(other, PARTITIONS)
         assert caught.value.retry_after
         with pytest.raises(ColdTierUnavailable):
-            other.sealer.run()
+            other.cold.sealer.run()
         publish(other, clock, 2, first=60)
         assert other.log.find_offsets_since(NAME, clock() - 500_000)[1] == [31, 30]
 
@@ -293,7 +293,7 @@ def test_nothing_is_sealed_in_a_directory_in_place_of_the_mounted_one_and_reads_
     with pytest.raises(ColdTierUnavailable, match="mount it again"):
         read_rows(hub, PARTITIONS)
     with pytest.raises(ColdTierUnavailable, match="mount it again"):
-        hub.sealer.run()
+        hub.cold.sealer.run()
     assert [*root.iterdir()] == []
 
     root.rmdir()
@@ -319,7 +319,7 @@ def test_file_that_was_being_written_while_its_directory_was_unmounted_does_not_
     with monkeypatch.context() as patch:
         patch.setattr(DirectoryStorage, "write", unmount)
         with pytest.raises(ColdTierUnavailable, match="mount it again"):
-            hub.sealer.run()
+            hub.cold.sealer.run()
 
     assert files_of(hub.store) == []
     assert read_rows(hub, PARTITIONS) == before
@@ -341,7 +341,7 @@ def test_sealing_to_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(
         disk.fill(leave=0)
 
         with pytest.raises(ColdTierUnavailable):
-            hub.sealer.run()
+            hub.cold.sealer.run()
 
         assert [*root.rglob("*.parquet*")] == []
         assert read_rows(hub, PARTITIONS) == before
@@ -370,10 +370,10 @@ def test_sealing_to_storage_that_hangs_is_given_up_and_goes_on_once_the_storage_
         patch.setattr("penstock.storage.cold.tier.WRITE_SECONDS", 0.01)
         for _ in range(2):
             with pytest.raises(ColdTierUnavailable, match=r"it has not finished within 0\.\d+ seconds"):
-                hub.sealer.run()
+                hub.cold.sealer.run()
         with pytest.raises(ColdTierUnavailable, match="it has not finished what was asked of it before"):
-            hub.sealer.run()  # Threads do not pile up.
-        assert hub.sealer.overdue_since is not None
+            hub.cold.sealer.run()  # Threads do not pile up.
+        assert hub.cold.sealer.overdue_since is not None
         assert read_rows(hub, PARTITIONS) == before
         is_back.set()
         until(lambda: not hub.store.cold._overdue, "what was written late is deleted")
@@ -436,7 +436,7 @@ def test_part_that_a_killed_hub_has_left_is_deleted_with_its_file(
 ) -> None:
     attach(hub.store)
     with crash_at(monkeypatch, DirectoryStorage, "write", after=False), pytest.raises(Crash):
-        hub.sealer.run()
+        hub.cold.sealer.run()
     [writing] = files_of(hub.store, "writing")
     part = root / writing.path
     part = part.with_name(f".{part.name}.0a1b2c3d.part")
@@ -495,7 +495,7 @@ def test_cold_tier_of_another_database_is_refused(hub: Hub, root: Path, tmp_path
         create(other, partitions=PARTITIONS)
         publish(other, VirtualClock(), 10)
         with pytest.raises(ColdTierUnsuitable, match="belongs to another database"):
-            other.sealer.run()
+            other.cold.sealer.run()
     assert paths_in(root) == {each.path for each in files_of(hub.store)}
 
 
@@ -504,7 +504,7 @@ def test_cold_tier_that_another_database_has_taken_at_the_same_time_is_not_used(
     (root / "penstock-cold-tier.json").write_text('{"id": "another", "layout": 1}')
 
     with pytest.raises(ColdTierUnsuitable, match="belongs to another database"):
-        hub.sealer.run()
+        hub.cold.sealer.run()
     assert paths_in(root) == set()
 
 

@@ -107,7 +107,7 @@ def test_sealing_goes_on_once_the_storage_is_back(migrated_url: str, bucket: str
         attach(hub.store)
         line.set_mode(mode)
         with pytest.raises(ColdTierUnavailable):
-            hub.sealer.run()
+            hub.cold.sealer.run()
         line.set_mode("whole")
         until(lambda: is_asked(hub), "the storage is asked again")
         seal(hub)

@@ -134,7 +134,7 @@ def test_table_follows_sealing_erasure_retention_fetching_and_drop(hub: Hub, clo
     assert 0 < len(rows_in(hub)) < len(found)
     assert rows_in(hub) == rows_sealed(hub)
     clock.advance(seconds=KEPT_SECONDS + 1)
-    hub.sealer.run()
+    hub.cold.sealer.run()
     assert rows_in(hub) == rows_sealed(hub)
 
     fetch(hub.store, NAME, clock)
@@ -248,7 +248,7 @@ def test_commits_of_many_updates_end_in_a_checkpoint(hub: Hub, root: Path, clock
     for n in range(0, 3 * CHECKPOINT_COMMITS + 3, 3):
         hub.log.publish(NAME, [event({"n": each}) for each in range(n, n + 3)])
         clock.advance(seconds=1)
-        hub.sealer.run()
+        hub.cold.sealer.run()
         assert update_tables(hub.store)
 
     assert [*(root / NAME / LOG).glob("*.checkpoint.parquet")] != []

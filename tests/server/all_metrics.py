@@ -7,7 +7,7 @@ from prometheus_client import Metric
 
 from penstock.core.access import Caller
 from penstock.core.events.event import NewEvent
-from penstock.core.groups import CURSOR_SET
+from penstock.core.groups.groups import CURSOR_SET
 from penstock.hub.admin.measuring import Measurement
 from penstock.hub.admin.permissions import AccessPolicy
 from penstock.hub.hub import Hub
@@ -46,7 +46,7 @@ def collect_every_metric() -> dict[str, set[str]]:
             hub.registry.create(an_event_type("order.placed"))
             hub.log.publish("order.placed", [NewEvent.of(b"{}")])
             hub.admin.retention.expired["order.placed"] += 2
-            hub.sealer.sealed["order.placed"] += 2
+            hub.cold.sealer.sealed["order.placed"] += 2
             hub.admin.retention.overtaken[Overtaken("order.placed", "mailer")] = 1
             hub.admin.tokens.create(Caller("service", "mailer"), expires_in=60)
             hub.admin.permissions.enforce(AccessPolicy())

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.core.access import Caller, Claim
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.server import HubApp
 from penstock.server.authentication.proxy_header import ProxyHeaderMethod

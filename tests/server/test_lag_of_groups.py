@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.factories import a_new_event, an_event_type

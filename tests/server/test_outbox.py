@@ -8,8 +8,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.core.access import Caller
-from penstock.server import HubApp, outbox
+from penstock.server import HubApp
 from penstock.server.authentication.tokens import TokenMethod
+from penstock.server.log import outbox
 from penstock.storage.log.outbox import OutboxRow
 from tests.served import problem_of
 from tests.server.in_process import open_hub

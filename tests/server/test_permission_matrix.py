@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.core.access import Caller, Claim, Sender
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.server import HubApp
 from penstock.server.authentication.tokens import TokenMethod

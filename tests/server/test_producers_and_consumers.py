@@ -3,7 +3,7 @@
 from starlette.testclient import TestClient
 
 from penstock.core.access import Caller
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.hub.admin.publishers import KEPT_US, NOTE_INTERVAL
 from penstock.hub.hub import Hub

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.groups import SUBSCRIPTION, GroupProgress, PartitionExtent, measure_lag
+from penstock.core.groups.groups import SUBSCRIPTION, GroupProgress, PartitionExtent, measure_lag
 from penstock.errors import Unavailable
 from penstock.storage import Store
 from penstock.storage.groups import GroupFilter, GroupMeasurement, GroupSummary, Position, PositionChange

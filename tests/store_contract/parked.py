@@ -1,6 +1,6 @@
 """The contract of parked keys: `penstock.storage.subscriptions.SubscriptionRepository`."""
 
-from penstock.core.group_parking import ParkedStream
+from penstock.core.groups.parking import ParkedStream
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.storage import Store
 from penstock.storage.groups import Position

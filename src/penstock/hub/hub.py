@@ -1,8 +1,7 @@
 """The hub: composes the services of each capability over one store, and starts and stops their threads."""
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.core.producers import MODULUS
@@ -19,13 +18,13 @@ from penstock.hub.admin.tokens import Tokens
 from penstock.hub.background import CheckedClock, Clock, system_clock
 from penstock.hub.batches.batches import Batches
 from penstock.hub.cold.sealing import Sealer, SealingOptions
+from penstock.hub.cold.services import ColdTierServices
 from penstock.hub.cold.tables import TableKeeper
 from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
 from penstock.hub.erasure import Erasures
-from penstock.hub.groups import Groups
+from penstock.hub.groups.groups import Groups
 from penstock.hub.log.compaction import Compactor
 from penstock.hub.log.log import Log
-from penstock.hub.log.publish import Volume
 from penstock.hub.log.retention import RetentionRunner
 from penstock.hub.log.watch import PollerTasks, Watch
 from penstock.hub.producers.producers import Expiry, Producers
@@ -69,11 +68,11 @@ class Hub:
         batches: uploads, and the batches that are made of them.
         subscriptions: subscriptions, their streams and parked keys.
         groups: consumer groups and their positions.
-        sealer: seals events in the cold tier.
-        tables: keeps the tables of the cold tier.
+        cold: the cold tier: seals events, keeps tables, finds files.
         registry: event types and schemas.
         erasures: erases the events of a key.
         admin: settings, permissions, tokens, the database, sweeping.
+        committer: appends what is published; counts it.
         activity: records what callers do.
     """
 
@@ -127,7 +126,7 @@ class Hub:
         publishers, rejected = Publishers(store, clock), RejectedRows(store, clock)
         self.admin = Admin(settings, permissions, tokens, publishers, monitor, sweeper, retention, rejected)
         self.registry = Registry(store, clock, settings, limits, settle=self._settle, sweep=sweeper.sweep)
-        self._committer = Committer(
+        self.committer = Committer(
             store,
             clock,
             self.registry.load,
@@ -135,49 +134,19 @@ class Hub:
             group_events_max=group_events_max,
             modulus=sequence_modulus,
         )
-        self.log = Log(store, clock, self.registry, self._committer.submit, self._watch)
-        self.batches = Batches(store, clock, self.registry.load, self._committer.submit)
+        self.log = Log(store, clock, self.registry, self.committer.submit, self._watch)
+        self.batches = Batches(store, clock, self.registry.load, self.committer.submit)
         self.producers = Producers(
             store,
             clock,
             expiry,
             sequence_modulus,
             prepare=self.log.prepare,
-            submit=self._committer.submit,
+            submit=self.committer.submit,
         )
         self.subscriptions = SubscriptionServices(store, clock, self.log.reader, self._watch, limits)
-        self.sealer = Sealer(store, checked, self.log.reader, self._end_sealing, sealing)
-        self.tables = TableKeeper(store, clock)
-
-    @property
-    def cold_waits_max(self) -> int:
-        """Return the maximum number of threads that wait for the cold tier at a time; 0 without a cold tier."""
-        return 0 if self.store.cold is None else self.store.cold.waiting_max
-
-    @property
-    def cold_failures(self) -> int | None:
-        """The number of reads of the cold tier that failed; None without a cold tier."""
-        return None if self.store.cold is None else self.store.cold.failures
-
-    @property
-    def cold_table_failures(self) -> int | None:
-        """The number of updates of the cold tier's tables that failed; None without tables."""
-        tables = None if self.store.cold is None else self.store.cold.tables
-        return None if tables is None else tables.failures
-
-    def surround_cold_waits(self, waiting: Callable[[], AbstractContextManager[object]]) -> None:
-        """Have each thread wait for the storage of the cold tier within what *waiting* returns."""
-        if self.store.cold is not None:
-            self.store.cold.while_waiting = waiting
-
-    @property
-    def queued_publishes(self) -> int:
-        """The number of publishes that wait for the next commit of this process."""
-        return self._committer.queued
-
-    def volumes(self) -> Mapping[str, Volume]:
-        """Return how much this process has appended, by event type: see `Committer.volumes`."""
-        return self._committer.volumes()
+        sealer = Sealer(store, checked, self.log.reader, self._end_sealing, sealing)
+        self.cold = ColdTierServices(store, sealer, TableKeeper(store, clock))
 
     def _settle(self, name: str) -> None:
         """Move the outbox of *name* for the registry, which the log needs first."""
@@ -190,7 +159,7 @@ class Hub:
     def _end_sealing(self) -> None:
         """Have events deleted that were sealed, and tables updated."""
         self._sweep()
-        self.tables.wake()
+        self.cold.tables.wake()
 
     def _expire_parked(self, pause: Callable[[float], bool]) -> None:
         """Skip parked keys for the sweeper, which the registry needs before there are subscriptions."""
@@ -218,8 +187,8 @@ class Hub:
         self.store.check()
         if self.store.replicas is not None:
             self.store.replicas.start()
-        self.sealer.start()
-        self.tables.start()
+        self.cold.sealer.start()
+        self.cold.tables.start()
         self.admin.settings.start()
         self._watch.start(PollerTasks(self.log.move, self._refresh, self.subscriptions.local_streams.poll))
         self.admin.sweeper.start()
@@ -242,12 +211,12 @@ class Hub:
         deadline = None if timeout is None else time.monotonic() + timeout
         stops = (
             self._watch.stop,
-            self._committer.stop,
+            self.committer.stop,
             self.activity.stop,
             self._lag_recorder.stop,
             self.admin.sweeper.stop,
-            self.sealer.stop,
-            self.tables.stop,
+            self.cold.sealer.stop,
+            self.cold.tables.stop,
             self.subscriptions.stop,
         )
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from penstock.core.group_parking import Request
+from penstock.core.groups.parking import Request
 from penstock.errors import BadParameter, CheckpointMoved, EventsLost, PenstockError
 from penstock.processing.checkpoints.checkpoint import (
     Advance,

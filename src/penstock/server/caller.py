@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.access import HUB, Permission, Resource
-from penstock.core.groups import SUBSCRIPTION
+from penstock.core.groups.groups import SUBSCRIPTION
 from penstock.errors import BadParameter, GroupNotFound
-from penstock.hub.groups import Groups
+from penstock.hub.groups.groups import Groups
 from penstock.hub.log.publish import OWN_EVENT_TYPES
 from penstock.server.auth import claim_of, event_type_named, is_administrator, know, sees, sender_of, subscription_with
 from penstock.server.groups import sees_group

@@ -8,15 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.access import Claim, Resource
-from penstock.core.group_leases import Held
 from penstock.core.group_names import is_group_name, is_path_name
-from penstock.core.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, decode_tranche
+from penstock.core.groups.groups import MICROSECONDS, SUBSCRIPTION, GroupProgress, decode_tranche
+from penstock.core.groups.leases import Held
 from penstock.core.registry.definition import is_name
 from penstock.core.times import format_time
 from penstock.errors import AccessDenied, BadParameter, EventTypeNotFound, GroupNotFound, ParkedNotFound
 from penstock.hub.admin.lag_history import LagSample
-from penstock.hub.groups import GroupLag, MovedPosition
-from penstock.hub.members import Member
+from penstock.hub.groups.groups import GroupLag, MovedPosition
+from penstock.hub.groups.members import Member
 from penstock.server.auth import (
     admit,
     authorize_now,

@@ -307,7 +307,7 @@ class Metrics:
         if hub is None:
             return
         yield from _collect_tokens(hub.admin.tokens.known, time.time_ns() // 1000)
-        appended = hub.volumes()
+        appended = hub.committer.volumes()
         yield _make_counter(
             "penstock_events_appended",
             "Events that this process has appended, on request or from the outbox.",
@@ -326,7 +326,7 @@ class Metrics:
             len(hub.subscriptions.local_streams),
         )
         yield GaugeMetricFamily(
-            "penstock_publish_queue_requests", "Requests that wait for the next commit.", hub.queued_publishes
+            "penstock_publish_queue_requests", "Requests that wait for the next commit.", hub.committer.queued
         )
         yield _make_counter(
             "penstock_activity_dropped",
@@ -351,22 +351,22 @@ def _collect_retention(retention: RetentionRunner) -> Iterable[Metric]:
 
 def _collect_cold_tier(hub: Hub) -> Iterable[Metric]:
     """Return what this process does with the cold tier; nothing if there is none."""
-    if hub.cold_failures is None:
+    if hub.cold.failures is None:
         return
-    sealed = dict(list(hub.sealer.sealed.items())[:MEASURED_MAX])
+    sealed = dict(list(hub.cold.sealer.sealed.items())[:MEASURED_MAX])
     yield _make_counter("penstock_sealed_events", "Events that this process has sealed in files.", sealed)
     yield CounterMetricFamily(
         "penstock_cold_failed_reads",
         "Reads of the cold tier that failed: the storage did not answer, or a file is damaged.",
-        hub.cold_failures,
+        hub.cold.failures,
     )
-    if hub.cold_table_failures is not None:
+    if hub.cold.table_failures is not None:
         yield CounterMetricFamily(
             "penstock_cold_failed_table_updates",
             "Updates of tables of the cold tier that failed: their logs could not be read or written.",
-            hub.cold_table_failures,
+            hub.cold.table_failures,
         )
-    since = hub.sealer.overdue_since
+    since = hub.cold.sealer.overdue_since
     yield GaugeMetricFamily(
         "penstock_cold_overdue_seconds",
         "For how long the oldest event that is not sealed should have been; 0: none should have been.",

@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.access import HUB
-from penstock.core.groups import SUBSCRIPTION
+from penstock.core.groups.groups import SUBSCRIPTION
 from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.core.times import format_time
 from penstock.errors import BadParameter, EventTypeNotFound, InvalidEventType
 from penstock.hub.admin.permissions import is_reserved
-from penstock.hub.groups import EventTypeReader
+from penstock.hub.groups.groups import EventTypeReader
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check

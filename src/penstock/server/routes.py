@@ -11,7 +11,6 @@ from penstock.server import (
     caller,
     groups,
     operations,
-    outbox,
     producers,
     registry,
     statistics,
@@ -19,7 +18,7 @@ from penstock.server import (
 )
 from penstock.server.console import pages
 from penstock.server.docs import pages as docs
-from penstock.server.log import cold_files, erasures, event_stream, feeds, nakadi, publish
+from penstock.server.log import cold_files, erasures, event_stream, feeds, nakadi, outbox, publish
 from penstock.server.openapi import admin as admin_shapes
 from penstock.server.openapi import batches as batch_shapes
 from penstock.server.openapi import groups as group_shapes

@@ -335,8 +335,8 @@ class State:
         async with self._starting:
             if self._hub is None:
                 hub = await asyncio.to_thread(self._open)
-                self._workers = self._workers or Workers(hub.cold_waits_max)
-                hub.surround_cold_waits(self._workers.waiting)
+                self._workers = self._workers or Workers(hub.cold.waits_max)
+                hub.cold.surround_waits(self._workers.waiting)
                 self._forget = call_before_shutdown(hub.drain)
                 self._hub, self.activity = hub, hub.activity
 

@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.core.group_leases import Shared
-from penstock.core.group_parking import ParkedStream, StreamPlace
-from penstock.core.groups import GroupProgress, PartitionExtent
+from penstock.core.groups.groups import GroupProgress, PartitionExtent
+from penstock.core.groups.leases import Shared
+from penstock.core.groups.parking import ParkedStream, StreamPlace
 from penstock.storage.statements import SqlRunner
 
 _decode_definition: Final = msgspec.json.Decoder(dict[str, Any]).decode

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.fields import Definition
-from penstock.core.groups import SUBSCRIPTION
+from penstock.core.groups.groups import SUBSCRIPTION
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.storage.groups import Position

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from penstock.core.group_names import NAME_CHARS_MAX, is_group_name
-from penstock.core.group_parking import (
+from penstock.core.groups.groups import KINDS, GroupReset, Kind, PositionCommit, ResetTarget
+from penstock.core.groups.parking import (
     DETAIL_CHARS_MAX,
     STREAM_CHARS_MAX,
     TAG_CHARS_MAX,
@@ -16,7 +17,6 @@ from penstock.core.group_parking import (
     ParkedStream,
     StreamPlace,
 )
-from penstock.core.groups import KINDS, GroupReset, Kind, PositionCommit, ResetTarget
 from penstock.core.log.start import START_FORM, Start, format_start, parse_start
 from penstock.errors import BadParameter
 from penstock.wire.body import convert_body

@@ -213,7 +213,7 @@ def test_batch_whose_deadline_passes_in_the_queue_is_not_stored(migrated_url: st
             first = hub.log.submit(mine.feed.name, [a_new_event({"id": 1})])
             until(first.running)
             second = thread.submit(mine.send, 0, [2], Deadline_Ms=20)
-            until(lambda: hub._committer._queue)
+            until(lambda: hub.committer._queue)
             time.sleep(0.02)
         told(second.result(300), 503, "deadline-passed", retry_after=1)
         assert first.result(300) is not None

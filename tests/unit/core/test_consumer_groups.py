@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.core.group_names import is_group_name
-from penstock.core.groups import GroupProgress, PartitionExtent, TotalLag, is_slice, measure_lag
+from penstock.core.groups.groups import GroupProgress, PartitionExtent, TotalLag, is_slice, measure_lag
 
 
 def standing(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.groups import find_covered_partitions, slice_of, view_of
+from penstock.core.groups.groups import find_covered_partitions, slice_of, view_of
 from penstock.core.log.cursor import FeedCursor, FeedView, check_view, feed_mark, parse_cursor, resolve_cursor
 from penstock.core.subscriptions.tokens import (
     ParkedSpan,

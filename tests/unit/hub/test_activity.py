@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.access import Caller
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import DatabaseUnavailable, OutcomeUnknown

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.core.access import Attribute, Caller, Resource, Sender
 from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
-from penstock.core.group_parking import ParkedChanges, ParkedStream
-from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
+from penstock.core.groups.groups import GroupReset, PositionCommit, ResetTarget
+from penstock.core.groups.parking import ParkedChanges, ParkedStream
 from penstock.core.producers import EpochClaim
 from penstock.core.subscriptions.definition import complete_subscription
 from penstock.errors import AccessDenied, EventTypeExists, Forbidden, InvalidEventType, PublishingRestricted

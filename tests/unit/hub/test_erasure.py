@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.core.access import Caller, Sender
-from penstock.core.group_parking import ParkedChanges, ParkedStream
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
+from penstock.core.groups.parking import ParkedChanges, ParkedStream
 from penstock.errors import BadParameter, ErasureNotFound, EventTypeNotFound
 from penstock.hub import erasure as module
 from penstock.hub.admin.sweeping import Sweeper

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.access import UNAUTHENTICATED, Resource
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.core.producers import EpochClaim, ProducerStamp
 from penstock.errors import (
     Blocked,

@@ -82,7 +82,7 @@ def test_committer_counts_a_limited_number_of_event_types(sqlite_url: str, monke
     for number in range(4):
         hub.registry.create(an_event_type(f"type.{number}"))
         hub.log.publish(f"type.{number}", [NewEvent.of(b'{"n":1}')] * 3)
-    volumes = hub.volumes()
+    volumes = hub.committer.volumes()
     hub.stop()
 
     assert volumes == {"type.0": (3, 21), "type.1": (3, 21), OTHERS: (6, 42)}

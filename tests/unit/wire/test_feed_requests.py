@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX, PIECE_BYTES
-from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
+from penstock.core.groups.groups import GroupReset, PositionCommit, ResetTarget
 from penstock.errors import (
     BadCursor,
     BadParameter,

@@ -158,7 +158,7 @@ def show(
 
 def _show_group(name: str, url: str, output: str) -> None:
     from penstock.cli.output import plural, print_json, say
-    from penstock.core.groups import PROCESSOR
+    from penstock.core.groups.groups import PROCESSOR
 
     with open_hub(url) as client:
         name, found = ask_about_group(client, name, client.consumer_group)

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.core.group_parking import Request
+from penstock.core.groups.parking import Request
 from penstock.errors import GroupNotFound
 from penstock.processing.checkpoints.database import DatabaseCheckpoints, ParkedAt, StoredPosition, kept_in
 

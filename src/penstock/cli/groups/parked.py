@@ -255,7 +255,7 @@ def _kind_of(client: "Client", name: str) -> tuple[str, str]:
         CommandFailure: it stores its positions and its parked streams elsewhere.
     """
     from penstock.cli.failures import CommandFailure
-    from penstock.core.groups import REPORTED
+    from penstock.core.groups.groups import REPORTED
 
     name, known = ask_about_group(client, name, client.consumer_group)
     if known.kind == REPORTED:

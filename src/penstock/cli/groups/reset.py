@@ -205,7 +205,7 @@ def _move_like(client: "Client", name: str, like: str, selection: MovedPart, giv
     from penstock.cli.failures import CommandFailure
     from penstock.cli.output import plural, print_json, say
     from penstock.client import NewPosition, PositionReset
-    from penstock.core.groups import PROCESSOR
+    from penstock.core.groups.groups import PROCESSOR
     from penstock.errors import GroupNotFound
 
     model = client.consumer_group(like)

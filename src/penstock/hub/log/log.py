@@ -22,9 +22,9 @@ from penstock.hub.log.publish import (
     find_refusal,
     prepare_or_refuse,
 )
-from penstock.hub.log.read import EventTypeCatalogue, PageReading, Reader, UnsettledError, WantedPartition
+from penstock.hub.log.read import EventTypeCatalogue, Reader
 from penstock.hub.log.watch import Watch
-from penstock.storage.log.events import KindFilter, PartitionHead
+from penstock.storage.log.events import PartitionHead
 from penstock.storage.store import Store
 
 SETTLE_TIMEOUT: Final = 6.0
@@ -149,25 +149,6 @@ class Log:
         return True
 
     # Reading
-
-    def open(
-        self,
-        name: str,
-        n: int | None,
-        wanted: Sequence[WantedPartition],
-        page_size: int,
-        kinds: KindFilter | None = None,
-    ) -> PageReading:
-        """Open a page that has everything committed before this call: see `Reader.open` for the parameters.
-
-        Raises:
-            HubUnavailable, DatabaseUnavailable: the outbox could not be moved now.
-        """
-        try:
-            return self.reader.open(name, n, wanted, page_size, kinds, settled=False)
-        except UnsettledError:
-            self.settle(name)
-            return self.reader.open(name, n, wanted, page_size, kinds)
 
     def find_heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
         """Return a feed and its heads by partition id, with everything committed before: see `Reader.find_heads`."""

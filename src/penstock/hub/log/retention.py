@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from penstock.core.groups import slice_of, view_of
+from penstock.core.groups.groups import slice_of, view_of
 from penstock.core.log.cursor import FeedView
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.registry.retention import Retention, RetentionLimits

@@ -7,7 +7,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, get_args, runtime_checkable
 
-from penstock.core.group_parking import Request
+from penstock.core.groups.parking import Request
 from penstock.errors import BadParameter, CheckpointMoved, ParkedNotFound
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.engine.tranche import Position

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from penstock.core.database_url import plain_url, show_url
-from penstock.core.group_parking import Request, find_waiting
+from penstock.core.groups.parking import Request, find_waiting
 from penstock.errors import BadParameter, CheckpointMoved, DatabaseUnsuitable, GroupNotFound, ParkedNotFound
 from penstock.errors.root import printable
 from penstock.processing.checkpoints.checkpoint import (

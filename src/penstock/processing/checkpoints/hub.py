@@ -7,8 +7,8 @@ from penstock.client.client import Client
 from penstock.client.credentials import make_auth
 from penstock.client.http import adapter
 from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
-from penstock.core.group_parking import DETAIL_CHARS_MAX, Request
-from penstock.core.groups import PROCESSOR
+from penstock.core.groups.groups import PROCESSOR
+from penstock.core.groups.parking import DETAIL_CHARS_MAX, Request
 from penstock.errors import (
     AccessDenied,
     BadParameter,

@@ -10,8 +10,8 @@ from penstock.client.client import Client
 from penstock.client.credentials import make_auth
 from penstock.client.groups import ConsumerGroups
 from penstock.client.http import adapter
-from penstock.core.group_leases import LEASE_SECONDS, Held, Shared, find_held, keep, leave, release, renew
 from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
+from penstock.core.groups.leases import LEASE_SECONDS, Held, Shared, find_held, keep, leave, release, renew
 from penstock.errors import BadParameter, GroupNotFound
 from penstock.processing.checkpoints.database import LEASES, TABLE, OwnTables
 from penstock.processing.database import Connect, Plan, Step, connector

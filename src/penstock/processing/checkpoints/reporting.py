@@ -9,7 +9,7 @@ from typing import Any, Final
 from penstock.client.client import Client
 from penstock.client.credentials import make_auth
 from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
-from penstock.core.groups import REPORTED
+from penstock.core.groups.groups import REPORTED
 from penstock.errors import BadParameter
 from penstock.processing.engine.tranche import Position
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche

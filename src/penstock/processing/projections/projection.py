@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
-from penstock.core.group_parking import is_before
+from penstock.core.groups.parking import is_before
 from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints

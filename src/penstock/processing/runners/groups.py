@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeAlias
 
-from penstock.core.group_leases import Held
+from penstock.core.groups.leases import Held
 from penstock.errors import (
     BadOutcome,
     CheckpointMoved,

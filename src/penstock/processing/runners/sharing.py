@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from penstock.core.group_leases import Held
+from penstock.core.groups.leases import Held
 from penstock.errors import BadParameter, DatabaseUnsuitable, PenstockError
 from penstock.processing.checkpoints.checkpoint import Checkpoints, MemoryCheckpoints
 from penstock.processing.checkpoints.hub import SubscriptionCheckpoints

@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from penstock.core.times import format_time
 from penstock.errors import PartitionNotFound
-from penstock.hub.cold.files import find_sealed
 from penstock.server.http.responses import json_response
 from penstock.server.state import event_type_of, state_of
 from penstock.storage.cold.manifest import ManifestFile
@@ -28,7 +27,7 @@ async def list_cold_files(request: Request) -> Response:
         feed = state.hub.registry.load(name)
         if partition >= feed.partition_count:
             raise PartitionNotFound(event_type=name, partition=partition, partition_count=feed.partition_count)
-        found = find_sealed(state.hub.store, feed.partition_ids[partition], offset, FILES_MAX)
+        found = state.hub.cold.find_sealed(feed.partition_ids[partition], offset, FILES_MAX)
         return {
             "location": found.location,
             "tier": found.tier,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.core.group_names import NAME_CHARS_MAX
-from penstock.core.group_parking import DETAIL_CHARS_MAX, STREAM_CHARS_MAX, TAG_CHARS_MAX
-from penstock.core.groups import KEPT_AT_CHARS_MAX, KINDS
+from penstock.core.groups.groups import KEPT_AT_CHARS_MAX, KINDS
+from penstock.core.groups.parking import DETAIL_CHARS_MAX, STREAM_CHARS_MAX, TAG_CHARS_MAX
 from penstock.core.log.start import WORDS
 from penstock.server.openapi.operation import (
     EVENT_TYPE_NAME,

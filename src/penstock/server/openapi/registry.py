@@ -3,7 +3,7 @@
 from typing import Final, get_args
 
 from penstock.core.events.event import EVENT_BYTES_MAX
-from penstock.core.groups import KINDS
+from penstock.core.groups.groups import KINDS
 from penstock.core.registry.definition import (
     AUDIENCES,
     PENSTOCK,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from penstock.core.group_parking import Request
+from penstock.core.groups.parking import Request
 from penstock.errors import OutcomeUnknown, Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, check_checkpoints
 from penstock.processing.engine.parking import Parked, Place

@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 import structlog
 
-from penstock.core.groups import PositionCommit
+from penstock.core.groups.groups import PositionCommit
 from penstock.hub.admin.lag_history import GROUPS_MAX, KEPT_SECONDS, SAMPLES_MAX, LagHistory, LagRecorder, LagSample
 from penstock.hub.admin.measuring import DatabaseMonitor
 from penstock.hub.hub import Hub

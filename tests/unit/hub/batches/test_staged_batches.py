@@ -211,7 +211,7 @@ def test_piece_of_a_batch_has_its_turn_once(store: Store) -> None:
 
 def test_commit_with_an_unknown_outcome_is_looked_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     part = upload_numbers(hub, 4)
-    submit: Callable[..., Any] = hub._committer.submit
+    submit: Callable[..., Any] = hub.committer.submit
 
     def lose(request: Any) -> Any:
         future = submit(request)

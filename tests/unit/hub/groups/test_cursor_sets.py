@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from penstock.core.groups import TotalLag
+from penstock.core.groups.groups import TotalLag
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, EventTypeNotFound, GroupKindDiffers, GroupNotFound
-from penstock.hub.groups import Groups
+from penstock.hub.groups.groups import Groups
 from penstock.storage import Store
 from penstock.storage.groups import GroupFilter, Position
 from penstock.storage.statements import SqlRunner

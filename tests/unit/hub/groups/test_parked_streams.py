@@ -1,7 +1,7 @@
 """Parked streams of groups that are moved."""
 
-from penstock.core.group_parking import ParkedChanges, ParkedStream
-from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
+from penstock.core.groups.groups import GroupReset, PositionCommit, ResetTarget
+from penstock.core.groups.parking import ParkedChanges, ParkedStream
 from penstock.hub.hub import Hub
 from tests.unit.hub.feeds import NAME, fill_feed, find_feed, raise_epochs
 

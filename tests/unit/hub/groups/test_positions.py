@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.core.groups import CURSOR_SET, GroupReset, PositionCommit, ResetTarget
+from penstock.core.groups.groups import CURSOR_SET, GroupReset, PositionCommit, ResetTarget
 from penstock.core.log.start import Start
 from penstock.errors import (
     BadParameter,
@@ -14,7 +14,7 @@ from penstock.errors import (
     PositionMoved,
     UnusablePosition,
 )
-from penstock.hub.groups import Groups
+from penstock.hub.groups.groups import Groups
 from penstock.storage import Store
 from penstock.storage.groups import GroupFilter, Position, PositionChange
 from penstock.testing.clock import START_AT, VirtualClock

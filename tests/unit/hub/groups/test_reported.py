@@ -1,7 +1,7 @@
 """Groups whose positions are kept elsewhere and reported."""
 
-from penstock.core.groups import PositionCommit
-from penstock.hub.groups import REPORTED_SECONDS
+from penstock.core.groups.groups import PositionCommit
+from penstock.hub.groups.groups import REPORTED_SECONDS
 from penstock.hub.hub import Hub
 from penstock.storage.groups import GroupFilter
 from penstock.testing.clock import VirtualClock

@@ -21,6 +21,7 @@ from penstock.storage.store import Tx
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.failing import has_code
+from tests.reading import open_settled
 from tests.unit.hub.committing import GROUP_EVENTS_MAX, Log, read_next_offsets
 from tests.unit.hub.feeds import NAME, create_feed, into_outbox
 from tests.unit.hub.forwarding import ForwardingStore, Gate
@@ -259,7 +260,7 @@ def test_settle_moves_waiting_rows_and_returns_if_there_were_any(hub: Hub) -> No
 def test_read_writes_nothing_while_the_outbox_is_empty(hub: Hub, forwarding: ForwardingStore) -> None:
     writes = forwarding.writes
 
-    hub.log.open(*PAGE, 10)
+    open_settled(hub, *PAGE, 10)
     hub.log.find_heads(NAME)
 
     assert forwarding.writes == writes
@@ -270,9 +271,9 @@ def test_page_that_reaches_the_head_moves_the_outbox_and_no_other(hub: Hub) -> N
     into_outbox(hub.store, ROWS[:1])
 
     assert hub.log.reader.open(*PAGE, 10).reaches_head
-    before = hub.log.open(*PAGE, 9)
+    before = open_settled(hub, *PAGE, 9)
     assert hub.log.has_waiting(NAME)
-    after = hub.log.open(*PAGE, 10)
+    after = open_settled(hub, *PAGE, 10)
 
     assert not hub.log.has_waiting(NAME)
     assert (before.tracks[0].stops, after.tracks[0].stops) == ({0: 10}, {0: 11})
@@ -297,7 +298,7 @@ def test_rows_that_another_hub_moves_while_a_page_is_opened_are_in_the_page(
 
     forwarding.at_read = move
 
-    assert [list(track.quotas.values()) for track in hub.log.open(*PAGE, 10).tracks] == [[1]]
+    assert [list(track.quotas.values()) for track in open_settled(hub, *PAGE, 10).tracks] == [[1]]
     other.stop()
 
 

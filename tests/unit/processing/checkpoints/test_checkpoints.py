@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies
 
-from penstock.core.group_parking import find_waiting, is_before
+from penstock.core.groups.parking import find_waiting, is_before
 from penstock.errors import BadParameter
 from penstock.processing.checkpoints.checkpoint import check_moves, decode_name, digest, encode_name
 from penstock.processing.engine.tranche import Position

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.group_parking import Request
+from penstock.core.groups.parking import Request
 from penstock.errors import (
     BadParameter,
     HandlerFailed,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.group_leases import Held
+from penstock.core.groups.leases import Held
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases

@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.core.access import Claim, Sender
 from penstock.core.group_names import PATH_NAME_ALLOWED, is_group_name, is_path_name
-from penstock.core.group_parking import NOT_PARKED, ParkedChanges
-from penstock.core.groups import (
+from penstock.core.groups.groups import (
     CURSOR_SET,
     MICROSECONDS,
     PROCESSOR,
@@ -27,6 +26,7 @@ from penstock.core.groups import (
     measure_lag,
     slice_of,
 )
+from penstock.core.groups.parking import NOT_PARKED, ParkedChanges
 from penstock.core.log.cursor import FeedCursor, FeedView, check_view, feed_mark
 from penstock.core.log.start import Word, resolve_start
 from penstock.core.registry.definition import is_name
@@ -43,9 +43,9 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
-from penstock.hub.group_claims import check_control, check_owner, check_reserved, is_own, name_own, owner_of
-from penstock.hub.members import Members
-from penstock.hub.parked_streams import GroupKind, ParkedStreams, put_parked, widen_parked
+from penstock.hub.groups.claims import check_control, check_owner, check_reserved, is_own, name_own, owner_of
+from penstock.hub.groups.members import Members
+from penstock.hub.groups.parked_streams import GroupKind, ParkedStreams, put_parked, widen_parked
 from penstock.storage.cold.loading import load_and_repeat
 from penstock.storage.groups import (
     GroupFilter,

@@ -1,7 +1,7 @@
 """Members of consumer groups: processors of one name that share partitions by leases which the hub keeps.
 
 Each change is one transaction, by the clock of the database, so that all hubs of it agree. The rules are those of
-`penstock.core.group_leases`, as for leases in a consumer's own database.
+`penstock.core.groups.leases`, as for leases in a consumer's own database.
 """
 
 import time
@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from penstock.core.access import Claim, Sender
-from penstock.core.group_leases import Held, Shared, find_held, leave, release, renew
-from penstock.core.groups import PROCESSOR, decode_tranche
+from penstock.core.groups.groups import PROCESSOR, decode_tranche
+from penstock.core.groups.leases import Held, Shared, find_held, leave, release, renew
 from penstock.errors import (
     BadParameter,
     DatabaseUnavailable,
@@ -21,7 +21,7 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_change
-from penstock.hub.group_claims import check_control, check_owner, owner_of
+from penstock.hub.groups.claims import check_control, check_owner, owner_of
 from penstock.storage.store import Store, Tx
 
 MEMBERS_MAX: Final = 200

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.core.access import Claim, Sender
-from penstock.core.group_parking import PARKED_MAX, ParkedChanges, ParkedStream, find_waiting
-from penstock.core.groups import PROCESSOR
+from penstock.core.groups.groups import PROCESSOR
+from penstock.core.groups.parking import PARKED_MAX, ParkedChanges, ParkedStream, find_waiting
 from penstock.errors import BadParameter, GroupKindDiffers, GroupNotFound, LimitReached, ParkedNotFound
 from penstock.errors.root import printable
 from penstock.hub.background import Clock
 from penstock.hub.changes import AuditedChange, record_changes
-from penstock.hub.group_claims import check_control
+from penstock.hub.groups.claims import check_control
 from penstock.hub.subscriptions.poison_events import SKIPPED
 from penstock.storage.groups import Position, PositionChange, StoredParkedStream
 from penstock.storage.store import Store, Tx
@@ -86,7 +86,7 @@ def put_parked(tx: Tx, group: GroupKind, changes: ParkedChanges, now: int) -> No
     """Store what a locked group has parked, in partitions in which it has positions.
 
     Raises:
-        GroupKindDiffers, BadParameter, LimitReached: see `penstock.hub.groups.Groups.commit`.
+        GroupKindDiffers, BadParameter, LimitReached: see `penstock.hub.groups.groups.Groups.commit`.
     """
     name, kind = group
     if kind != PROCESSOR:

@@ -1,0 +1,1 @@
+"""The rules of consumer groups: positions and lag, names, leases, parked streams."""

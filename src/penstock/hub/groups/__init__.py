@@ -1,0 +1,1 @@
+"""Consumer groups: their positions, members and parked streams."""
