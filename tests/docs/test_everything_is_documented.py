@@ -7,7 +7,7 @@ from typing import Any
 
 import penstock.errors
 import penstock.hub.subscriptions.sessions
-from penstock.cli.contents import CONTENTS, loaded
+from penstock.cli.contents import CONTENTS, load_command
 from penstock.server.routes import ROUTES
 from scripts import document_errors
 from tests.docs.examples import ROOT
@@ -89,7 +89,7 @@ def test_command_line_pages_have_every_command_and_option() -> None:
     missing = [
         word
         for name in CONTENTS
-        for path, leaf in commands(f"penstock {name}", loaded(name))
+        for path, leaf in commands(f"penstock {name}", load_command(name))
         for word in [path, *(name for option in leaf.params for name in option.opts if name.startswith("--"))]
         if word not in text and word not in ("--help", "--install-completion", "--show-completion")
     ]

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.hub.groups.groups import members
+from penstock.hub.groups import members
 from penstock.hub.hub import Hub
 from penstock.testing.factories import an_event_type
 from tests.served import Served, problem_of, until

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.core.groups.groups import parking as group_parking
+from penstock.core.groups import parking as group_parking
 from tests.served import Served, create, problem_of
 from tests.server.test_groups import at, new_name, pages
 
