@@ -70,7 +70,7 @@ def running(result: Outcome | Failure | None, age: float) -> Watched:
     watched.tally.begin_round(age)
     read = batch(1, [Received("A0", 0)])
     watched.engine.ingest(read, 0.0)
-    watched.tally.read(read)
+    watched.tally.note_batch(read)
     [call] = watched.engine.take(1, 0.0)
     if result is not None:
         watched.engine.settle(call, result, 0.0, 0.0)
@@ -138,9 +138,9 @@ def test_parked_stream_failing_commits_and_an_ended_processor_raise_alerts() -> 
     watched.engine.ingest(batch(1, things("A0E0")), 0.0)
     [call] = watched.engine.take(1, 0.0)
     assert alarms(watched) == set()
-    watched.tally.commit_failed("it is away")
+    watched.tally.fail_commit("it is away")
     assert alarms(watched) == {"PenstockCommitsFailing", "PenstockCommitsFailingLong"}
-    watched.tally.committed()
+    watched.tally.end_commit()
     assert alarms(watched) == set()
     watched.engine.settle(call, BROKEN, 0.0, 0.0)
     assert alarms(watched) == {"PenstockStreamsParked"}
@@ -163,7 +163,7 @@ def test_tranche_with_an_old_event_that_is_not_done_raises_alerts(monkeypatch: p
     watched, found = Watched("mailer", engine()), []
     read = batch(1, [Received("A0", 0)])
     watched.engine.ingest(read, 0.0)
-    watched.tally.read(read)
+    watched.tally.note_batch(read)
     for age in (800, 1_000, 3_700):
         monkeypatch.setattr("penstock.processing.metrics.time.time", lambda age=age: NOW + age)
         found.append(alarms(watched))

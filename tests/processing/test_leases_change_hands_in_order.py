@@ -216,7 +216,7 @@ def test_idle_processor_takes_a_new_tranche(shift: Shift) -> None:
     a = shift.start("a")
     until(lambda: a._progress._open, a)
     b = shift.start("b")
-    until(lambda: b._progress._is_told and b._progress.has_begun, b)
+    until(lambda: b._progress._is_assigned and b._progress.has_begun, b)
     shift.append("S", 0, tranche="new")
     shift.office.pass_time(a, b)
     until(lambda: shift.work.seen == [("b", "S", 0)], b)
@@ -281,7 +281,7 @@ def test_processor_that_cannot_renew_gives_up_before_its_lease_ends(url: str) ->
     until(lambda: shift.work.of("S"), running)
     shift.leases["a"].is_cut = True
     shift.office.pass_time(part=0.9)
-    until(lambda: not running._progress.wants(), running)
+    until(lambda: not running._progress.plan_reads(), running)
     shift.append("S", 1)
     shift.stop()
     assert shift.work.of("S") == [0]
@@ -368,9 +368,9 @@ def test_tranche_is_released_after_its_parked_streams_are_committed(url: str) ->
         pass
     assert processor.engine.parking.streams.keys() == {"parks"}
     processor._progress.own(frozenset())
-    assert processor._progress.closed() == frozenset()
+    assert processor._progress.forget_finished() == frozenset()
     processor._progress.commit()
-    assert processor._progress.closed() == {"0"}
+    assert processor._progress.forget_finished() == {"0"}
     assert [each.stream for each in checkpoints.parked()] == ["parks"]
 
 
@@ -384,8 +384,8 @@ def test_tranche_that_comes_back_is_opened_again_and_not_released(url: str) -> N
     progress.own(frozenset())
     progress.give_up()
     progress.own(frozenset("0"))
-    assert progress.closed() == frozenset()
-    assert progress.survey()["0"].position == 1
+    assert progress.forget_finished() == frozenset()
+    assert progress.find_new_tranches()["0"].position == 1
 
 
 class Hesitant(MemorySource):
@@ -473,7 +473,7 @@ def test_parked_stream_is_handed_over_and_retried_by_the_new_owner(shift: Shift)
     rules = Rules(attempts_max=1, exhausted="park")
     a = shift.start("a", fail, rules=rules, commit_interval=3600)
     until(lambda: "parks" in a.engine.parking.streams and checkpoints.positions(), a)
-    until(lambda: not a._committing.is_busy, a)
+    until(lambda: not a._committer.is_busy, a)
     assert not checkpoints.parked()
     b = shift.start("b", rules=rules)
     shift.office.pass_time(a, b)

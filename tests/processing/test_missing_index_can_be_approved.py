@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import BadParameter, Unavailable
 from penstock.processing import DatabaseCheckpoints, InlineProcessor, LocalProcessor, Rules, Transactional
 from penstock.processing.handlers import Span
-from penstock.processing.runners.observing import figures_of, sentence
+from penstock.processing.runners.observer import compute_figures, describe_figures
 from penstock.processing.sources import MemorySource
 from penstock.processing.stream_event import StreamEvent
 from tests.processing.office import until
@@ -42,7 +42,7 @@ def test_snapshot_shows_the_stream_and_its_missing_index(source: MemorySource) -
     processor.drain()
     [gapped] = processor.snapshot.gapped
     assert (gapped.stream, gapped.missing, gapped.found) == ("S1", 1, 3)
-    told = sentence(figures_of(processor.snapshot, None))
+    told = describe_figures(compute_figures(processor.snapshot, None))
     assert "1 waiting for an index that is missing (S1 for 1)" in told
 
 

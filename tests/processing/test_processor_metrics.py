@@ -145,7 +145,7 @@ def everything() -> Watched:
     events = [StreamEvent(stream, index, "event", b"{}", received=1) for index, stream in enumerate("AB")]
     page = Batch(tranche, 2, events, is_tail=True, bytes=64)
     watched.engine.ingest(page, 0.0)
-    watched.tally.read(page)
+    watched.tally.note_batch(page)
     first, second = watched.engine.take(2, 0.0)
     watched.engine.settle(first, Failure("ValueError", "broken"), 0.0, 0.0)
     stats = Stats()
@@ -154,7 +154,7 @@ def everything() -> Watched:
     watched.engine.settle(second, done(mails=1, stats=stats), 0.0, 0.0)
     watched.tell_behind({tranche: 1})
     watched.tally.begin_round(0.0)
-    watched.tally.cpu.counted("handle", lambda: None)()
+    watched.tally.cpu.wrap("handle", lambda: None)()
     return watched
 
 

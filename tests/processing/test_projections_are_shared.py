@@ -39,7 +39,7 @@ def all_in_one(event: StreamEvent) -> str:
     return "all"
 
 
-class Sharing:
+class Leaseholder:
     """Processors of one projection, which all read the same log, and their failures."""
 
     def __init__(self, projection: Projection[Seen], database: Connect) -> None:
@@ -137,7 +137,7 @@ def read_rows(projection: Projection[Seen], database: Connect) -> dict[str, list
 )
 def test_rows_are_the_fold_of_the_log_after_tranches_change_hands(database: Connect) -> None:
     projection = Projection("seen", Seen, add, key=by_stream)
-    sharing = Sharing(projection, database)
+    sharing = Leaseholder(projection, database)
     sharing.join()
     sharing.append(60)
     sharing.join()
@@ -158,7 +158,7 @@ def test_row_folded_by_two_processors_at_once_has_each_event_once(database: Conn
         return add(seen, event)
 
     projection = Projection("seen", Seen, added_by_two, key=all_in_one)
-    sharing = Sharing(projection, database)
+    sharing = Leaseholder(projection, database)
     sharing.join()
     sharing.join()
     sharing.append(60)

@@ -69,7 +69,7 @@ STORIES = st.builds(Story, ROUNDS, RULES, st.integers(0, 1000), BROKEN, SLOW, st
 def reading() -> Iterator[None]:
     """Have nobody wait long for events of those tranches that it has, while it could have others."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.processing.runners.reading.READ_TIMEOUT", 0.01)
+        patch.setattr("penstock.processing.runners.background.READ_TIMEOUT", 0.01)
         yield
 
 

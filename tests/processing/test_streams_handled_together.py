@@ -25,7 +25,7 @@ from penstock.processing.database import connector
 from penstock.processing.engine import Backoff
 from penstock.processing.handlers import Span, Together, Transactional
 from penstock.processing.outcomes import done_to
-from penstock.processing.runners import groups, local
+from penstock.processing.runners import local, workers
 from penstock.processing.sources import MemorySource
 from penstock.processing.stream_event import StreamEvent
 from tests.failing import has_code
@@ -109,7 +109,7 @@ def streams(*names: str) -> MemorySource:
 def call_once(processor: InlineProcessor) -> Any:
     """Take all calls that can be made, and return what makes them."""
     calls = processor.engine.take(10, 0.0)
-    return lambda: processor._make[0](calls)
+    return lambda: processor._make(calls)
 
 
 def counter(source: MemorySource, database: str, handle: Any = write, rules: Rules = RULES) -> InlineProcessor:
@@ -287,7 +287,7 @@ def test_call_for_a_lost_tranche_is_not_committed(database: str) -> None:
     assert not processor.engine.busy.active
     assert not processor.engine.parking.streams, "it was no failure"
     processor._commit()
-    assert processor._progress.closed() == {"a"}
+    assert processor._progress.forget_finished() == {"a"}
     assert DatabaseCheckpoints(database, "counter").positions() == {"b": 1}
 
 
@@ -297,7 +297,7 @@ def test_overdue_call_that_succeeds_has_its_effects_once(database: str) -> None:
     processor = counter(source, database, rules=rules)
     processor._read()
     calls = processor.engine.take(2, 0.0)
-    make, _ = processor._make
+    make = processor._make
     assert processor.engine.overdue(2.0) == calls
     make(calls)
     assert not processor.engine.parking.streams
@@ -320,8 +320,8 @@ def test_unanswered_commit_is_resolved_before_the_next_call(
     """The answer to a commit is lost, and the database is away for a while when it is asked."""
     file = tmp_path / "consumer.db"
     execute(f"sqlite:///{file}", "CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
-    monkeypatch.setattr(groups, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(groups, "RETRY_TIMEOUT", 0.3)
+    monkeypatch.setattr(workers, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(workers, "RETRY_TIMEOUT", 0.3)
     left = 0
 
     def connect() -> sqlite3.Connection:

@@ -16,7 +16,7 @@ from penstock.errors.root import printable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.database import Connect, connector, is_nobodys, may_be_one
 from penstock.processing.engine.stream import Call
-from penstock.processing.outcomes import ALL, Failure, Outcome, outcome_of, retry
+from penstock.processing.outcomes import ALL, Failure, Outcome, retry, to_outcome
 from penstock.processing.parameters import (
     INDEX_END,
     check_count,
@@ -31,14 +31,14 @@ from penstock.processing.parameters import (
 __all__ = ["Classify", "Handler", "Span", "Together", "Transactional", "by_kind"]
 
 R = TypeVar("R")
-_inherited: "Final[list[_Own]]" = []
+_inherited: "Final[list[_OwnLoop]]" = []
 """Loops of the parent process before a fork: closing one here would stop the parent's from waking."""
 
 
 class EventLoop(threading.local):
     """One event loop for each thread, and for each process that a thread is forked into."""
 
-    _own: "_Own | None" = None
+    _own: "_OwnLoop | None" = None
 
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
         """Run *coroutine*, and return its result.
@@ -50,11 +50,11 @@ class EventLoop(threading.local):
             _inherited.append(self._own)
             self._own = None
         if self._own is None:
-            self._own = _Own()
+            self._own = _OwnLoop()
         return self._own.loop.run_until_complete(coroutine)
 
 
-class _Own:
+class _OwnLoop:
     """An event loop that is closed when it is unused."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ TAG_CHARS_MAX: Final = 200
 _log: Final = logging.getLogger("penstock.processing")
 
 
-class Handling:
+class StreamCaller:
     """Calls one handler.
 
     Args:
@@ -104,13 +104,13 @@ class Handling:
                 return ALL
             if inspect.iscoroutine(returned):
                 returned = self._loop.run(returned)
-            return settled(returned, call.next)
+            return read_outcome(returned, call.next)
         except BaseException as error:  # An exception of a handler is a failure of that stream, and of no other.
             if is_interrupt(error):
                 raise
-            return self.failed(call, error)
+            return self.fail(call, error)
 
-    async def awaited(self, call: Call) -> Outcome | Failure:
+    async def call_async(self, call: Call) -> Outcome | Failure:
         """Call the handler, a coroutine function, and return the result of the call.
 
         Raises:
@@ -118,18 +118,18 @@ class Handling:
         """
         try:
             returned = self._handler(call.stream, call.events)
-            return settled(await returned if inspect.iscoroutine(returned) else returned, call.next)
+            return read_outcome(await returned if inspect.iscoroutine(returned) else returned, call.next)
         except GeneratorExit:
             raise
         except BaseException as error:  # Likewise.
             if (isinstance(error, asyncio.CancelledError) and is_cancelled()) or is_interrupt(error):
                 raise
-            return self.failed(call, error)
+            return self.fail(call, error)
 
-    def failed(self, call: Call, error: BaseException) -> Failure:
+    def fail(self, call: Call, error: BaseException) -> Failure:
         """Return the failure of a call that has raised *error*."""
         _log.debug("a call for %s has failed", call.stream, exc_info=error)
-        return failure_of(error, self._classify)
+        return to_failure(error, self._classify)
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -143,20 +143,20 @@ def check_handler(handler: Handler, parameter: str = "handler") -> None:
     check_returns(parameter, handler)
 
 
-def settled(returned: Any, end: int) -> Outcome:
+def read_outcome(returned: Any, end: int) -> Outcome:
     """Convert the value that a handler has *returned* for a span that ends before index *end* to an outcome.
 
     Raises:
         BadOutcome: it is none, or an index beyond the span: only `skip_to` may skip unseen events.
     """
-    outcome = outcome_of(returned)
+    outcome = to_outcome(returned)
     if outcome.next is not None and outcome.next > end and not (outcome.skips and outcome.next <= INDEX_END):
         what = "though no index is as large" if outcome.skips else f"though its span ends at {end}, and without skip_to"
         raise BadOutcome(returned=f"{outcome.next}, {what}")
     return outcome
 
 
-def failure_of(error: BaseException, classify: Classify | None) -> Failure:
+def to_failure(error: BaseException, classify: Classify | None) -> Failure:
     """Return *error* as a failure with the tag from *classify*; if *classify* fails, return its own failure.
 
     Unprintable characters are escaped, and long texts are cut, so that a failure can be stored and shown anywhere.
@@ -173,10 +173,10 @@ def failure_of(error: BaseException, classify: Classify | None) -> Failure:
             if is_interrupt(raised):
                 raise
             if not isinstance(raised, BadParameter):
-                beside = f", raised by classify for {type(error).__name__}: {_said(error)}"
+                beside = f", raised by classify for {type(error).__name__}: {_to_text(error)}"
             error = raised
     name = type(error).__name__
-    lines = f"{_said(error) or name}{beside}"[: DETAIL_CHARS_MAX + 1].split("\n")
+    lines = f"{_to_text(error) or name}{beside}"[: DETAIL_CHARS_MAX + 1].split("\n")
     detail = _cut("\n".join(map(printable, lines)), DETAIL_CHARS_MAX)
     return Failure(_cut(printable((tag or name)[: TAG_CHARS_MAX + 1]), TAG_CHARS_MAX), detail, error)
 
@@ -185,7 +185,7 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def _said(error: BaseException) -> str:
+def _to_text(error: BaseException) -> str:
     try:
         return str(error)
     except BaseException as raised:  # An exception's `__str__` may fail.
@@ -217,7 +217,7 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
     if otherwise is not None:
         check_handler(otherwise, "otherwise")
 
-    def begun(stream: str, events: Sequence[Any]) -> tuple[Any, int]:
+    def call_first_run(stream: str, events: Sequence[Any]) -> tuple[Any, int]:
         """Call the handler of the first run; return its result, and the end of the run."""
         kind = events[0].kind
         chosen = handlers.get(kind, otherwise)
@@ -227,19 +227,19 @@ def by_kind(handlers: Mapping[str, Handler], *, otherwise: Handler | None = None
         return chosen(stream, events[:end]), end
 
     def handle(stream: str, events: Sequence[Any]) -> Any:
-        returned, end = begun(stream, events)
-        return _of_run(returned, events, end)
+        returned, end = call_first_run(stream, events)
+        return _to_span_outcome(returned, events, end)
 
-    async def awaited(stream: str, events: Sequence[Any]) -> Any:
-        returned, end = begun(stream, events)
-        return _of_run(await returned if inspect.iscoroutine(returned) else returned, events, end)
+    async def handle_async(stream: str, events: Sequence[Any]) -> Any:
+        returned, end = call_first_run(stream, events)
+        return _to_span_outcome(await returned if inspect.iscoroutine(returned) else returned, events, end)
 
-    return awaited if any(map(is_coroutine_function, (*handlers.values(), otherwise))) else handle
+    return handle_async if any(map(is_coroutine_function, (*handlers.values(), otherwise))) else handle
 
 
-def _of_run(returned: Any, events: Sequence[Any], end: int) -> Outcome:
+def _to_span_outcome(returned: Any, events: Sequence[Any], end: int) -> Outcome:
     """Return the outcome of a span from the value *returned* for its first run, which ends before place *end*."""
-    outcome = settled(returned, events[end - 1].next)
+    outcome = read_outcome(returned, events[end - 1].next)
     if end < len(events) and outcome.next is None:
         return replace(outcome, next=events[end].index)
     return outcome
@@ -284,7 +284,7 @@ class Together:
 
     def results(self, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
         """Call the handler, and return the result of each of *calls*."""
-        return told(self._handle(spans_of(calls)), calls, classify)
+        return read_results(self._handle(to_spans(calls)), calls, classify)
 
 
 class Transactional:
@@ -337,15 +337,15 @@ class Transactional:
 
     def results(self, connection: Any, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
         """Call the handler in the open transaction, and return the result of each of *calls*."""
-        return told(self._handle(connection, spans_of(calls)), calls, classify)
+        return read_results(self._handle(connection, to_spans(calls)), calls, classify)
 
 
-def spans_of(calls: Sequence[Call]) -> list[Span]:
+def to_spans(calls: Sequence[Call]) -> list[Span]:
     """Return the spans of *calls*."""
     return [Span(call.stream, call.events) for call in calls]
 
 
-def told(returned: Results, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
+def read_results(returned: Results, calls: Sequence[Call], classify: Classify | None) -> list[Outcome | Failure]:
     """Return the results that a handler has *returned* for *calls*.
 
     Raises:
@@ -358,10 +358,13 @@ def told(returned: Results, calls: Sequence[Call], classify: Classify | None) ->
     if len(returned) != len(calls):
         raise BadOutcome(returned=f"{len(returned)} outcomes for {len(calls)} streams")
     return [
-        _blamed(each, classify) if isinstance(each, Exception) else settled(each, call.next)
+        ALL if each is None else _to_result(each, call.next, classify)
         for each, call in zip(returned, calls, strict=True)
     ]
 
 
-def _blamed(error: Exception, classify: Classify | None) -> Outcome | Failure:
-    return AWAY if is_nobodys(error) else failure_of(error, classify)
+def _to_result(returned: Any, end: int, classify: Classify | None) -> Outcome | Failure:
+    """Return the result of one call that ends before index *end*, from a value or an exception that is *returned*."""
+    if not isinstance(returned, Exception):
+        return read_outcome(returned, end)
+    return AWAY if is_nobodys(returned) else to_failure(returned, classify)

@@ -120,13 +120,13 @@ def _check_index(index: Any) -> None:
         raise BadParameter(parameter="index", value=index, allowed=allowed)
 
 
-def outcome_of(returned: Any) -> Outcome:
+def to_outcome(returned: Any) -> Outcome:
     """Convert the value *returned* by a handler to an outcome: None is `done`, a number is `done_to`.
 
     Raises:
         BadOutcome: it is none of these.
 
-    >>> outcome_of(None).next, outcome_of(7).next
+    >>> to_outcome(None).next, to_outcome(7).next
     (None, 7)
     """
     if returned is None:

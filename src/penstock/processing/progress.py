@@ -40,7 +40,7 @@ class PageReplay(NamedTuple):
         return self.parked[0].tranche
 
 
-def replays_of(engine: Engine, tranches: Collection[str]) -> list[PageReplay]:
+def group_replays(engine: Engine, tranches: Collection[str]) -> list[PageReplay]:
     """Return the pages of these *tranches* to read again now.
 
     Each tranche gets one page, for the stream that has waited longest and all others that can be read on from there.
@@ -50,11 +50,11 @@ def replays_of(engine: Engine, tranches: Collection[str]) -> list[PageReplay]:
     for parked in engine.replays() if engine.parking.retried else ():
         if parked.tranche in tranches:
             asked[parked.tranche].append(parked)
-    found = [_replay(waiting, engine) for waiting in asked.values()]
+    found = [_plan_page(waiting, engine) for waiting in asked.values()]
     return [replay for replay in found if replay is not None]
 
 
-def news_of(
+def select_requests(
     requests: Mapping[Place, Request], parking: Parking, begun: Collection[str], there: Collection[str]
 ) -> dict[str, Request]:
     """Return the requests for parked streams to apply now, by stream.
@@ -73,16 +73,16 @@ def news_of(
     return {
         stream: requests[stream, tranche]
         for stream, tranche in ready
-        if requests[stream, tranche] == "skip" or not _was_tried(stream, parking)
+        if requests[stream, tranche] == "skip" or not _is_tried(stream, parking)
     }
 
 
-def _was_tried(stream: str, parking: Parking) -> bool:
+def _is_tried(stream: str, parking: Parking) -> bool:
     # A request from before a stream was parked again has been applied.
     return stream in parking.retried or parking.is_fresh(stream)
 
 
-def _replay(waiting: Sequence[Parked], engine: Engine) -> PageReplay | None:
+def _plan_page(waiting: Sequence[Parked], engine: Engine) -> PageReplay | None:
     """Return the page to read for the streams *waiting* in one tranche; None: there is no room for it."""
     place, most = waiting[0], engine.rules.events_ahead
     left = most - engine.replaying(place.tranche)
@@ -112,7 +112,7 @@ class Beginning(NamedTuple):
     """By stream, the index up to which it is handled beyond the position; None: it is not stored."""
 
 
-class NotToBeKept(Exception):
+class ResultsRejected(Exception):
     """The processor may not commit results of calls: another may own their tranche."""
 
 
@@ -127,8 +127,8 @@ class Progress:
             has ended, if the checkpoints can.
 
     Raises:
-        BadParameter: the rules park streams, and the checkpoints or the source cannot resume them. Or (`survey`) the
-            rules require all events, and the processor does not begin where the source does.
+        BadParameter: the rules park streams, and the checkpoints or the source cannot resume them. Or
+            (`find_new_tranches`) the rules require all events, and the processor does not begin where the source does.
     """
 
     def __init__(self, engine: Engine, source: Source, checkpoints: Checkpoints, *, keeps_ahead: bool = False) -> None:
@@ -155,13 +155,13 @@ class Progress:
         self._open: set[str] = set()
         self._owned: frozenset[str] | None = None
         """The tranches that this processor owns; None: all."""
-        self._is_told = False
+        self._is_assigned = False
         """True if the owned tranches were assigned, and none is still to come."""
-        self.heeded = 0
+        self.poll_count = 0
         """The number of polls for requests for parked streams."""
-        self.unheeded = 0
+        self.polls_awaited = 0
         """The number of polls after which the requests of all streams parked when a tranche was opened are known."""
-        self.settled = UNSETTLED
+        self.settled_at_poll = UNSETTLED
         """The number of polls after which no parked stream was being retried or had results to commit; infinite while
         no stream is parked, since no request can exist then. Any thread may read it."""
         self.closing: set[str] = set()
@@ -175,9 +175,9 @@ class Progress:
         if checkpoints.keeps_parked:
             engine.parking.load(checkpoints.parked())
 
-    def survey(self) -> dict[str, Beginning]:
+    def find_new_tranches(self) -> dict[str, Beginning]:
         """Return the beginnings of the source's new tranches: the stored positions, or the start."""
-        there = self.source_tranches()
+        there = self.list_source_tranches()
         new = [each for each in there if each not in self._open and self._is_owned(each)]
         if not new:
             return {}
@@ -188,7 +188,7 @@ class Progress:
             ahead = self._taking_over.take_over(new, self._owner)
         if self._is_shared:  # Others owned them meanwhile, or until the takeover.
             kept, parked = self._checkpoints.positions(), self._checkpoints.parked()
-        return {each: self._beginning(each, kept, parked, ahead.get(each)) for each in new}
+        return {each: self._find_beginning(each, kept, parked, ahead.get(each)) for each in new}
 
     def open(self, found: Mapping[str, Beginning]) -> None:
         """Open tranches at their beginnings."""
@@ -202,18 +202,21 @@ class Progress:
                     if beginning.kept is not None:
                         self._kept[tranche] = beginning.kept
                 if any(tranche in spans for spans in parking.streams.values()):
-                    self.unheeded, self.settled = self.heeded + 1, UNSETTLED  # Its requests have to be applied.
+                    self.polls_awaited, self.settled_at_poll = (
+                        self.poll_count + 1,
+                        UNSETTLED,
+                    )  # Its requests have to be applied.
                 self._open.add(tranche)
                 self._engine.open(tranche, beginning.position, beginning.ahead, is_exact=self._keeps_ahead)
 
     def own(self, tranches: frozenset[str], coming: frozenset[str] | None = None) -> None:
-        """Own only these tranches from now on: others give no more calls, and are released when they are `closed`.
+        """Own only these tranches from now on: others give no more calls, and are released once they are finished.
 
         Args:
             tranches: The owned tranches.
             coming: Further tranches that will be assigned; None: unknown.
         """
-        self._is_told = coming is not None and not coming
+        self._is_assigned = coming is not None and not coming
         if self._owned is None:
             self._share()
         self._owned = tranches
@@ -250,16 +253,16 @@ class Progress:
             self._close(tranche)
             self._lost.add(tranche)
 
-    def unopened(self, tranches: Collection[str]) -> frozenset[str]:
+    def filter_unopened(self, tranches: Collection[str]) -> frozenset[str]:
         """Return those of *tranches* that are not open."""
         return frozenset(tranches) - self._open
 
-    def closed(self) -> frozenset[str]:
+    def forget_finished(self) -> frozenset[str]:
         """Close tranches that are idle and whose progress is committed; return those to release.
 
         Tranches that are owned again meanwhile are not returned: they are reopened.
         """
-        engine, moves = self._engine, self.advance().moves
+        engine, moves = self._engine, self.find_advance().moves
         done = {
             each for each in self.closing if not engine.is_active(each) and (each in self._lost or each not in moves)
         }
@@ -272,7 +275,7 @@ class Progress:
         self._lost -= done
         return frozenset(each for each in done if self._owned is None or each not in self._owned)
 
-    def source_tranches(self) -> Collection[str]:
+    def list_source_tranches(self) -> Collection[str]:
         """Return all tranches of the source, regardless of their owners."""
         there = self._source.tranches()
         self._there = frozenset(there)  # So that new tranches that are owned are opened.
@@ -286,7 +289,7 @@ class Progress:
     def _is_owned(self, tranche: str) -> bool:
         return self._owned is None or tranche in self._owned
 
-    def _beginning(
+    def _find_beginning(
         self, tranche: str, all_kept: Mapping[str, Position], parked: Sequence[Parked], ahead: Mapping[str, int] | None
     ) -> Beginning:
         kept = all_kept.get(tranche)
@@ -298,7 +301,7 @@ class Progress:
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
         return Beginning(position, kept, [each for each in parked if each.tranche == tranche], ahead)
 
-    def wants(self) -> dict[str, ReadRequest]:
+    def plan_reads(self) -> dict[str, ReadRequest]:
         """Return the reads to make now, of tranches for which there is room."""
         engine = self._engine
         return {
@@ -312,12 +315,12 @@ class Progress:
         """True if tranches are open: any, or all that are owned and there."""
         if self._owned is None:
             return bool(self._open)
-        return self._is_told and self._owned & self._there <= self._open  # Others may know files that are gone.
+        return self._is_assigned and self._owned & self._there <= self._open  # Others may know files that are gone.
 
     @property
     def has_parked(self) -> bool:
         """True if a stream is parked, or was and its requests were not polled yet."""
-        return bool(self._engine.parking.streams) or self.heeded < self.unheeded
+        return bool(self._engine.parking.streams) or self.poll_count < self.polls_awaited
 
     @property
     def retried(self) -> Sequence[str]:
@@ -342,9 +345,9 @@ class Progress:
         found = self._source.behind({**self._kept} if positions is None else positions)
         return found if self._owned is None else {each: found[each] for each in found if each in self._owned}
 
-    def heed(self, requests: Mapping[Place, Request]) -> bool:
+    def apply_requests(self, requests: Mapping[Place, Request]) -> bool:
         """Apply requests for parked streams; return whether any was new."""
-        new = news_of(requests, self._engine.parking, self._open, self._there)
+        new = select_requests(requests, self._engine.parking, self._open, self._there)
         for stream, request in new.items():
             if request == "skip":
                 self._engine.drop(stream)
@@ -357,20 +360,20 @@ class Progress:
         if isinstance(self._checkpoints, RecordedCheckpoints):
             self._checkpoints.record(tranche, reason)
 
-    def replays(self) -> list[PageReplay]:
+    def plan_replays(self) -> list[PageReplay]:
         """Return the pages to read again now for retried streams; a stream that cannot be read again stays parked."""
         engine = self._engine
         for parked in engine.replays() if engine.parking.retried and self._there else ():
             if parked.tranche not in self._there and parked.tranche not in self._open:
-                engine.parking.fail(parked, _gone([parked], f"its source has no {parked.tranche} any more"))
-        return replays_of(engine, self._open - self.closing)
+                engine.parking.fail(parked, _to_gone_failure([parked], f"its source has no {parked.tranche} any more"))
+        return group_replays(engine, self._open - self.closing)
 
     def reread(self, replay: PageReplay) -> Batch | Failure:
         """Return a page that is read again for retried streams; if its events are gone, return the failure."""
         try:
             return self._source.reread(replay.tranche, replay.want)
         except EventsLost as error:
-            return _gone(replay.parked, error.detail)
+            return _to_gone_failure(replay.parked, error.detail)
 
     def commit(self) -> bool:
         """Commit the changes since the last commit, and apply requests for parked streams; return whether any existed.
@@ -378,31 +381,31 @@ class Progress:
         Raises:
             CheckpointMoved: another processor has the same name, or an operator has moved the checkpoint.
         """
-        advance = self.advance()
-        has_news = (advance or self.has_parked) and self.committed(advance, self.write(advance))
+        advance = self.find_advance()
+        has_news = (advance or self.has_parked) and self.confirm(advance, self.write(advance))
         return bool(advance or has_news)
 
-    def advance(self) -> Advance:
+    def find_advance(self) -> Advance:
         """Return the changes to commit."""
         self._note_settled()  # Before others can read it in the checkpoints, and make requests.
         engine = self._engine
-        return self._advance(self._moves(engine.positions()), engine.parking.changes(), engine.ahead())
+        return self._make_advance(self._find_moves(engine.positions()), engine.parking.changes(), engine.ahead())
 
-    def advance_if(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Advance:
+    def plan_advance(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Advance:
         """Return the changes to commit together with these *results* of calls.
 
         They include positions that do not move: an unchanged position shows that no other processor has the name.
 
         Raises:
-            NotToBeKept: a result is of a tranche that another may own, or of a stream that was given up meanwhile.
+            ResultsRejected: a result is of a tranche that another may own, or of a stream that was given up meanwhile.
         """
         engine, foreseen = self._engine, self._engine.foresee(results)
         if foreseen.touched & self._lost or foreseen.gone:
-            raise NotToBeKept
-        moves = self._standing(self._kept) | self._moves(foreseen.positions)
-        return self._advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)
+            raise ResultsRejected
+        moves = self._compare_positions(self._kept) | self._find_moves(foreseen.positions)
+        return self._make_advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)
 
-    def _advance(
+    def _make_advance(
         self, moves: dict[str, PositionMove], parked: Mapping[Place, Parked | None], ahead: Mapping[Place, int | None]
     ) -> Advance:
         if self._lost:
@@ -413,9 +416,9 @@ class Progress:
         beside = {tranche for _, tranche in (*parked, *ahead, *tried)}
         if any(move.before is None for move in moves.values()):  # Opening a tranche requires the others.
             beside |= self._kept.keys()
-        return Advance(self._standing(beside) | moves, parked, ahead, anew, tried, self._owner)
+        return Advance(self._compare_positions(beside) | moves, parked, ahead, anew, tried, self._owner)
 
-    def _moves(self, positions: Mapping[str, Position]) -> dict[str, PositionMove]:
+    def _find_moves(self, positions: Mapping[str, Position]) -> dict[str, PositionMove]:
         kept = self._kept
         return {
             name: PositionMove(kept.get(name), position)
@@ -423,11 +426,11 @@ class Progress:
             if position != kept.get(name) and name not in self._lost
         }
 
-    def _standing(self, tranches: Iterable[str]) -> dict[str, PositionMove]:
+    def _compare_positions(self, tranches: Iterable[str]) -> dict[str, PositionMove]:
         kept = self._kept
-        return {name: PositionMove(kept[name], kept[name]) for name in tranches if name in kept and self._is_had(name)}
+        return {name: PositionMove(kept[name], kept[name]) for name in tranches if name in kept and self._is_held(name)}
 
-    def _is_had(self, tranche: str) -> bool:
+    def _is_held(self, tranche: str) -> bool:
         return tranche in self._open and tranche not in self._lost
 
     def write(self, advance: Advance) -> Mapping[Place, Request]:
@@ -439,7 +442,7 @@ class Progress:
         """
         checkpoints = self._checkpoints
         if self._doubtful:
-            advance = self._without_doubt(advance)
+            advance = self._resolve_doubt(advance)
         try:
             if advance:
                 checkpoints.commit(advance)
@@ -453,7 +456,7 @@ class Progress:
         self._doubtful.clear()
         return requests
 
-    def committed(self, advance: Advance, requests: Mapping[Place, Request] | None) -> bool:
+    def confirm(self, advance: Advance, requests: Mapping[Place, Request] | None) -> bool:
         """Record that *advance* is stored, and apply *requests* for parked streams; return whether any was new.
 
         *requests* None: they were not polled.
@@ -469,19 +472,19 @@ class Progress:
         self._engine.kept_ahead(advance.ahead)
         is_new = False
         if requests is not None:
-            self.heeded += 1
-            is_new = self.heed(requests)
+            self.poll_count += 1
+            is_new = self.apply_requests(requests)
         self._note_settled()
         return is_new
 
     def _note_settled(self) -> None:
         parking = self._engine.parking
-        if parking.retried or parking.has_changes or self.heeded < self.unheeded:
-            self.settled = UNSETTLED
+        if parking.retried or parking.has_changes or self.poll_count < self.polls_awaited:
+            self.settled_at_poll = UNSETTLED
         else:
-            self.settled = self.heeded if parking.streams else float("inf")
+            self.settled_at_poll = self.poll_count if parking.streams else float("inf")
 
-    def _without_doubt(self, advance: Advance) -> Advance:
+    def _resolve_doubt(self, advance: Advance) -> Advance:
         """Return *advance* from the positions in the checkpoints, since the results of earlier commits are unknown."""
         found = self._checkpoints.positions()
         moves = {}
@@ -493,7 +496,7 @@ class Progress:
         return advance._replace(moves=moves)
 
 
-def _gone(parked: Iterable[Parked], reason: str) -> Failure:
+def _to_gone_failure(parked: Iterable[Parked], reason: str) -> Failure:
     streams = ", ".join(each.stream for each in parked)
     _log.warning("What was parked cannot be tried again of %s: %s", streams, reason)
     return Failure("gone", reason)

@@ -36,7 +36,7 @@ class Cpu:
         self._spent: Counter[str] = Counter()
         """CPU seconds of ended threads, and those added by `add`."""
 
-    def counted(self, activity: Activity, run: Callable[[], object]) -> Callable[[], None]:
+    def wrap(self, activity: Activity, run: Callable[[], object]) -> Callable[[], None]:
         """Return a function that calls *run* and counts its thread's CPU time."""
 
         def count_and_run() -> None:
@@ -53,7 +53,7 @@ class Cpu:
         return count_and_run
 
     @property
-    def counts_me(self) -> bool:
+    def is_counted(self) -> bool:
         """True if the calling thread is counted."""
         return threading.get_ident() in self._running
 
@@ -71,7 +71,7 @@ class Cpu:
         return found
 
 
-SAID_SECONDS: Final = 15.0
+SILENT_SECONDS: Final = 15.0
 """A source without an answer for this time is reported as silent, in the log and on the terminal."""
 
 
@@ -108,17 +108,17 @@ class SourceWatch:
         if self._answered_at is None:
             self._answered_at = now
 
-    def read(self, now: float, *, is_answer: bool) -> None:
+    def note_read(self, now: float, *, is_answer: bool) -> None:
         """Record that a read has succeeded; it *is_answer* if it returned a batch, even an empty one."""
         self._is_failing = False
         if is_answer:
             self._answered_at = now
 
-    def read_failed(self) -> None:
+    def note_failed_read(self) -> None:
         """Record that a read has failed."""
         self._is_failing = True
 
-    def told(self, answer: SourceAnswer, now: float, *, is_wanted: bool) -> None:
+    def note_counts(self, answer: SourceAnswer, now: float, *, is_wanted: bool) -> None:
         """Record the source's *answer* to the request for counts at *now*.
 
         Counts that are unknown for all tranches are no answer, unless no tranche *is_wanted*: such a source looks the
@@ -133,7 +133,7 @@ class SourceWatch:
         """Return the seconds since the last answer of the source."""
         return 0.0 if self._answered_at is None else max(0.0, now - self._answered_at)
 
-    def gap(self, tranche: str, ahead: int, completed: int) -> int | None:
+    def count_gap(self, tranche: str, ahead: int, completed: int) -> int | None:
         """Return how many events of a tranche are not done; None: unknown.
 
         Args:
@@ -146,7 +146,7 @@ class SourceWatch:
             return None
         return max(ahead, count - (completed - self._answer.completed.get(tranche, 0)))
 
-    def unread_since(self, tranche: str, read: Position, gap: int | None, ahead: int) -> float | None:
+    def find_unread_since(self, tranche: str, read: Position, gap: int | None, ahead: int) -> float | None:
         """Return since when a tranche has had events that are not read, with no progress; None: none are known.
 
         In seconds since 1970. That is later than the source has received them.
@@ -161,9 +161,9 @@ class SourceWatch:
         return since
 
 
-def silence(unanswered_seconds: float | None) -> str | None:
-    """Return the sentence that a source is silent; None: it is not."""
-    if unanswered_seconds is None or unanswered_seconds < SAID_SECONDS:
+def describe_silence(unanswered_seconds: float | None) -> str | None:
+    """Return the describe_figures that a source is silent; None: it is not."""
+    if unanswered_seconds is None or unanswered_seconds < SILENT_SECONDS:
         return None
     return f"the source has not answered for {unanswered_seconds:.0f} s"
 
@@ -216,7 +216,7 @@ class Tally:
         """The unfinished batches, by tranche."""
         self._tranches: dict[str, Tranche] = {}
 
-    def read(self, batch: Batch, took: float = 0.0) -> None:
+    def note_batch(self, batch: Batch, took: float = 0.0) -> None:
         """Record that a batch was ingested, which took *took* seconds."""
         name, items = batch.tranche, batch.items
         events = len(items) if batch.size is None else batch.size
@@ -238,13 +238,13 @@ class Tally:
             self.rounds.add(now - self.round_began)
         self.round_began = None
 
-    def committed(self) -> None:
+    def end_commit(self) -> None:
         """Record that a commit has succeeded."""
         self.commits[OK] += 1
         self.commits_failing = 0
         self.commit_failure = self.commit_began = None
 
-    def commit_failed(self, reason: str) -> None:
+    def fail_commit(self, reason: str) -> None:
         """Record that a commit has failed."""
         self.commits[FAILED] += 1
         self.commits_failing += 1
@@ -271,7 +271,7 @@ class Tally:
         if most is not None and seconds > most:
             raise ProcessorUnhealthy.of("source-silent", seconds=round(seconds), most=most)
 
-    def oldest(self, tranche: Tranche) -> int | None:
+    def find_oldest(self, tranche: Tranche) -> int | None:
         """Return when the hub received the oldest event that is read and not done, in microseconds; None: unknown."""
         self.follow(tranche)
         return next((page.received for page in self._pages[tranche.name] if page.received is not None), None)
@@ -286,17 +286,17 @@ class Category(NamedTuple):
     """The number of them in pages that are done."""
 
 
-def categories(ingested: Mapping[str, int], completed: Mapping[str, int]) -> dict[str, Category]:
+def group_by_category(ingested: Mapping[str, int], completed: Mapping[str, int]) -> dict[str, Category]:
     """Return the figures of each category, out of those of its tranches.
 
-    >>> categories({"order.placed/0": 3, "order.placed/1": 2, "in/today.ndjson": 7}, {"order.placed/1": 2})
+    >>> group_by_category({"order.placed/0": 3, "order.placed/1": 2, "in/today.ndjson": 7}, {"order.placed/1": 2})
     {'order.placed': Category(ingested=5, completed=2)}
     """
-    read, done = _sums(ingested), _sums(completed)
+    read, done = _sum_by_event_type(ingested), _sum_by_event_type(completed)
     return {name: Category(count, done[name]) for name, count in read.items()}
 
 
-def _sums(counts: Mapping[str, int]) -> Counter[str]:
+def _sum_by_event_type(counts: Mapping[str, int]) -> Counter[str]:
     found: Counter[str] = Counter()
     for tranche, count in counts.items():
         event_type, slash, partition = tranche.rpartition("/")
@@ -488,11 +488,11 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         name=name,
         taken=time.monotonic(),
         is_running=is_running,
-        tranches=tuple(_tranche(engine, tally, each) for each in engine.positions()),
+        tranches=tuple(_measure_tranche(engine, tally, each) for each in engine.positions()),
         streams={state: each.streams for state, each in found.items()},
         events={state: each.events for state, each in found.items()},
         busy=engine.busy.figures(now),
-        longest=tuple(_longest(engine.busy, now)),
+        longest=tuple(_list_longest(engine.busy, now)),
         gapped=tuple(Gapped(name, *at) for name, at in islice(engine.missing().items(), LONGEST_MAX)),
         took={kind: latency.histogram() for kind, latency in engine.latency.items()},
         failures=dict(engine.busy.failures),
@@ -505,7 +505,7 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         commits_failing=tally.commits_failing,
         commit_failure=tally.commit_failure,
         commit_seconds=None if tally.commit_began is None else now - tally.commit_began,
-        categories=categories(tally.events, tally.completed),
+        categories=group_by_category(tally.events, tally.completed),
         reads=tally.reads.histogram(),
         ingests=tally.ingests.histogram(),
         rounds=None if tally.rounds is None else tally.rounds.histogram(),
@@ -515,11 +515,11 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
     )
 
 
-def _tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
+def _measure_tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
     found = engine.tranche(name)
-    oldest, done = tally.oldest(found), tally.completed[name]
-    gap = tally.source.gap(name, found.events, done)
-    unread_since = tally.source.unread_since(name, found.read, gap, found.events)
+    oldest, done = tally.find_oldest(found), tally.completed[name]
+    gap = tally.source.count_gap(name, found.events, done)
+    unread_since = tally.source.find_unread_since(name, found.read, gap, found.events)
     if unread_since is not None and not found.batches:
         oldest = int(unread_since * 1e6)
     return TrancheFigures(
@@ -538,7 +538,7 @@ def _tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
     )
 
 
-def _longest(busy: Busy, now: float) -> Iterator[BusyStream]:
+def _list_longest(busy: Busy, now: float) -> Iterator[BusyStream]:
     for state, troubles in (("stalled", busy.stalled), ("failing", busy.failing)):
         for each in nsmallest(LONGEST_MAX, troubles.values(), key=attrgetter("since")):
             age = now - each.since

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.processing.parameters import check_seconds
-from penstock.processing.runners.observing import figures_of, sentence
+from penstock.processing.runners.observer import compute_figures, describe_figures
 from penstock.processing.snapshot import ObservedProcessor, Snapshot, check_observed
 
 __all__ = ["live"]
@@ -84,13 +84,13 @@ class View:
     def line(self) -> str:
         """Return the processor's progress as a line."""
         snapshot, before = self._pair()
-        return f"{snapshot.name}: {sentence(figures_of(snapshot, before))}"
+        return f"{snapshot.name}: {describe_figures(compute_figures(snapshot, before))}"
 
     def draw(self) -> Group:
         """Return the processor's progress as tables."""
         snapshot, before = self._pair()
         state = "" if snapshot.is_running else " (not running)"
-        told = Text(f"{snapshot.name}{state}: {sentence(figures_of(snapshot, before))}", style="bold")
+        told = Text(f"{snapshot.name}{state}: {describe_figures(compute_figures(snapshot, before))}", style="bold")
         return Group(told, self._tranches(snapshot, before), *_streams(snapshot))
 
     def _pair(self) -> tuple[Snapshot, Snapshot | None]:

@@ -23,7 +23,7 @@ def test_running_call_is_counted_before_it_ends() -> None:
         while not is_over.is_set():
             spin(0.001)
 
-    thread = threading.Thread(target=cpu.counted("handle", run), daemon=True)
+    thread = threading.Thread(target=cpu.wrap("handle", run), daemon=True)
     thread.start()
     deadline = time.monotonic() + SOON_SECONDS
     seen = [0.0]
@@ -39,7 +39,7 @@ def test_running_call_is_counted_before_it_ends() -> None:
 
 def test_seconds_computed_elsewhere_are_added() -> None:
     cpu = Cpu()
-    cpu.counted("commit", lambda: spin(0.005))()
+    cpu.wrap("commit", lambda: spin(0.005))()
     cpu.add("handle", 2.5)
     cpu.add("handle", 1.0)
 
@@ -55,5 +55,5 @@ def test_failed_call_is_counted_and_its_error_raised() -> None:
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        cpu.counted("read", fail)()
+        cpu.wrap("read", fail)()
     assert cpu.seconds()["read"] >= 0.005

@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.handlers import Handling, by_kind
+from penstock.processing.handlers import StreamCaller, by_kind
 from penstock.processing.outcomes import Failure, done, done_to, skip_to
 from penstock.processing.parameters import is_coroutine_function
 from penstock.processing.runners.inline import InlineProcessor
@@ -64,7 +64,7 @@ def test_returned_value_is_the_outcome_unless_it_passes_over_unseen_events(retur
         return handle(stream, events)
 
     for handler in (handle, awaited):
-        found = Handling(handler)(call("a", "a"))
+        found = StreamCaller(handler)(call("a", "a"))
         if isinstance(outcome, str):
             assert isinstance(found, Failure)
             assert (found.tag, outcome in found.detail) == ("BadOutcome", True), found.detail
@@ -82,7 +82,7 @@ def test_generator_is_refused_as_a_handler() -> None:
 
     for given in (yields, yields_in_vain):
         with pytest.raises(BadParameter, match="which yields'; allowed: a function that returns, and does not yield"):
-            Handling(given)
+            StreamCaller(given)
 
 
 def test_handler_with_other_parameters_is_refused_before_anything_runs() -> None:
@@ -95,11 +95,11 @@ def test_handler_with_other_parameters_is_refused_before_anything_runs() -> None
         with pytest.raises(BadParameter, match=rf"handler is 'one\(event\)'; {allowed}"):
             make(one, MemorySource())  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=rf"handler is missing; {allowed}"):
-        Handling(None)  # type: ignore[arg-type]
+        StreamCaller(None)  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=r"classify is '<lambda>\(\)'; allowed: a function that takes \(error\)"):
-        Handling(print, lambda: None)  # type: ignore[arg-type, misc]
+        StreamCaller(print, lambda: None)  # type: ignore[arg-type, misc]
     with pytest.raises(BadParameter, match="classify is 'async classify'; allowed: a function that is not async"):
-        Handling(print, classify)  # type: ignore[arg-type]
+        StreamCaller(print, classify)  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=allowed):
         by_kind({"a": one})  # type: ignore[dict-item]
     for given in ([], one, None, {}):
@@ -113,7 +113,7 @@ def test_callable_without_a_signature_is_accepted() -> None:
         return given
 
     for handler in (wrapping, dict, partial(print, "seen"), max):
-        Handling(handler)
+        StreamCaller(handler)
 
 
 def test_each_run_of_a_kind_goes_to_its_handler() -> None:
@@ -172,8 +172,8 @@ def test_raised_error_is_a_failure(name: str) -> None:
     async def awaited(stream: str, events: Sequence[Any]) -> None:
         raise error
 
-    assert Handling(failing(error), classify)(call("a")) == Failure(tag, detail)
-    assert asyncio.run(Handling(awaited, classify).awaited(call("a"))) == Failure(tag, detail)
+    assert StreamCaller(failing(error), classify)(call("a")) == Failure(tag, detail)
+    assert asyncio.run(StreamCaller(awaited, classify).call_async(call("a"))) == Failure(tag, detail)
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_raised_error_is_a_failure(name: str) -> None:
 )
 def test_interrupt_of_the_main_thread_during_a_failure_is_raised(error: Exception, classify: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
-        Handling(failing(error), classify)(call("a"))
+        StreamCaller(failing(error), classify)(call("a"))
 
 
 def test_cancelled_call_ends() -> None:
     async def cancelled() -> None:
-        task = asyncio.create_task(Handling(waiting).awaited(call("a")))
+        task = asyncio.create_task(StreamCaller(waiting).call_async(call("a")))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -202,7 +202,7 @@ def test_cancelled_call_ends() -> None:
 
 def test_origin_of_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "penstock.processing")
-    Handling(failing(ValueError("no")))(call("a"))
+    StreamCaller(failing(ValueError("no")))(call("a"))
 
     assert "a call for S1 has failed" in caplog.text
     assert "in fail" in caplog.text
@@ -266,7 +266,7 @@ def test_coroutine_handlers_can_be_by_kind_wrapped_or_an_object(runner: Any) -> 
     ids=["cannot be printed", "fits", "is cut", "is cut as it is printed"],
 )
 def test_failure_text_can_be_stored_and_shown(said: str, detail: str) -> None:
-    failure = Handling(failing(ValueError(said)), lambda _: said)(call("a"))
+    failure = StreamCaller(failing(ValueError(said)), lambda _: said)(call("a"))
 
     assert isinstance(failure, Failure)
     assert failure.detail == detail

@@ -46,14 +46,14 @@ def registry_of(*processors: Any) -> CollectorRegistry:
 def test_processor_is_exported_with_all_its_activity() -> None:
     watched = Watched("mailer", engine("order.placed/0"))
     watched.engine.ingest(batch(9, things("A0E0", "A0E1", "B0E2", "C0E3"), "order.placed/0"), 0.0)
-    watched.tally.read(batch(9, things("A0E0", "A0E1", "B0E2", "C0E3"), "order.placed/0"))
+    watched.tally.note_batch(batch(9, things("A0E0", "A0E1", "B0E2", "C0E3"), "order.placed/0"))
     slow, quick, _ = watched.engine.take(3, 0.0)
     watched.engine.settle(slow, Failure("timeout", "slow"), 3.0, 0.5)
     stats = Stats()
     stats.observe("eur", 1, 240)
     stats.set("queue", 12)
     watched.engine.settle(quick, done(mails=2, stats=stats), 3.0, 0.5)
-    watched.tally.commit_failed("it is away")
+    watched.tally.fail_commit("it is away")
     watched.now = 10.0
     registry = registry_of(watched)
 

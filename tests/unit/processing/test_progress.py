@@ -12,7 +12,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
 from penstock.processing.outcomes import Failure
-from penstock.processing.progress import UNSETTLED, Progress, replays_of
+from penstock.processing.progress import UNSETTLED, Progress, group_replays
 from penstock.processing.runners.processor import approve_missing
 from penstock.processing.sources import Batch
 from penstock.processing.sources.memory import MemorySource
@@ -29,22 +29,22 @@ def test_request_from_before_a_failed_retry_is_done_with() -> None:
     source.append("S", [0])
     engine = Engine(Rules(attempts_max=1, exhausted="park"), Random(0), is_dense=True)
     progress = Progress(engine, source, checkpoints)
-    progress.open(progress.survey())
-    [batch] = source.read(progress.wants(), 0.0)
+    progress.open(progress.find_new_tranches())
+    [batch] = source.read(progress.plan_reads(), 0.0)
     engine.ingest(batch, 0.0)
     fail(engine, *engine.take(1, 0.0))
     progress.commit()
     checkpoints.ask("S", "retry")
     progress.commit()
-    [replay] = progress.replays()
+    [replay] = progress.plan_replays()
     engine.replay_all(replay.parked, progress.reread(replay), 0.0)
     [call] = engine.take(1, 0.0)
 
-    advance = progress.advance()
+    advance = progress.find_advance()
     requests = progress.write(advance)  # As another thread does, while calls go on.
     assert requests == {("S", "0"): "retry"}
     fail(engine, call)
-    progress.committed(advance, requests)
+    progress.confirm(advance, requests)
     progress.commit()
 
     assert not progress.retried, "nobody has asked for that again"
@@ -56,28 +56,28 @@ def test_progress_is_settled_once_retries_that_were_known_are_committed() -> Non
     source.append("S", [0])
     engine = Engine(Rules(attempts_max=1, exhausted="park"), Random(0), is_dense=True)
     progress = Progress(engine, source, checkpoints)
-    assert progress.settled == UNSETTLED, "nobody has looked yet"
-    progress.open(progress.survey())
+    assert progress.settled_at_poll == UNSETTLED, "nobody has looked yet"
+    progress.open(progress.find_new_tranches())
     progress.commit()
-    assert progress.settled == float("inf"), "of what is parked nothing can be wanted"
-    [batch] = source.read(progress.wants(), 0.0)
+    assert progress.settled_at_poll == float("inf"), "of what is parked nothing can be wanted"
+    [batch] = source.read(progress.plan_reads(), 0.0)
     engine.ingest(batch, 0.0)
     fail(engine, *engine.take(1, 0.0))
-    advance = progress.advance()
-    assert progress.settled == UNSETTLED, "before others can see that a stream is parked"
-    progress.committed(advance, progress.write(advance))
-    assert progress.settled == progress.heeded == 2
+    advance = progress.find_advance()
+    assert progress.settled_at_poll == UNSETTLED, "before others can see that a stream is parked"
+    progress.confirm(advance, progress.write(advance))
+    assert progress.settled_at_poll == progress.poll_count == 2
 
     checkpoints.ask("S", "retry")
     progress.commit()
-    assert progress.settled == UNSETTLED, "it is tried again"
-    [replay] = progress.replays()
+    assert progress.settled_at_poll == UNSETTLED, "it is tried again"
+    [replay] = progress.plan_replays()
     engine.replay_all(replay.parked, progress.reread(replay), 0.0)
     fail(engine, *engine.take(1, 0.0))
     assert not progress.retried
-    assert progress.settled == UNSETTLED, "it is parked again, and that is not committed"
+    assert progress.settled_at_poll == UNSETTLED, "it is parked again, and that is not committed"
     progress.commit()
-    assert progress.settled == progress.heeded
+    assert progress.settled_at_poll == progress.poll_count
 
 
 STREAMS = [f"S{n}" for n in range(20)]
@@ -155,9 +155,9 @@ def test_page_is_no_larger_than_its_room() -> None:
     parked = Parked([STREAMS], events_ahead=30)
     parked.running.engine.retry("S0")
 
-    [replay] = replays_of(parked.running.engine, ["0"])
+    [replay] = group_replays(parked.running.engine, ["0"])
     assert replay.want.events_max == 30
-    assert replays_of(parked.running.engine, ["another"]) == []
+    assert group_replays(parked.running.engine, ["another"]) == []
 
 
 def events(*indices: int) -> list[StreamEvent]:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure, done, done_to, retry
-from penstock.processing.snapshot import LONGEST_MAX, Category, SourceAnswer, SourceWatch, Tally, categories
+from penstock.processing.snapshot import LONGEST_MAX, Category, SourceAnswer, SourceWatch, Tally, group_by_category
 from penstock.processing.stream_event import StreamEvent
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
@@ -23,11 +23,11 @@ def test_oldest_event_is_that_of_the_oldest_unfinished_page() -> None:
     for number, received in enumerate((100, None, 300)):
         page = Batch("t", number, [event(f"S{number}", number, received)])
         ours.ingest(page, 0.0)
-        tally.read(page)
-    oldest = [tally.oldest(ours.tranche("t"))]
+        tally.note_batch(page)
+    oldest = [tally.find_oldest(ours.tranche("t"))]
     for call in ours.take(3, 0.0):
         ours.settle(call, done(), 0.0, 0.0)
-        oldest.append(tally.oldest(ours.tranche("t")))
+        oldest.append(tally.find_oldest(ours.tranche("t")))
 
     assert oldest == [100, 300, 300, None]
 
@@ -37,7 +37,7 @@ def test_completed_pages_complete_their_events() -> None:
     for number in range(2):
         page = Batch("t", number, [event("A", number, None)], size=3, bytes=100)
         ours.ingest(page, 0.0)
-        tally.read(page, took=0.5)
+        tally.note_batch(page, took=0.5)
         tally.follow(ours.tranche("t"))
     assert (tally.pages["t"], tally.events["t"], tally.bytes["t"], tally.completed["t"]) == (2, 6, 200, 0)
     assert tally.ingests.histogram().sum == 1.0
@@ -52,15 +52,15 @@ def test_released_tranche_completes_nothing() -> None:
     ours, tally = engine(), Tally()
     page = Batch("t", 1, [event("A", 0, 100)])
     ours.ingest(page, 0.0)
-    tally.read(page)
-    assert tally.oldest(ours.tranche("t")) == 100
+    tally.note_batch(page)
+    assert tally.find_oldest(ours.tranche("t")) == 100
     ours.forget("t")
     ours.open("t", 0)
 
-    assert tally.oldest(ours.tranche("t")) is None
+    assert tally.find_oldest(ours.tranche("t")) is None
     ours.ingest(page, 0.0)
-    tally.read(page)
-    assert tally.oldest(ours.tranche("t")) == 100
+    tally.note_batch(page)
+    assert tally.find_oldest(ours.tranche("t")) == 100
     [call] = ours.take(1, 0.0)
     ours.settle(call, done(), 0.0, 0.0)
     tally.follow(ours.tranche("t"))
@@ -74,8 +74,8 @@ def watch(
     found = SourceWatch()
     found.begin(0.0)
     if fails:
-        found.read_failed()
-    found.told(SourceAnswer(counts, {"0": 100}), now, is_wanted=is_wanted)
+        found.note_failed_read()
+    found.note_counts(SourceAnswer(counts, {"0": 100}), now, is_wanted=is_wanted)
     return found
 
 
@@ -84,12 +84,12 @@ def watch(
     [(0, 100, 50), (30, 120, 30), (0, 150, 0), (20, 190, 20), (60, 100, 60)],
 )
 def test_gap_keeps_the_last_known_head_while_events_are_done(ahead: int, completed: int, gap: int) -> None:
-    assert watch(counts={"0": 50}).gap("0", ahead, completed) == gap
+    assert watch(counts={"0": 50}).count_gap("0", ahead, completed) == gap
 
 
 def test_gap_is_unknown_where_the_source_does_not_say() -> None:
-    assert watch(counts={"0": None}).gap("0", 3, 0) is None
-    assert SourceWatch().gap("0", 3, 0) is None
+    assert watch(counts={"0": None}).count_gap("0", 3, 0) is None
+    assert SourceWatch().count_gap("0", 3, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -110,27 +110,27 @@ def test_source_that_is_asked_has_answered_unless_it_cannot_be_read(given: dict,
 
 def test_batch_is_an_answer_and_an_empty_read_is_none() -> None:
     found = watch(counts={"0": 7}, fails=True)
-    found.read(12.0, is_answer=False)
+    found.note_read(12.0, is_answer=False)
     assert found.unanswered_seconds(20.0) == 20.0
-    found.read(15.0, is_answer=True)
+    found.note_read(15.0, is_answer=True)
     assert found.unanswered_seconds(20.0) == 5.0
 
 
 def test_events_that_are_not_read_age_until_their_tranche_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     found, times = SourceWatch(), iter([1.0, 2.0, 3.0])
     monkeypatch.setattr("penstock.processing.snapshot.time.time", lambda: next(times))
-    assert found.unread_since("0", 5, 0, 0) is None
-    assert found.unread_since("0", 5, 4, 4) is None, "all of them are read"
-    assert [found.unread_since("0", 5, gap, 0) for gap in (4, 4, 9)] == [1.0, 1.0, 1.0]
-    assert found.unread_since("0", 7, 9, 0) == 2.0, "more was read"
-    assert [found.unread_since("0", 7, gap, 0) for gap in (8, 8)] == [3.0, 3.0]
+    assert found.find_unread_since("0", 5, 0, 0) is None
+    assert found.find_unread_since("0", 5, 4, 4) is None, "all of them are read"
+    assert [found.find_unread_since("0", 5, gap, 0) for gap in (4, 4, 9)] == [1.0, 1.0, 1.0]
+    assert found.find_unread_since("0", 7, 9, 0) == 2.0, "more was read"
+    assert [found.find_unread_since("0", 7, gap, 0) for gap in (8, 8)] == [3.0, 3.0]
 
 
 def test_tranches_of_an_event_type_are_one_category_and_others_none() -> None:
     ingested = {"order.placed/0": 3, "order.placed/11": 4, "order/late/2": 5, "0": 6, "in/2026.ndjson": 7}
     completed = {"order.placed/0": 3, "order.placed/11": 1, "0": 6}
 
-    found = categories(ingested, completed)
+    found = group_by_category(ingested, completed)
 
     assert found == {"order.placed": Category(7, 4), "order/late": Category(5, 0)}
 
@@ -177,7 +177,7 @@ def test_lag_is_the_age_of_the_oldest_unfinished_event() -> None:
     assert watched.snapshot.lag_seconds() is None, "nothing was read yet"
     page = Batch("t", 1, [StreamEvent("A", 0, "event", b"{}", received=int((now - 90) * 1e6))], is_tail=True)
     watched.engine.ingest(page, 0.0)
-    watched.tally.read(page)
+    watched.tally.note_batch(page)
 
     assert watched.snapshot.lag_seconds() == pytest.approx(90, abs=5)
     [call] = watched.engine.take(1, 0.0)

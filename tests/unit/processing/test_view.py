@@ -80,7 +80,7 @@ def test_rates_are_shown_once_time_has_passed() -> None:
     view = View(watched)
     assert view.line() == "mailer: 0 events handled, 0 read ahead, 0 active, 0 failing, 0 stalled"
     watched.engine.ingest(batch(1, things("A0E0")), 0.0)
-    watched.tally.read(batch(1, things("A0E0")))
+    watched.tally.note_batch(batch(1, things("A0E0")))
     [call] = watched.engine.take(1, 0.0)
     watched.engine.settle(call, done(), 0.0, 0.001)
 
@@ -157,7 +157,7 @@ def test_last_picture_shows_the_final_state(*, is_terminal: bool) -> None:
         watched.engine.ingest(batch(1, things("A0E0")), 0.0)
         [call] = watched.engine.take(1, 0.0)
         watched.engine.settle(call, done(), 0.0, 0.001)
-        watched.tally.source.told(SourceAnswer({"t": 0}, {}), 0.0, is_wanted=True)
+        watched.tally.source.note_counts(SourceAnswer({"t": 0}, {}), 0.0, is_wanted=True)
         is_handled = True
 
     last = written.getvalue()[written.getvalue().rindex("mailer: ") :]

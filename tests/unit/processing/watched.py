@@ -24,4 +24,4 @@ class Watched:
     def tell_behind(self, counts: Mapping[str, int | None]) -> None:
         """Have its source say how many events it has behind what is done now."""
         done = {each.name: each.events_done for each in self.snapshot.tranches}
-        self.tally.source.told(SourceAnswer(counts, done), self.now, is_wanted=True)
+        self.tally.source.note_counts(SourceAnswer(counts, done), self.now, is_wanted=True)

@@ -13,13 +13,12 @@ from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.handlers import Classify, Handler, Handling, Together, Transactional
+from penstock.processing.handlers import Classify, Handler, StreamCaller, Together, Transactional
 from penstock.processing.parameters import check_seconds, check_whole
 from penstock.processing.progress import Progress
-from penstock.processing.runners.groups import AtTheDesk, GroupCalls
-from penstock.processing.runners.keeping import keeping
-from penstock.processing.runners.observing import name_of
-from penstock.processing.runners.processor import approve_missing
+from penstock.processing.runners.observer import choose_name
+from penstock.processing.runners.processor import approve_missing, choose_checkpoints
+from penstock.processing.runners.workers import EngineAccess, GroupCaller
 from penstock.processing.snapshot import Snapshot, SourceAnswer, Tally, take_snapshot
 from penstock.processing.sources.source import Source, check_source
 
@@ -69,14 +68,14 @@ class InlineProcessor:
         self.now = 0.0
         """The time in seconds. It moves only with `advance` or `drain`, or if the caller sets it."""
         self._source = source
-        checkpoints, keeps_ahead = keeping(handler, checkpoints, source)
-        self.name = name_of(name, checkpoints)
+        checkpoints, keeps_ahead = choose_checkpoints(handler, checkpoints, source)
+        self.name = choose_name(name, checkpoints)
         """Its name in views and metrics."""
         self._tally = Tally()
         self._tally.source.begin(self.now)
         self._progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
-        self._desk = AtTheDesk(self.engine, self._progress, lambda: self.now, self._tally)
-        self._make = self._making(handler, classify)
+        self._access = EngineAccess(self.engine, self._progress, lambda: self.now, self._tally)
+        self._make, self._calls_max = self._choose_caller(handler, classify)
 
     def step(self) -> bool:
         """Read up to the limits, make one call and commit; return whether there was anything to do."""
@@ -87,7 +86,7 @@ class InlineProcessor:
         except PenstockError:
             self._tally.check_source(self.engine.rules.health, self.now)
             raise
-        self._tally.source.read(self.now, is_answer=True)
+        self._tally.source.note_read(self.now, is_answer=True)
         has_called = self._call()
         self.engine.check_health(self.now)
         has_moved = self._commit()
@@ -112,7 +111,7 @@ class InlineProcessor:
         with suppress(PenstockError):  # Else the source's last answer remains.
             counts = self._progress.behind({each.name: each.position for each in found.tranches})
             answer = SourceAnswer(counts, {each.name: each.events_done for each in found.tranches})
-            self._tally.source.told(answer, self.now, is_wanted=False)
+            self._tally.source.note_counts(answer, self.now, is_wanted=False)
         return self._snapshot()
 
     def _snapshot(self) -> Snapshot:
@@ -141,31 +140,32 @@ class InlineProcessor:
         if found:
             raise ProcessorUnhealthy(streams=found)
 
-    def _making(
+    def _choose_caller(
         self, handler: Handler | Together | Transactional, classify: Classify | None
     ) -> tuple[Callable[[Sequence[Call]], None], int]:
         """Return the function that makes calls, and the maximum number of calls that it makes at once."""
         if isinstance(handler, Together | Transactional):
-            return GroupCalls(handler, classify, self._desk, lambda: self.now).make, handler.streams_max
-        handling = Handling(handler, classify)
+            return GroupCaller(
+                handler, classify, self._access, lambda do: do(), clock=lambda: self.now
+            ).make, handler.streams_max
+        caller = StreamCaller(handler, classify)
 
         def make(calls: Sequence[Call]) -> None:
             for call in calls:
                 call.called = self.now
-                result = handling(call)
+                result = caller(call)
                 self.engine.overdue(self.now)  # Handlers may have moved the time.
                 self.engine.settle(call, result, self.now, self.now - call.began)
 
         return make, 1
 
     def _call(self) -> bool:
-        make, count = self._make
-        calls = self.engine.take(count, self.now)
+        calls = self.engine.take(self._calls_max, self.now)
         try:
             if calls:
-                make(calls)
+                self._make(calls)
         except KeyboardInterrupt:  # The caller may go on: the calls are undone.
-            self._desk.give_back(calls)
+            self._access.give_back(calls)
             raise
         return bool(calls)
 
@@ -173,10 +173,10 @@ class InlineProcessor:
         try:
             has_moved = self._progress.commit()
         except PenstockError as error:
-            self._tally.commit_failed(error.detail)
+            self._tally.fail_commit(error.detail)
             raise
         if has_moved:
-            self._tally.committed()
+            self._tally.end_commit()
         return has_moved
 
     def _wait(self) -> bool:
@@ -187,13 +187,13 @@ class InlineProcessor:
         return True
 
     def _read(self) -> bool:
-        self._progress.open(self._progress.survey())
-        wants, replays = self._progress.wants(), self._progress.replays()
+        self._progress.open(self._progress.find_new_tranches())
+        wants, replays = self._progress.plan_reads(), self._progress.plan_replays()
         batches = self._source.read(wants, 0.0) if wants else []
         has_read = bool(replays) or any(batch.items or batch.end != wants[batch.tranche].position for batch in batches)
         for batch in batches:
             self.engine.ingest(batch, self.now)
-            self._tally.read(batch)
+            self._tally.note_batch(batch)
             self._tally.follow(self.engine.tranche(batch.tranche))
         for replay in replays:
             self.engine.replay_all(replay.parked, self._progress.reread(replay), self.now)

@@ -2,7 +2,7 @@
 
     reader ── batches ──┐                        ┌── calls ──▶ workers
                         ▼                        │               │
-                     inbox ──▶ the loop: ingest, take, settle, commit
+                   mailbox ──▶ the loop: ingest, take, settle, commit
                         ▲                                        │
                         └──────────────── results ───────────────┘
 
@@ -21,18 +21,21 @@ from penstock.processing.checkpoints.leases import DatabaseLeases, Leases
 from penstock.processing.database import writes_alone
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
-from penstock.processing.handlers import Classify, Handler, Handling, Together, Transactional
+from penstock.processing.handlers import Classify, Handler, StreamCaller, Together, Transactional
 from penstock.processing.parameters import check_function, is_coroutine_function
 from penstock.processing.progress import Progress
-from penstock.processing.runners.committing import HOPELESS, Committing, commit_the_last
-from penstock.processing.runners.groups import AtTheDesk, GroupThread
-from penstock.processing.runners.inbox import Inbox, Settled
-from penstock.processing.runners.keeping import keeping
-from penstock.processing.runners.observing import Observing, name_of
-from penstock.processing.runners.processor import Processor
-from penstock.processing.runners.reading import SourceThread
-from penstock.processing.runners.sharing import Sharing, check_leases
-from penstock.processing.runners.workers import CANCEL_TIMEOUT, Tasks, Threads
+from penstock.processing.runners.background import (
+    HOPELESS,
+    CallResult,
+    CheckpointWriter,
+    Mailbox,
+    SourceReader,
+    commit_remaining,
+)
+from penstock.processing.runners.leaseholder import Leaseholder, check_leases
+from penstock.processing.runners.observer import ProcessorObserver, choose_name
+from penstock.processing.runners.processor import Processor, choose_checkpoints
+from penstock.processing.runners.workers import CANCEL_TIMEOUT, EngineAccess, GroupWorker, WorkerTasks, WorkerThreads
 from penstock.processing.sources.source import Source, check_source
 
 LOOK_INTERVAL: Final = 0.5
@@ -96,81 +99,83 @@ class LocalProcessor(Processor):
         rules = Rules() if rules is None else rules
         chance = Random()  # noqa: S311 - Of delays.
         self.engine = Engine(rules, chance, is_dense=source.is_dense, is_patient=is_patient)
-        checkpoints, keeps_ahead = keeping(handler, checkpoints, source)
+        checkpoints, keeps_ahead = choose_checkpoints(handler, checkpoints, source)
         if leases is not None:
             check_leases(leases, checkpoints, rules)
             # The next owner of a tranche does not handle again what is done behind its position.
             keeps_ahead |= not isinstance(handler, Transactional)
-        self._inbox = Inbox()
+        self._mailbox = Mailbox()
         progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
-        observing = Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_interval, clock())
-        super().__init__(progress, self._inbox.wake, observing)
+        observer = ProcessorObserver(
+            choose_name(name, checkpoints), self.engine, progress.behind, stats_interval, clock()
+        )
+        super().__init__(progress, self._mailbox.wake, observer)
         self._clock = clock
-        tally = self._observing.tally
-        self._reading = SourceThread(source, self.engine, self._progress, self._inbox, clock, tally=tally)
-        self._committing = Committing(self._progress, self._inbox, clock, commit_interval, tally=tally)
+        tally = self._observer.tally
+        self._reader = SourceReader(source, self.engine, self._progress, self._mailbox, clock, tally=tally)
+        self._committer = CheckpointWriter(self._progress, self._mailbox, clock, commit_interval, tally=tally)
         self._streams_max = handler.streams_max if isinstance(handler, Together | Transactional) else None
-        within = _looked_at_within(handler, leases)
-        self._sharing: Sharing | None = None
+        call_leases = _find_leases_of_calls(handler, leases)
+        self._leaseholder: Leaseholder | None = None
         if leases is not None:
-            is_timeless = within is not None
-            self._sharing = Sharing(leases, self._progress, self._inbox, clock, is_timeless=is_timeless)
-        self._workers = self._working(handler, classify, within)
+            is_timeless = call_leases is not None
+            self._leaseholder = Leaseholder(leases, self._progress, self._mailbox, clock, is_timeless=is_timeless)
+        self._workers = self._make_workers(handler, classify, call_leases)
         self._mean_seconds = 0.0
-        self._looked_at = float("-inf")  # At once, so that the first snapshot shows that it runs.
+        self._checked_at = float("-inf")  # At once, so that the first snapshot shows that it runs.
 
     def _begin(self) -> None:
-        if self._sharing is not None:
-            self._sharing.start()
-        self._reading.start()
-        self._committing.start()
+        if self._leaseholder is not None:
+            self._leaseholder.start()
+        self._reader.start()
+        self._committer.start()
         self._workers.start(self.engine.rules.concurrency)
 
-    def _let_go(self) -> None:
-        self._reading.stop()
+    def _release(self) -> None:
+        self._reader.stop()
         self._workers.stop()
 
-    def _working(
+    def _make_workers(
         self, handler: Handler | Together | Transactional, classify: Classify | None, leases: DatabaseLeases | None
-    ) -> Threads | Tasks | GroupThread:
-        inbox, clock, cpu = self._inbox, self._clock, self._observing.tally.cpu
+    ) -> WorkerThreads | WorkerTasks | GroupWorker:
+        mailbox, clock, cpu = self._mailbox, self._clock, self._observer.tally.cpu
         if isinstance(handler, Together | Transactional):
-            return GroupThread(
+            return GroupWorker(
                 handler,
                 classify,
-                AtTheDesk(self.engine, self._progress, clock, self._observing.tally, self._sharing),
-                inbox,
+                EngineAccess(self.engine, self._progress, clock, self._observer.tally, self._leaseholder),
+                mailbox,
                 clock,
-                asking=self._asking,
+                requests=self._requests,
                 cpu=cpu,
                 leases=leases,
             )
-        calling, is_awaited = Handling(handler, classify), is_coroutine_function(handler)
-        if is_awaited:
-            return Tasks(calling, inbox, clock, cpu, timeout=self.engine.rules.timeout, loop=self._loop)
-        return Threads(calling, inbox, clock, cpu)
+        caller = StreamCaller(handler, classify)
+        if is_coroutine_function(handler):
+            return WorkerTasks(caller, mailbox, clock, cpu, timeout=self.engine.rules.timeout, loop=self._loop)
+        return WorkerThreads(caller, mailbox, clock, cpu)
 
-    def _go_on(self) -> None:
+    def _run_once(self) -> None:
         now = self._clock()
-        self._take_in(now)
-        self._asking.do()
-        self._look_at_leases(now)
-        self._reading.ask(now)
-        calls = self.engine.take(self._free(), now)
+        self._take_results(now)
+        self._requests.serve()
+        self._maintain_leases(now)
+        self._reader.begin_read(now)
+        calls = self.engine.take(self._count_free(), now)
         if calls:
             self._workers.call(calls)
-        self._look(now)
+        self._check_due(now)
         due = self.engine.due
-        longest = self._looked_at + LOOK_INTERVAL - now  # The next check must not be late.
+        longest = self._checked_at + LOOK_INTERVAL - now  # The next check must not be late.
         if self._progress.closing:
             longest = min(longest, CLOSING_LOOK_INTERVAL)
-        self._inbox.wait(longest if due is None else min(longest, max(0.0, due - now)))
+        self._mailbox.wait(longest if due is None else min(longest, max(0.0, due - now)))
 
-    def _take_in(self, now: float) -> None:
+    def _take_results(self, now: float) -> None:
         engine, error = self.engine, None
-        for item in self._inbox.taken():
+        for item in self._mailbox.take_all():
             try:
-                if isinstance(item, Settled):
+                if isinstance(item, CallResult):
                     engine.settle(item.call, item.result, now, item.took)
                     self._mean_seconds += (item.took - self._mean_seconds) * 0.05
                 else:
@@ -180,12 +185,12 @@ class LocalProcessor(Processor):
         if error is not None:
             raise error
 
-    def _free(self) -> int:
+    def _count_free(self) -> int:
         """Return how many calls may be made now: for idle workers, and some to queue if calls are short."""
         concurrency, busy = self.engine.rules.concurrency, self.engine.busy
         if self._streams_max is not None:
-            waits = busy.active or self._committing.is_busy or self._progress.is_doubtful
-            waits = waits or (self._sharing is not None and self._sharing.holds_calls)
+            waits = busy.active or self._committer.is_busy or self._progress.is_doubtful
+            waits = waits or (self._leaseholder is not None and self._leaseholder.holds_calls)
             return 0 if waits else self._streams_max
         ahead = (
             min(AHEAD_MAX, int(concurrency * AHEAD_SECONDS / max(self._mean_seconds, 1e-6)))
@@ -195,13 +200,13 @@ class LocalProcessor(Processor):
         stuck = min(len(busy.overdue_calls), concurrency)
         return concurrency + ahead + stuck - len(busy.active)
 
-    def _look_at_leases(self, now: float) -> None:
-        if self._sharing is not None:
-            is_committing = self._committing.is_busy or self._may_commit_by_calls
-            if self._sharing.look(now, is_committing=is_committing):
-                self._take_back()
+    def _maintain_leases(self, now: float) -> None:
+        if self._leaseholder is not None:
+            is_committing = self._committer.is_busy or self._may_commit_by_calls
+            if self._leaseholder.maintain(now, is_committing=is_committing):
+                self._withdraw_calls()
 
-    def _take_back(self) -> None:
+    def _withdraw_calls(self) -> None:
         """Withdraw the calls that have not begun."""
         for call in self._workers.withdraw():
             self.engine.give_back(call)
@@ -213,20 +218,20 @@ class LocalProcessor(Processor):
 
     def _commit(self, now: float, *, at_once: bool) -> None:
         if not self._may_commit_by_calls:
-            self._committing.commit(now, at_once=at_once)
+            self._committer.commit(now, at_once=at_once)
 
-    def _look(self, now: float) -> None:
-        is_due = now - self._looked_at >= LOOK_INTERVAL
+    def _check_due(self, now: float) -> None:
+        is_due = now - self._checked_at >= LOOK_INTERVAL
         is_leaving = bool(self._progress.closing)
         at_once = is_leaving or self._catching_up.count > 0 or (is_due and self._progress.has_parked)
         at_once |= is_due and self._progress.is_doubtful
         self._commit(now, at_once=at_once)
         if is_due:
-            self._looked_at = now
+            self._checked_at = now
             self._workers.replace(self.engine.overdue(now))
-            self._observing.look(now)
+            self._observer.observe(now)
             self.engine.check_health(now)
-            self._observing.check_source(now)
+            self._observer.check_source(now)
 
     def _finish(self) -> None:
         try:
@@ -235,60 +240,60 @@ class LocalProcessor(Processor):
             self._error = self._error or error
             raise
         finally:
-            self._observing.end(self._clock(), self._error)
+            self._observer.end(self._clock(), self._error)
 
     def _end(self) -> None:
         """Wait for the active calls, and commit the progress."""
-        began, cancelling = time.monotonic(), CANCEL_TIMEOUT if isinstance(self._workers, Tasks) else 0.0
-        self._take_back()
-        self._reading.end()
-        if self._sharing is not None:
-            self._sharing.end()
-        while (self.engine.busy.active or self._reading.is_busy) and (
+        began, cancelling = time.monotonic(), CANCEL_TIMEOUT if isinstance(self._workers, WorkerTasks) else 0.0
+        self._withdraw_calls()
+        self._reader.end()
+        if self._leaseholder is not None:
+            self._leaseholder.end()
+        while (self.engine.busy.active or self._reader.is_busy) and (
             time.monotonic() < began + self.grace_seconds - cancelling
         ):
-            self._share_what_is_left()
-            self._inbox.wait(LOOK_INTERVAL if self._sharing is None else CLOSING_LOOK_INTERVAL)
-            self._take_in_the_last()
+            self._commit_and_release()
+            self._mailbox.wait(LOOK_INTERVAL if self._leaseholder is None else CLOSING_LOOK_INTERVAL)
+            self._take_in_remaining()
         self._workers.stop()
-        self._committing.stop()
-        self._reading.stop()
-        self._take_in_the_last()
-        self._tell_of_what_is_left()
+        self._committer.stop()
+        self._reader.stop()
+        self._take_in_remaining()
+        self._log_remaining()
         if not isinstance(self._error, HOPELESS):
-            commit_the_last(self._progress, self._observing.tally, self._clock, self._give_up_what_lapsed)
-        self._reading.give_back()
-        if self._sharing is not None:
-            self._sharing.stop()
+            commit_remaining(self._progress, self._observer.tally, self._clock, self._give_up_lapsed)
+        self._reader.give_back()
+        if self._leaseholder is not None:
+            self._leaseholder.stop()
 
-    def _share_what_is_left(self) -> None:
+    def _commit_and_release(self) -> None:
         """Keep the leases of active calls, and release the others once their progress is committed."""
-        if self._sharing is not None:
+        if self._leaseholder is not None:
             now = self._clock()
-            self._look_at_leases(now)
+            self._maintain_leases(now)
             if not isinstance(self._error, HOPELESS):
                 self._commit(now, at_once=True)
 
-    def _tell_of_what_is_left(self) -> None:
+    def _log_remaining(self) -> None:
         streams = sorted(self.engine.busy.active)
         if streams:
             told = ", ".join([*streams[:TOLD_MAX], *(["…"] if len(streams) > TOLD_MAX else [])])
             left = "calls that were not done within %g s come again, and go on unheard where they cannot be cut off: %s"
             _log.warning(left, self.grace_seconds, told)
 
-    def _give_up_what_lapsed(self) -> None:
-        if self._sharing is not None:
-            self._sharing.give_up_what_lapsed(self._clock())
+    def _give_up_lapsed(self) -> None:
+        if self._leaseholder is not None:
+            self._leaseholder.give_up_lapsed(self._clock())
 
-    def _take_in_the_last(self) -> None:
+    def _take_in_remaining(self) -> None:
         try:
-            self._asking.do()
-            self._take_in(self._clock())
+            self._requests.serve()
+            self._take_results(self._clock())
         except BaseException as error:  # noqa: BLE001 - It is raised at the end.
             self._error = self._error or error
 
 
-def _looked_at_within(handler: Handler | Together | Transactional, leases: Leases | None) -> DatabaseLeases | None:
+def _find_leases_of_calls(handler: Handler | Together | Transactional, leases: Leases | None) -> DatabaseLeases | None:
     """Return *leases* if each call has to check them in its transaction, which blocks their renewal."""
     if isinstance(leases, DatabaseLeases) and isinstance(handler, Transactional) and writes_alone(handler.connect):
         return leases

@@ -1,4 +1,4 @@
-"""Base class of processors that run in a thread of their own: start, stop, and waiting for progress."""
+"""Processors: the choice of checkpoints, and the base of those that run in a thread: start, stop, wait, approve."""
 
 import logging
 import threading
@@ -13,12 +13,16 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from penstock.errors import AlreadyUsed, BadParameter, PenstockError, Unavailable
+from penstock.processing.checkpoints.checkpoint import Checkpoints, MemoryCheckpoints, check_checkpoints
+from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
 from penstock.processing.engine.engine import Engine
+from penstock.processing.handlers import Transactional
 from penstock.processing.parameters import check_number
 from penstock.processing.progress import Progress
-from penstock.processing.runners.inbox import Asking, ProcessorEnded
-from penstock.processing.runners.observing import Observing
+from penstock.processing.runners.background import ProcessorEnded, RequestQueue
+from penstock.processing.runners.observer import ProcessorObserver
 from penstock.processing.snapshot import BusyStream, Snapshot
+from penstock.processing.sources.subscription import subscription_in
 from penstock.wire.http import is_transient
 
 _log: Final = logging.getLogger("penstock.processing")
@@ -53,14 +57,14 @@ def approve_missing(
     Raises:
         BadParameter: the stream waits for no index.
     """
-    gap: _Gap = ask(lambda: _gap(engine, stream))
+    gap: _Gap = ask(lambda: _find_gap(engine, stream))
     told = f"{stream} goes on at {gap.found}, though {gap.missing} has not come: {reason}"
     record(gap.tranche, told)
     _log.warning("%s", told)
     ask(lambda: _pass_over(engine, stream, gap))
 
 
-def _gap(engine: Engine, stream: str) -> _Gap:
+def _find_gap(engine: Engine, stream: str) -> _Gap:
     missing = engine.missing().get(stream)
     if missing is None:
         waiting = ", ".join(engine.missing()) or "none does"
@@ -73,6 +77,41 @@ def _pass_over(engine: Engine, stream: str, gap: _Gap) -> None:
     missing, found = engine.missing().get(stream, (None, 0))
     if missing == gap.missing:
         engine.go_on(stream, found)
+
+
+def choose_checkpoints(handler: object, checkpoints: Checkpoints | None, source: object) -> tuple[Checkpoints, bool]:
+    """Return the checkpoints of a processor: *checkpoints*, those of its handler or source, or new ones in memory.
+
+    Also return whether they are to store the streams that are ahead of their positions.
+
+    Raises:
+        BadParameter: *checkpoints* differ from those of its handler or its source, or are no checkpoints.
+    """
+    if checkpoints is not None:
+        check_checkpoints(checkpoints)
+    if not isinstance(handler, Transactional):
+        return _choose_suitable(checkpoints, source), False
+    if checkpoints not in (None, handler.checkpoints):
+        allowed = "those that Transactional has; it need not be given again"
+        raise BadParameter(parameter="checkpoints", value=checkpoints, allowed=allowed)
+    return _choose_suitable(handler.checkpoints, source), not handler.is_idempotent
+
+
+def _choose_suitable(checkpoints: Checkpoints | None, source: object) -> Checkpoints:
+    """Return *checkpoints*; None: the default for the source.
+
+    Raises:
+        BadParameter: the source is a subscription, and these checkpoints would not commit to the hub.
+    """
+    subscription = subscription_in(source)
+    if subscription is None:
+        return checkpoints or MemoryCheckpoints()
+    if checkpoints is None:
+        return SubscriptionCheckpoints(subscription)
+    if not isinstance(checkpoints, SubscriptionCheckpoints) or checkpoints.source is not subscription:
+        allowed = "SubscriptionCheckpoints of the source, or none: a hub sends on what it hears to be done"
+        raise BadParameter(parameter="checkpoints", value=type(checkpoints).__name__, allowed=allowed)
+    return checkpoints
 
 
 PAUSES_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
@@ -91,7 +130,7 @@ LONG_SECONDS: Final = 1.0
 NOT_STARTED: Final = "the processor is not started: start() does that, and a `with` block of it"
 
 
-class CatchingUp:
+class CatchUpWait:
     """Lets callers wait until a processor has caught up.
 
     Args:
@@ -130,28 +169,28 @@ class CatchingUp:
         check_number("timeout", timeout, least=float("-inf"), allowed="a number of seconds")
         self._check()
         deadline = time.monotonic() + timeout
-        looks = self._progress.heeded + LOOKS
+        looks = self._progress.poll_count + LOOKS
         self.count += 1
         try:
             for pause in chain(PAUSES_SECONDS, repeat(PAUSE_SECONDS)):
                 self._wake()
-                behind = self._asked(looks, deadline)
+                behind = self._ask_source(looks, deadline)
                 if behind is None:
                     return
                 if time.monotonic() > deadline:
                     reason = f"the processor has not caught up within {timeout:g} s: behind is {behind}"
-                    raise Unavailable(reason="; ".join([reason, *troubles_of(self._snapshot())]))
+                    raise Unavailable(reason="; ".join([reason, *describe_troubles(self._snapshot())]))
                 time.sleep(pause)
         finally:
             self.count -= 1
 
-    def _asked(self, looks: int, deadline: float) -> str | None:
-        """Return `_behind`, but wait only until the deadline for a source that does not answer."""
+    def _ask_source(self, looks: int, deadline: float) -> str | None:
+        """Return `_describe_behind`, but wait only until the deadline for a source that does not answer."""
         asking: Future[str | None] = Future()
 
         def ask() -> None:
             try:
-                asking.set_result(self._behind(looks))
+                asking.set_result(self._describe_behind(looks))
             except BaseException as error:  # noqa: BLE001 - The waiting caller raises it.
                 asking.set_exception(error)
 
@@ -176,7 +215,7 @@ class CatchingUp:
         if not self._thread.is_alive():
             raise Unavailable(reason="the processor has ended")
 
-    def _behind(self, looks: int) -> str | None:
+    def _describe_behind(self, looks: int) -> str | None:
         """Return a text that names the tranches behind; None: none is, and requests were read *looks* times."""
         try:
             left = {tranche: count for tranche, count in self._progress.behind().items() if count != 0}
@@ -185,15 +224,15 @@ class CatchingUp:
                 raise
             return f"what its source would say: {error.detail}"
         if not left and self._progress.has_begun:
-            return self._parked(looks)
+            return self._describe_parked(looks)
         if not left:
             return NOT_BEGUN
         return ", ".join(f"{tranche}: {count}" for tranche, count in sorted(left.items()))
 
-    def _parked(self, looks: int) -> str | None:
+    def _describe_parked(self, looks: int) -> str | None:
         """Return a text that names the work left for parked streams; None: none is, after *looks* reads of requests."""
         progress = self._progress
-        if progress.settled >= looks:  # Set by the loop: this thread's own view may mix two moments.
+        if progress.settled_at_poll >= looks:  # Set by the loop: this thread's own view may mix two moments.
             return None
         if retried := progress.retried:
             more = [f"{len(retried) - TOLD_MAX} more"] if len(retried) > TOLD_MAX else []
@@ -203,38 +242,38 @@ class CatchingUp:
         return "what is wanted of parked streams, which is not known yet"
 
 
-def troubles_of(snapshot: Snapshot) -> list[str]:
+def describe_troubles(snapshot: Snapshot) -> list[str]:
     """Return texts about failing commits, and about failing and stalled streams with reasons, the oldest first.
 
     They name up to `TOLD_MAX` streams of each state, and the number of others.
     """
-    told = _commits_of(snapshot)
+    told = _describe_commits(snapshot)
     for state, is_doing in (("failing", "fails"), ("stalled", "stalls")):
         found = [each for each in snapshot.longest if each.state == state][:TOLD_MAX]
-        told += [_trouble(each, is_doing) for each in found]
+        told += [_describe_trouble(each, is_doing) for each in found]
         if more := snapshot.busy[state].streams - len(found):
             told.append(f"{more} more {'stream is' if more == 1 else 'streams are'} {state}")
     return told
 
 
-def _commits_of(snapshot: Snapshot) -> list[str]:
+def _describe_commits(snapshot: Snapshot) -> list[str]:
     failing, seconds = snapshot.commits_failing, snapshot.commit_seconds
     told = []
     if failing:
         count = "the last commit has" if failing == 1 else f"the last {failing} commits have"
-        told.append(f"{count} failed: {_short(snapshot.commit_failure or '')}")
+        told.append(f"{count} failed: {_shorten(snapshot.commit_failure or '')}")
     if seconds is not None and seconds >= LONG_SECONDS:
         told.append(f"a commit has not been answered for {seconds:.0f} s")
     return told
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return " ".join(text.split())[:DETAIL_CHARS]
 
 
-def _trouble(stream: BusyStream, is_doing: str) -> str:
+def _describe_trouble(stream: BusyStream, is_doing: str) -> str:
     reason = ": ".join(part for part in (stream.tag, stream.detail) if part)
-    told = _short(reason)
+    told = _shorten(reason)
     where = f"{stream.stream} {is_doing} at {stream.index} for {stream.age_seconds:.0f} s"
     return f"{where}: {told}" if told else where
 
@@ -245,25 +284,25 @@ class Processor(ABC):
     Args:
         progress: Its progress.
         wake: Wakes its loop.
-        observing: Provides its snapshots and log lines.
+        observer: Provides its snapshots and log lines.
     """
 
     engine: Engine
     """Its engine, with the unfinished events and calls."""
 
-    def __init__(self, progress: Progress, wake: Callable[[], None], observing: Observing) -> None:
-        self.name = observing.name
+    def __init__(self, progress: Progress, wake: Callable[[], None], observer: ProcessorObserver) -> None:
+        self.name = observer.name
         """Its name in logs, views and metrics."""
-        self._observing = observing
+        self._observer = observer
         self._progress = progress
         self._wake = wake
-        self._asking = Asking(wake)
+        self._requests = RequestQueue(wake)
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._error: BaseException | None = None
-        run = observing.tally.cpu.counted("schedule", self._run)
+        run = observer.tally.cpu.wrap("schedule", self._run)
         self._thread = threading.Thread(target=run, name="penstock-processor", daemon=True)
-        self._catching_up = CatchingUp(progress, self._thread, wake, lambda: self._error, lambda: self.snapshot)
+        self._catching_up = CatchUpWait(progress, self._thread, wake, lambda: self._error, lambda: self.snapshot)
 
     def start(self) -> Self:
         """Start the processor.
@@ -285,11 +324,11 @@ class Processor(ABC):
         """
         self._stopping.set()
         if not self._is_begun:
-            self._let_go()
+            self._release()
             self._ended.set()
             return
         self._wake()
-        if self._observing.tally.cpu.counts_me:
+        if self._observer.tally.cpu.is_counted:
             return
         self._thread.join()
         if self._error is not None:
@@ -325,7 +364,7 @@ class Processor(ABC):
     @property
     def snapshot(self) -> Snapshot:
         """Its state, at most half a second old. Any thread may read it."""
-        return self._observing.snapshot
+        return self._observer.snapshot
 
     def behind(self) -> Mapping[str, int | None]:
         """Return the number of events after the committed position of each tranche. Any thread may call it."""
@@ -345,7 +384,7 @@ class Processor(ABC):
         """
         try:
             if self._thread.is_alive():
-                approve_missing(stream, reason, self.engine, self._progress.record, self._asking.ask)
+                approve_missing(stream, reason, self.engine, self._progress.record, self._requests.run)
                 return
         except ProcessorEnded:
             pass
@@ -371,11 +410,11 @@ class Processor(ABC):
         """Start the threads beside the loop."""
 
     @abstractmethod
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Close the resources of a processor that was never started."""
 
     @abstractmethod
-    def _go_on(self) -> None:
+    def _run_once(self) -> None:
         """Do the work that is due, and sleep if there is none."""
 
     @abstractmethod
@@ -385,12 +424,12 @@ class Processor(ABC):
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._go_on()
+                self._run_once()
         except BaseException as error:  # noqa: BLE001 - Callers of stop and wait receive it.
             self._error = error
         try:
             self._finish()
         except BaseException as error:  # noqa: BLE001 - Likewise.
             self._error = self._error or error
-        self._asking.end()
+        self._requests.close()
         self._ended.set()

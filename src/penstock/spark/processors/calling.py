@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadParameter
 from penstock.processing.engine.stream import Call
-from penstock.processing.handlers import Classify, Handler, Handling, failure_of
+from penstock.processing.handlers import Classify, Handler, StreamCaller, to_failure
 from penstock.processing.outcomes import Failure, Outcome
 from penstock.spark.processors.reading import EVENTS, Events, ProcessingPlan, numbers
 from penstock.spark.processors.results import Result, in_batches
@@ -137,7 +137,7 @@ class Due(NamedTuple):
             passed = 0 if isinstance(outcome, Failure) else self.events.below(outcome.next)
             return self.result.with_outcome(outcome, took, passed)
         except Exception as error:  # noqa: BLE001 - Of whatever a handler has made.
-            return self.result.with_outcome(failure_of(error, None), took, 0)
+            return self.result.with_outcome(to_failure(error, None), took, 0)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class CallAll:
                 yield result
             else:
                 due.append(Due(result, events))
-        handling = Handling(self.handler, self.classify)
+        handling = StreamCaller(self.handler, self.classify)
 
         def call(at: int) -> tuple[Outcome | Failure, float]:
             each = due[at]

@@ -25,13 +25,12 @@ from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.stream import Call
-from penstock.processing.handlers import Classify, Handler, Handling
+from penstock.processing.handlers import Classify, Handler, StreamCaller
 from penstock.processing.parameters import check_count, check_function, check_seconds
 from penstock.processing.progress import Progress
-from penstock.processing.runners.committing import HOPELESS, commit_the_last, note_failure
-from penstock.processing.runners.keeping import keeping
-from penstock.processing.runners.observing import Observing, name_of
-from penstock.processing.runners.processor import Processor
+from penstock.processing.runners.background import HOPELESS, commit_remaining, note_failure
+from penstock.processing.runners.observer import ProcessorObserver, choose_name
+from penstock.processing.runners.processor import Processor, choose_checkpoints
 from penstock.spark.failed_tasks import told_of
 from penstock.spark.processors.calling import CallAll
 from penstock.spark.processors.results import RESULTS_SQL, Result, results_of
@@ -199,10 +198,10 @@ class SparkProcessor(Processor):
         if spark.conf.get("spark.speculation", "false") == "true":
             allowed = "false: a task that runs twice calls the handler of a stream twice at once"
             raise BadParameter(parameter="spark.speculation", value="true", allowed=allowed)
-        Handling(handler, classify)  # Before anything runs; executors make their own.
+        StreamCaller(handler, classify)  # Before anything runs; executors make their own.
         check_sendable("handler", handler)
         check_sendable("classify", classify)
-        checkpoints, _ = keeping(handler, checkpoints, source)
+        checkpoints, _ = choose_checkpoints(handler, checkpoints, source)
         self.engine = Engine(Rules() if rules is None else rules, Random(), is_dense=False)  # noqa: S311 - Of delays.
         self._spark = spark
         self._handler = handler
@@ -214,9 +213,9 @@ class SparkProcessor(Processor):
         super().__init__(
             progress,
             self._woken.set,
-            Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_interval, clock()),
+            ProcessorObserver(choose_name(name, checkpoints), self.engine, progress.behind, stats_interval, clock()),
         )
-        self._tally = self._observing.tally
+        self._tally = self._observer.tally
         passes = self._source.passes_over_loss
         self._intake = ResultIntake(self.engine, self._tally, clock, passes_over_loss=passes)
         if partitions is not None:
@@ -264,9 +263,9 @@ class SparkProcessor(Processor):
     def _round(self) -> bool:
         now = self._clock()
         with self._waiting():
-            found = self._progress.survey()
+            found = self._progress.find_new_tranches()
         self._progress.open(found)
-        for replay in self._progress.replays():
+        for replay in self._progress.plan_replays():
             with self._waiting():
                 page = self._progress.reread(replay)
             self.engine.replay_all(replay.parked, page, now)
@@ -286,11 +285,11 @@ class SparkProcessor(Processor):
             raise self._silent
         return self._commit(now, is_idle=not has_work) or has_work
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._source.close()
 
-    def _go_on(self) -> None:
-        self._asking.do()
+    def _run_once(self) -> None:
+        self._requests.serve()
         try:
             is_busy = self.step()
         except PenstockError as error:
@@ -299,9 +298,9 @@ class SparkProcessor(Processor):
             if self._stopping.is_set():  # Its source was closed.
                 return
             _log.warning("a round has failed, and is begun anew: %s", error.detail)
-            self._tally.source.read_failed()
+            self._tally.source.note_failed_read()
             self.engine.check_health(self._clock())
-            self._observing.check_source(self._clock())
+            self._observer.check_source(self._clock())
             is_busy = False
         if not is_busy:
             due = self.engine.due
@@ -311,16 +310,16 @@ class SparkProcessor(Processor):
     def _finish(self) -> None:
         try:
             if not isinstance(self._error, HOPELESS):
-                commit_the_last(self._progress, self._tally, self._clock)
+                commit_remaining(self._progress, self._tally, self._clock)
         except BaseException as error:
             self._error = self._error or error
             raise
         finally:
             self._source.close()
-            self._observing.end(self._clock(), self._error)
+            self._observer.end(self._clock(), self._error)
 
     def _look(self) -> None:
-        self._observing.look(self._clock())
+        self._observer.observe(self._clock())
 
     def _waiting(self, *looks: Callable[[], None]) -> AbstractContextManager[None]:
         """Call *looks* periodically during the block, which must not use the engine."""
@@ -335,7 +334,7 @@ class SparkProcessor(Processor):
         """Close the source if it has not answered for longer than the limit; this wakes threads that wait for it."""
         if self._silent is None:
             try:
-                self._observing.check_source(self._clock())
+                self._observer.check_source(self._clock())
             except ProcessorUnhealthy as error:
                 self._silent = error
                 self._source.close()
@@ -344,8 +343,8 @@ class SparkProcessor(Processor):
         """Plan a round."""
         with self._waiting():
             look = self._source.look()
-        self._tally.source.read(self._clock(), is_answer=True)
-        wants, timeout = self._progress.wants(), self._timeout
+        self._tally.source.note_read(self._clock(), is_answer=True)
+        wants, timeout = self._progress.plan_reads(), self._timeout
         return Planned.of(self.engine, look, wants, again, timeout=timeout, partitions=self._partitions)
 
     @property
@@ -393,7 +392,7 @@ class SparkProcessor(Processor):
         ):
             return False
         self._committed_at = now
-        progress, advance = self._progress, self._progress.advance()
+        progress, advance = self._progress, self._progress.find_advance()
         if not (advance or progress.has_parked):
             return False
         try:
@@ -402,5 +401,5 @@ class SparkProcessor(Processor):
         except PenstockError as error:
             note_failure(error, self._tally)
             return False
-        self._tally.committed()
-        return progress.committed(advance, requests) or bool(advance)
+        self._tally.end_commit()
+        return progress.confirm(advance, requests) or bool(advance)

@@ -165,7 +165,7 @@ class ResultIntake:
             size = sum(each.events for each in spans)
             batch, began = batch_of(new[tranche], self._trimmed(tranche, spans), size), self._clock()
             self._engine.ingest(batch, now)
-            self._tally.read(batch, self._clock() - began)
+            self._tally.note_batch(batch, self._clock() - began)
 
     def _trimmed(self, tranche: str, found: Sequence[Result]) -> Sequence[Result]:
         """Return spans without what handlers have skipped of them before it came."""

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.processing.engine.tranche import SourceItem
 from penstock.processing.handlers import Handler, check_handler
-from penstock.processing.outcomes import Outcome, outcome_of
+from penstock.processing.outcomes import Outcome, to_outcome
 from penstock.processing.parameters import check_texts, is_coroutine_function
 from penstock.processing.sources.source import ReadRequest, Source, check_source
 
@@ -122,7 +122,7 @@ class Witness:
         with self._turn:
             self._active.discard(stream)
             if events:
-                self._done.append(_Done([*events], _to(events, outcome_of(returned))))
+                self._done.append(_Done([*events], _to(events, to_outcome(returned))))
 
     def _fold(self, *, is_dense: bool) -> tuple[dict[Place, list[Any]], dict[Place, int]]:
         """Return what was done at each place in order, and to where events were skipped."""

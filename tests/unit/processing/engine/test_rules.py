@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import BadOutcome, BadParameter
 from penstock.processing.engine.rules import Backoff, Health, Rules
-from penstock.processing.outcomes import Outcome, done, done_to, outcome_of, retry, skip_to
+from penstock.processing.outcomes import Outcome, done, done_to, retry, skip_to, to_outcome
 
 NAN = float("nan")
 REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [
@@ -64,15 +64,15 @@ def test_impossible_rule_or_outcome_is_refused(make: Callable[..., object], memb
 
 
 def test_handler_may_return_a_short_outcome() -> None:
-    assert outcome_of(None) == Outcome()
-    assert outcome_of(7) == done_to(7)
-    assert outcome_of(retry(1.0)) == retry(1.0)
+    assert to_outcome(None) == Outcome()
+    assert to_outcome(7) == done_to(7)
+    assert to_outcome(retry(1.0)) == retry(1.0)
 
 
 @pytest.mark.parametrize("returned", [True, "done", 1.5, [7]])
 def test_malformed_outcome_is_refused(returned: Any) -> None:
     with pytest.raises(BadOutcome, match=r"a handler has returned .*, which is no outcome"):
-        outcome_of(returned)
+        to_outcome(returned)
 
 
 def test_jitter_shortens_a_delay_and_never_extends_it() -> None:

@@ -186,7 +186,7 @@ finally:
 def test_failed_last_commit_is_logged_as_the_last(
     source: MemorySource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("penstock.processing.runners.background.LAST_PAUSE_SECONDS", 0.01)
     append_events(source, 1, 1)
     with LocalProcessor(keep_in(seen := []), source, checkpoints=Unanswering(failures=99), commit_interval=60.0):
         until(lambda: seen)
@@ -195,7 +195,7 @@ def test_failed_last_commit_is_logged_as_the_last(
 
 
 def test_slow_last_commit_is_not_repeated_for_long(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.processing.runners.committing.LAST_SECONDS_MAX", 0.0)
+    monkeypatch.setattr("penstock.processing.runners.background.LAST_SECONDS_MAX", 0.0)
     append_events(source, 1, 1)
     checkpoints = Unanswering(failures=99)
     with LocalProcessor(keep_in(seen := []), source, checkpoints=checkpoints, commit_interval=60.0):
@@ -603,7 +603,7 @@ def test_wait_until_caught_up_returns_once_the_results_of_retries_are_committed(
 
 
 def test_wait_in_vain_names_failed_commits_and_why(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.processing.runners.background.LAST_PAUSE_SECONDS", 0.0)
     append_events(source, 1, 3)
     with LocalProcessor(keep_in([]), source, checkpoints=Unanswering(failures=10**9), commit_interval=0.01) as running:
         until(lambda: running.snapshot.commits_failing >= 2)

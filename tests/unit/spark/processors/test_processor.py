@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import Unavailable
 from penstock.processing.checkpoints.checkpoint import Advance, MemoryCheckpoints
-from penstock.processing.runners import committing
+from penstock.processing.runners import background
 from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.processors.sources.frames import Head
 from penstock.spark.processors.sources.table import TableSource
@@ -43,7 +43,7 @@ def handle(stream: str, events: Sequence[Any]) -> None:
 def test_failed_last_commit_is_logged_and_not_raised(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "LAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(background, "LAST_PAUSE_SECONDS", 0.0)
     checkpoints, source = Away(), Empty(lambda _: SESSION, index="number", stream="stream")
     with SparkProcessor(SESSION, handle, source, checkpoints=checkpoints) as running:
         assert checkpoints.is_tried.wait(300)

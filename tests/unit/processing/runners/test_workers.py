@@ -1,4 +1,4 @@
-"""Threads and tasks: others go on in the place of a call that is stuck, until it ends."""
+"""WorkerThreads and tasks: others go on in the place of a call that is stuck, until it ends."""
 
 import asyncio
 import threading
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.processing.engine.stream import Call
-from penstock.processing.handlers import Handling
+from penstock.processing.handlers import StreamCaller
 from penstock.processing.outcomes import done
-from penstock.processing.runners.inbox import Inbox, Settled
-from penstock.processing.runners.workers import Tasks, Threads
+from penstock.processing.runners.background import CallResult, Mailbox
+from penstock.processing.runners.workers import WorkerTasks, WorkerThreads
 from penstock.processing.snapshot import Cpu
 from penstock.processing.stream_event import StreamEvent
 
@@ -58,23 +58,23 @@ def call(stream: str) -> Call:
     return Call(stream, [StreamEvent(stream, 0, "e", b"{}")], 1, 0.0)
 
 
-def settle(inbox: Inbox, count: int) -> None:
+def settle(inbox: Mailbox, count: int) -> None:
     """Wait until so many calls have ended."""
-    ended: list[Settled] = []
+    ended: list[CallResult] = []
     while len(ended) < count:
         inbox.wait(SOON_SECONDS)
-        ended += [item for item in inbox.taken() if isinstance(item, Settled)]
+        ended += [item for item in inbox.take_all() if isinstance(item, CallResult)]
     assert [item.result for item in ended] == [done()] * count
 
 
 @pytest.mark.parametrize("is_awaited", [False, True], ids=["threads", "tasks"])
 def test_stuck_call_does_not_reduce_concurrency(is_awaited: bool) -> None:
-    handler, inbox = Handler(), Inbox()
-    workers: Threads | Tasks
+    handler, inbox = Handler(), Mailbox()
+    workers: WorkerThreads | WorkerTasks
     if is_awaited:
-        workers = Tasks(Handling(handler.awaited), inbox, time.monotonic, Cpu(), timeout=None)
+        workers = WorkerTasks(StreamCaller(handler.awaited), inbox, time.monotonic, Cpu(), timeout=None)
     else:
-        workers = Threads(Handling(handler), inbox, time.monotonic, Cpu())
+        workers = WorkerThreads(StreamCaller(handler), inbox, time.monotonic, Cpu())
     workers.start(1)
     try:
         stuck = call("stuck")

@@ -15,7 +15,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.stream import Trouble
 from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_name, check_some_seconds
-from penstock.processing.snapshot import Snapshot, SourceAnswer, Tally, silence, take_snapshot
+from penstock.processing.snapshot import Snapshot, SourceAnswer, Tally, describe_silence, take_snapshot
 
 LINES_MAX: Final = 10
 INTERVAL: Final = 60.0
@@ -42,7 +42,7 @@ class LogQuota:
         self._seen[kind] += 1
         return self._seen[kind] <= self._lines_max
 
-    def left_out(self, now: float) -> dict[str, int]:
+    def take_omitted(self, now: float) -> dict[str, int]:
         """Return the number of suppressed lines by kind once the interval is over, and begin the next interval."""
         if self._began is None or now - self._began < self._interval:
             return {}
@@ -52,10 +52,10 @@ class LogQuota:
         return left
 
 
-def is_said(count: int) -> bool:
+def is_logged(count: int) -> bool:
     """Return whether to log the *count*-th consecutive failure: the more there are, the less often.
 
-    >>> [count for count in range(1, 20) if is_said(count)]
+    >>> [count for count in range(1, 20) if is_logged(count)]
     [1, 2, 4, 8, 16]
     """
     return count & (count - 1) == 0
@@ -79,7 +79,7 @@ _log: Final[structlog.stdlib.BoundLogger] = structlog.wrap_logger(
 )
 
 
-class Announcing:
+class ProcessorLog:
     """Logs the events of one processor. The loop that owns its engine calls it.
 
     Args:
@@ -95,37 +95,37 @@ class Announcing:
         self._quota = quota
         self._failing: set[str] = set()
         self._stalled: set[str] = set()
-        self._parked = self._attempts()
+        self._parked = self._count_attempts()
 
-    def look(self, now: float) -> None:
+    def log_changes(self, now: float) -> None:
         """Log the changes since the last call."""
         busy, parked = self._engine.busy, self._engine.parking.streams
         while busy.news:  # They include streams that have recovered since.
-            self._begin_to_fail(busy.news.popleft(), now)
+            self._log_failing(busy.news.popleft(), now)
         for stream in busy.failing.keys() - self._failing:  # The news keep only the last ones.
-            self._begin_to_fail(busy.failing[stream], now)
-        attempts = self._attempts()
+            self._log_failing(busy.failing[stream], now)
+        attempts = self._count_attempts()
         for stream in attempts:
             if attempts[stream] > self._parked.get(stream, -1):
-                self._park(stream, now, again=stream in self._parked)
+                self._log_parked(stream, now, again=stream in self._parked)
         for stream in self._parked.keys() - parked.keys():
-            self._say("unparked", f"{stream} is parked no more", now, stream=stream)
+            self._write("unparked", f"{stream} is parked no more", now, stream=stream)
         for stream in self._failing - busy.failing.keys() - parked.keys():
-            self._say("recovered", f"{stream} fails no more", now, stream=stream)
+            self._write("recovered", f"{stream} fails no more", now, stream=stream)
         self._failing, self._parked = set(busy.failing), attempts
-        self._look_at_stalled(now)
-        for kind, count in self._quota.left_out(now).items():
+        self._log_stalled(now)
+        for kind, count in self._quota.take_omitted(now).items():
             self._log.warning(f"{self._name}: {count} more {_MORE[kind]} in the last while", kind=kind, count=count)
 
-    def tell(self, snapshot: Snapshot, before: Snapshot | None) -> None:
+    def log_figures(self, snapshot: Snapshot, before: Snapshot | None) -> None:
         """Log one line of figures, some of them since *before*."""
-        figures = figures_of(snapshot, before)
+        figures = compute_figures(snapshot, before)
         busy = snapshot.busy_now()
         has_trouble = busy["failing"].streams or busy["stalled"].streams or snapshot.commits_failing
-        is_well = not (has_trouble or silence(snapshot.unanswered_seconds))
-        (self._log.info if is_well else self._log.warning)(f"{self._name}: {sentence(figures)}", **figures)
+        is_well = not (has_trouble or describe_silence(snapshot.unanswered_seconds))
+        (self._log.info if is_well else self._log.warning)(f"{self._name}: {describe_figures(figures)}", **figures)
 
-    def ended(self, error: BaseException | None) -> None:
+    def log_end(self, error: BaseException | None) -> None:
         """Log the end of the processor and its cause, *error*; None: it was stopped."""
         if error is None:
             self._log.info(f"{self._name} was stopped")
@@ -134,43 +134,43 @@ class Announcing:
             told = str(error) if isinstance(error, PenstockError) else f"{kind}: {error}"  # `SystemExit` says `3`.
             self._log.error(printable(f"{self._name} has ended: {told}"), error=kind)
 
-    def _begin_to_fail(self, trouble: Trouble, now: float) -> None:
+    def _log_failing(self, trouble: Trouble, now: float) -> None:
         stream, index, tag, detail = trouble.stream, trouble.index, trouble.tag, trouble.detail
         if stream not in self._failing:
             self._failing.add(stream)
             told = f"{stream} fails at {index}: {tag}: {detail}"
-            self._say("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
+            self._write("failing", told, now, stream=stream, index=index, tag=tag, detail=detail)
 
-    def _attempts(self) -> dict[str, int]:
+    def _count_attempts(self) -> dict[str, int]:
         """Return the attempts of each parked stream. A stream stays parked during its retries."""
         parked = self._engine.parking.streams
         return {stream: sum(span.attempts for span in spans.values()) for stream, spans in parked.items()}
 
-    def _park(self, stream: str, now: float, *, again: bool) -> None:
+    def _log_parked(self, stream: str, now: float, *, again: bool) -> None:
         spans = self._engine.parking.streams[stream].values()
         first = next(iter(spans))
         parked = "parked again" if again else "parked"
         told = f"{stream} is {parked} at {first.index} after {first.attempts} attempts: {first.tag}: {first.detail}"
-        self._say("parked", told, now, stream=stream, index=first.index, attempts=first.attempts, tag=first.tag)
+        self._write("parked", told, now, stream=stream, index=first.index, attempts=first.attempts, tag=first.tag)
 
-    def _look_at_stalled(self, now: float) -> None:
+    def _log_stalled(self, now: float) -> None:
         troubles = self._engine.busy.stalled
         stalled = {stream for stream, each in troubles.items() if each.attempts >= STALLED_ATTEMPTS}
         for stream in stalled - self._stalled:
             each = troubles[stream]
             told = f"{stream} stalls at {each.index}: handled {each.attempts} times without getting any further"
-            self._say("stalled", told, now, stream=stream, index=each.index, attempts=each.attempts, tag=each.tag)
+            self._write("stalled", told, now, stream=stream, index=each.index, attempts=each.attempts, tag=each.tag)
         for stream in self._stalled - troubles.keys() - self._failing - self._parked.keys():
-            self._say("recovered", f"{stream} stalls no more", now, stream=stream)
+            self._write("recovered", f"{stream} stalls no more", now, stream=stream)
         self._stalled = stalled
 
-    def _say(self, kind: str, told: str, now: float, **fields: Any) -> None:
+    def _write(self, kind: str, text: str, now: float, **fields: Any) -> None:
         if self._quota.allows(kind, now):
             say = self._log.info if kind in ("recovered", "unparked") else self._log.warning
-            say(printable(f"{self._name}: {told}"), kind=kind, **fields)  # Names and texts come from outside.
+            say(printable(f"{self._name}: {text}"), kind=kind, **fields)  # Names and texts come from outside.
 
 
-def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
+def compute_figures(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
     """Return the figures of a log line: counts since *before*, and the present state."""
     busy = snapshot.busy_now()
     seconds = snapshot.taken - before.taken if before else 0.0
@@ -197,23 +197,23 @@ def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
         "commits_failing": snapshot.commits_failing,
         "counts": dict(snapshot.counts),
         "gauges": dict(snapshot.gauges),
-        "observed": _observed(snapshot, before),
+        "observed": _summarize_observed(snapshot, before),
     }
 
 
-def sentence(figures: dict[str, Any]) -> str:
+def describe_figures(figures: dict[str, Any]) -> str:
     """Return *figures* in words."""
     told = [f"{figures['handled']} events handled"]
     told += [f"{figures['per_second']:g}/s"] if figures["per_second"] is not None else []
     told.append(f"{figures['ahead']} read ahead")
     told += [f"{figures['gap']} behind"] if figures["gap"] is not None else []
     told += [f"lag {figures['lag_seconds']:g} s"] if figures["lag_seconds"] is not None else []
-    told += [silent] if (silent := silence(figures["unanswered_seconds"])) else []
+    told += [silent] if (silent := describe_silence(figures["unanswered_seconds"])) else []
     for state in ("active", "failing", "stalled"):
         streams, age = figures[state], figures[f"{state}_seconds"]
         told.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))
     told += [f"{figures['parked']} parked"] if figures["parked"] else []
-    told += [_gapped(figures["gapped"], figures["missing"])] if figures["gapped"] else []
+    told += [_describe_gapped(figures["gapped"], figures["missing"])] if figures["gapped"] else []
     told += [f"p50 {figures['p50_ms']:g} ms, p99 {figures['p99_ms']:g} ms"] if figures["p50_ms"] is not None else []
     told += [f"a round for {figures['round_seconds']:g} s"] if figures["round_seconds"] is not None else []
     told += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
@@ -227,7 +227,7 @@ def sentence(figures: dict[str, Any]) -> str:
     return ", ".join(told)
 
 
-def _observed(snapshot: Snapshot, before: Snapshot | None) -> dict[str, dict[str, float]]:
+def _summarize_observed(snapshot: Snapshot, before: Snapshot | None) -> dict[str, dict[str, float]]:
     """Return the handlers' observations since *before*, by name."""
     found = {}
     for name, distribution in snapshot.observed.items():
@@ -237,7 +237,7 @@ def _observed(snapshot: Snapshot, before: Snapshot | None) -> dict[str, dict[str
     return found
 
 
-def _gapped(streams: int, missing: dict[str, int]) -> str:
+def _describe_gapped(streams: int, missing: dict[str, int]) -> str:
     named = ", ".join(f"{stream} for {index}" for stream, index in missing.items())
     return f"{streams} waiting for an index that is missing ({named})"
 
@@ -249,7 +249,7 @@ ASK_SHARE: Final = 20
 Behind: TypeAlias = Callable[[Mapping[str, Position]], Mapping[str, int | None]]
 
 
-class Observing:
+class ProcessorObserver:
     """Provides snapshots and log lines of a processor. The loop that owns the engine calls it.
 
     Any thread may read `snapshot`.
@@ -277,21 +277,21 @@ class Observing:
         self._behind = behind
         self._is_asking = self._has_ended = False
         self._ask_at = now
-        self._announcing = Announcing(name, engine, LogQuota())
+        self._processor_log = ProcessorLog(name, engine, LogQuota())
         self._stats_interval = stats_interval
-        self._told: Snapshot | None = None
-        self._told_at = now
+        self._logged: Snapshot | None = None
+        self._logged_at = now
         self.snapshot = take_snapshot(name, engine, self.tally, now, is_running=False)
-        """The snapshot of the last `look`, which replaces it. A snapshot itself never changes."""
+        """The snapshot of the last `observe`, which replaces it. A snapshot itself never changes."""
 
-    def look(self, now: float) -> None:
+    def observe(self, now: float) -> None:
         """Take a snapshot, and log changes and figures."""
         self.tally.source.begin(now)
         self.snapshot = take_snapshot(self.name, self._engine, self.tally, now, is_running=True)
         self._ask(now)
-        self._announcing.look(now)
-        if self._stats_interval is not None and now - self._told_at >= self._stats_interval:
-            self._tell(now)
+        self._processor_log.log_changes(now)
+        if self._stats_interval is not None and now - self._logged_at >= self._stats_interval:
+            self._log_figures(now)
 
     def check_source(self, now: float) -> None:
         """Raise ProcessorUnhealthy if the source has not answered for longer than the rules allow."""
@@ -300,18 +300,20 @@ class Observing:
     def end(self, now: float, error: BaseException | None) -> None:
         """Take the last snapshot, and log the cause of the processor's end."""
         self._has_ended = True
-        self._announcing.look(now)
+        self._processor_log.log_changes(now)
         self.snapshot = take_snapshot(self.name, self._engine, self.tally, now, is_running=False)
         if self._stats_interval is not None:
-            self._tell(now)
-        self._announcing.ended(error)
+            self._log_figures(now)
+        self._processor_log.log_end(error)
 
     def _ask(self, now: float) -> None:
         if self.snapshot.tranches and now >= self._ask_at and not self._is_asking:
             self._is_asking = True
-            threading.Thread(target=self._asked, args=(self.snapshot, now), name="penstock-gap", daemon=True).start()
+            threading.Thread(
+                target=self._count_behind, args=(self.snapshot, now), name="penstock-gap", daemon=True
+            ).start()
 
-    def _asked(self, snapshot: Snapshot, now: float) -> None:
+    def _count_behind(self, snapshot: Snapshot, now: float) -> None:
         began = time.monotonic()
         try:
             counts = self._behind({each.name: each.position for each in snapshot.tranches})
@@ -325,16 +327,16 @@ class Observing:
                 each.events_ahead < rules.events_ahead and each.pages_ahead < rules.batches_ahead for each in tranches
             )
             answer = SourceAnswer(counts, {each.name: each.events_done for each in tranches})
-            self.tally.source.told(answer, now, is_wanted=is_wanted)
+            self.tally.source.note_counts(answer, now, is_wanted=is_wanted)
         self._ask_at = now + max(ASK_INTERVAL, ASK_SHARE * (time.monotonic() - began))
         self._is_asking = False
 
-    def _tell(self, now: float) -> None:
-        self._announcing.tell(self.snapshot, self._told)
-        self._told, self._told_at = self.snapshot, now
+    def _log_figures(self, now: float) -> None:
+        self._processor_log.log_figures(self.snapshot, self._logged)
+        self._logged, self._logged_at = self.snapshot, now
 
 
-def name_of(name: str | None, checkpoints: Checkpoints) -> str:
+def choose_name(name: str | None, checkpoints: Checkpoints) -> str:
     """Return a processor's name: *name*, else that of its checkpoints, else `processor`.
 
     Raises:

@@ -10,7 +10,7 @@ from penstock.processing.checkpoints.checkpoint import MemoryCheckpoints
 from penstock.processing.engine.rules import Backoff, Rules
 from penstock.processing.outcomes import Failure, done
 from penstock.processing.runners.local import LocalProcessor
-from penstock.processing.runners.observing import Observing
+from penstock.processing.runners.observer import ProcessorObserver
 from penstock.processing.sources.memory import MemorySource
 from tests.unit.processing.engine.items import batch, engine, things
 
@@ -28,17 +28,17 @@ def read_log(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_overdue_call_is_counted_once_whatever_its_outcome() -> None:
     ours = engine(timeout=1.0)
-    observing = Observing("mailer", ours, dict, None, 0.0)
+    observing = ProcessorObserver("mailer", ours, dict, None, 0.0)
     ours.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
     fails, ends = ours.take(2, 0.0)
     ours.overdue(2.0)
-    observing.look(2.0)
-    observing.look(3.0)
+    observing.observe(2.0)
+    observing.observe(3.0)
     assert observing.snapshot.failures == {"timeout": 2}
 
     ours.settle(fails, Failure("ValueError", "broken"), 4.0, 4.0)
     ours.settle(ends, done(), 4.0, 4.0)
-    observing.look(4.0)
+    observing.observe(4.0)
     assert observing.snapshot.failures == {"timeout": 2}
 
     [again] = ours.take(1, 100.0)
@@ -50,12 +50,12 @@ def test_overdue_call_is_counted_once_whatever_its_outcome() -> None:
 
 def test_figures_are_logged_at_their_interval(caplog: pytest.LogCaptureFixture) -> None:
     often, never = (
-        Observing(name, engine(), dict, stats_interval, 0.0)
+        ProcessorObserver(name, engine(), dict, stats_interval, 0.0)
         for name, stats_interval in (("often", 60.0), ("never", None))
     )
     for now in (30.0, 60.0, 90.0, 119.0, 120.0):
-        often.look(now)
-        never.look(now)
+        often.observe(now)
+        never.observe(now)
     assert [line.partition(":")[0] for line in read_log(caplog)] == ["often", "often"]
     often.end(130.0, None)
     never.end(130.0, None)
@@ -64,10 +64,10 @@ def test_figures_are_logged_at_their_interval(caplog: pytest.LogCaptureFixture) 
 
 def test_snapshots_are_separate_and_never_change() -> None:
     ours = engine()
-    observing = Observing("mailer", ours, dict, None, 0.0)
+    observing = ProcessorObserver("mailer", ours, dict, None, 0.0)
     first = observing.snapshot
     ours.ingest(batch(1, things("A0E0")), 0.0)
-    observing.look(1.0)
+    observing.observe(1.0)
 
     assert (first.events_ahead, first.is_running) == (0, False)
     assert (observing.snapshot.events_ahead, observing.snapshot.is_running) == (1, True)

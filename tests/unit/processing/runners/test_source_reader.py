@@ -9,8 +9,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.engine.tranche import Batch
 from penstock.processing.outcomes import Failure, done
 from penstock.processing.progress import Progress
-from penstock.processing.runners.inbox import Inbox
-from penstock.processing.runners.reading import SourceThread
+from penstock.processing.runners.background import Mailbox, SourceReader
 from penstock.processing.snapshot import Tally
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.sources.subscription import SubscriptionSource
@@ -20,7 +19,7 @@ ALL = frozenset({"0", "1"})
 SOON_SECONDS = 300.0
 
 
-class Sharing:
+class Leaseholder:
     """A processor that shares its tranches with others, and reads."""
 
     def __init__(self) -> None:
@@ -28,19 +27,19 @@ class Sharing:
         self.engine = Engine(Rules(attempts_max=1, exhausted="park"), Random(0), is_dense=True)
         self.progress = Progress(self.engine, self.source, self.checkpoints)
         self.progress.own(ALL, frozenset())
-        self.inbox = Inbox()
+        self.inbox = Mailbox()
         clock: Callable[[], float] = lambda: 0.0  # noqa: E731 - Time stands still.
-        self.reading = SourceThread(self.source, self.engine, self.progress, self.inbox, clock, tally=Tally())
+        self.reading = SourceReader(self.source, self.engine, self.progress, self.inbox, clock, tally=Tally())
 
     def begin(self) -> None:
         """Begin with all tranches, as they are kept."""
-        self.progress.open(self.progress.survey())
+        self.progress.open(self.progress.find_new_tranches())
 
     def let_go(self, *moves: tuple[str, PositionMove]) -> None:
         """Have a tranche be another's for a while, who makes *moves*."""
         self.progress.own(ALL - {"0"}, frozenset())
         self.progress.give_up()
-        assert self.progress.closed() == {"0"}
+        assert self.progress.forget_finished() == {"0"}
         self.checkpoints.commit(Advance(dict(moves), {}, {}))
         self.progress.own(ALL, frozenset())
 
@@ -48,21 +47,21 @@ class Sharing:
         """Read what was asked for, and take it in."""
         self.reading.start()
         self.inbox.wait(SOON_SECONDS)
-        for news in self.inbox.taken():
+        for news in self.inbox.take_all():
             assert callable(news)
             news()
         self.reading.stop()
 
 
 @pytest.fixture
-def sharing() -> Sharing:
-    return Sharing()
+def sharing() -> Leaseholder:
+    return Leaseholder()
 
 
-def test_request_from_before_a_tranche_began_again_is_left_out(sharing: Sharing) -> None:
+def test_request_from_before_a_tranche_began_again_is_left_out(sharing: Leaseholder) -> None:
     sharing.source.append("S", [0, 1])
     sharing.begin()
-    sharing.reading.ask(0.0)
+    sharing.reading.begin_read(0.0)
     sharing.let_go(("0", PositionMove(None, 1)))
 
     sharing.take_in()
@@ -71,23 +70,23 @@ def test_request_from_before_a_tranche_began_again_is_left_out(sharing: Sharing)
     assert sharing.engine.take(1, 0.0) == [], "another has done it"
 
 
-def test_replay_from_before_a_tranche_began_again_is_left_out(sharing: Sharing) -> None:
+def test_replay_from_before_a_tranche_began_again_is_left_out(sharing: Leaseholder) -> None:
     sharing.begin()
     for tranche in ("0", "1"):
         sharing.source.append("S", [0], tranche=tranche)
-        for batch in sharing.source.read(sharing.progress.wants(), 0.0):
+        for batch in sharing.source.read(sharing.progress.plan_reads(), 0.0):
             sharing.engine.ingest(batch, 0.0)
         for call in sharing.engine.take(1, 0.0):
             sharing.engine.settle(call, Failure("ValueError", "it cannot be"), 0.0, 0.0)
     sharing.progress.commit()
     sharing.engine.retry("S")
-    sharing.reading.ask(0.0)
+    sharing.reading.begin_read(0.0)
     sharing.let_go()
 
     sharing.take_in()
 
     assert sharing.engine.take(1, 0.0) == [], "where it waits by now, is to be asked for anew"
-    assert sharing.progress.replays()
+    assert sharing.progress.plan_replays()
 
 
 class Subscribed(SubscriptionSource):
@@ -112,5 +111,5 @@ def test_subscription_hears_of_failing_and_running_streams_of_its_own_tranches_a
     engine.settle(engine.busy.active["of 2"], done(), 0.0, 0.0)
 
     progress = Progress(engine, MemorySource(), MemoryCheckpoints())
-    SourceThread(source, engine, progress, Inbox(), lambda: 0.0, tally=Tally()).give_back()
+    SourceReader(source, engine, progress, Mailbox(), lambda: 0.0, tally=Tally()).give_back()
     assert source.failed == {"0", "3"}

@@ -4,21 +4,21 @@ import threading
 
 import pytest
 
-from penstock.processing.runners.inbox import Asking, ProcessorEnded
+from penstock.processing.runners.background import ProcessorEnded, RequestQueue
 
 SOON_SECONDS = 300.0
 
 
 def test_request_is_carried_out_by_the_loop_and_answered() -> None:
     woken = threading.Event()
-    asking, over = Asking(woken.set), threading.Event()
+    asking, over = RequestQueue(woken.set), threading.Event()
     did: list[str] = []
 
     def loop() -> None:
         while not over.is_set():
             woken.wait(SOON_SECONDS)
             woken.clear()
-            asking.do()
+            asking.serve()
 
     def do() -> int:
         did.append(threading.current_thread().name)
@@ -26,28 +26,28 @@ def test_request_is_carried_out_by_the_loop_and_answered() -> None:
 
     thread = threading.Thread(target=loop, name="loop")
     thread.start()
-    assert asking.ask(do) == 7
+    assert asking.run(do) == 7
     assert did == ["loop"]
     with pytest.raises(ZeroDivisionError):
-        asking.ask(lambda: 1 // 0)
+        asking.run(lambda: 1 // 0)
     over.set()
     woken.set()
     thread.join()
 
 
 def test_request_to_an_ended_loop_returns() -> None:
-    asking = Asking(lambda: None)
+    asking = RequestQueue(lambda: None)
     waiting = threading.Event()
 
     def ask() -> None:
         with pytest.raises(ProcessorEnded):
-            asking.ask(lambda: None)
+            asking.run(lambda: None)
         waiting.set()
 
     thread = threading.Thread(target=ask)
     thread.start()
     while not waiting.wait(0.01):  # It may ask after this or before.
-        asking.end()
+        asking.close()
     thread.join()
     with pytest.raises(ProcessorEnded):
-        asking.ask(lambda: None)
+        asking.run(lambda: None)

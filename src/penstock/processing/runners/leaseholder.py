@@ -13,8 +13,8 @@ from penstock.processing.database import may_be_one
 from penstock.processing.engine.rules import Rules
 from penstock.processing.parameters import check_members, shown
 from penstock.processing.progress import Progress
-from penstock.processing.runners.inbox import Errands, Inbox
-from penstock.processing.runners.observing import is_said
+from penstock.processing.runners.background import BackgroundThread, Mailbox
+from penstock.processing.runners.observer import is_logged
 
 PAUSE_SECONDS: Final = 0.5
 """Pause after a failed attempt."""
@@ -46,7 +46,7 @@ def check_leases(leases: Leases, checkpoints: Checkpoints, rules: Rules) -> None
         raise BadParameter(parameter="leases", value=shown(databases[0]), allowed=allowed)
 
 
-class Sharing:
+class Leaseholder:
     """Renews leases in a thread of its own, and restricts the engine to the leased tranches.
 
     A tranche that another processor waits for gets no further calls; it is released when its calls have ended and its
@@ -56,7 +56,7 @@ class Sharing:
     Args:
         leases: The processor's leases.
         progress: The progress that owns only leased tranches.
-        inbox: Receives results, for the loop.
+        mailbox: Receives results, for the loop.
         clock: Returns monotonic seconds.
         is_timeless: True if each call checks its leases itself, in a transaction that keeps all others from taking
             them. Leases cannot be renewed during it; an elapsed lease has no effect then.
@@ -66,7 +66,7 @@ class Sharing:
         self,
         leases: Leases,
         progress: Progress,
-        inbox: Inbox,
+        mailbox: Mailbox,
         clock: Callable[[], float],
         *,
         is_timeless: bool = False,
@@ -75,7 +75,7 @@ class Sharing:
         self._leases = leases
         self._progress = progress
         self._clock = clock
-        self._errands = Errands(inbox, "penstock-leases")
+        self._thread = BackgroundThread(mailbox, "penstock-leases")
         self._renewed_at = self._asked_at = float("-inf")
         self._failures = 0
         self._pause_until = float("-inf")
@@ -87,9 +87,9 @@ class Sharing:
 
     def start(self) -> None:
         """Start the thread."""
-        self._errands.start()
+        self._thread.start()
 
-    def look(self, now: float, *, is_committing: bool) -> bool:
+    def maintain(self, now: float, *, is_committing: bool) -> bool:
         """Renew leases when they are due, release finished tranches, and give up those whose lease is over.
 
         Args:
@@ -98,17 +98,17 @@ class Sharing:
 
         Returns whether the leases are over: calls that have not begun must be withdrawn.
         """
-        is_lapsed = self.give_up_what_lapsed(now)
-        if self._errands.is_busy or now < self._pause_until or (self._is_timeless and is_committing):
+        is_lapsed = self.give_up_lapsed(now)
+        if self._thread.is_busy or now < self._pause_until or (self._is_timeless and is_committing):
             return is_lapsed
         if now - self._asked_at >= self._leases.lease_seconds / 4:
             self._asked_at = now
-            self._errands.do(lambda: self._renew(now), self._renewed, self._failed)
-        elif not is_committing and (done := self._done()):
-            self._errands.do(lambda: self._leases.release(done), self._held, self._failed)
+            self._thread.run(lambda: self._renew(now), self._apply_renewal, self._retry_later)
+        elif not is_committing and (finished := self._list_finished()):
+            self._thread.run(lambda: self._leases.release(finished), self._apply, self._retry_later)
         return is_lapsed
 
-    def give_up_what_lapsed(self, now: float) -> bool:
+    def give_up_lapsed(self, now: float) -> bool:
         """Give up all tranches, without further commits, if the leases could not be renewed; return whether so."""
         is_lapsed = not self._is_timeless and now - self._renewed_at > self._leases.lease_seconds * 0.8
         if is_lapsed:
@@ -119,11 +119,11 @@ class Sharing:
     @property
     def holds_calls(self) -> bool:
         """True if calls have to wait, since they would block a renewal or release in progress."""
-        return self._is_timeless and self._errands.is_busy
+        return self._is_timeless and self._thread.is_busy
 
-    def hold(self, held: Held, tranches: Collection[str]) -> bool:
+    def apply(self, held: Held, tranches: Collection[str]) -> bool:
         """Apply the leases *held*; return whether they include *tranches*. Tranches without a lease are given up."""
-        self._held(held)
+        self._apply(held)
         if held.tranches | held.leaving >= set(tranches):
             return True
         self._progress.give_up()
@@ -138,40 +138,40 @@ class Sharing:
 
     def stop(self) -> None:
         """Release all tranches without active calls; others can take the rest when the lease is over."""
-        self._errands.stop()
+        self._thread.stop()
         self._progress.give_up()
-        done = self._done()
+        finished = self._list_finished()
         try:
             if self._progress.closing:
-                self._leases.release(done)
+                self._leases.release(finished)
             else:
                 self._leases.leave()
         except PenstockError as error:
             _log.warning("the leases could not be given back: %s", error.detail)
 
-    def _done(self) -> frozenset[str]:
-        return self._progress.closed() | self._progress.unopened(self._leaving)
+    def _list_finished(self) -> frozenset[str]:
+        return self._progress.forget_finished() | self._progress.filter_unopened(self._leaving)
 
     def _renew(self, began: float) -> tuple[Held, float]:
         leases = self._leases
-        return leases.hold() if self._is_over else leases.renew(self._progress.source_tranches()), began
+        return leases.hold() if self._is_over else leases.renew(self._progress.list_source_tranches()), began
 
-    def _renewed(self, told: tuple[Held, float]) -> None:
-        held, self._renewed_at = told
-        self._held(held)
+    def _apply_renewal(self, renewal: tuple[Held, float]) -> None:
+        held, self._renewed_at = renewal
+        self._apply(held)
 
-    def _held(self, held: Held) -> None:
+    def _apply(self, held: Held) -> None:
         self._failures = 0
         mine = frozenset[str]() if self._is_over else held.tranches
         self._leaving = held.leaving | (held.tranches - mine)
         self._progress.own(mine, held.coming)
 
-    def _failed(self, error: BaseException) -> None:
+    def _retry_later(self, error: BaseException) -> None:
         self._pause_until = self._clock() + PAUSE_SECONDS
         if isinstance(error, DatabaseUnsuitable) or not isinstance(error, PenstockError):
             raise error
         self._asked_at = float("-inf")
         self._failures += 1
-        if not self._is_over and is_said(self._failures):
+        if not self._is_over and is_logged(self._failures):
             times = "" if self._failures == 1 else f" {self._failures} times in a row"
             _log.warning("leases could not be renewed%s: %s", times, error.detail)

@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import HandlerFailed
 from penstock.processing.engine.stream import NEWS_MAX
 from penstock.processing.outcomes import Failure, done, retry
-from penstock.processing.runners.observing import Announcing, LogQuota
+from penstock.processing.runners.observer import LogQuota, ProcessorLog
 from penstock.processing.stats import Stats
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
@@ -19,11 +19,11 @@ def test_lines_of_a_kind_beyond_the_quota_are_counted() -> None:
 
     assert [quota.allows("failing", now) for now in (0.0, 1.0, 2.0, 9.0)] == [True, True, False, False]
     assert quota.allows("parked", 9.0)
-    assert quota.left_out(9.9) == {}
-    assert quota.left_out(10.0) == {"failing": 2}
+    assert quota.take_omitted(9.9) == {}
+    assert quota.take_omitted(10.0) == {"failing": 2}
     assert quota.allows("failing", 11.0), "another while has begun"
-    assert quota.left_out(20.0) == {}, "and is not over yet"
-    assert quota.left_out(21.0) == {}, "nothing was left out in it"
+    assert quota.take_omitted(20.0) == {}, "and is not over yet"
+    assert quota.take_omitted(21.0) == {}, "nothing was left out in it"
 
 
 BROKEN = Failure("ValueError", "no such customer")
@@ -38,15 +38,15 @@ def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "penstock.processing")
 
 
-def settle(ours: Any, announcing: Announcing, result: Any, now: float) -> None:
+def settle(ours: Any, announcing: ProcessorLog, result: Any, now: float) -> None:
     for call in ours.take(100, now):
         ours.settle(call, result, now, 0.0)
-    announcing.look(now)
+    announcing.log_changes(now)
 
 
 def test_failure_and_recovery_of_a_stream_are_announced_once_each(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
-    announcing = Announcing("mailer", ours, LogQuota())
+    announcing = ProcessorLog("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E7")), 0.0)
     for now in (0.0, 10.0, 20.0):
         settle(ours, announcing, BROKEN, now)
@@ -61,10 +61,10 @@ def test_failure_and_recovery_of_a_stream_are_announced_once_each(caplog: pytest
 
 def test_error_is_announced_in_one_line_without_control_characters(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=1, exhausted="park")
-    announcing = Announcing("mailer", ours, LogQuota())
+    announcing = ProcessorLog("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E7")), 0.0)
     settle(ours, announcing, Failure("ValueError", "bad\n\x1b[31mline\x00"), 0.0)
-    announcing.ended(ValueError("\r\n"))
+    announcing.log_end(ValueError("\r\n"))
 
     assert read_log(caplog) == [
         r"mailer: A0 fails at 7: ValueError: bad\n\x1b[31mline\x00",
@@ -75,31 +75,31 @@ def test_error_is_announced_in_one_line_without_control_characters(caplog: pytes
 
 def test_failure_that_is_over_before_a_look_is_announced_too(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
-    announcing = Announcing("mailer", ours, LogQuota())
+    announcing = ProcessorLog("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     [call] = ours.take(1, 0.0)
     ours.settle(call, BROKEN, 0.0, 0.0)
     [call] = ours.take(1, 5.0)
     ours.settle(call, done(), 5.0, 0.0)
-    announcing.look(5.0)
+    announcing.log_changes(5.0)
 
     assert read_log(caplog) == ["mailer: A0 fails at 0: ValueError: no such customer", "mailer: A0 fails no more"]
 
 
 def test_overdue_call_is_announced_as_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(timeout=1.0)
-    announcing = Announcing("mailer", ours, LogQuota())
+    announcing = ProcessorLog("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     ours.take(1, 0.0)
     ours.overdue(2.0)
-    announcing.look(2.0)
+    announcing.log_changes(2.0)
 
     assert read_log(caplog) == ["mailer: A0 fails at 0: timeout: the handler was not done after 1 s"]
 
 
 def test_stream_that_defers_repeatedly_is_announced_as_stalled(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
-    announcing = Announcing("mailer", ours, LogQuota())
+    announcing = ProcessorLog("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     settle(ours, announcing, retry(1), 0.0)
     assert read_log(caplog) == []
@@ -114,12 +114,12 @@ def test_stream_that_defers_repeatedly_is_announced_as_stalled(caplog: pytest.Lo
 
 def test_parked_and_resumed_streams_are_announced(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=2, exhausted="park")
-    announcing = Announcing("mailer", ours, LogQuota())
+    announcing = ProcessorLog("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E3")), 0.0)
     settle(ours, announcing, BROKEN, 0.0)
     settle(ours, announcing, BROKEN, 10.0)
     ours.drop("A0")
-    announcing.look(11.0)
+    announcing.log_changes(11.0)
 
     assert read_log(caplog) == [
         "mailer: A0 fails at 3: ValueError: no such customer",
@@ -130,10 +130,10 @@ def test_parked_and_resumed_streams_are_announced(caplog: pytest.LogCaptureFixtu
 
 def test_failed_retry_is_announced_as_parked_again(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=1, exhausted="park")
-    announcing = Announcing("mailer", ours, LogQuota())
+    announcing = ProcessorLog("mailer", ours, LogQuota())
     ours.ingest(page := batch(1, things("A0E3")), 0.0)
     settle(ours, announcing, BROKEN, 0.0)
-    announcing.look(1.0)
+    announcing.log_changes(1.0)
     for now in (10.0, 20.0):
         ours.retry("A0")
         [asked] = ours.replays()
@@ -149,25 +149,25 @@ def test_failed_retry_is_announced_as_parked_again(caplog: pytest.LogCaptureFixt
 
 def test_some_of_many_failures_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(concurrency=100)
-    announcing = Announcing("mailer", ours, LogQuota(lines_max=3, interval=60.0))
+    announcing = ProcessorLog("mailer", ours, LogQuota(lines_max=3, interval=60.0))
     ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(40)))), 0.0)
     settle(ours, announcing, BROKEN, 0.0)
     assert len(read_log(caplog)) == 3
-    announcing.look(60.0)
+    announcing.log_changes(60.0)
 
     assert read_log(caplog)[-1] == "mailer: 37 more streams have begun to fail in the last while"
 
 
 def test_line_of_figures_tells_activity_and_state(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched("mailer", engine())
-    announcing = Announcing("mailer", watched.engine, LogQuota())
+    announcing = ProcessorLog("mailer", watched.engine, LogQuota())
     watched.engine.ingest(batch(1, things("A0E0", "B0E1")), 0.0)
-    announcing.tell(before := watched.snapshot, None)
+    announcing.log_figures(before := watched.snapshot, None)
     failing, well = watched.engine.take(2, 0.0)
     watched.engine.settle(failing, BROKEN, 1.0, 1.0)
     watched.engine.settle(well, done(mails=4), 1.0, 0.25)
     watched.now = 31.0
-    announcing.tell(watched.snapshot, before)
+    announcing.log_figures(watched.snapshot, before)
 
     first, second = caplog.records
     assert first.getMessage() == "mailer: 0 events handled, 2 read ahead, 0 active, 0 failing, 0 stalled"
@@ -185,7 +185,7 @@ def test_statistics_of_the_handler_are_announced_as_they_were_since_the_line_bef
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watched = Watched("mailer", engine())
-    announcing = Announcing("mailer", watched.engine, LogQuota())
+    announcing = ProcessorLog("mailer", watched.engine, LogQuota())
     watched.engine.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
     snapshots = [None, watched.snapshot]
     for call, value in zip(watched.engine.take(2, 0.0), (7.0, 100.0), strict=True):
@@ -194,8 +194,8 @@ def test_statistics_of_the_handler_are_announced_as_they_were_since_the_line_bef
         stats.set("queue", value)
         watched.engine.settle(call, done(stats=stats), 1.0, 0.25)
         snapshots.append(watched.snapshot)
-        announcing.tell(snapshots[-1], snapshots[-2])
-    announcing.tell(watched.snapshot, snapshots[-1])
+        announcing.log_figures(snapshots[-1], snapshots[-2])
+    announcing.log_figures(watched.snapshot, snapshots[-1])
 
     first, second, third = read_log(caplog)
     assert first.endswith(", queue 7, eur p50 6.87, p99 6.87")
@@ -204,10 +204,10 @@ def test_statistics_of_the_handler_are_announced_as_they_were_since_the_line_bef
 
 
 def test_end_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
-    announcing = Announcing("mailer", engine(), LogQuota())
-    announcing.ended(None)
-    announcing.ended(SystemExit(3))
-    announcing.ended(HandlerFailed(stream="S0", index=7, attempts=1, tag="full", reason="the disk is full"))
+    announcing = ProcessorLog("mailer", engine(), LogQuota())
+    announcing.log_end(None)
+    announcing.log_end(SystemExit(3))
+    announcing.log_end(HandlerFailed(stream="S0", index=7, attempts=1, tag="full", reason="the disk is full"))
 
     stopped, exited, exhausted = read_log(caplog)
     assert (stopped, exited) == ("mailer was stopped", "mailer has ended: SystemExit: 3")
@@ -217,12 +217,12 @@ def test_end_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> No
 
 def test_dropped_news_leave_out_no_stream_that_still_fails(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(concurrency=1_000)
-    announcing = Announcing("mailer", ours, LogQuota(lines_max=1_000))
+    announcing = ProcessorLog("mailer", ours, LogQuota(lines_max=1_000))
     ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(NEWS_MAX + 50)))), 0.0)
     for call in ours.take(1_000, 0.0):
         ours.settle(call, BROKEN, 0.0, 0.0)
-    announcing.look(0.0)
-    announcing.look(1.0)
+    announcing.log_changes(0.0)
+    announcing.log_changes(1.0)
 
     assert sorted(record.stream for record in caplog.records) == sorted(  # type: ignore[attr-defined]
         f"S{number}" for number in range(NEWS_MAX + 50)
@@ -231,11 +231,11 @@ def test_dropped_news_leave_out_no_stream_that_still_fails(caplog: pytest.LogCap
 
 def test_running_round_is_announced_with_its_age(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched("scores", engine(), now=12.0)
-    announcing = Announcing("scores", watched.engine, LogQuota())
+    announcing = ProcessorLog("scores", watched.engine, LogQuota())
     watched.tally.begin_round(4.0)
-    announcing.tell(watched.snapshot, None)
+    announcing.log_figures(watched.snapshot, None)
     watched.tally.end_round(12.0)
-    announcing.tell(watched.snapshot, None)
+    announcing.log_figures(watched.snapshot, None)
 
     during, afterwards = caplog.records
     assert during.round_seconds == pytest.approx(8, abs=1)  # type: ignore[attr-defined]

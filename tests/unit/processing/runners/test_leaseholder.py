@@ -12,8 +12,8 @@ from penstock.core.groups.leases import Held
 from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
+from penstock.processing.runners.leaseholder import PAUSE_SECONDS
 from penstock.processing.runners.local import LocalProcessor
-from penstock.processing.runners.sharing import PAUSE_SECONDS
 from penstock.processing.sources.memory import MemorySource
 from tests.failing import has_code
 
