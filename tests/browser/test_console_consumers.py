@@ -87,6 +87,27 @@ def test_operator_learns_why_a_consumer_is_behind_and_moves_it(stalled: httpx2.C
     assert stalled.get("/groups/invoices").json()["gap"] == 0
 
 
+def test_move_of_a_subscription_that_has_not_begun_says_what_it_would_skip(feed: Served, page: Page) -> None:
+    feed.publish_ids(range(7))
+    given = {"owning_application": f"app-{uuid.uuid4().hex}", "event_types": [feed.name], "read_from": "begin"}
+    made = feed.http.post("/subscriptions", json=given).json()
+    page.goto(f"{feed.http.base_url}/console/consumers/{made['id']}")
+    page.get_by_role("button", name="Move …").click()
+    page.get_by_label("Where to").select_option("latest")
+    page.get_by_text("7 events will be skipped").wait_for()
+    page.get_by_label("Where to").select_option("earliest")
+    page.get_by_text("It stays where it is.").wait_for()
+
+
+def test_consumers_of_an_event_type_with_a_long_name_fit_on_a_phone(http: httpx2.Client, page: Page) -> None:
+    name = f"long.{uuid.uuid4().hex}" + "n" * 170
+    http.post("/event-types", json=an_event_type(name)).raise_for_status()
+    page.set_viewport_size({"width": 360, "height": 780})
+    page.goto(f"{http.base_url}/console/consumers?event_type={name}")
+    page.get_by_text("Nobody keeps a position here yet.").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
 def test_rate_of_a_consumer_counts_what_it_commits_until_it_is_moved(feed: Served, page: Page) -> None:
     feed.publish_ids(range(100))
     group = f"invoices-{uuid.uuid4().hex}"
@@ -163,7 +184,8 @@ def test_operator_retries_an_event_that_failed_at_night(
     parked = page.get_by_role("listitem").filter(has_text=f"{application} / default: 1 parked key")
     parked.get_by_role("link", name="Look at them").click()
     page.get_by_role("heading", name=f"{application} / default", level=1).wait_for()
-    page.get_by_role("button", name="Look").click()
+    row = page.get_by_role("row").filter(has=page.get_by_role("cell", name="7", exact=True))
+    row.get_by_role("button", name="Look").click()
     page.get_by_role("dialog").get_by_text("7", exact=True).wait_for()
     page.get_by_role("button", name="Close").click()
 

@@ -259,7 +259,8 @@ def fill(http: httpx2.Client) -> str:
     given["authorization"] = {"admins": members("user:root"), "readers": members("user:root")}
     subscription = do("POST", "/subscriptions", {**given, "read_from": "begin"})["id"]
     numbered = {"Producer-Group": LONG, "Producer-Epoch": "0", "Producer-Sequence": "0"}
-    do("POST", f"/event-types/{HIDDEN}/partitions/0/events", [{"id": 1}], **numbered)
+    for name in (HIDDEN, NAME):
+        do("POST", f"/event-types/{name}/partitions/0/events", [{"id": 1}], **numbered)
     do("PUT", f"/settings/blacklist/CONSUMER_APP/{quote(MARKUP + LONG, safe='')}", None)
     do("POST", "/tokens", {"name": MARKUP + LONG, "type": "service"})
     return str(subscription)

@@ -1,6 +1,7 @@
 """Event types in the console: find, create, look at, change and delete one."""
 
 import json
+import re
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -200,6 +201,19 @@ def test_order_and_page_of_a_table_are_in_its_address_and_a_search_shows_the_fir
     assert page.url.endswith("/event-types?order=-Events&q=thing")
     open_page(page, http, "/event-types?order=Nothing&row=-9e9")
     expect(names.first).to_have_text("thing.n000")
+
+
+def test_event_type_is_described_with_what_it_holds(http: httpx2.Client, page: Page) -> None:
+    description, owner = "A customer has placed an order.", f"team-{uuid.uuid4().hex}"
+    feed = create(http, owning_application=owner, annotations={"description": description})
+    feed.publish_ids(range(5))
+    open_page(page, http, f"/event-types/{feed.name}")
+    for text in (description, owner, "random", "version 1.0.0"):
+        expect(page.get_by_text(text).first).to_be_visible()
+    partitions = page.get_by_role("region", name="Partitions").get_by_role("row")
+    expect(partitions.nth(1)).to_contain_text(re.compile(r"^0\s*0\s*4\s*5"))
+    expect(page.get_by_role("heading", name="Event guidelines")).to_be_visible()
+    expect(page.get_by_text("This hub has no cold tier")).to_be_visible()
 
 
 def test_text_is_copied_where_the_browser_denies_the_clipboard(http: httpx2.Client, page: Page) -> None:

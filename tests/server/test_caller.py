@@ -91,7 +91,7 @@ def test_caller_learns_its_rights_to_what_it_names(
         "type": "service",
         "name": name,
         "method": "token",
-        "hub": {"administer": is_root, "monitor": is_root, "create": True, "issue_tokens": is_root},
+        "hub": {"administer": is_root, "monitor": is_root, "create": True, "delete": True, "issue_tokens": is_root},
         "event_types": {NAME: rights(EVENT_TYPE, *event_type), "no.such": rights(EVENT_TYPE)},
         "subscriptions": {scene.subscription: rights(SUBSCRIPTION, *subscription)},
         "groups": {"mailer": rights(GROUP, *groups[0]), "unowned": rights(GROUP, *groups[1]), "x": rights(GROUP)},
@@ -114,12 +114,14 @@ def test_blocked_event_type_is_shown_as_one_that_cannot_be_written(scene: Scene)
     assert shown["event_types"] == {NAME: rights(EVENT_TYPE, "view", "read", "own", "admin")}
 
 
-def test_creation_that_is_switched_off_is_a_right_of_administrators_alone(scene: Scene) -> None:
-    scene.hub.admin.settings.switch("disable_event_type_creation", on=True)
+def test_what_is_switched_off_is_a_right_of_administrators_alone(scene: Scene) -> None:
+    for feature in ("disable_event_type_creation", "disable_event_type_deletion"):
+        scene.hub.admin.settings.switch(feature, on=True)
 
-    rights_to_create = {name: dict(scene.ask(name)["hub"])["create"] for name in ("root", "writer")}  # type: ignore[call-overload]
-
-    assert rights_to_create == {"root": True, "writer": False}
+    for name in ("root", "writer"):
+        of_hub = scene.ask(name)["hub"]
+        assert isinstance(of_hub, dict)
+        assert (of_hub["create"], of_hub["delete"]) == (name == "root", name == "root")
 
 
 def test_caller_named_by_a_proxy_learns_its_method(scene: Scene) -> None:
@@ -141,7 +143,7 @@ def test_open_hub_lets_its_callers_do_everything_but_make_tokens(migrated_url: s
         shown = http.get(f"/caller?event_type={NAME}").json()
 
     assert (shown["name"], shown["method"]) == ("unauthenticated", None)
-    assert shown["hub"] == {"administer": True, "monitor": True, "create": True, "issue_tokens": False}
+    assert shown["hub"] == {"administer": True, "monitor": True, "create": True, "delete": True, "issue_tokens": False}
     assert shown["event_types"] == {NAME: rights(EVENT_TYPE, *EVENT_TYPE)}
 
 

@@ -181,6 +181,11 @@ class Registry:
         """Whether event types can be created also by callers who are not exempt from `disable_event_type_creation`."""
         return not self._settings.is_on("disable_event_type_creation")
 
+    @property
+    def has_deletion(self) -> bool:
+        """Whether event types can be dropped also by callers who are not exempt from `disable_event_type_deletion`."""
+        return not self._settings.is_on("disable_event_type_deletion")
+
     def _check_creation(self, is_exempt: Callable[[], bool]) -> None:
         if not self.has_creation and not is_exempt():
             raise NotOffered(feature="disable_event_type_creation")
@@ -203,7 +208,7 @@ class Registry:
         feature = find_feature(name)
         if feature is not None and feature in self._settings.current().features:
             raise Forbidden(f"{name!r} cannot be deleted while the feature {feature} is on")
-        if self._settings.is_on("disable_event_type_deletion") and not is_exempt():
+        if not self.has_deletion and not is_exempt():
             raise Forbidden("event types cannot be deleted here: the feature disable_event_type_deletion is on")
         self._settings.check_changes()
         with_subscriptions = self._settings.is_on("delete_event_type_with_subscriptions")

@@ -38,7 +38,9 @@ async def show_caller(request: Request) -> Response:
     def show() -> Response:
         caller, authentication = sender_of(request).caller, state.authentication
         of_hub: dict[str, bool] = {each: sees(request, HUB, each) for each in _HUB_RIGHTS}
-        of_hub["create"] = of_hub["create"] and (state.hub.registry.has_creation or is_administrator(request))
+        registry, is_exempt = state.hub.registry, is_administrator(request)
+        of_hub["create"] = of_hub["create"] and (registry.has_creation or is_exempt)
+        of_hub["delete"] = registry.has_deletion or is_exempt
         shown = {
             "type": caller.data_type,
             "name": caller.value,

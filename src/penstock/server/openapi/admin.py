@@ -138,10 +138,11 @@ CALLER: Final = AnswerShape(
             name=_STRING,
             method={"type": ["string", "null"], "description": "How it was identified; null: nobody is asked."},
             hub=object_of(
-                "administer monitor create issue_tokens",
+                "administer monitor create delete issue_tokens",
                 administer=_FLAG,
                 monitor=_FLAG,
                 create=_FLAG,
+                delete=_FLAG,
                 issue_tokens=_FLAG,
             ),
             event_types=_RIGHTS,

@@ -97,7 +97,7 @@ export function ago(value, now = Date.now()) {
 export function line(text, limit = 200) {
   const cut = String(text).slice(0, limit + 1);
   // eslint-disable-next-line no-control-regex
-  const plain = cut.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (c) => {
+  const plain = cut.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (c) => {
     const code = c.charCodeAt(0);
     return code < 0x20 ? String.fromCharCode(0x2400 + code) : `\\u${code.toString(16).padStart(4, "0")}`;
   });

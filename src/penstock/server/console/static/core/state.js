@@ -5,7 +5,7 @@ import { get } from "./api.js";
 /** The caller and its rights, as `GET /caller` tells them. */
 export const CallerContext = createContext(null);
 
-/** Use the caller's rights on the hub: {administer, monitor, create, issue_tokens}. */
+/** Use the caller's rights on the hub: {administer, monitor, create, delete, issue_tokens}. */
 export function useRights() {
   return useContext(CallerContext)?.hub ?? {};
 }

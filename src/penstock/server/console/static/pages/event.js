@@ -1,10 +1,10 @@
 // One event: its place and time, its data, its headers, and how to read it elsewhere.
-import { html, useMemo, useState } from "../vendor/preact.js";
+import { html, useMemo } from "../vendor/preact.js";
 import { HUB, query, readToken } from "../core/api.js";
 import { Feed } from "../core/feed.js";
 import * as format from "../core/format.js";
 import { indent, parseExact } from "../core/json.js";
-import { addressBefore, go, keepInAddress, to } from "../core/routing.js";
+import { addressBefore, go, keepInAddress, to, usePlace } from "../core/routing.js";
 import { usePolled } from "../core/state.js";
 import { addressOf } from "../parts/event_table.js";
 import { Copy, Dialog, Failure, Source, Text, Tree } from "../parts/parts.js";
@@ -22,7 +22,7 @@ export function OpenedEvent({ name, count, place }) {
     return { feed, first, head, event };
   }, 0, [name, place]);
   // If it was opened from the page below, that page is the one that Back leads to.
-  const close = () => (addressBefore() === addressOf("") ? history.back() : keepInAddress({ event: "" }));
+  const close = () => (addressBefore() === addressOf("") ? history.back() : keepInAddress({ event: "", as: "" }));
   const move = (by) => go(addressOf(`${partition}:${offset + by}`), { replace: true });
   const { value, error } = answer;
   return html`<${Dialog} side title=${html`Event <span class="mono">${format.line(place, 40)}</span>`} onClose=${close}>
@@ -47,7 +47,7 @@ function explainMissing({ first, head }, offset) {
 }
 
 function Details({ name, feed, event }) {
-  const [tab, setTab] = useState("tree");
+  const tab = usePlace().search.get("as") ?? "tree";
   const data = useMemo(() => parseExact(event.text), [event]);
   const size = useMemo(() => new Blob([event.text]).size, [event]);
   const headers = Object.entries(event.headers ?? {});
@@ -61,7 +61,7 @@ function Details({ name, feed, event }) {
     </dl>
     <div class="row views" role="group" aria-label="How to show it">
       ${[["tree", "Tree"], ["raw", "Raw"], ["headers", `Headers (${headers.length})`], ["copy", "Copy as …"]].map(([word, label]) => html`
-        <button key=${word} aria-pressed=${tab === word ? "true" : "false"} onClick=${() => setTab(word)}>${label}</button>`)}
+        <button key=${word} aria-pressed=${tab === word ? "true" : "false"} onClick=${() => keepInAddress({ as: word === "tree" ? "" : word })}>${label}</button>`)}
       <span class="grow"></span>
       <${Copy} text=${event.text}>Copy JSON<//>
     </div>

@@ -21,7 +21,7 @@ export function EventType({ name, tab = "overview" }) {
   const answer = useAnswer(path`/event-types/${name}`, 30);
   const View = Object.hasOwn(TABS, tab) ? TABS[tab] : null;
   if (answer.error?.status === 404 && answer.value === undefined) {
-    return html`<${Title} crumbs=${html`<a href=${to`/event-types`}>Event types</a>`}>${name}<//>
+    return html`<${Title} crumbs=${html`<a href=${to`/event-types`}>Event types</a>`}>${format.line(name)}<//>
       <div class="message warn"><strong>There is no such event type.</strong><p>Was it deleted, or is its name spelled otherwise? <a href=${to`/event-types` + query({ q: name })}>Search for it</a>.</p></div>`;
   }
   const description = answer.value && describe(answer.value);
@@ -214,7 +214,7 @@ function describeCold(name, cold, mayLook) {
 function ConsumersTab({ name }) {
   const answer = usePolled((signal) => listConsumers(name, signal), 5, [name]);
   return html`<${Card} title="Consumers" flush more=${html`<a href=${to`/consumers`}>All consumers</a>`}>
-    <${Loaded} answer=${answer}>${(rows) => html`<${Table} label="Consumers of ${name}" rows=${rows} keyOf=${(row) => `${row.kind} ${row.group}`} order=${{ name: "Gap", down: true }}
+    <${Loaded} answer=${answer}>${(rows) => html`<${Table} keep="" label="Consumers of ${name}" rows=${rows} keyOf=${(row) => `${row.kind} ${row.group}`} order=${{ name: "Gap", down: true }}
       empty="Nobody keeps a position here. Readers that keep their cursors themselves are not known to the hub." columns=${[
         { name: "Consumer", value: (row) => row.label, cell: (row) => html`<a href=${to`/consumers/${row.group}`}><${Text} limit=${80}>${row.label}<//></a>` },
         { name: "Kind", value: (row) => row.kind, cell: (row) => html`<${Badge}>${row.kind}<//>` },

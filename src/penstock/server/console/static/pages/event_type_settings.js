@@ -208,6 +208,7 @@ function Groups({ groups }) {
 }
 
 function Deletion({ name, definition, groups }) {
+  const { delete: mayDelete } = useRights();
   const [asking, setAsking] = useState(false);
   const [typed, setTyped] = useState("");
   const partitions = useAnswer(asking ? path`/event-types/${name}/partitions` : null);
@@ -216,7 +217,9 @@ function Deletion({ name, definition, groups }) {
   const subscriptions = groups.filter((each) => each.kind === "subscription");
   return html`<${Card} title="Delete">
     <p>The event type goes with all its events and the positions of its consumers. Nothing of it can be brought back.</p>
-    <button class="danger" onClick=${() => { setTyped(""); setAsking(true); }}>Delete ${name}</button>
+    ${mayDelete === false
+      ? html`<p class="quiet">An administrator of the hub has switched off that event types are deleted.</p>`
+      : html`<button class="danger" onClick=${() => { setTyped(""); setAsking(true); }}>Delete ${name}</button>`}
     ${asking && html`<${Confirm} title="Delete ${name}?" verb="Delete it for good" disabled=${typed !== name} onClose=${() => setAsking(false)} command=${`penstock event-type delete ${format.argument(name)}`}
       act=${async () => { await send("DELETE", path`/event-types/${name}`); go(to`/event-types`); }}>
       <ul>

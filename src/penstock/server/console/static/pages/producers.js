@@ -39,7 +39,7 @@ function Found({ types, eventType, group, onAgain }) {
   const chosen = useMemo(() => types.filter((each) => each.name.includes(eventType)), [types, eventType]);
   const scan = useScan(chosen);
   const [forgets, setForgets] = useState(null);
-  const own = useOwn(scan.producers);
+  const mayForget = useAdministered(scan.producers);
   const text = group.toLowerCase();
   const producers = useMemo(() => scan.producers.filter((each) => each.producer_group.toLowerCase().includes(text)), [scan.producers, text]);
   const callers = useMemo(() => scan.callers.filter((each) => each.caller.toLowerCase().includes(text)), [scan.callers, text]);
@@ -66,7 +66,7 @@ function Found({ types, eventType, group, onAgain }) {
           { name: "At offset", value: (row) => row.last_offset, number: true, cell: (row) => (row.last_offset === null ? "–" : html`<a href=${to`/event-types/${row.event_type}/events` + query({ event: `${row.partition}:${row.last_offset}` })}>${format.count(row.last_offset)}</a>`) },
           { name: "Published last", value: (row) => row.updated_at, cell: (row) => html`<${Time} value=${row.updated_at} relative />` },
           { name: "Expires", value: (row) => row.expires_at ?? "", cell: (row) => (row.pinned ? html`<span class="quiet">never</span>` : html`<${Time} value=${row.expires_at} />`) },
-          { name: "", cell: (row) => own(row.event_type) && !row.expired && html`<button aria-label=${`Forget ${row.producer_group} in partition ${row.partition} of ${row.event_type}`} onClick=${() => setForgets(row)}>Forget …</button>` },
+          { name: "", cell: (row) => mayForget(row.event_type) && !row.expired && html`<button aria-label=${`Forget ${row.producer_group} in partition ${row.partition} of ${row.event_type}`} onClick=${() => setForgets(row)}>Forget …</button>` },
         ]} />
     <//>
   </div>
@@ -149,13 +149,13 @@ async function lookAt({ name, partition_count: count }, signal) {
   }
 }
 
-/** Return a function that tells whether the caller may forget producers of an event type. */
-function useOwn(producers) {
+/** Return a function that tells whether the caller administers an event type: it may forget producers of all groups. */
+function useAdministered(producers) {
   const names = [...new Set(producers.map((each) => each.event_type))].slice(0, 50);
   const answer = useAnswer(names.length ? `/caller${query({ event_type: names })}` : null);
   const known = useRef({});
   Object.assign(known.current, answer.value?.event_types);
-  return (name) => known.current[name]?.own ?? answer.error?.status === 404;
+  return (name) => known.current[name]?.admin ?? answer.error?.status === 404;
 }
 
 function Forget({ row, all, onClose }) {

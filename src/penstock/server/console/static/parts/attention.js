@@ -3,6 +3,11 @@ import { argument, bytes as formatBytes, count, duration, plural } from "../core
 import { metricsNamed } from "../core/state.js";
 import { nameOf } from "./consumers.js";
 
+/** What idempotent producers publish by: single batches, and batches made of uploads. */
+const PRODUCER_ROUTES = [
+  'method="POST",route="/event-types/{event_type}/partitions/{partition}/events"',
+  'method="PUT",route="/event-types/{event_type}/producers/{group}/batches/{batch}"',
+];
 /** The lag from which a consumer that does not commit counts as stuck, in seconds. */
 const STUCK_SECONDS = 300;
 
@@ -55,7 +60,7 @@ export function findTrouble(sample, groups = [], growth = new Map()) {
       });
     }
   }
-  const refusals = [409, 412].map((status) => `penstock_requests_total{method="POST",route="/event-types/{event_type}/partitions/{partition}/events",status="${status}"}`);
+  const refusals = PRODUCER_ROUTES.flatMap((route) => [409, 412].map((status) => `penstock_requests_total{${route},status="${status}"}`));
   const fenced = refusals.reduce((total, each) => total + (counters.get(each) ?? 0), 0);
   if (fenced) {
     add(refusals.some((each) => growth.get(each)) ? "warn" : "note", `${plural(fenced, "publish", "publishes")} of idempotent producers refused since this hub began`, "A producer was fenced, since another took its group over, or its sequence numbers have a gap. Two processes may run as one group.", {

@@ -95,6 +95,7 @@ export function Trend({ gap, change }) {
  * @param {{to: string, offsets: {event_type: string, partition: number, offset: number}[]}} choice `to` is earliest,
  *   latest, a time or a duration ago; else `offsets`
  * @returns {Promise<{event_type: string, partition: number, slice: string, came_from: number | null, offset: number, head: number}[]>}
+ *   `came_from` is null where it has no position
  */
 export async function previewReset(group, choice) {
   if (group.kind !== "subscription") {
@@ -107,7 +108,7 @@ export async function previewReset(group, choice) {
   return answer.items.map((each) => {
     const partition = Number(each.partition);
     const position = known.get(`${each.event_type} ${partition}`);
-    return { event_type: each.event_type, partition, slice: "", came_from: position?.offset ?? null, offset: offsetNumber(each.offset) + 1, head: position?.head ?? null };
+    return { event_type: each.event_type, partition, slice: "", came_from: each.came_from ? offsetNumber(each.came_from) + 1 : null, offset: offsetNumber(each.offset) + 1, head: position?.head ?? null };
   });
 }
 

@@ -39,6 +39,7 @@ export function placeOf({ partition, offset }) {
 export function addressOf(place) {
   const search = new URLSearchParams(location.search);
   search.delete("event");
+  if (!place) search.delete("as");
   if (place) search.set("event", place);
   const text = search.toString();
   return location.pathname + (text ? `?${text}` : "");

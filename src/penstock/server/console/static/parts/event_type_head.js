@@ -1,13 +1,14 @@
 // What all pages of one event type share: their head, and who consumes it.
 import { html } from "../vendor/preact.js";
 import { get, getAll, path, query } from "../core/api.js";
+import { line } from "../core/format.js";
 import { Tabs, to } from "../core/routing.js";
 import { nameOf } from "./consumers.js";
 import { Text, Title } from "./parts.js";
 
 /** The title of an event type, with the tabs of its pages. */
 export function EventTypeHead({ name, lead, buttons, rights = {} }) {
-  return html`<${Title} crumbs=${html`<a href=${to`/event-types`}>Event types</a>`} lead=${lead} buttons=${buttons}>${name}<//>
+  return html`<${Title} crumbs=${html`<a href=${to`/event-types`}>Event types</a>`} lead=${lead} buttons=${buttons}>${line(name)}<//>
     <${Tabs} label="Pages of ${name}" items=${[
       ["Overview", to`/event-types/${name}`],
       ["Events", to`/event-types/${name}/events`],
