@@ -34,6 +34,14 @@ def test_event_type_that_is_no_text_hides_no_other(store: SqliteStore) -> None:
     assert waiting(store, ["a", "b"]) == ["b"]
 
 
+def test_event_type_with_a_nul_is_found_by_its_name_to_be_rejected(store: SqliteStore) -> None:
+    insert(store, "a\0b", "{}")
+    insert(store, "c", "{}")
+
+    assert waiting(store) == ["a\0b", "c"]
+    assert waiting(store, ["a", "a\0b", "a\0c", "c"]) == ["a\0b", "c"]
+
+
 @pytest.mark.parametrize("value", [NO_UTF8, b"plain bytes", "text \u00fc"], ids=repr)
 def test_bytes_of_a_service_are_taken_as_text_that_encodes_to_them(store: SqliteStore, value: bytes | str) -> None:
     insert(store, "a", value, value, value, columns="event_type, data, key, headers")

@@ -26,9 +26,14 @@ class SqliteOutbox(OutboxRepository):
 
     def find_waiting(self, names: Iterable[str] | None) -> Sequence[str]:
         """Return which event types have waiting rows."""
-        given = {"names": None if names is None else msgspec.json.encode(list(names)).decode()}
+        asked = None if names is None else list(names)
+        given = {"names": None if asked is None else msgspec.json.encode(asked).decode()}
         rows = self._connection.execute(_sql["outbox_waiting"], given).fetchall()
-        return [name.decode() for (name,) in rows if _is_utf8(name)]
+        cut = [name for name in asked or () if "\0" in name]  # SQLite ends a text of JSON at a NUL.
+        return [name.decode() for (name,) in rows if _is_utf8(name)] + [name for name in cut if self._has_rows(name)]
+
+    def _has_rows(self, name: str) -> bool:
+        return self._connection.execute(_sql["outbox_first"], {"name": name, "rows": 1}).fetchone() is not None
 
     def take(self, name: str, rows_max: int, bytes_max: int) -> TakenRows:
         """Remove the first rows of one event type and return them."""
