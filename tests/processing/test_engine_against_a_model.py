@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.processing.engine.stream import Call
-from penstock.processing.engine.tranche import Batch, in_parts
+from penstock.processing.engine.tranche import Batch, split_batch
 from penstock.processing.outcomes import Failure, Outcome, done, done_to, retry, skip_to
 from tests.exhaustive import examples
 from tests.unit.processing.engine.items import Thing, engine, indices
@@ -73,7 +73,7 @@ class WhateverHappens(RuleBasedStateMachine):
             self.come(tranche, stream, index)
         before = int(self.read[tranche][-1].end) if self.read[tranche] else 0
         batch = Batch(tranche, before + len(items) + 1, items)
-        for each in in_parts(batch, part, lambda item: before + 1 + items.index(item)):  # type: ignore[arg-type]
+        for each in split_batch(batch, part, lambda item: before + 1 + items.index(item)):  # type: ignore[arg-type]
             self.read[tranche].append(each)
             self.engine.ingest(each, self.now)
 
@@ -196,7 +196,7 @@ class WhateverHappens(RuleBasedStateMachine):
             self.calls = []
         assert not any(self.undone.values())
         assert not self.engine.parking.streams
-        self.check_known(self.engine.known(), self.skipped.keys())
+        self.check_known(self.engine.list_known(), self.skipped.keys())
 
     def check_known(self, known: AbstractSet[str], skipping: AbstractSet[str]) -> None:
         """Check which streams are remembered when all is done."""
@@ -245,10 +245,10 @@ class WhateverIsParked(WhateverHappens):
         """Return those lines of a parked stream that are parked."""
         return self.lines(stream)
 
-    @precondition(lambda self: self.engine.replays())
+    @precondition(lambda self: self.engine.list_replays())
     @rule()
     def replay(self) -> None:
-        for replay in self.engine.replays():
+        for replay in self.engine.list_replays():
             behind = [batch for batch in self.log(replay.tranche) if batch.end > replay.since]
             found = behind[0] if behind else Batch(replay.tranche, replay.since, [])
             self.engine.replay(replay, found._replace(is_tail=len(behind) < 2), self.now)

@@ -111,12 +111,12 @@ class WhateverRestarts(WhateverIsParked):
         kept = Kept()
         kept.positions = engine.positions()
         kept.parked = [each for spans in engine.parking.streams.values() for each in spans.values()]
-        changes = engine.ahead()
+        changes = engine.find_ahead_changes()
         ahead = {**self.kept.ahead, **changes}
         kept.ahead = {place: index for place, index in ahead.items() if index is not None}
         kept.over, kept.uncounted = self.over | (self.done_of_all() if self.is_exact else {}), set(self.uncounted)
-        engine.kept_ahead(changes)
-        engine.parking.kept(engine.parking.changes())
+        engine.confirm_ahead(changes)
+        engine.parking.confirm(engine.parking.find_changes())
         self.kept = deepcopy(kept)
 
     def done_of_all(self) -> dict[Place, int]:

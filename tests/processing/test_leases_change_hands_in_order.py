@@ -266,7 +266,7 @@ def test_processor_that_paused_beyond_its_lease_makes_no_call(shift: Shift) -> N
         shift.office.jump()  # So long the process stands still.
 
     a = shift.start("a", handle, rules=Rules(concurrency=1))
-    until(lambda: called and len(a.engine.known()) == 5, a)
+    until(lambda: called and len(a.engine.list_known()) == 5, a)
     shift.leases["a"].is_cut = True
     go_on.set()
     until(lambda: a._progress.closing and not a.engine.busy.active, a)

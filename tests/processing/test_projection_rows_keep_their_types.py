@@ -19,7 +19,7 @@ from penstock.processing import InlineProcessor, Projection, Rules, StreamEvent
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.database import connector, transaction
 from penstock.processing.engine import Backoff
-from penstock.processing.engine.tranche import Batch, in_parts
+from penstock.processing.engine.tranche import Batch, split_batch
 from penstock.processing.sources import MemorySource
 from penstock.processing.sources.source import ReadRequest
 from tests.databases import EmptyDatabases
@@ -483,7 +483,7 @@ class InParts(MemorySource):
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         found = super().read(wants, timeout)
-        return [part for batch in found for part in in_parts(batch, 1, lambda item: item.index + 1)]
+        return [part for batch in found for part in split_batch(batch, 1, lambda item: item.index + 1)]
 
 
 @pytest.mark.parametrize("prices", [[10, 10.0, 10], [0.0, -0.0, 0.0]], ids=str)

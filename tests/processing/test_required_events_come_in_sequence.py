@@ -105,14 +105,14 @@ class Run:
 
     def approve(self) -> None:
         """Go on without what is missing."""
-        if missing := self._engine.missing().get(STREAM):
+        if missing := self._engine.find_missing().get(STREAM):
             assert missing[0] == self._wanted
-            self._engine.go_on(STREAM, missing[1])
+            self._engine.advance_stream(STREAM, missing[1])
             self._wanted = missing[1]
 
     def ask(self) -> None:
         """Read a page that comes later: what was parked may be something else by then."""
-        self._pages += [(each, self._page(each.tranche, int(each.since), 2)) for each in self._engine.replays()]
+        self._pages += [(each, self._page(each.tranche, int(each.since), 2)) for each in self._engine.list_replays()]
 
     def replay(self) -> None:
         """Hand in the oldest page that was read again."""
@@ -154,7 +154,7 @@ class Run:
             self.retry()
             self.again()
             self.call()
-        assert not self._engine.missing()
+        assert not self._engine.find_missing()
         assert not self._engine.parking.streams
         assert self._wanted == self._count
         assert self._engine.is_idle

@@ -298,7 +298,7 @@ def test_overdue_call_that_succeeds_has_its_effects_once(database: str) -> None:
     processor._read()
     calls = processor.engine.take(2, 0.0)
     make = processor._make
-    assert processor.engine.overdue(2.0) == calls
+    assert processor.engine.mark_overdue(2.0) == calls
     make(calls)
     assert not processor.engine.parking.streams
     counter(source, database, rules=rules).drain()

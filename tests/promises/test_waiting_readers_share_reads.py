@@ -77,7 +77,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return reads
 
 
-def events_of(page: str) -> list[tuple[int | None, int]]:
+def count_events(page: str) -> list[tuple[int | None, int]]:
     """Return the partition and the number of each event of a page."""
     lines = [json.loads(line) for line in page.splitlines()]
     return [(line.get("partition"), line["data"]["n"]) for line in lines if "data" in line]
@@ -95,7 +95,7 @@ def test_readers_that_wait_at_one_cursor_are_served_by_few_reads(app: App, reads
         pages = {each.result() for each in waits}
 
     assert len(reads) - before <= WORKERS  # Reads that begin at the very same moment are not shared.
-    assert [events_of(page) for page in pages] == [[(0, 1)]]
+    assert [count_events(page) for page in pages] == [[(0, 1)]]
 
 
 def test_shared_read_gives_each_reader_its_own_view(app: App, reads: list[Any]) -> None:
@@ -104,7 +104,7 @@ def test_shared_read_gives_each_reader_its_own_view(app: App, reads: list[Any]) 
     before = len(reads)
     again = {path: app.get(path) for path in reversed(VIEWS)}
 
-    assert {path: events_of(page) for path, page in first.items()} == VIEWS
+    assert {path: count_events(page) for path, page in first.items()} == VIEWS
     assert again == first
     assert len(reads) == before > 0, "the second reads were shared"
 
@@ -114,7 +114,7 @@ def test_recreated_event_type_shares_no_read_with_the_one_before(app: App, elsew
     for life, hub in enumerate((app.hub, elsewhere, app.hub, elsewhere), 1):
         elsewhere.log.publish(NAME, [event({"n": life * 10 + n}) for n in range(2)])
         for path in ("?n=2&cursor0=_first", f"/events?token={life}-2&partition=0&cursor=_first") * 2:
-            assert [n for _, n in events_of(app.get(path))] == [life * 10, life * 10 + 1]
+            assert [n for _, n in count_events(app.get(path))] == [life * 10, life * 10 + 1]
         hub.registry.delete(NAME)
         create(hub, partitions=2)
-    assert events_of(app.get("?n=2&cursor0=_first")) == []
+    assert count_events(app.get("?n=2&cursor0=_first")) == []

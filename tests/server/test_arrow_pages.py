@@ -36,7 +36,7 @@ def as_lines(answer: httpx2.Response, *, v1: bool, headers: bool) -> list[dict[s
     return lines
 
 
-def events_of(page: Page) -> list[dict[str, Any]]:
+def count_events(page: Page) -> list[dict[str, Any]]:
     return [line for line in page.lines if "data" in line]
 
 
@@ -74,7 +74,7 @@ def test_rows_of_a_page_equal_its_lines(rich: Served, n: int, asked: dict[str, A
     given = {"n": n, **{f"cursor{v}": "_first" for v in range(n)}} | asked
     page = page_of(rich.get(**given))
     arrow = rich.get(sending={"accept": ARROW}, **given)
-    assert as_lines(arrow, v1=True, headers="headers" in asked) == events_of(page)
+    assert as_lines(arrow, v1=True, headers="headers" in asked) == count_events(page)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_rows_and_cursor_of_a_partitions_page_equal_its_lines(rich: Served, aske
     for partition in range(4):
         page = rich.read_v2(partition=partition, **asked)
         arrow = rich.events(partition=partition, sending={"accept": ARROW}, **asked)
-        assert as_lines(arrow, v1=False, headers="headers" in asked) == events_of(page)
+        assert as_lines(arrow, v1=False, headers="headers" in asked) == count_events(page)
         assert arrow.headers["penstock-cursor"] == page.cursor
 
 

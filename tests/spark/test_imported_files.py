@@ -12,7 +12,7 @@ from penstock.client import Client, FeedEvent
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter
 from penstock.spark.pipelines import Files, HubFeed, export, import_
-from penstock.spark.pipelines.watching import events_of
+from penstock.spark.pipelines.watching import count_events
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
 from tests.spark.events import events_in
@@ -40,7 +40,7 @@ def imported(spark: SparkSession, client: Client, there: HubFeed, tmp_path: Path
         query = import_(spark, files, there, checkpoint=str(tmp_path / "checkpoint"), **more)
         try:
             assert query.awaitTermination(300), "it did not end"
-            counts.extend(map(events_of, query.recentProgress))
+            counts.extend(map(count_events, query.recentProgress))
         finally:
             query.stop()
         found = events_in(client, there.event_type)

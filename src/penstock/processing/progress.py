@@ -47,7 +47,7 @@ def group_replays(engine: Engine, tranches: Collection[str]) -> list[PageReplay]
     The limit of events read ahead applies to replayed events separately.
     """
     asked: defaultdict[str, list[Parked]] = defaultdict(list)
-    for parked in engine.replays() if engine.parking.retried else ():
+    for parked in engine.list_replays() if engine.parking.retried else ():
         if parked.tranche in tranches:
             asked[parked.tranche].append(parked)
     found = [_plan_page(waiting, engine) for waiting in asked.values()]
@@ -85,7 +85,7 @@ def _is_tried(stream: str, parking: Parking) -> bool:
 def _plan_page(waiting: Sequence[Parked], engine: Engine) -> PageReplay | None:
     """Return the page to read for the streams *waiting* in one tranche; None: there is no room for it."""
     place, most = waiting[0], engine.rules.events_ahead
-    left = most - engine.replaying(place.tranche)
+    left = most - engine.count_replaying(place.tranche)
     if left < most - most // 2:  # Else pages would be small and numerous.
         if not engine.parking.is_searched(place.stream):
             return None
@@ -363,7 +363,7 @@ class Progress:
     def plan_replays(self) -> list[PageReplay]:
         """Return the pages to read again now for retried streams; a stream that cannot be read again stays parked."""
         engine = self._engine
-        for parked in engine.replays() if engine.parking.retried and self._there else ():
+        for parked in engine.list_replays() if engine.parking.retried and self._there else ():
             if parked.tranche not in self._there and parked.tranche not in self._open:
                 engine.parking.fail(parked, _to_gone_failure([parked], f"its source has no {parked.tranche} any more"))
         return group_replays(engine, self._open - self.closing)
@@ -389,7 +389,9 @@ class Progress:
         """Return the changes to commit."""
         self._note_settled()  # Before others can read it in the checkpoints, and make requests.
         engine = self._engine
-        return self._make_advance(self._find_moves(engine.positions()), engine.parking.changes(), engine.ahead())
+        return self._make_advance(
+            self._find_moves(engine.positions()), engine.parking.find_changes(), engine.find_ahead_changes()
+        )
 
     def plan_advance(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Advance:
         """Return the changes to commit together with these *results* of calls.
@@ -399,11 +401,11 @@ class Progress:
         Raises:
             ResultsRejected: a result is of a tranche that another may own, or of a stream that was given up meanwhile.
         """
-        engine, foreseen = self._engine, self._engine.foresee(results)
+        engine, foreseen = self._engine, self._engine.predict(results)
         if foreseen.touched & self._lost or foreseen.gone:
             raise ResultsRejected
         moves = self._compare_positions(self._kept) | self._find_moves(foreseen.positions)
-        return self._make_advance(moves, {**engine.parking.changes(), **foreseen.parked}, foreseen.ahead)
+        return self._make_advance(moves, {**engine.parking.find_changes(), **foreseen.parked}, foreseen.ahead)
 
     def _make_advance(
         self, moves: dict[str, PositionMove], parked: Mapping[Place, Parked | None], ahead: Mapping[Place, int | None]
@@ -411,7 +413,7 @@ class Progress:
         if self._lost:
             parked = {place: each for place, each in parked.items() if place[1] not in self._lost}
             ahead = {place: index for place, index in ahead.items() if place[1] not in self._lost}
-        anew, tried = self._engine.parking.anew(parked), self._engine.parking.tried(parked, self._lost)
+        anew, tried = self._engine.parking.list_parked_anew(parked), self._engine.parking.list_tried(parked, self._lost)
         # Nothing may be stored of tranches that others have taken over or moved, even without a move here.
         beside = {tranche for _, tranche in (*parked, *ahead, *tried)}
         if any(move.before is None for move in moves.values()):  # Opening a tranche requires the others.
@@ -468,8 +470,8 @@ class Progress:
             self._engine.parking.hand_over(advance.parked)
             self._checkpoints.handed_over()
         else:
-            self._engine.parking.kept(advance.parked, advance.anew, advance.tried)
-        self._engine.kept_ahead(advance.ahead)
+            self._engine.parking.confirm(advance.parked, advance.anew, advance.tried)
+        self._engine.confirm_ahead(advance.ahead)
         is_new = False
         if requests is not None:
             self.poll_count += 1

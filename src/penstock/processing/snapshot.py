@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from penstock.errors import ProcessorUnhealthy
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.rules import Health
-from penstock.processing.engine.stream import Busy, Figures
+from penstock.processing.engine.stream import BusyStreams, Figures
 from penstock.processing.engine.tranche import Batch, Position, Tranche
 from penstock.processing.parameters import check_members
 from penstock.processing.stats import Distribution, Histogram, Latency
@@ -483,7 +483,7 @@ def check_observed(parameter: str, value: Any) -> None:
 
 def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_running: bool) -> Snapshot:
     """Return a snapshot of *engine* at *now*, by its own clock. Call it in the thread that runs the engine."""
-    found = engine.census()
+    found = engine.count_states()
     return Snapshot(
         name=name,
         taken=time.monotonic(),
@@ -491,9 +491,9 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         tranches=tuple(_measure_tranche(engine, tally, each) for each in engine.positions()),
         streams={state: each.streams for state, each in found.items()},
         events={state: each.events for state, each in found.items()},
-        busy=engine.busy.figures(now),
+        busy=engine.busy.measure(now),
         longest=tuple(_list_longest(engine.busy, now)),
-        gapped=tuple(Gapped(name, *at) for name, at in islice(engine.missing().items(), LONGEST_MAX)),
+        gapped=tuple(Gapped(name, *at) for name, at in islice(engine.find_missing().items(), LONGEST_MAX)),
         took={kind: latency.histogram() for kind, latency in engine.latency.items()},
         failures=dict(engine.busy.failures),
         counts=dict(engine.counts),
@@ -538,7 +538,7 @@ def _measure_tranche(engine: Engine, tally: Tally, name: str) -> TrancheFigures:
     )
 
 
-def _list_longest(busy: Busy, now: float) -> Iterator[BusyStream]:
+def _list_longest(busy: BusyStreams, now: float) -> Iterator[BusyStream]:
     for state, troubles in (("stalled", busy.stalled), ("failing", busy.failing)):
         for each in nsmallest(LONGEST_MAX, troubles.values(), key=attrgetter("since")):
             age = now - each.since

@@ -21,7 +21,7 @@ def publish(feed: Served, *events: dict[str, Any], **query: Any) -> httpx2.Respo
     return feed.post(json.dumps(events).encode(), {"Content-Type": CLOUD_EVENTS}, **query)
 
 
-def events_of(answer: httpx2.Response) -> list[dict[str, Any]]:
+def count_events(answer: httpx2.Response) -> list[dict[str, Any]]:
     """Return the CloudEvents of a page."""
     assert (answer.status_code, answer.headers["content-type"]) == (200, CLOUD_EVENTS), answer.text
     found: list[dict[str, Any]] = json.loads(answer.content)
@@ -30,4 +30,4 @@ def events_of(answer: httpx2.Response) -> list[dict[str, Any]]:
 
 def read(feed: Served, cursor: str = "_first", **arguments: Any) -> list[dict[str, Any]]:
     """Read the CloudEvents of a feed with one partition."""
-    return events_of(feed.get(n=1, cursor0=cursor, sending={"Accept": CLOUD_EVENTS}, **arguments))
+    return count_events(feed.get(n=1, cursor0=cursor, sending={"Accept": CLOUD_EVENTS}, **arguments))

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 import httpx2
 import pytest
 
-from tests.conformance.cloudevents.sending import cloud_event, events_of, publish, read
+from tests.conformance.cloudevents.sending import cloud_event, count_events, publish, read
 from tests.served import ARROW, CLOUD_EVENTS, Served, create, problem_of
 
 
@@ -44,7 +44,7 @@ def test_page_has_the_events_and_cursors_of_the_same_page_as_arrow(rich: Served,
     lines = rich.get(**query, headers="_all")
     answer, arrow = (rich.get(sending={"accept": each}, **query) for each in (CLOUD_EVENTS, ARROW))
     given = [line for line in map(json.loads, lines.text.splitlines()) if "data" in line]
-    found = events_of(answer)
+    found = count_events(answer)
     assert [each["data"] for each in found] == [line["data"] for line in given]
     for event, line in zip(found, given, strict=True):
         own = {name: text for name, text in line["headers"].items() if name.startswith("ce_")}
@@ -59,7 +59,7 @@ def test_pages_are_read_on_with_the_cursor_in_the_header(rich: Served) -> None:
     seen: list[int] = []
     while True:
         answer = rich.get(sending={"accept": CLOUD_EVENTS}, **asked)
-        found = events_of(answer)
+        found = count_events(answer)
         if not found:
             break
         seen += [each["data"]["id"] for each in found]
@@ -67,13 +67,13 @@ def test_pages_are_read_on_with_the_cursor_in_the_header(rich: Served) -> None:
     assert sorted(seen) == list(range(60))
     first = rich.events(partition=3, pagesizehint=5, sending={"accept": CLOUD_EVENTS})
     rest = rich.events(partition=3, cursor=first.headers["penstock-cursor"], sending={"accept": CLOUD_EVENTS})
-    assert [each["data"]["id"] for each in events_of(first) + events_of(rest)] == list(range(3, 60, 4))
+    assert [each["data"]["id"] for each in count_events(first) + count_events(rest)] == list(range(3, 60, 4))
 
 
 def test_id_names_the_place_of_an_event_without_one_at_every_n(feed4: Served) -> None:
     feed4.publish_ids([0, 1], partition=2)
     for n, cursor in ((1, "cursor0"), (4, "cursor2"), (2, "cursor0")):
-        found = events_of(feed4.get(n=n, **{cursor: "_first"}, sending={"accept": CLOUD_EVENTS}))
+        found = count_events(feed4.get(n=n, **{cursor: "_first"}, sending={"accept": CLOUD_EVENTS}))
         assert [(each["id"], each["source"]) for each in found] == [
             ("1-2-0", f"/event-types/{feed4.name}"),
             ("1-2-1", f"/event-types/{feed4.name}"),
@@ -83,7 +83,7 @@ def test_id_names_the_place_of_an_event_without_one_at_every_n(feed4: Served) ->
 
 def test_empty_page_is_an_empty_array_and_head_has_the_headers(feed: Served) -> None:
     answer = feed.get(n=1, cursor0="_first", sending={"accept": CLOUD_EVENTS})
-    assert (events_of(answer), answer.headers["cache-control"]) == ([], "no-store")
+    assert (count_events(answer), answer.headers["cache-control"]) == ([], "no-store")
     head = feed.http.head(f"{feed.path}?n=1&cursor0=_first", headers={"Accept": CLOUD_EVENTS})
     for name in ("content-type", "penstock-cursor"):
         assert head.headers[name] == answer.headers[name]
@@ -101,7 +101,7 @@ def test_large_page_is_sent_whole_and_a_filtered_one_ends_early(either_http: htt
     answer = feed.events(
         pagesizehint=6_000, event_types=feed.name, sending={"accept": CLOUD_EVENTS, "accept-encoding": "gzip"}
     )
-    found = events_of(answer)
+    found = count_events(answer)
     assert 0 < len(found) < 6_000
     assert feed.read_v2(answer.headers["penstock-cursor"]).ids[0] == len(found)
 
@@ -110,7 +110,7 @@ def test_waiting_reader_gets_the_cloud_event_and_caches_may_keep_a_full_page(fee
     publish(feed, cloud_event(1), cloud_event(2))
     cursor = feed.read().cursor
     full = feed.get(n=1, cursor0="_first", pagesizehint=1, sending={"accept": CLOUD_EVENTS})
-    assert (len(events_of(full)), "etag" in full.headers) == (1, True)
+    assert (len(count_events(full)), "etag" in full.headers) == (1, True)
     known = {"accept": CLOUD_EVENTS, "if-none-match": full.headers["etag"]}
     assert feed.get(n=1, cursor0="_first", pagesizehint=1, sending=known).status_code == 304
     lines = feed.get(n=1, cursor0="_first", pagesizehint=1)

@@ -132,7 +132,7 @@ class Parked:
     def _handle(self, stream: str, events: Sequence[Any]) -> None:
         if not self._is_mended:
             raise ValueError("not yet")
-        self.held.append(self.running.engine.replaying("0"))
+        self.held.append(self.running.engine.count_replaying("0"))
         self.handled += [(stream, event.index) for event in events]
 
 

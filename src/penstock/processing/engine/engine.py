@@ -21,16 +21,24 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.errors import BadParameter, HandlerFailed
-from penstock.processing.engine.parking import Parked, Parking, Place, Required
+from penstock.processing.engine.parking import Parked, Parking, Place, SequencedParking
 from penstock.processing.engine.rules import Rules
-from penstock.processing.engine.stream import BatchRequirement, Busy, Call, Later, Ready, Stream
-from penstock.processing.engine.tranche import Batch, Position, Running, SourceItem, Tranche, events_of, index_unfit
+from penstock.processing.engine.stream import BatchRequirement, BusyStreams, Call, DeferredItem, ReadyQueue, Stream
+from penstock.processing.engine.tranche import (
+    Batch,
+    Position,
+    SourceItem,
+    Tranche,
+    UnfinishedBatch,
+    bad_index,
+    count_events,
+)
 from penstock.processing.outcomes import Failure, Outcome, timed_out
 from penstock.processing.parameters import INDEX_END, check_kind
 from penstock.processing.stats import Latency, Stats, counted_as
 
 
-class Foreseen(NamedTuple):
+class PredictedProgress(NamedTuple):
     """The progress of an engine after given results."""
 
     positions: Mapping[str, Position]
@@ -75,8 +83,8 @@ class Engine:
             raise BadParameter(parameter="require_all", value=True, allowed=allowed)
         self.rules = rules
         self.is_dense = is_dense
-        self.busy = Busy()
-        self.parking = Required(self._ended) if rules.require_all else Parking(self._ended)
+        self.busy = BusyStreams()
+        self.parking = SequencedParking(self._skip_span) if rules.require_all else Parking(self._skip_span)
         """The parked streams."""
         self.latency: dict[str, Latency] = {}
         """Durations of calls by result: `ok`, or the tag of an outcome or a failure."""
@@ -89,7 +97,7 @@ class Engine:
         self._chance, self._is_patient = chance, is_patient
         self._tranches: dict[str, Tranche] = {}
         self._streams: dict[str, Stream] = {}
-        self._ready = Ready()
+        self._ready = ReadyQueue()
         self._ends: dict[str, int] = {}
         """Ends of the spans that dense streams no longer have parked, while they have others in other tranches."""
         self._rested = 0
@@ -110,7 +118,7 @@ class Engine:
             tranche: Its name.
             position: All events before it are done.
             ahead: Indices up to which streams are done beyond the position; None: the checkpoint does not store them.
-                Else `ahead` and `foresee` return the changes to store.
+                Else `find_ahead_changes` and `predict` return the changes to store.
             is_exact: True if *ahead* has every stream that is ahead; else it has only those whose parked span ended.
                 Dropped events are never handled, even if they are read again.
         """
@@ -121,7 +129,7 @@ class Engine:
         if ahead and self.is_dense:  # Dense indices belong to the stream, not to the tranche.
             for stream, index in ahead.items():
                 if stream not in self.parking.streams:
-                    self._at(stream, tranche).move(index)
+                    self._get_or_add(stream, tranche).move(index)
 
     def close(self, tranche: str) -> None:
         """Stop calling handlers with events of a tranche. Active calls may still move its position."""
@@ -167,11 +175,11 @@ class Engine:
         for item in batch.items:
             name, index = item.stream, item.index
             if not 0 <= index < INDEX_END:
-                raise index_unfit(item, tranche.name)
+                raise bad_index(item, tranche.name)
             if unseen and name in unseen and ahead is not None and ahead.is_repeat(item, running):
-                self.repeats += events_of(item)
+                self.repeats += count_events(item)
                 continue
-            if name in parked and not ((stream := streams.get(name)) and stream.is_held_of(tranche)):
+            if name in parked and not ((stream := streams.get(name)) and stream.has_events_of(tranche)):
                 self.parking.wait(item, tranche.name, running.start)
                 continue
             stream = streams.get(name)
@@ -179,20 +187,20 @@ class Engine:
                 stream = streams[name] = Stream(name, tranche)
                 stream.call = active.get(name)  # One that was given up may still go on.
             elif is_sparse and stream.tranche is not tranche:
-                stream.wait(Later(item, tranche, running))
+                stream.defer(DeferredItem(item, tranche, running))
                 continue
             end = stream.end
             if index >= end >= stream.write:  # As `take_in` does, here without a call: nearly all come so.
                 stream.is_gapped |= index > end
                 stream.queue.append(item)
                 stream.end = end = item.next
-                if (wants := stream.wants) and wants[-1].running is running:
+                if (wants := stream.requirements) and wants[-1].running is running:
                     wants[-1].next = end
                 else:
                     wants.append(BatchRequirement(end, running, tranche, index))
                     running.missing += 1
             elif not stream.take_in(item, tranche, running):
-                self.repeats += events_of(item)
+                self.repeats += count_events(item)
                 continue
             if not stream.is_listed and stream.call is None:
                 self._list(stream) if waits else add(stream)
@@ -206,13 +214,13 @@ class Engine:
         ready.wake(now)
         calls: list[Call] = []
         while len(calls) < count:
-            stream = ready.next(len(busy.troubled_calls), concurrency)
+            stream = ready.pop(len(busy.troubled_calls), concurrency)
             if stream is None:
                 break
             if stream.queue and not stream.tranche.is_closed:
-                calls.append(self._call(stream, now))
+                calls.append(self._make_call(stream, now))
             elif self._streams.get(stream.name) is stream and not stream.tranche.is_closed:
-                self._rest(stream)  # Else another stream replaced it, or its tranche is closed.
+                self._retire(stream)  # Else another stream replaced it, or its tranche is closed.
         return calls
 
     def settle(self, call: Call, result: Outcome | Failure, now: float, took: float) -> None:
@@ -229,7 +237,7 @@ class Engine:
             return
         stream.call = None
         if isinstance(result, Failure):
-            self.busy.failed(call, result)
+            self.busy.fail(call, result)
             stream.put_back(call.events)
             if not call.is_overdue:
                 stream.attempts += 1
@@ -248,7 +256,7 @@ class Engine:
         stream.put_back(call.events)
         self._list(stream)
 
-    def overdue(self, now: float) -> list[Call]:
+    def mark_overdue(self, now: float) -> list[Call]:
         """Return the calls that have just become overdue: they count as failed, though they go on.
 
         `settle` them when they end: only then are their streams called again.
@@ -267,7 +275,7 @@ class Engine:
             stream = self._streams[call.stream]
             call.is_overdue = True
             stream.attempts += 1
-            self.busy.overdue(call, failure)
+            self.busy.mark_overdue(call, failure)
             parks = self.rules.exhausted == "park"
             if call.is_below(stream.write):
                 self._forgive(stream)
@@ -287,40 +295,40 @@ class Engine:
         """Raise ProcessorUnhealthy if streams have made no progress for longer than the rules allow."""
         self.busy.check(self.rules.health, now)
 
-    def go_on(self, stream: str, index: int) -> None:
+    def advance_stream(self, stream: str, index: int) -> None:
         """Advance a stream to *index*: lower events will never come, or need not be handled."""
-        found = self._at(stream, next(iter(self._tranches)))  # Dense streams' indices are not a tranche's.
+        found = self._get_or_add(stream, next(iter(self._tranches)))  # Dense streams' indices are not a tranche's.
         if stream in self.parking.streams:
-            self.parking.handled(stream, found.tranche.name, index, 0)
-        self._met(found.move(index))
+            self.parking.advance(stream, found.tranche.name, index, 0)
+        self._meet(found.move(index))
         self._list_again(found)
 
     # Parked streams and replays
 
-    def known(self) -> set[str]:
+    def list_known(self) -> set[str]:
         """Return the streams with unfinished events or a remembered index: their next events are handled in order."""
         known = {*self._streams, *self.parking.streams}
         return known.union(*(tranche.unseen for tranche in self._tranches.values()))
 
-    def wanted(self, stream: str, tranche: str) -> int:
+    def find_next_index(self, stream: str, tranche: str) -> int:
         """Return the next index of a stream to handle in a tranche: lower events are handled or skipped."""
         found, passed = self._streams.get(stream), self._tranches[tranche].unseen.get(stream, 0)
         return max(found.write, passed) if found is not None and found.tranche.name == tranche else passed
 
-    def begun(self, stream: str) -> SourceItem | None:
+    def find_partial_item(self, stream: str) -> SourceItem | None:
         """Return a stream's first waiting item if it is partly done. Only an item of several events can be."""
         found = self._streams.get(stream)
         first = found.queue[0] if found is not None and found.queue else None
         return first if found is not None and first is not None and first.index < found.write else None
 
-    def replays(self) -> list[Parked]:
+    def list_replays(self) -> list[Parked]:
         """Return the spans to read again, of parked streams that are tried again."""
-        return [replay for replay in self.parking.replays() if self._is_in_want(replay.stream)]
+        return [replay for replay in self.parking.list_replays() if self._needs_events(replay.stream)]
 
-    def replaying(self, tranche: str) -> int:
+    def count_replaying(self, tranche: str) -> int:
         """Return the number of replayed events of a tranche that are in memory."""
         retried = (self._streams.get(stream) for stream in self.parking.retried)
-        return sum(stream.held for stream in retried if stream is not None and stream.tranche.name == tranche)
+        return sum(stream.held_count for stream in retried if stream is not None and stream.tranche.name == tranche)
 
     def replay_all(self, replays: Sequence[Parked], page: Batch | Failure, now: float) -> None:
         """Add a page that was read again for several streams, from the position of *replays*, or the read's failure."""
@@ -344,31 +352,31 @@ class Engine:
         is_elsewhere = stream is not None and not self.is_dense and stream.tranche.name != batch.tranche
         if is_elsewhere and stream is not None and not stream.is_idle:
             return  # It has newer events since the request: they are handled first, then the page is read again.
-        items = self.parking.taken(replay, batch)
+        items = self.parking.take_page(replay, batch)
         if not items:
             return
         tranche = self._tranches[batch.tranche]
         if stream is None or is_elsewhere:
             stream = self._streams[name] = Stream(name, tranche)
             stream.call = self.busy.active.get(name)  # One that was given up may still go on.
-            stream.write = self.parking.beginning(name, items)
+            stream.write = self.parking.find_beginning(name, items)
         elif stream.is_idle:
             stream.tranche = tranche
         stream.take_again(items)
         if stream.is_idle:  # The stream is already past all of them.
-            self._has_caught_up(stream)
-        elif stream.call is None and not stream.is_listed and not self._is_in_want(name):
+            self._end_page(stream)
+        elif stream.call is None and not stream.is_listed and not self._needs_events(name):
             self._ready.add(stream)
         self._ready.wake(now)
 
     def retry(self, stream: str) -> None:
-        """Try a stream again if it is parked: see `replays`."""
+        """Try a stream again if it is parked: see `list_replays`."""
         self.parking.retry(stream)
 
     def drop(self, stream: str) -> None:
         """Drop the parked events of a stream: they are never handled. The stream goes on with later events."""
         found = self._streams.get(stream)
-        if found is not None and not found.wants:
+        if found is not None and not found.requirements:
             found.move(found.end)
             self.busy.forget(stream)
             if found.call is None:
@@ -386,9 +394,9 @@ class Engine:
         stream = self._streams.get(call.stream)
         if call.given_up is not None or stream is None:
             return () if call.given_up is None else (call.given_up,)
-        return {stream.tranche.name, *(want.tranche.name for want in stream.wants if want.first < call.next)}
+        return {stream.tranche.name, *(want.tranche.name for want in stream.requirements if want.first < call.next)}
 
-    def missing(self) -> dict[str, tuple[int, int]]:
+    def find_missing(self) -> dict[str, tuple[int, int]]:
         """Return the streams that wait for a missing index, each with that index and the next one present."""
         if not self.rules.require_all:
             return {}
@@ -420,28 +428,28 @@ class Engine:
         """Return each tranche's position to resume from: all events before it are done."""
         return {name: tranche.completed for name, tranche in self._tranches.items()}
 
-    def ahead(self) -> dict[Place, int | None]:
+    def find_ahead_changes(self) -> dict[Place, int | None]:
         """Return the streams that are ahead of their tranche's position, with their index; None: no longer ahead.
 
-        Only changes since the last `kept_ahead` are returned.
+        Only changes since the last `confirm_ahead` are returned.
         """
         return {
             (stream, name): index
             for name, tranche in self._tranches.items()
             if tranche.ahead is not None
-            for stream, index in tranche.ahead.changes().items()
+            for stream, index in tranche.ahead.find_changes().items()
         }
 
-    def kept_ahead(self, changes: Mapping[Place, int | None]) -> None:
-        """Record that *changes* from `ahead` are stored."""
+    def confirm_ahead(self, changes: Mapping[Place, int | None]) -> None:
+        """Record that *changes* from `find_ahead_changes` are stored."""
         for (stream, name), index in changes.items():
             tranche = self._tranches.get(name)
             if tranche is not None and tranche.ahead is not None:
-                tranche.ahead.kept(stream, index)
+                tranche.ahead.confirm(stream, index)
 
-    def foresee(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> Foreseen:
+    def predict(self, results: Iterable[tuple[Call, Outcome | Failure]]) -> PredictedProgress:
         """Return the progress to store once calls are settled with these *results*."""
-        met: Counter[Running] = Counter()
+        met: Counter[UnfinishedBatch] = Counter()
         reached: list[tuple[str, int, BatchRequirement]] = []
         parked: dict[Place, Parked] = {}
         touched, gone = set(), set()
@@ -454,21 +462,21 @@ class Engine:
                 continue
             to = call.next if result.next is None else result.next
             touched.add(stream.tranche.name)
-            met.update(want.running for want in stream.wants if want.next <= to)
-            reached += [(stream.name, to, want) for want in stream.begun(to)]
+            met.update(want.running for want in stream.requirements if want.next <= to)
+            reached += [(stream.name, to, want) for want in stream.find_progressing(to)]
             if self.parking.is_read(call.stream):
-                foreseen = self.parking.handled_if(call.stream, stream.tranche.name, to, call.below(to))
+                foreseen = self.parking.predict_spans(call.stream, stream.tranche.name, to, call.count_below(to))
                 parked |= {each.place: each for each in foreseen}
-        ended = {name: tranche.ended_if(met) for name, tranche in self._tranches.items()}
-        return Foreseen(
+        ended = {name: tranche.predict_ended(met) for name, tranche in self._tranches.items()}
+        return PredictedProgress(
             {name: each[-1].end if each else self._tranches[name].completed for name, each in ended.items()},
-            self._ahead_if(reached, ended),
+            self._predict_ahead(reached, ended),
             parked,
             touched,
             gone,
         )
 
-    def census(self) -> dict[str, StateCount]:
+    def count_states(self) -> dict[str, StateCount]:
         """Return the number of streams in each state.
 
         A handler has an `active` stream and could be called with a `ready` one. A `waiting` stream waits for its time,
@@ -477,17 +485,19 @@ class Engine:
         """
         ready, streams = self._ready, self._streams
         active = self.busy.active
-        calling = sum(_count(call.events) for call in active.values())
-        behind = sum(_count(streams[name].queue) for name in active if name in streams)
-        could = sum(_count(each.queue) for line in (ready._urgent, ready._healthy, ready._troubled) for each in line)
-        waiting = sum(_count(each.queue) for _, _, each in ready._held)
-        gapped = self.missing()
+        calling = sum(_count_all(call.events) for call in active.values())
+        behind = sum(_count_all(streams[name].queue) for name in active if name in streams)
+        could = sum(
+            _count_all(each.queue) for line in (ready._urgent, ready._healthy, ready._troubled) for each in line
+        )
+        waiting = sum(_count_all(each.queue) for _, _, each in ready._held)
+        gapped = self.find_missing()
         spans = [span for found in self.parking.streams.values() for span in found.values()]
         found = {
             "active": StateCount(len(active), calling),
             "ready": StateCount(len(ready), behind + could),
             "waiting": StateCount(len(ready._held), waiting),
-            "gapped": StateCount(len(gapped), sum(_count(streams[name].queue) for name in gapped)),
+            "gapped": StateCount(len(gapped), sum(_count_all(streams[name].queue) for name in gapped)),
             "parked": StateCount(len(self.parking.streams), sum(span.events for span in spans)),
         }
         others = sum(each.streams for state, each in found.items() if state != "parked")
@@ -495,8 +505,8 @@ class Engine:
 
     # Calls
 
-    def _call(self, stream: Stream, now: float) -> Call:
-        events = stream.head(is_dense=self.is_dense, events_max=self.rules.events_per_call)
+    def _make_call(self, stream: Stream, now: float) -> Call:
+        events = stream.take_head(is_dense=self.is_dense, events_max=self.rules.events_per_call)
         call = stream.call = Call(stream.name, events, stream.attempts + 1, now, now)
         self.busy.begin(call)
         return call
@@ -513,27 +523,27 @@ class Engine:
         to = end if outcome.next is None else outcome.next
         is_passed = call.is_below(stream.write)
         has_progressed = is_passed or to > call.index
-        self.busy.went_well(call, has_progressed=has_progressed, tag=outcome.tag)
+        self.busy.succeed(call, has_progressed=has_progressed, tag=outcome.tag)
         if outcome.counts or outcome.stats is not None:
             self.stats.merge(outcome.counts, outcome.stats)
         stream.attempts = 0
         stream.has_stalled = not has_progressed
-        for want in stream.begun(to):
+        for want in stream.find_progressing(to):
             want.tranche.reach(stream.name, to, want.running)
         if has_progressed:
-            self._met(stream.move(to))
+            self._meet(stream.move(to))
         if to < end:
             stream.put_back(call.events)
-        handled = call.below(to)
+        handled = call.count_below(to)
         self.handled += handled
         if self.parking.is_read(stream.name):
-            self.parking.handled(stream.name, stream.tranche.name, to, handled)
+            self.parking.advance(stream.name, stream.tranche.name, to, handled)
         if not stream.queue or is_passed or (has_progressed and outcome.after_seconds is None):
             self._list(stream)
         elif outcome.after_seconds is not None:
             self._ready.hold(stream, now + outcome.after_seconds)
         else:
-            self._ready.hold(stream, now + self._delay(self.busy.stalled[stream.name].attempts))
+            self._ready.hold(stream, now + self._draw_delay(self.busy.stalled[stream.name].attempts))
 
     def _fail(self, stream: Stream, call: Call, failure: Failure, now: float) -> None:
         if call.is_below(stream.write):
@@ -542,14 +552,14 @@ class Engine:
         elif self._is_exhausted(stream):
             self._give_up(stream, call, failure)
         else:
-            self._ready.hold(stream, now + self._delay(stream.attempts))
+            self._ready.hold(stream, now + self._draw_delay(stream.attempts))
 
     def _forgive(self, stream: Stream) -> None:
         """Clear a stream's failures: it was advanced past the failed event meanwhile."""
         self.busy.forget(stream.name)
         stream.attempts = 0
 
-    def _delay(self, attempts: int) -> float:
+    def _draw_delay(self, attempts: int) -> float:
         return self.rules.backoff.delay(attempts, self._chance.random())
 
     def _is_exhausted(self, stream: Stream) -> bool:
@@ -569,17 +579,17 @@ class Engine:
         for parked in stream.set_aside(call, failure):
             parking.park(parked)
         self.busy.forget(stream.name)
-        self._met(stream.move(stream.end))
+        self._meet(stream.move(stream.end))
         del self._streams[stream.name]
         for later in stream.later:
             parking.wait(later.item, later.tranche.name, later.running.start)
-        self._met(stream.later)
+        self._meet(stream.later)
 
     def _list(self, stream: Stream) -> None:
         """Add a stream without an active call to the ready ones, if it has events to handle."""
         queue = stream.queue
         if not queue:
-            self._rest(stream)
+            self._retire(stream)
         elif not self.rules.require_all or queue[0].index <= stream.write:
             self._ready.add(stream)
 
@@ -587,7 +597,7 @@ class Engine:
         if stream.call is None and not stream.is_listed:
             self._list(stream)
 
-    def _met(self, wants: Sequence[BatchRequirement | Later]) -> None:
+    def _meet(self, wants: Sequence[BatchRequirement | DeferredItem]) -> None:
         """Mark *wants* as met in their batches, and advance tranches whose oldest batch is done."""
         for want in wants:
             running = want.running
@@ -595,13 +605,13 @@ class Engine:
             if running.missing == 0 and running.number == want.tranche.oldest:
                 want.tranche.advance()
 
-    def _rest(self, stream: Stream) -> None:
+    def _retire(self, stream: Stream) -> None:
         """Forget an idle stream, unless its index is needed to recognise repeats."""
         stream.attempts = 0
         if stream.later:
             self._move_on(stream)
             return
-        if self.parking.is_read(stream.name) and not self._has_caught_up(stream):
+        if self.parking.is_read(stream.name) and not self._end_page(stream):
             return
         if stream.write <= stream.end and not self.is_dense:
             del self._streams[stream.name]
@@ -612,8 +622,8 @@ class Engine:
 
     def _move_on(self, stream: Stream) -> None:
         """Continue a stream with its later events of another tranche."""
-        followed = self._streams[stream.name] = stream.followed()
-        self._met([later for later in stream.later if later.tranche is followed.tranche])
+        followed = self._streams[stream.name] = stream.make_successor()
+        self._meet([later for later in stream.later if later.tranche is followed.tranche])
         self._list(followed)
 
     def _purge(self) -> None:
@@ -636,7 +646,7 @@ class Engine:
 
     # Parked streams
 
-    def _is_in_want(self, stream: str) -> bool:
+    def _needs_events(self, stream: str) -> bool:
         """Return whether a stream has no active call and no event in memory that could be handled now."""
         if stream in self.busy.active:  # A stream parked during a call waits for its end.
             return False
@@ -646,20 +656,20 @@ class Engine:
         # Events in memory are handled first; with require_all, they may wait for events to be read again.
         return self.rules.require_all and bool(found.queue) and found.queue[0].index > found.write
 
-    def _at(self, stream: str, tranche: str) -> Stream:
+    def _get_or_add(self, stream: str, tranche: str) -> Stream:
         found = self._streams.get(stream)
         if found is None:
             found = self._streams[stream] = Stream(stream, self._tranches[tranche])
             found.call = self.busy.active.get(stream)
         return found
 
-    def _has_caught_up(self, stream: Stream) -> bool:
+    def _end_page(self, stream: Stream) -> bool:
         """Record that a stream's replayed page is done; return whether the stream has caught up and is kept."""
         name, tranche = stream.name, stream.tranche.name
         if not self.is_dense:  # More events may have come than were replayed.
             stream.end = max(stream.end, self.parking.streams[name][tranche].next)
         del self._streams[name]
-        self.parking.page_done(name, tranche)
+        self.parking.end_page(name, tranche)
         if not self.is_dense and name not in self.parking.streams:
             self._streams[name] = stream  # It may skip events that have not come yet.
         return name in self._streams
@@ -669,29 +679,29 @@ class Engine:
         self.parking.unload(tranche)
         self._ends = {stream: end for stream, end in self._ends.items() if stream in self.parking.streams}
 
-    def _ended(self, parked: Parked) -> None:
+    def _skip_span(self, parked: Parked) -> None:
         """Skip the events of a parked span that has ended, though its tranche's position may lie before them."""
         tranche = self._tranches.get(parked.tranche)
         if tranche is None:
             return
         tranche.pass_over(parked.stream, parked.next)
         if self.is_dense:
-            self._go_on_behind(parked)
+            self._advance_past_parked(parked)
 
-    def _go_on_behind(self, parked: Parked) -> None:
+    def _advance_past_parked(self, parked: Parked) -> None:
         """Advance a stream past its parked spans once all have ended, so that missing events there are detected."""
         name = parked.stream
         end = max(parked.index, parked.next, self._ends.pop(name, 0))
         if name in self.parking.streams:
             self._ends[name] = end
             return
-        found = self._at(name, parked.tranche)
-        if not found.wants:  # Else it goes on with its present events: another processor parked that span.
+        found = self._get_or_add(name, parked.tranche)
+        if not found.requirements:  # Else it goes on with its present events: another processor parked that span.
             found.move(end)
             found.end = max(found.end, end)
 
-    def _ahead_if(
-        self, reached: Iterable[tuple[str, int, BatchRequirement]], ended: Mapping[str, Sequence[Running]]
+    def _predict_ahead(
+        self, reached: Iterable[tuple[str, int, BatchRequirement]], ended: Mapping[str, Sequence[UnfinishedBatch]]
     ) -> dict[Place, int | None]:
         over = {running for each in ended.values() for running in each}
         by_tranche: dict[str, dict[str, int]] = defaultdict(dict)
@@ -702,10 +712,10 @@ class Engine:
             (stream, name): index
             for name, tranche in self._tranches.items()
             if tranche.ahead is not None
-            for stream, index in tranche.ahead.changes_if(by_tranche[name], ended[name]).items()
+            for stream, index in tranche.ahead.predict_changes(by_tranche[name], ended[name]).items()
         }
 
 
-def _count(items: Sequence[SourceItem]) -> int:
+def _count_all(items: Sequence[SourceItem]) -> int:
     """Return the number of events in *items*. A processor's items are all events, or all spans."""
-    return sum(map(events_of, items)) if items and hasattr(items[0], "events") else len(items)
+    return sum(map(count_events, items)) if items and hasattr(items[0], "events") else len(items)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from penstock.processing.engine.tranche import Batch, Position, SourceItem, events_of
+from penstock.processing.engine.tranche import Batch, Position, SourceItem, count_events
 from penstock.processing.outcomes import Failure
 
 Place: TypeAlias = tuple[str, str]
@@ -83,25 +83,25 @@ class Parking:
         self._tried = {place for place in self._tried if place[1] != tranche}
         self._fresh = {place for place in self._fresh if place[1] != tranche}
 
-    def changes(self) -> Mapping[Place, Parked | None]:
-        """Return the spans to store that changed since `kept` was called; None: no longer parked."""
+    def find_changes(self) -> Mapping[Place, Parked | None]:
+        """Return the spans to store that changed since `confirm` was called; None: no longer parked."""
         return {(stream, tranche): self.streams.get(stream, {}).get(tranche) for stream, tranche in self._changed}
 
     @property
     def has_changes(self) -> bool:
-        """True if there are `changes`."""
+        """True if there are changes to store."""
         return bool(self._changed)
 
-    def anew(self, changes: Collection[Place]) -> frozenset[Place]:
-        """Return the *changes* whose span ended and was parked again since `kept`: older requests do not apply."""
+    def list_parked_anew(self, changes: Collection[Place]) -> frozenset[Place]:
+        """Return the *changes* whose span ended and was parked again since `confirm`: older requests do not apply."""
         return frozenset(self._over.intersection(changes))
 
-    def tried(self, changes: Collection[Place], lost: Collection[str]) -> frozenset[Place]:
+    def list_tried(self, changes: Collection[Place], lost: Collection[str]) -> frozenset[Place]:
         """Return the places that wait behind *changes* of failed retries, except in *lost* tranches."""
         streams = {stream for stream, _ in changes}
         return frozenset(place for place in self._tried if place[0] in streams and place[1] not in lost)
 
-    def kept(
+    def confirm(
         self, changes: Mapping[Place, Parked | None], anew: Collection[Place] = (), tried: Collection[Place] = ()
     ) -> None:
         """Record that *changes* are stored. Newer changes of the same spans are still to be stored."""
@@ -140,10 +140,10 @@ class Parking:
         parked = self.streams[item.stream].get(tranche)
         if parked is None:
             tag, detail = BEHIND.tag, BEHIND.detail
-            events = events_of(item)
+            events = count_events(item)
             self._set(Parked(item.stream, tranche, item.index, item.next, events, 0, tag, detail, start))
         elif item.next > parked.next:
-            self._set(replace(parked, next=item.next, events=parked.events + events_of(item)))
+            self._set(replace(parked, next=item.next, events=parked.events + count_events(item)))
 
     def hand_over(self, places: Iterable[Place]) -> None:
         """Forget the spans at *places*: the source stores them, and sends the events again."""
@@ -167,7 +167,7 @@ class Parking:
         for parked in self.streams.pop(stream, {}).values():
             self._leave(parked)
 
-    def replays(self) -> list[Parked]:
+    def list_replays(self) -> list[Parked]:
         """Return the spans to read again, of streams whose last page is done."""
         waiting = (stream for stream in self.retried if stream not in self._pages)
         return [next(iter(self.streams[stream].values())) for stream in waiting]
@@ -183,11 +183,11 @@ class Parking:
         """
         return stream in self._pages
 
-    def beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - Indices may be missing.
+    def find_beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - Indices may be missing.
         """Return the next index to handle of a stream whose *items* were read again."""
         return min(item.index for item in items)
 
-    def taken(self, asked: Parked, page: Batch) -> list[SourceItem]:
+    def take_page(self, asked: Parked, page: Batch) -> list[SourceItem]:
         """Return the events to handle now from a *page* that was read for the span *asked* to be replayed.
 
         A page may contain events of the stream that were not ingested so far. They may be parked, too, before the page
@@ -208,17 +208,17 @@ class Parking:
             self._set(replace(parked, since=page.end))
         return wanted
 
-    def handled(self, stream: str, tranche: str, to: int, events: int) -> None:
+    def advance(self, stream: str, tranche: str, to: int, events: int) -> None:
         """Record that a number of *events* of a retried stream are done, up to *to*."""
-        for parked in self.handled_if(stream, tranche, to, events):
+        for parked in self.predict_spans(stream, tranche, to, events):
             self._set(parked)
 
-    def handled_if(self, stream: str, tranche: str, to: int, events: int) -> list[Parked]:
+    def predict_spans(self, stream: str, tranche: str, to: int, events: int) -> list[Parked]:
         """Return the remaining spans of a parked stream once a number of its *events* are done, up to *to*."""
         parked = self.streams[stream][tranche]
         return [replace(parked, index=max(to, parked.index), events=max(0, parked.events - events))]
 
-    def page_done(self, stream: str, tranche: str) -> None:
+    def end_page(self, stream: str, tranche: str) -> None:
         """Record that a page is done: the events behind it have to be read, or the stream has caught up."""
         parked = self.streams[stream][tranche]
         end = self._pages.pop(stream)
@@ -246,7 +246,7 @@ class Parking:
 
 
 @dataclass(slots=True)
-class _Search:
+class StreamSearch:
     """Progress of reading a stream again."""
 
     places: dict[str, Position] = field(default_factory=dict)
@@ -259,7 +259,7 @@ class _Search:
     """True if some of the events found are not done."""
 
 
-class Required(Parking):
+class SequencedParking(Parking):
     """Parked streams if all events are required: a stream goes on only with exactly its next index.
 
     That event may have come late, behind others, or in another tranche. So all parked spans of the stream are searched
@@ -270,20 +270,20 @@ class Required(Parking):
 
     def __init__(self, ended: Callable[[Parked], None]) -> None:
         super().__init__(ended)
-        self._searches: dict[str, _Search] = {}
+        self._searches: dict[str, StreamSearch] = {}
 
     def load(self, kept: Iterable[Parked]) -> None:
         """Load the stored spans, the oldest first."""
         super().load(kept)
         for stream in self.streams:
-            self._level(stream)
+            self._align_spans(stream)
 
     def unload(self, tranche: str) -> None:
         """Forget the spans of a tranche that another processor owns from now on."""
         super().unload(tranche)
         self._searches = {stream: search for stream, search in self._searches.items() if stream in self.streams}
 
-    def beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - Earlier ones may exist.
+    def find_beginning(self, stream: str, items: Sequence[SourceItem]) -> int:  # noqa: ARG002 - Earlier ones may exist.
         """Return the next index to handle of a stream whose *items* were read again."""
         return min(parked.index for parked in self.streams[stream].values())
 
@@ -293,7 +293,7 @@ class Required(Parking):
 
     def is_searched(self, stream: str) -> bool:
         """Return whether a retried stream may have unread events, so that missing ones cannot be known yet."""
-        return stream in self.retried and bool(self._unread(stream))
+        return stream in self.retried and bool(self._list_unread(stream))
 
     def park(self, parked: Parked) -> None:
         """Park a span; after a failed retry, the stream keeps its spans."""
@@ -303,16 +303,16 @@ class Required(Parking):
             parked = replace(first, attempts=parked.attempts, tag=parked.tag, detail=parked.detail)
         self._searches.pop(stream, None)
         super().park(parked)
-        self._level(stream)
+        self._align_spans(stream)
 
     def wait(self, item: SourceItem, tranche: str, start: Position) -> None:
         """Add an event to a parked stream; its batch begins at *start*."""
         stream, spans = item.stream, self.streams[item.stream]
-        wanted, known = self.beginning(stream, ()), spans.get(tranche)
+        wanted, known = self.find_beginning(stream, ()), spans.get(tranche)
         if item.next <= wanted:
             return  # A repeat.
         if known is not None and item.next <= known.next:  # A late event that was missing, or a repeat.
-            self._set(replace(known, events=known.events + events_of(item)))
+            self._set(replace(known, events=known.events + count_events(item)))
         else:
             super().wait(item, tranche, start)
             self._set(replace(spans[tranche], index=wanted))
@@ -324,24 +324,24 @@ class Required(Parking):
         self._searches.pop(stream, None)
         super().drop(stream)
 
-    def replays(self) -> list[Parked]:
+    def list_replays(self) -> list[Parked]:
         """Return the spans to read again to find the next event of each stream."""
         found = []
         for stream in self.retried:
-            if unread := self._unread(stream):
-                pages = self._search(stream).pages
+            if unread := self._list_unread(stream):
+                pages = self._get_search(stream).pages
                 found.append(min(unread, key=lambda parked: pages[parked.tranche]))
         return found
 
-    def taken(self, asked: Parked, page: Batch) -> list[SourceItem]:
+    def take_page(self, asked: Parked, page: Batch) -> list[SourceItem]:
         """Return the unfinished events of a stream in a *page*, by index."""
         stream, tranche = asked.place
-        unread = {each.tranche: each for each in (self._unread(stream) if stream in self.retried else ())}
+        unread = {each.tranche: each for each in (self._list_unread(stream) if stream in self.retried else ())}
         parked = unread.get(tranche)
         if parked is None or parked.since != asked.since:
             return []  # It was dropped meanwhile, or parked again.
         self.retried[stream] = self.retried.pop(stream)
-        search, most = self._search(stream), max(each.next for each in self.streams[stream].values())
+        search, most = self._get_search(stream), max(each.next for each in self.streams[stream].values())
         items = [item for item in page.items if item.stream == stream and item.next > parked.index]
         found = sorted((item for item in items if item.index < most), key=lambda item: item.index)
         search.pages[tranche] += 1
@@ -352,10 +352,10 @@ class Required(Parking):
         if parked == asked and (len(found) < len(items) or (page.is_tail and not page.items)):
             search.ended.add(tranche)
         if not search.has_found:
-            self._go_on(stream)
+            self._store_read_positions(stream)
         return found
 
-    def handled_if(
+    def predict_spans(
         self,
         stream: str,
         tranche: str,  # noqa: ARG002 - All spans have the same next index.
@@ -370,41 +370,41 @@ class Required(Parking):
             spans.append(replace(parked, index=max(to, parked.index), events=parked.events - done))
         return spans
 
-    def page_done(self, stream: str, tranche: str) -> None:  # noqa: ARG002 - There may be several.
+    def end_page(self, stream: str, tranche: str) -> None:  # noqa: ARG002 - There may be several.
         """Record that all events found are done: later ones have to be read, or the stream has caught up."""
-        self._search(stream).has_found = False
+        self._get_search(stream).has_found = False
         for parked in [*self.streams[stream].values()]:
             if parked.index >= parked.next:
                 self._end(parked)
-        self._go_on(stream)
+        self._store_read_positions(stream)
 
-    def _go_on(self, stream: str) -> None:
+    def _store_read_positions(self, stream: str) -> None:
         """Store the positions read to of a stream without events in memory; end its spans if no events are left."""
         if stream in self.streams:
-            search = self._search(stream)
+            search = self._get_search(stream)
             for tranche, place in search.places.items():
                 if (parked := self.streams[stream].get(tranche)) is not None and parked.since != place:
                     self._set(replace(parked, since=place))
-            if not self._unread(stream):
+            if not self._list_unread(stream):
                 for parked in [*self.streams[stream].values()]:
                     self._end(parked)
         if stream not in self.streams:
             self._searches.pop(stream, None)
 
-    def _unread(self, stream: str) -> list[Parked]:
+    def _list_unread(self, stream: str) -> list[Parked]:
         """Return the spans that may have unread events, with the positions to continue reading from."""
-        search = self._search(stream)
+        search = self._get_search(stream)
         return [
             replace(parked, since=search.places.get(tranche, parked.since))
             for tranche, parked in self.streams[stream].items()
             if tranche not in search.ended and parked.next > parked.index
         ]
 
-    def _search(self, stream: str) -> _Search:
-        return self._searches.setdefault(stream, _Search())
+    def _get_search(self, stream: str) -> StreamSearch:
+        return self._searches.setdefault(stream, StreamSearch())
 
-    def _level(self, stream: str) -> None:
-        wanted = self.beginning(stream, ())
+    def _align_spans(self, stream: str) -> None:
+        wanted = self.find_beginning(stream, ())
         for parked in [*self.streams[stream].values()]:
             if parked.index != wanted:
                 self._set(replace(parked, index=wanted))

@@ -20,7 +20,7 @@ import msgspec
 from penstock.errors import ProcessorUnhealthy
 from penstock.processing.engine.parking import Parked
 from penstock.processing.engine.rules import Health
-from penstock.processing.engine.tranche import Running, SourceItem, Tranche, events_of
+from penstock.processing.engine.tranche import SourceItem, Tranche, UnfinishedBatch, count_events
 from penstock.processing.outcomes import Failure
 from penstock.processing.stats import counted_as
 
@@ -53,7 +53,7 @@ class Call(msgspec.Struct, gc=False, eq=False):
         events = self.events
         self.index, self.next = events[0].index, events[-1].next
 
-    def below(self, index: int) -> int:
+    def count_below(self, index: int) -> int:
         """Return the number of its events below *index*."""
         return len(self.events) if index >= self.next else sum(item.next <= index for item in self.events)
 
@@ -72,22 +72,22 @@ class BatchRequirement(msgspec.Struct, gc=False, eq=False):
     """A requirement of a batch: it is not done before a stream is handled up to an index."""
 
     next: int
-    running: Running
+    running: UnfinishedBatch
     tranche: Tranche
     first: int
     """The index of the stream's first event in the batch that was not handled when it was read."""
 
 
 _next: Final[Callable[[BatchRequirement], int]] = attrgetter("next")
-_number: Final[Callable[[Running], int]] = attrgetter("number")
+_number: Final[Callable[[UnfinishedBatch], int]] = attrgetter("number")
 
 
-class Later(NamedTuple):
+class DeferredItem(NamedTuple):
     """An event that waits for its stream's earlier events, which lie in another tranche."""
 
     item: SourceItem
     tranche: Tranche
-    running: Running
+    running: UnfinishedBatch
 
 
 class Stream:
@@ -103,9 +103,9 @@ class Stream:
         "later",
         "name",
         "queue",
+        "requirements",
         "rested",
         "tranche",
-        "wants",
         "write",
     )
 
@@ -113,7 +113,7 @@ class Stream:
         self.name = name
         self.tranche = tranche
         """The tranche of its events, if its indices are those of a tranche."""
-        self.later: list[Later] = []
+        self.later: list[DeferredItem] = []
         """Events of the same stream in another tranche with unrelated indices: they are handled after the others."""
         self.write = 0
         """The next index to handle: lower events are handled, or need not be."""
@@ -121,7 +121,7 @@ class Stream:
         """The index after the last event that was added; less than `write` if the next events are to be skipped."""
         self.queue: list[SourceItem] = []
         """The waiting events, by index, without those of the active call."""
-        self.wants: list[BatchRequirement] = []
+        self.requirements: list[BatchRequirement] = []
         """The requirements of batches, by index."""
         self.call: Call | None = None
         self.attempts = 0
@@ -133,7 +133,7 @@ class Stream:
         self.rested = 0
         """Sequence number of the last time that it became idle."""
         self.is_listed = False
-        """True if it is in `Ready`: ready, or waiting for its time."""
+        """True if it is in `ReadyQueue`: ready, or waiting for its time."""
 
     @property
     def is_idle(self) -> bool:
@@ -141,22 +141,22 @@ class Stream:
         return self.call is None and not self.queue and not self.later
 
     @property
-    def held(self) -> int:
+    def held_count(self) -> int:
         """Number of its events in memory: the waiting ones, and those of the active call."""
         return len(self.queue) + (0 if self.call is None else len(self.call.events))
 
-    def is_held_of(self, tranche: Tranche) -> bool:
+    def has_events_of(self, tranche: Tranche) -> bool:
         """Return whether a batch of a tranche waits for events of this stream: newer events queue behind these."""
-        return any(want.tranche is tranche for want in self.wants) or any(
+        return any(want.tranche is tranche for want in self.requirements) or any(
             each.tranche is tranche for each in self.later
         )
 
-    def wait(self, later: Later) -> None:
+    def defer(self, later: DeferredItem) -> None:
         """Queue an event of another tranche; its batch waits for it."""
         self.later.append(later)
         later.running.missing += 1
 
-    def followed(self) -> "Stream":
+    def make_successor(self) -> "Stream":
         """Return the stream that replaces it once it is done, with the later events of one other tranche."""
         followed = Stream(self.name, self.later[0].tranche)
         for later in self.later:
@@ -166,7 +166,7 @@ class Stream:
                 followed.later.append(later)
         return followed
 
-    def take_in(self, item: SourceItem, tranche: Tranche, running: Running) -> bool:
+    def take_in(self, item: SourceItem, tranche: Tranche, running: UnfinishedBatch) -> bool:
         """Add an event of a batch; return whether it was new. A repeat changes nothing."""
         end = item.next
         if end <= self.write:
@@ -180,7 +180,7 @@ class Stream:
         elif not self._has(item):
             insort(self.queue, item, key=_index)
             self.is_gapped = is_new = True
-        self._want(item.index, end, tranche, running)
+        self._require(item.index, end, tranche, running)
         return is_new
 
     def take_again(self, items: Sequence[SourceItem]) -> None:
@@ -191,7 +191,7 @@ class Stream:
                 self.end = max(self.end, item.next)
         self.is_gapped = True
 
-    def head(self, *, is_dense: bool, events_max: int) -> Sequence[SourceItem]:
+    def take_head(self, *, is_dense: bool, events_max: int) -> Sequence[SourceItem]:
         """Remove and return the next events, up to *events_max*; if indices are dense, only up to the next gap.
 
         The result is immutable: the handler receives it, and settling the call needs all its events.
@@ -213,13 +213,13 @@ class Stream:
         The stream goes on with its events of other tranches; if it has none, its `tranche` stays.
         """
         later = [each for each in self.later if each.tranche is not tranche]
-        wants = [each for each in self.wants if each.tranche is not tranche]
-        if self.tranche is not tranche and len(later) == len(self.later) and len(wants) == len(self.wants):
+        wants = [each for each in self.requirements if each.tranche is not tranche]
+        if self.tranche is not tranche and len(later) == len(self.later) and len(wants) == len(self.requirements):
             return False
-        if len(wants) < len(self.wants):
+        if len(wants) < len(self.requirements):
             self.queue = [item for item in self.queue if any(each.first <= item.index < each.next for each in wants)]
             self.is_gapped = True
-        self.later, self.wants = later, wants
+        self.later, self.requirements = later, wants
         if self.tranche is tranche and wants:
             self.tranche = wants[0].tranche
         return True
@@ -230,15 +230,15 @@ class Stream:
         There is one span for each tranche of its events.
         """
         by_tranche: dict[str, list[BatchRequirement]] = {}
-        for want in self.wants:
+        for want in self.requirements:
             by_tranche.setdefault(want.tranche.name, []).append(want)
         if len(by_tranche) > 1:
-            return [self._span(wants, failure) for wants in by_tranche.values()]
+            return [self._make_span(wants, failure) for wants in by_tranche.values()]
         tranche, since = self.tranche.name, self.tranche.completed
-        if self.wants:  # Else it was parked before and tried again: the record has its position.
-            oldest = min((want.running for want in self.wants), key=_number)
-            tranche, since = self.wants[0].tranche.name, oldest.start
-        end, events = self.queue[-1].next, sum(map(events_of, self.queue))
+        if self.requirements:  # Else it was parked before and tried again: the record has its position.
+            oldest = min((want.running for want in self.requirements), key=_number)
+            tranche, since = self.requirements[0].tranche.name, oldest.start
+        end, events = self.queue[-1].next, sum(map(count_events, self.queue))
         return [Parked(self.name, tranche, call.index, end, events, self.attempts, failure.tag, failure.detail, since)]
 
     def put_back(self, events: Sequence[SourceItem]) -> None:
@@ -255,26 +255,26 @@ class Stream:
         queue = self.queue
         if queue and queue[0].next <= to:
             self.queue = [item for item in queue if item.next > to]
-        wants = self.wants
+        wants = self.requirements
         met = 0
         for want in wants:
             if want.next > to:
                 break
             met += 1
-        self.wants = wants[met:]
+        self.requirements = wants[met:]
         return wants[:met]
 
-    def begun(self, to: int) -> list[BatchRequirement]:
+    def find_progressing(self, to: int) -> list[BatchRequirement]:
         """Return the requirements with progress once it is done up to *to*, if streams that are ahead are stored."""
         if not self.tranche.is_exact or to <= self.write:
             return []
-        return [want for want in self.wants if want.first < to]
+        return [want for want in self.requirements if want.first < to]
 
-    def _span(self, wants: Sequence[BatchRequirement], failure: Failure) -> Parked:
+    def _make_span(self, wants: Sequence[BatchRequirement], failure: Failure) -> Parked:
         """Return the span to park in the tranche of these *wants*."""
         first, end = max(self.write, min(want.first for want in wants)), wants[-1].next
         events = sum(
-            events_of(item) for item in self.queue if any(each.first <= item.index < each.next for each in wants)
+            count_events(item) for item in self.queue if any(each.first <= item.index < each.next for each in wants)
         )
         oldest = min((want.running for want in wants), key=_number)
         tag, detail, name = failure.tag, failure.detail, wants[0].tranche.name
@@ -282,10 +282,12 @@ class Stream:
 
     def _has(self, item: SourceItem) -> bool:
         call = self.call
-        return _holds(self.queue, item) or (call is not None and call.given_up is None and _holds(call.events, item))
+        return _contains(self.queue, item) or (
+            call is not None and call.given_up is None and _contains(call.events, item)
+        )
 
-    def _want(self, first: int, end: int, tranche: Tranche, running: Running) -> None:
-        wants = self.wants
+    def _require(self, first: int, end: int, tranche: Tranche, running: UnfinishedBatch) -> None:
+        wants = self.requirements
         if not wants or wants[-1].next <= end:
             if wants and wants[-1].running is running:
                 wants[-1].next = end
@@ -297,7 +299,7 @@ class Stream:
             running.missing += 1
 
 
-def _holds(items: Sequence[SourceItem], item: SourceItem) -> bool:
+def _contains(items: Sequence[SourceItem], item: SourceItem) -> bool:
     at = bisect_left(items, item.index, key=_index)
     return at < len(items) and items[at].index == item.index
 
@@ -306,7 +308,7 @@ TROUBLED_SHARE: Final = 0.25
 """Maximum share of troubled streams among the active calls while healthy ones wait; at least one call."""
 
 
-class Ready:
+class ReadyQueue:
     """The streams that are ready for a call, and those that wait for their time. Each is listed once.
 
     Streams that hold a position back come first, then the others in order of arrival, with troubled ones in between.
@@ -335,7 +337,7 @@ class Ready:
         """Add a stream that has events to handle."""
         if not stream.is_listed:
             stream.is_listed = True
-            self._file(stream)
+            self._enqueue(stream)
 
     def hold(self, stream: Stream, until: float) -> None:
         """Add a stream that must not be called before *until*."""
@@ -346,9 +348,9 @@ class Ready:
     def wake(self, now: float) -> None:
         """Make the waiting streams ready whose time has come."""
         while self._held and self._held[0][0] <= now:
-            self._file(heappop(self._held)[2])
+            self._enqueue(heappop(self._held)[2])
 
-    def next(self, troubled: int, concurrency: int) -> Stream | None:
+    def pop(self, troubled: int, concurrency: int) -> Stream | None:
         """Remove and return the next stream, given the active *troubled* calls and the maximum *concurrency*."""
         chosen, is_troubled = self._urgent or self._healthy, False
         if self._troubled:
@@ -362,10 +364,10 @@ class Ready:
         stream.is_listed = False
         return stream
 
-    def _file(self, stream: Stream) -> None:
+    def _enqueue(self, stream: Stream) -> None:
         if stream.attempts or stream.has_stalled:
             self._troubled.append(stream)
-        elif (wants := stream.wants) and wants[0].running.number == wants[0].tranche.oldest:
+        elif (wants := stream.requirements) and wants[0].running.number == wants[0].tranche.oldest:
             self._urgent.append(stream)
         else:
             self._healthy.append(stream)
@@ -401,7 +403,7 @@ NONE: Final = Figures(0, 0, 0.0, 0.0)
 NEWS_MAX: Final = 100
 
 
-class Busy:
+class BusyStreams:
     """Tracks the active calls, and the streams that fail or stall."""
 
     def __init__(self) -> None:
@@ -425,27 +427,27 @@ class Busy:
         if call.stream in self.failing or call.stream in self.stalled:
             self.troubled_calls.add(call.stream)
 
-    def overdue(self, call: Call, failure: Failure) -> None:
+    def mark_overdue(self, call: Call, failure: Failure) -> None:
         """Record that a call is overdue: it counts as failed while it still runs."""
         self.troubled_calls.add(call.stream)
         self.overdue_calls.add(call.stream)
         self._fail(call, failure)
 
-    def failed(self, call: Call, failure: Failure) -> None:
+    def fail(self, call: Call, failure: Failure) -> None:
         """Record that a call has failed."""
         self.end(call)
         if not call.is_overdue:
             self._fail(call, failure)
 
-    def went_well(self, call: Call, *, has_progressed: bool, tag: str | None) -> None:
+    def succeed(self, call: Call, *, has_progressed: bool, tag: str | None) -> None:
         """Record that a call has ended without an error."""
         self.end(call)
         if has_progressed:
             if self.failing or self.stalled:  # Else, as mostly, there is nothing to be forgotten.
                 self.forget(call.stream)
         else:
-            before = self._before(call.stream, self.stalled, self.failing)
-            self.stalled[call.stream] = _again(before, call, tag, None)
+            before = self._take_previous(call.stream, self.stalled, self.failing)
+            self.stalled[call.stream] = _extend(before, call, tag, None)
 
     def end(self, call: Call) -> None:
         """Remove a call that has ended, with or without an error."""
@@ -459,7 +461,7 @@ class Busy:
         self.stalled.pop(stream, None)
         self._by_turns.pop(stream, None)
 
-    def figures(self, now: float) -> dict[str, Figures]:
+    def measure(self, now: float) -> dict[str, Figures]:
         """Return how many streams are active, failing and stalled, and for how long."""
         begun = [call.began for call in self.active.values()]
         found = {"active": Figures(len(begun), len(begun), now - min(begun), now - max(begun)) if begun else NONE}
@@ -486,12 +488,12 @@ class Busy:
     def _fail(self, call: Call, failure: Failure) -> None:
         self.failures[counted_as(failure.tag, self.failures)] += 1
         is_new = call.stream not in self.failing
-        before = self._before(call.stream, self.failing, self.stalled)
-        trouble = self.failing[call.stream] = _again(before, call, failure.tag, failure.detail)
+        before = self._take_previous(call.stream, self.failing, self.stalled)
+        trouble = self.failing[call.stream] = _extend(before, call, failure.tag, failure.detail)
         if is_new:
             self.news.append(trouble)
 
-    def _before(self, stream: str, state: dict[str, Trouble], other: dict[str, Trouble]) -> Trouble | None:
+    def _take_previous(self, stream: str, state: dict[str, Trouble], other: dict[str, Trouble]) -> Trouble | None:
         """Move a stream from the *other* state to *state*; return its previous trouble in *state*."""
         left = other.pop(stream, None)
         if left is None:
@@ -501,7 +503,7 @@ class Busy:
         return before
 
 
-def _again(before: Trouble | None, call: Call, tag: str | None, detail: str | None) -> Trouble:
+def _extend(before: Trouble | None, call: Call, tag: str | None, detail: str | None) -> Trouble:
     since, attempts = (call.began, 0) if before is None else (before.since, before.attempts)
     return Trouble(call.stream, call.index, since, call.began, attempts + 1, tag, detail)
 

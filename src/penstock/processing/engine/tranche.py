@@ -64,7 +64,7 @@ def check_items(parameter: str, items: Iterable[Any]) -> None:
         raise BadParameter(parameter=parameter, value=told, allowed=allowed)
 
 
-def in_parts(batch: Batch, size: int, end: Callable[[SourceItem], Position]) -> list[Batch]:
+def split_batch(batch: Batch, size: int, end: Callable[[SourceItem], Position]) -> list[Batch]:
     """Split *batch* into parts of up to *size* items, so that the position can advance part by part.
 
     Args:
@@ -83,13 +83,13 @@ def in_parts(batch: Batch, size: int, end: Callable[[SourceItem], Position]) -> 
     return [*parts, batch._replace(items=items[last:])]
 
 
-def events_of(item: SourceItem) -> int:
+def count_events(item: SourceItem) -> int:
     """Return the number of events in an item: one, unless it is a span with an attribute `events`."""
     count: int = getattr(item, "events", 1)
     return count
 
 
-def index_unfit(item: SourceItem, tranche: str) -> BadParameter:
+def bad_index(item: SourceItem, tranche: str) -> BadParameter:
     """Return the error for an item of a tranche whose index is below 0, or `INDEX_END` or more.
 
     Indices begin at 0, and databases cannot store a larger one.
@@ -98,7 +98,7 @@ def index_unfit(item: SourceItem, tranche: str) -> BadParameter:
     return BadParameter(parameter="index", value=f"{item.index} of {item.stream} in {tranche}", allowed=allowed)
 
 
-class Running:
+class UnfinishedBatch:
     """A batch with events that are not done."""
 
     __slots__ = ("end", "events", "is_part", "missing", "number", "start")
@@ -115,7 +115,7 @@ class Running:
         """Number of requirements that are not met: streams that have unhandled events in it."""
 
 
-class Ahead:
+class StreamsAhead:
     """The streams of one tranche that are ahead of its position.
 
     A position waits for the slowest stream of a batch. To avoid repeating the others' work, the checkpoint stores the
@@ -131,11 +131,11 @@ class Ahead:
         self._kept = dict(kept)
         self._reached = dict(kept)
         self._changed: set[str] = set()
-        self._last: dict[str, Running] = {}
+        self._last: dict[str, UnfinishedBatch] = {}
         """The batch that a stream has reached: the stream is ahead until that batch is done."""
-        self._streams: dict[Running, set[str]] = {}
+        self._streams: dict[UnfinishedBatch, set[str]] = {}
 
-    def is_repeat(self, item: SourceItem, running: Running) -> bool:
+    def is_repeat(self, item: SourceItem, running: UnfinishedBatch) -> bool:
         """Return whether an event of an `unseen` stream is already handled. The last such event ends that state."""
         stream = item.stream
         reached = self.unseen[stream]
@@ -144,7 +144,7 @@ class Ahead:
             self._hold(stream, running)
         return item.next <= reached
 
-    def reach(self, stream: str, index: int, running: Running) -> None:
+    def reach(self, stream: str, index: int, running: UnfinishedBatch) -> None:
         """Record that a stream is handled up to *index*, which lies in a batch that is not done."""
         self._reached[stream] = index
         self._changed.add(stream)
@@ -157,34 +157,38 @@ class Ahead:
             self._last.pop(stream, None)
             self._changed.add(stream)
 
-    def end(self, running: Running) -> None:
+    def end(self, running: UnfinishedBatch) -> None:
         """Record that the position has passed a batch."""
-        for stream in self._ended(running):
+        for stream in self._list_ended(running):
             del self._last[stream], self._reached[stream]
             self._changed.add(stream)
         self._streams.pop(running, None)
 
-    def changes(self) -> Mapping[str, int | None]:
-        """Return the indices to store that changed since `kept` was called; None: the stream is no longer ahead."""
+    def find_changes(self) -> Mapping[str, int | None]:
+        """Return the indices to store that changed since `confirm` was called; None: the stream is no longer ahead."""
         self._changed = {each for each in self._changed if self._reached.get(each) != self._kept.get(each)}
         return {each: self._reached.get(each) for each in self._changed}
 
-    def changes_if(self, reached: Mapping[str, int], ended: Collection[Running]) -> Mapping[str, int | None]:
-        """Return the `changes` after batches have *ended*, and streams have *reached* an index in others."""
-        over = {stream: None for running in ended for stream in self._ended(running)}
-        return {each: at for each, at in {**self.changes(), **over, **reached}.items() if at != self._kept.get(each)}
+    def predict_changes(
+        self, reached: Mapping[str, int], ended: Collection[UnfinishedBatch]
+    ) -> Mapping[str, int | None]:
+        """Return the changes to store after batches have *ended*, and streams have *reached* an index in others."""
+        over = {stream: None for running in ended for stream in self._list_ended(running)}
+        return {
+            each: at for each, at in {**self.find_changes(), **over, **reached}.items() if at != self._kept.get(each)
+        }
 
-    def kept(self, stream: str, index: int | None) -> None:
+    def confirm(self, stream: str, index: int | None) -> None:
         """Record the stored index of a stream; None: none is stored."""
         if index is None:
             self._kept.pop(stream, None)
         else:
             self._kept[stream] = index
 
-    def _ended(self, running: Running) -> Iterator[str]:
+    def _list_ended(self, running: UnfinishedBatch) -> Iterator[str]:
         return (each for each in [*self._streams.get(running, ())] if self._last.get(each) is running)
 
-    def _hold(self, stream: str, running: Running) -> None:
+    def _hold(self, stream: str, running: UnfinishedBatch) -> None:
         self._last[stream] = running
         self._streams.setdefault(running, set()).add(stream)
 
@@ -212,7 +216,7 @@ class Tranche:
         is_exact: bool = True,
     ) -> None:
         self.name = name
-        self.ahead = None if ahead is None else Ahead(ahead)
+        self.ahead = None if ahead is None else StreamsAhead(ahead)
         self.is_exact = ahead is not None and is_exact
         """True if the checkpoint stores every stream that is ahead."""
         self.completed = position
@@ -229,13 +233,13 @@ class Tranche:
         """Number of unfinished batches; the parts of one read count once."""
         self.oldest: int | None = None
         """The number of the batch that holds the position back; None: nothing does."""
-        self._running: deque[Running] = deque()
+        self._running: deque[UnfinishedBatch] = deque()
         self._batches_max = batches_max
         self._events_max = events_max
 
     @property
     def unseen(self) -> Mapping[str, int]:
-        """Indices by stream below which events were handled before, or dropped: see `Ahead`."""
+        """Indices by stream below which events were handled before, or dropped: see `StreamsAhead`."""
         return {} if self.ahead is None else self.ahead.unseen
 
     @property
@@ -250,14 +254,14 @@ class Tranche:
             return 0
         return max(0, self._events_max - self.events)
 
-    def ended_if(self, met: Mapping[Running, int]) -> list[Running]:
+    def predict_ended(self, met: Mapping[UnfinishedBatch, int]) -> list[UnfinishedBatch]:
         """Return the batches that the position will pass when *met* requirements of each are met."""
         return [*takewhile(lambda running: running.missing <= met.get(running, 0), self._running)]
 
-    def begin(self, number: int, batch: Batch) -> Running:
+    def begin(self, number: int, batch: Batch) -> UnfinishedBatch:
         """Add a batch that was read."""
         events = len(batch.items) if batch.size is None else batch.size
-        running = Running(number, self.read, batch.end, events, is_part=batch.is_part)
+        running = UnfinishedBatch(number, self.read, batch.end, events, is_part=batch.is_part)
         self._running.append(running)
         self.oldest = self._running[0].number
         self.batches += not batch.is_part
@@ -265,7 +269,7 @@ class Tranche:
         self.events += running.events
         return running
 
-    def reach(self, stream: str, index: int, running: Running) -> None:
+    def reach(self, stream: str, index: int, running: UnfinishedBatch) -> None:
         """Record that a stream is handled up to *index*, in a batch that is not done."""
         if self.ahead is not None and self.is_exact:
             self.ahead.reach(stream, index, running)

@@ -23,7 +23,7 @@ from penstock.errors import BadParameter, ProjectionBehind, ProjectionNotFound
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.database import Connect, connector, is_missing, lacks_table, transaction
-from penstock.processing.engine.tranche import Batch, Position, SourceItem, index_unfit
+from penstock.processing.engine.tranche import Batch, Position, SourceItem, bad_index
 from penstock.processing.handlers import Span, Transactional
 from penstock.processing.outcomes import done_to
 from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds
@@ -148,7 +148,7 @@ class Fold:
         begun = positions.get(line, 0)
         fresh = [entry for entry in entries if entry.index >= begun]
         if len(fresh) < len(entries) and (below := next((each for each in entries if each.index < 0), None)):
-            return None, below, index_unfit(below, line)
+            return None, below, bad_index(below, line)
         state, count, error = self._folded(row, fresh)
         folded = len(fresh)
         while count < folded:  # A failed call may have changed the state: it is built again.

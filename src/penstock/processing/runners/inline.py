@@ -154,7 +154,7 @@ class InlineProcessor:
             for call in calls:
                 call.called = self.now
                 result = caller(call)
-                self.engine.overdue(self.now)  # Handlers may have moved the time.
+                self.engine.mark_overdue(self.now)  # Handlers may have moved the time.
                 self.engine.settle(call, result, self.now, self.now - call.began)
 
         return make, 1

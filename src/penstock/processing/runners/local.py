@@ -228,7 +228,7 @@ class LocalProcessor(Processor):
         self._commit(now, at_once=at_once)
         if is_due:
             self._checked_at = now
-            self._workers.replace(self.engine.overdue(now))
+            self._workers.replace(self.engine.mark_overdue(now))
             self._observer.observe(now)
             self.engine.check_health(now)
             self._observer.check_source(now)

@@ -65,18 +65,18 @@ def approve_missing(
 
 
 def _find_gap(engine: Engine, stream: str) -> _Gap:
-    missing = engine.missing().get(stream)
+    missing = engine.find_missing().get(stream)
     if missing is None:
-        waiting = ", ".join(engine.missing()) or "none does"
+        waiting = ", ".join(engine.find_missing()) or "none does"
         raise BadParameter(parameter="stream", value=stream, allowed=f"one that waits for an index: {waiting}")
     return _Gap(engine.tranche_of(stream), *missing)
 
 
 def _pass_over(engine: Engine, stream: str, gap: _Gap) -> None:
     """Advance the stream, unless the missing event has come meanwhile."""
-    missing, found = engine.missing().get(stream, (None, 0))
+    missing, found = engine.find_missing().get(stream, (None, 0))
     if missing == gap.missing:
-        engine.go_on(stream, found)
+        engine.advance_stream(stream, found)
 
 
 def choose_checkpoints(handler: object, checkpoints: Checkpoints | None, source: object) -> tuple[Checkpoints, bool]:

@@ -31,7 +31,7 @@ from penstock.errors import (
     StaleSplit,
     Unavailable,
 )
-from penstock.processing.engine.tranche import Batch, Position, in_parts
+from penstock.processing.engine.tranche import Batch, Position, split_batch
 from penstock.processing.parameters import check_flag
 from penstock.processing.sources.feed_position import (
     FeedPosition,
@@ -437,7 +437,7 @@ class FeedSource(Closing):
 
 def _parts(batch: Batch) -> list[Batch]:
     epoch = FeedPosition.decode(str(batch.end)).epoch
-    return in_parts(batch, PART_EVENTS, lambda event: FeedPosition(epoch, event.next).encode())
+    return split_batch(batch, PART_EVENTS, lambda event: FeedPosition(epoch, event.next).encode())
 
 
 def _check_names(event_types: Sequence[Any]) -> None:

@@ -100,7 +100,7 @@ class _Seen:
         if not news:
             return False
         self._batches += len(news)
-        self._events += sum(map(events_of, news.values()))
+        self._events += sum(map(count_events, news.values()))
         self.newest = max(news)
         self._gap = gap_of(news[self.newest])
         self._lag = lag_of(news[self.newest], self._gap, time.time())
@@ -115,10 +115,10 @@ def rows_of(progress: Mapping[str, Any]) -> int:
     return sum(int(source["numInputRows"]) for source in progress["sources"])
 
 
-def events_of(progress: Mapping[str, Any]) -> int:
+def count_events(progress: Mapping[str, Any]) -> int:
     """Return how many events were in a micro-batch: those that a query has observed, else its rows.
 
-    >>> events_of({"sources": [{"numInputRows": 3}], "observedMetrics": {PUBLISHED: {"events": 2}}})
+    >>> count_events({"sources": [{"numInputRows": 3}], "observedMetrics": {PUBLISHED: {"events": 2}}})
     2
     """
     observed = (progress.get("observedMetrics") or {}).get(PUBLISHED)

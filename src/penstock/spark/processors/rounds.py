@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Self
 from penstock.errors import HandlerFailed
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.stream import Call
-from penstock.processing.engine.tranche import Batch, SourceItem, events_of
+from penstock.processing.engine.tranche import Batch, SourceItem, count_events
 from penstock.processing.outcomes import Failure, done_to
 from penstock.processing.snapshot import Tally
 from penstock.processing.sources.source import ReadRequest
@@ -63,7 +63,7 @@ class Planned(NamedTuple):
         places = tuple(dict.fromkeys([*look.tranches, *old.values()]))
         numbers = {place: number for number, place in enumerate(places)}
         spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
-        waiting = frozenset(engine.known())
+        waiting = frozenset(engine.list_known())
         numberings = tuple(map(look.numbering, places))
         plan = ProcessingPlan(places, numberings, spans, waiting, engine.rules.events_per_call, timeout, partitions)
         return cls(plan, look, new, stretches_of(spans, places))
@@ -171,7 +171,7 @@ class ResultIntake:
         """Return spans without what handlers have skipped of them before it came."""
         engine, trimmed = self._engine, []
         for each in found:
-            wanted = engine.wanted(each.stream, tranche) if each.state == "waiting" else 0
+            wanted = engine.find_next_index(each.stream, tranche) if each.state == "waiting" else 0
             if each.first < wanted < each.next:
                 left = min(each.events, each.next - wanted)  # As far as can be told without what was read.
                 engine.repeats += each.events - left
@@ -202,7 +202,7 @@ class ResultIntake:
         before = engine.handled
         engine.settle(call, result.outcome, now, result.took)
         engine.handled = before + result.handled  # The engine knows of spans alone.
-        begun = engine.begun(call.stream)
+        begun = engine.find_partial_item(call.stream)
         if isinstance(begun, SpanItem):
             to = result.next if result.to is None else result.to
-            begun.cut(to, result.passed - sum(events_of(each) for each in call.events if each.next <= to))
+            begun.cut(to, result.passed - sum(count_events(each) for each in call.events if each.next <= to))

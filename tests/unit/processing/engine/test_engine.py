@@ -178,11 +178,11 @@ def test_stream_that_holds_the_position_comes_first() -> None:
 def test_overdue_call_has_failed_and_its_stream_waits_for_its_end() -> None:
     running = begin(2, "S1E0", "S2E1", timeout=5.0, concurrency=1)
     [slow] = running.take(1, 0.0)
-    assert running.overdue(5.0) == []
-    assert running.overdue(6.0) == [slow]
-    assert running.overdue(7.0) == []
+    assert running.mark_overdue(5.0) == []
+    assert running.mark_overdue(6.0) == [slow]
+    assert running.mark_overdue(7.0) == []
 
-    assert running.busy.figures(8.0)["failing"].oldest_seconds == 8.0
+    assert running.busy.measure(8.0)["failing"].oldest_seconds == 8.0
     [other] = running.take(1, 8.0)
     assert other.stream == "S2", "others go on in the meantime"
     running.settle(other, done(), 8.0, 0.001)
@@ -197,11 +197,11 @@ def test_overdue_call_has_failed_and_its_stream_waits_for_its_end() -> None:
 def test_overdue_call_that_succeeds_has_succeeded() -> None:
     running = begin(1, "S1E0", timeout=5.0)
     [slow] = running.take(1, 0.0)
-    running.overdue(6.0)
+    running.mark_overdue(6.0)
     running.settle(slow, done(), 7.0, 7.0)
 
     assert running.positions() == {"t": 1}
-    assert running.busy.figures(8.0)["failing"].streams == 0
+    assert running.busy.measure(8.0)["failing"].streams == 0
 
 
 @pytest.mark.parametrize("is_given_up", [False, True], ids=["", "the first tranche is given up meanwhile"])
@@ -212,17 +212,17 @@ def test_dense_stream_is_parked_in_each_of_its_tranches(*, is_given_up: bool) ->
     settle(running, running.take(1, 0.0), BROKEN)
 
     assert running.positions() == {"a": 3, "b": 5}
-    assert running.busy.figures(20.0)["failing"].streams == 0, "it is nobody's trouble until it is tried again"
+    assert running.busy.measure(20.0)["failing"].streams == 0, "it is nobody's trouble until it is tried again"
     spans = [(each.tranche, each.index, each.next, each.events) for each in running.parking.streams["S1"].values()]
     assert spans == [("a", 0, 2, 2), ("b", 2, 3, 1)]
     running.retry("S1")
-    [first] = running.replays()
+    [first] = running.list_replays()
     running.replay(first, batch(3, things("S1E0", "S1E1"), "a"), 0.0)
     if is_given_up:
         running.close("a")
         running.forget("a")
     assert handle_all(running) == ([] if is_given_up else [("S1", [0, 1])])
-    [second] = running.replays()
+    [second] = running.list_replays()
     running.replay(second, batch(5, things("S1E2"), "b"), 0.0)
     assert handle_all(running) == [("S1", [2])]
     assert not running.parking.streams
@@ -232,11 +232,11 @@ def test_call_without_end_stops_the_processor_or_is_parked() -> None:
     running = begin(1, "S1E0", timeout=5.0, attempts_max=1)
     running.take(1, 0.0)
     with pytest.raises(HandlerFailed, match="the handler was not done after 5 s"):
-        running.overdue(6.0)
+        running.mark_overdue(6.0)
 
     running = begin(1, "S1E0", timeout=5.0, attempts_max=1, exhausted="park")
     [slow] = running.take(1, 0.0)
-    running.overdue(6.0)
+    running.mark_overdue(6.0)
     assert running.positions() == {"t": 1}
     assert running.parking.streams["S1"]["t"].tag == "timeout"
     running.settle(slow, done(), 7.0, 7.0)
@@ -248,11 +248,11 @@ def test_missing_index_is_awaited_where_all_are_required() -> None:
     running = begin(3, "S1E0", "S1E2", "S2E1", is_dense=True, require_all=True)
 
     assert handle_all(running) == [("S1", [0])]
-    assert running.missing() == {"S1": (1, 2), "S2": (0, 1)}
+    assert running.find_missing() == {"S1": (1, 2), "S2": (0, 1)}
     assert running.positions() == {"t": 0}
     running.ingest(batch(4, things("S1E1")), 0.0)
     assert handle_all(running) == [("S1", [1, 2])]
-    running.go_on("S2", 1)
+    running.advance_stream("S2", 1)
     assert handle_all(running) == [("S2", [1])]
     assert running.positions() == {"t": 4}
 
@@ -260,7 +260,7 @@ def test_missing_index_is_awaited_where_all_are_required() -> None:
 def test_failed_call_that_was_passed_over_meanwhile_is_ignored() -> None:
     running = begin(1, "S1E0", attempts_max=1)
     calls = running.take(1, 0.0)
-    running.go_on("S1", 1)
+    running.advance_stream("S1", 1)
     settle(running, calls, BROKEN)
 
     assert running.positions() == {"t": 1}
@@ -306,12 +306,12 @@ def test_deferring_handler_stalls_and_does_not_fail() -> None:
     for now in (0.0, 2.0):
         settle(running, running.take(1, now), retry(2.0, tag="not yet"), now)
 
-    figures = running.busy.figures(4.0)
+    figures = running.busy.measure(4.0)
     assert (figures["stalled"].streams, figures["stalled"].attempts, figures["stalled"].oldest_seconds) == (1, 2, 4.0)
     assert figures["failing"].streams == 0
     assert running.busy.stalled["S1"].tag == "not yet"
     settle(running, running.take(1, 4.0), BROKEN, 4.0)
-    assert [running.busy.figures(5.0)[state].streams for state in ("stalled", "failing")] == [0, 1], "one at a time"
+    assert [running.busy.measure(5.0)[state].streams for state in ("stalled", "failing")] == [0, 1], "one at a time"
 
 
 def test_call_without_progress_is_delayed_like_a_failure() -> None:
@@ -394,7 +394,7 @@ def test_stream_that_fails_and_defers_in_turns_keeps_its_age(health: Health) -> 
     with pytest.raises(ProcessorUnhealthy, match=r"S1 (failing|stalled) at 1 for \d+ s, 3 attempts"):
         running.check_health(101.0)
     settle(running, running.take(1, 102.0), done(), 102.0)
-    assert running.busy.figures(200.0)["failing"].streams == running.busy.figures(200.0)["stalled"].streams == 0
+    assert running.busy.measure(200.0)["failing"].streams == running.busy.measure(200.0)["stalled"].streams == 0
 
 
 def test_outcomes_are_measured_by_tag_and_their_counts_added() -> None:
@@ -414,7 +414,7 @@ def test_dropped_retry_is_not_taken_for_later_events() -> None:
     running.ingest(batch(1, things("S1E0")), 0.0)
     settle(running, running.take(1, 0.0), BROKEN)
     running.retry("S1")
-    [replay] = running.replays()
+    [replay] = running.list_replays()
     running.replay(replay, batch(1, things("S1E0")), 0.0)
     running.drop("S1")
     running.ingest(batch(1, things("S1E5"), "u"), 0.0)
@@ -429,7 +429,7 @@ def test_all_streams_are_remembered_where_all_events_are_required() -> None:
     handle_all(running)
     running.ingest(batch(20, [Thing(f"S{n}", 1) for n in range(10)]), 0.0)
     handle_all(running)
-    assert running.missing() == {}
+    assert running.find_missing() == {}
     assert running.positions() == {"t": 20}
 
 
@@ -438,7 +438,7 @@ def give_up_call() -> tuple[Engine, Call]:
     running = engine("a", attempts_max=1, exhausted="park", timeout=1.0)
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     [call] = running.take(1, 0.0)
-    assert running.overdue(2.0) == [call]
+    assert running.mark_overdue(2.0) == [call]
     assert "S1" in running.parking.streams
     return running, call
 
@@ -448,7 +448,7 @@ def test_parked_stream_has_no_second_call_while_the_first_goes_on() -> None:
     running.drop("S1")
     running.ingest(batch(2, things("S1E1"), "a"), 2.0)
     assert running.take(1, 2.0) == []
-    assert running.overdue(9.0) == []
+    assert running.mark_overdue(9.0) == []
     running.settle(call, done(), 3.0, 3.0)
     assert handle_all(running, 3.0) == [("S1", [1])]
     assert running.positions() == {"a": 2}
@@ -465,10 +465,10 @@ def test_call_that_has_not_begun_is_not_overdue() -> None:
     running = begin(2, "S1E0", "S2E0", timeout=1.0)
     first, second = running.take(2, 0.0)
     second.called = float("inf")
-    assert running.overdue(5.0) == [first]
+    assert running.mark_overdue(5.0) == [first]
     second.called = 5.0
-    assert running.overdue(5.5) == []
-    assert running.overdue(6.5) == [second]
+    assert running.mark_overdue(5.5) == []
+    assert running.mark_overdue(6.5) == [second]
 
 
 def test_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
@@ -476,7 +476,7 @@ def test_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
     running.open("t", 0)
     running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
     first, second = running.take(2, 0.0)
-    running.overdue(2.0)
+    running.mark_overdue(2.0)
     assert not running.parking.streams
     running.settle(first, done(), 3.0, 3.0)
     running.settle(second, BROKEN, 3.0, 3.0)
@@ -492,8 +492,8 @@ def test_outcome_of_an_overdue_call_counts_after_it_has_stopped_the_processor(is
     running.ingest(batch(1, things("S1E0")), 0.0)
     [call] = running.take(1, 0.0)
     with pytest.raises(HandlerFailed):
-        running.overdue(2.0)
-    foreseen = running.foresee([(call, done())])
+        running.mark_overdue(2.0)
+    foreseen = running.predict([(call, done())])
     assert (foreseen.positions, foreseen.gone) == ({"t": 1}, set())
     running.settle(call, done(), 3.0, 3.0)
     assert running.positions() == {"t": 1}

@@ -92,7 +92,7 @@ def test_every_stream_is_counted_once_with_its_events() -> None:
     ours.settle(calls["B0"], Failure("ValueError", "broken"), 1.0, 1.0)
     ours.ingest(batch(2, things("C0E1", "C0E2", "F0E0")), 1.0)
 
-    found = ours.census()
+    found = ours.count_states()
 
     assert {state: tuple(each) for state, each in found.items()} == {
         "active": (2, 2),  # C0, G0
@@ -110,7 +110,7 @@ def test_parked_streams_are_counted_with_their_later_events() -> None:
     ours.settle(call, Failure("ValueError", "broken"), 0.0, 0.0)
     ours.ingest(batch(2, things("A0E2")), 0.0)
 
-    assert ours.census()["parked"] == (1, 3)
+    assert ours.count_states()["parked"] == (1, 3)
 
 
 @dataclass
@@ -130,7 +130,7 @@ def test_events_of_spans_are_counted() -> None:
     first, second = ours.take(2, 0.0)
     ours.settle(first, Failure("ValueError", "broken"), 0.0, 0.0)
 
-    found = ours.census()
+    found = ours.count_states()
     assert second.stream == "B"
     assert {state: tuple(each) for state, each in found.items() if each.streams} == {
         "active": (1, 6),

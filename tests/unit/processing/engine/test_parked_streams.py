@@ -21,7 +21,7 @@ def park_and_retry(**rules: object) -> tuple[Engine, Call]:
         [call] = running.take(1, 0.0) or running.take(1, running.due or 0.0)
         running.settle(call, BROKEN, 0.0, 0.001)
     running.retry("S1")
-    [replay] = running.replays()
+    [replay] = running.list_replays()
     running.replay(replay, batch(1, things("S1E0")), 0.0)
     [call] = running.take(1, 0.0)
     return running, call
@@ -39,7 +39,7 @@ def test_stream_dropped_between_two_attempts_is_in_no_trouble() -> None:
     running.drop("S1")
 
     assert list_troubles(running) == []
-    assert running.known() == set()
+    assert running.list_known() == set()
 
 
 @pytest.mark.parametrize("is_overdue", [False, True], ids=["in time", "overdue"])
@@ -52,13 +52,13 @@ def test_outcome_of_a_call_whose_stream_was_dropped_is_ignored(
     running.drop("S1")
     running.ingest(batch(2, new), 0.0)
     if is_overdue:
-        assert running.overdue(5.0) == [call]
+        assert running.mark_overdue(5.0) == [call]
         assert list_troubles(running) == []
     running.settle(call, result, 6.0, 6.0)
 
     assert not running.parking.streams
     assert list_troubles(running) == []
-    assert running.known() == ({"S1"} if new else set())
+    assert running.list_known() == ({"S1"} if new else set())
     assert [(indices(each), each.attempt) for each in running.take(8, 6.0)] == ([([1], 1)] if new else [])
 
 
@@ -70,7 +70,7 @@ def test_events_skipped_by_a_retry_are_not_handed_out_later() -> None:
     running.ingest(batch(9, things("S1E3", "S1E4", "S1E7")), 0.0)
 
     assert handle_all(running) == [7]
-    assert running.known() == set()
+    assert running.list_known() == set()
 
 
 def test_retry_goes_on_behind_a_page_without_events_of_its_stream() -> None:
@@ -93,7 +93,7 @@ def test_skip_of_events_that_have_come_is_not_remembered() -> None:
 
     running.settle(call, skip_to(2), 0.0, 0.001)
 
-    assert running.known() == set()
+    assert running.list_known() == set()
 
 
 def test_parked_stream_of_a_released_tranche_is_not_kept_nor_fresh_when_it_returns() -> None:
@@ -105,7 +105,7 @@ def test_parked_stream_of_a_released_tranche_is_not_kept_nor_fresh_when_it_retur
     kept_by_another = running.parking.streams["S1"]["a"]
 
     running.forget("a")
-    assert running.parking.changes().keys() == {("S2", "b")}, "else what another has parked would be taken away"
+    assert running.parking.find_changes().keys() == {("S2", "b")}, "else what another has parked would be taken away"
     running.open("a", 1)
     running.parking.load([kept_by_another])
 
@@ -136,7 +136,7 @@ def break_at(running: Engine, index: int) -> None:
 
 
 def replay(running: Engine, end: int, names: list[str], tranche: str = "t") -> None:
-    [asked] = running.replays()
+    [asked] = running.list_replays()
     assert asked.tranche == tranche
     running.replay(asked, batch(end, things(*names), tranche), 0.0)
 
@@ -151,13 +151,13 @@ def test_required_stream_continues_behind_its_parked_events(is_dropped: bool) ->
     else:
         running.retry("S1")
         replay(running, 1, ["S1E0", "S1E1", "S1E2"])
-        assert running.missing() == {}, "it only waits for its turn"
+        assert running.find_missing() == {}, "it only waits for its turn"
         assert handle_all(running) == [1, 2]
 
     running.ingest(batch(2, things("S1E3", "S1E5")), 0.0)
 
     assert handle_all(running) == [3]
-    assert running.missing() == {"S1": (4, 5)}
+    assert running.find_missing() == {"S1": (4, 5)}
     running.ingest(batch(3, things("S1E2", "S1E4")), 0.0)
     assert handle_all(running) == [4, 5]
     assert running.positions() == {"t": 3}
@@ -221,7 +221,7 @@ def test_retried_streams_are_forgotten_like_others() -> None:
         replay(running, n + 1, [name])
         assert handle_all(running) == [0]
 
-    assert len(running.known()) <= 3
+    assert len(running.list_known()) <= 3
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
@@ -230,11 +230,11 @@ def test_parked_call_of_a_dropped_stream_keeps_nothing(
 ) -> None:
     running = begin(1, "S1E0", is_dense=is_dense, attempts_max=1, exhausted="park", timeout=1.0)
     [call] = running.take(1, 0.0)
-    running.overdue(2.0)
+    running.mark_overdue(2.0)
     running.drop("S1")
     running.ingest(batch(2, things("S1E1")), 2.0)
 
-    assert running.foresee([(call, done())]).gone == {"S1"}
+    assert running.predict([(call, done())]).gone == {"S1"}
 
 
 def begin_beyond(*ahead: tuple[str, int], waiting: Parked, is_dense: bool = False) -> Engine:
@@ -256,15 +256,15 @@ def test_progress_in_one_tranche_does_not_affect_events_parked_in_another() -> N
 
     assert handle_all(running) == [0, 1]
     assert not running.parking.retried
-    assert running.wanted("S1", "a") == 44
+    assert running.find_next_index("S1", "a") == 44
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_progress_of_a_stream_is_known_for_each_of_its_tranches(first: str) -> None:
     ahead = sorted([("a", 44), ("b", 1)], key=lambda each: each[0] != first)
     running = begin_beyond(*ahead, waiting=Parked("S2", "b", 0, 1, 1, 1, "ValueError", "", 0))
-    assert running.known() == {"S1", "S2"}
-    assert [running.wanted("S1", each) for each in ("a", "b")] == [44, 1]
+    assert running.list_known() == {"S1", "S2"}
+    assert [running.find_next_index("S1", each) for each in ("a", "b")] == [44, 1]
 
     running.ingest(batch(1, things("S1E0", "S1E1", "S1E2"), "b"), 0.0)
     assert handle_all(running) == [1, 2]
@@ -280,8 +280,8 @@ def test_events_parked_by_others_wait_for_events_in_a_running_call(is_dense: boo
     running.open("b", 0)
     running.parking.load([Parked("S1", "b", 1, 3, 2, 1, "ValueError", "", 0)])
     running.retry("S1")
-    assert not running.replays()
-    assert not running.foresee([(call, done())]).parked
+    assert not running.list_replays()
+    assert not running.predict([(call, done())]).parked
     running.settle(call, done(), 0.0, 0.001)
     assert running.positions() == {"a": 1, "b": 0}
     assert running.parking.streams["S1"]["b"].index == 1
@@ -301,7 +301,7 @@ def test_retry_of_skipped_events_is_over(is_dense: bool) -> None:
 
     replay(running, 2, ["S1E1", "S1E2"])
     assert handle_all(running) == []
-    running.replay(*running.replays(), batch(2)._replace(is_tail=True), 0.0)
+    running.replay(*running.list_replays(), batch(2)._replace(is_tail=True), 0.0)
 
     assert not running.parking.streams
 
@@ -351,11 +351,11 @@ def test_page_that_comes_during_a_parked_call_waits_for_its_end() -> None:
     running = begin(1, "S1E0", attempts_max=1, exhausted="park", timeout=5.0)
     settle_next(running, BROKEN)
     running.retry("S1")
-    [asked] = running.replays()
+    [asked] = running.list_replays()
     running.drop("S1")
     running.ingest(batch(2, things("S1E1")), 0.0)
     [call] = running.take(1, 0.0)
-    running.overdue(6.0)
+    running.mark_overdue(6.0)
     running.retry("S1")
 
     running.replay(asked, batch(2, things("S1E0", "S1E1")), 6.0)
@@ -415,7 +415,7 @@ def test_late_event_is_found_behind_parked_ones() -> None:
 
     replay(running, 1, ["S1E0", "S1E1", "S1E3"])
     assert handle_all(running) == [1]
-    assert running.missing() == {}, "it may be in what is to be read again"
+    assert running.find_missing() == {}, "it may be in what is to be read again"
     replay(running, 2, ["S1E2"])
     assert handle_all(running) == [2, 3]
     assert not running.parking.streams
@@ -425,12 +425,12 @@ def test_late_event_after_the_replay_is_read_then() -> None:
     running = park_at({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
     replay(running, 1, ["S1E0", "S1E1", "S1E3"])
     assert handle_all(running) == [1]
-    [asked] = running.replays()
+    [asked] = running.list_replays()
     running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
-    assert (running.replays(), running.missing()) == ([], {"S1": (2, 3)})
+    assert (running.list_replays(), running.find_missing()) == ([], {"S1": (2, 3)})
 
     running.ingest(batch(2, things("S1E2")), 0.0)
-    assert running.missing() == {}
+    assert running.find_missing() == {}
     replay(running, 2, ["S1E2"])
     assert handle_all(running) == [2, 3]
     assert not running.parking.streams
@@ -440,7 +440,7 @@ def test_event_that_comes_during_a_replay_is_not_taken_for_missing() -> None:
     running = park_at({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
     replay(running, 1, ["S1E0", "S1E1", "S1E3"])
     assert handle_all(running) == [1]
-    [asked] = running.replays()
+    [asked] = running.list_replays()
     running.ingest(batch(2, things("S1E2")), 0.0)
     running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
 
@@ -454,7 +454,7 @@ def test_event_not_taken_in_yet_is_replayed_once_more_later() -> None:
     running.ingest(batch(2, things("S1E2")), 0.0)
     assert handle_all(running) == [1]
 
-    assert [asked.since for asked in running.replays()] == [0]
+    assert [asked.since for asked in running.list_replays()] == [0]
     replay(running, 2, ["S1E0", "S1E1", "S1E2"])
     assert handle_all(running) == [2]
     assert not running.parking.streams
@@ -464,7 +464,7 @@ def test_events_alternating_between_two_tranches_are_handled_alternately() -> No
     running = park_at({"a": [["S1E0", "S1E2"]], "b": [["S1E1", "S1E3"]]}, 0)
     pages = {"a": ["S1E0", "S1E2"], "b": ["S1E1", "S1E3"]}
     for _ in range(2):
-        [asked] = running.replays()
+        [asked] = running.list_replays()
         replay(running, 1, pages[asked.tranche], asked.tranche)
 
     assert handle_all(running) == [0, 1, 2, 3]
@@ -482,7 +482,7 @@ def test_page_of_a_replay_need_not_be_in_order() -> None:
 def test_replay_begins_at_the_oldest_batch_of_the_stream() -> None:
     running = park_at({"t": [["S1E0", "S1E3"], ["S1E1", "S1E2"]]}, 1)
 
-    [asked] = running.replays()
+    [asked] = running.list_replays()
     assert asked.since == 0, "the event at 3 lies there"
 
 
@@ -490,9 +490,9 @@ def test_approved_gap_stays_approved_after_a_failed_retry() -> None:
     running = park_at({"t": [["S1E0", "S1E2"]]}, 0)
     replay(running, 1, ["S1E0", "S1E2"])
     assert handle_all(running) == [0]
-    [asked] = running.replays()
+    [asked] = running.list_replays()
     running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
-    running.go_on("S1", 2)
+    running.advance_stream("S1", 2)
     settle_next(running, BROKEN)
     running.retry("S1")
 
@@ -506,7 +506,7 @@ def test_failed_retry_keeps_the_remaining_spans() -> None:
     replay(running, *pages["a", 0], "a")
     settle_next(running, done())
     while not (calls := running.take(1, 0.0)):
-        [asked] = running.replays()
+        [asked] = running.list_replays()
         replay(running, *pages[asked.tranche, int(asked.since)], asked.tranche)
     running.settle(calls[0], BROKEN, 0.0, 0.001)
 

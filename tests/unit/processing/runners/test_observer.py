@@ -31,7 +31,7 @@ def test_overdue_call_is_counted_once_whatever_its_outcome() -> None:
     observing = ProcessorObserver("mailer", ours, dict, None, 0.0)
     ours.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
     fails, ends = ours.take(2, 0.0)
-    ours.overdue(2.0)
+    ours.mark_overdue(2.0)
     observing.observe(2.0)
     observing.observe(3.0)
     assert observing.snapshot.failures == {"timeout": 2}
@@ -42,7 +42,7 @@ def test_overdue_call_is_counted_once_whatever_its_outcome() -> None:
     assert observing.snapshot.failures == {"timeout": 2}
 
     [again] = ours.take(1, 100.0)
-    ours.overdue(102.0)
+    ours.mark_overdue(102.0)
     observing.end(102.0, None)
     assert again.stream == "A0"
     assert observing.snapshot.failures == {"timeout": 3}

@@ -91,7 +91,7 @@ def test_overdue_call_is_announced_as_a_failure(caplog: pytest.LogCaptureFixture
     announcing = ProcessorLog("mailer", ours, LogQuota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     ours.take(1, 0.0)
-    ours.overdue(2.0)
+    ours.mark_overdue(2.0)
     announcing.log_changes(2.0)
 
     assert read_log(caplog) == ["mailer: A0 fails at 0: timeout: the handler was not done after 1 s"]
@@ -136,7 +136,7 @@ def test_failed_retry_is_announced_as_parked_again(caplog: pytest.LogCaptureFixt
     announcing.log_changes(1.0)
     for now in (10.0, 20.0):
         ours.retry("A0")
-        [asked] = ours.replays()
+        [asked] = ours.list_replays()
         ours.replay(asked, page, now)
         settle(ours, announcing, BROKEN, now)
 

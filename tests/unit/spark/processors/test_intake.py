@@ -91,7 +91,7 @@ class Rounds:
         """Carry out a round, in which tranches are wanted in this order, or any."""
         engine = self.engine
         self.survey()
-        for replay in engine.replays():
+        for replay in engine.list_replays():
             streams, since = self.log.streams[replay.tranche], int(replay.since)
             page = streams[since : since + 3]
             items = [SpanItem(stream, at, at + 1, 1, None) for at, stream in enumerate(page, since)]
@@ -112,7 +112,7 @@ class Rounds:
     def is_over(self) -> bool:
         """Return whether all events were read and handled."""
         ends = {tranche: len(streams) for tranche, streams in self.log.streams.items()}
-        return self.engine.positions() == ends and not self.engine.known()
+        return self.engine.positions() == ends and not self.engine.list_known()
 
     def of(self, stream: str, tranche: str) -> list[int]:
         """Return what was handled of a stream in a tranche."""
@@ -203,7 +203,7 @@ def test_streams_in_many_tranches_are_handled_exactly_once_for_random_outcomes(s
         go_on(rounds)
         if rounds.is_over:
             return
-    pytest.fail(f"it does not come to an end: {rounds.engine.positions()}, {rounds.engine.known()}")
+    pytest.fail(f"it does not come to an end: {rounds.engine.positions()}, {rounds.engine.list_known()}")
 
 
 def go_on(rounds: Rounds) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.errors import Unavailable
 from penstock.processing import LocalProcessor, StreamEvent
-from penstock.processing.engine.tranche import Batch, in_parts
+from penstock.processing.engine.tranche import Batch, split_batch
 from penstock.processing.sources import MemorySource, ReadRequest
 from penstock.testing.processing import (
     FaultySource,
@@ -98,7 +98,7 @@ def test_partial_batches_are_joined_before_mixing() -> None:
     class InParts(MemorySource):
         def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
             return [
-                part for batch in super().read(wants, timeout) for part in in_parts(batch, 2, lambda item: item.next)
+                part for batch in super().read(wants, timeout) for part in split_batch(batch, 2, lambda item: item.next)
             ]
 
     source = InParts()
