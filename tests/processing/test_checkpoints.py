@@ -26,7 +26,14 @@ from penstock.errors import (
     WrongTransaction,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, MemoryCheckpoints, PositionMove
-from penstock.processing.checkpoints.database import CHECKPOINTS, LEASES, TABLE, DatabaseCheckpoints, TablePart, kept_in
+from penstock.processing.checkpoints.database import (
+    CHECKPOINTS,
+    LEASES,
+    TABLE,
+    DatabaseCheckpoints,
+    TablePart,
+    list_stored_positions,
+)
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.engine.parking import Parked
@@ -162,7 +169,7 @@ def test_commit_outside_a_transaction_is_refused(database: str) -> None:
 
 def test_move_of_a_processor_is_recorded_and_fences_it(kept: tuple[str, DatabaseCheckpoints]) -> None:
     url, checkpoints = kept
-    assert kept_in(url) == []
+    assert list_stored_positions(url) == []
     checkpoints.positions()
     checkpoints.commit(Advance({A: PositionMove(None, 30)}))
     with pytest.raises(BadParameter, match=rf"tranche is '{B}'; allowed: one that has a position: \['{A}'\]"):
@@ -181,7 +188,7 @@ def test_move_of_a_processor_is_recorded_and_fences_it(kept: tuple[str, Database
         (A, 30, 10, "mails were lost"),
     ]
     assert len(checkpoints.history(1)) == 1
-    assert [(each.processor, each.tranche, each.position) for each in kept_in(url)] == [
+    assert [(each.processor, each.tranche, each.position) for each in list_stored_positions(url)] == [
         ("mailer", A, 10),
         ("mailer", B, "x"),
     ]
@@ -210,7 +217,7 @@ def test_processors_that_begin_at_once_all_find_their_tables(kept: tuple[str, Da
     with ThreadPoolExecutor(8) as threads:
         for turn in range(examples(2, 5)):
             list(threads.map(begin, range(8)))
-            assert len(kept_in(database, table=f"kept_{turn}")) == 8
+            assert len(list_stored_positions(database, table=f"kept_{turn}")) == 8
 
 
 ASKED: dict[str, tuple[Callable[[DatabaseCheckpoints], Any], Any]] = {
@@ -285,7 +292,7 @@ def test_table_of_another_shape_is_refused_with_its_missing_columns(
         assert error.value.columns == ["pos", "processor"]
     if not suffix:
         with pytest.raises(DatabaseUnsuitable, check=has_code("table-unsuitable"), match=told):
-            kept_in(url)
+            list_stored_positions(url)
     others = DatabaseCheckpoints(url, "mailer", table="others")
     assert (others.positions(), others.parked()) == ({}, [])
 

@@ -127,7 +127,7 @@ def _repeating(url: str) -> Any:
 
 def read_rows(projection: Projection[Seen], database: Connect) -> dict[str, list[int]]:
     with transaction(database) as connection:
-        return {key: row.state.numbers for (key,), row in projection.table.all(connection).items()}
+        return {key: row.state.numbers for (key,), row in projection.table.list_all(connection).items()}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from penstock.outbox.dialects import to_pyformat
-from penstock.processing.database import statement_of
+from penstock.processing.database import load_statement
 from penstock.processing.duplicates import Duplicates
 from penstock.processing.latest import Latest
 from penstock.testing.factories import a_business_event, a_data_event, a_feed_event
@@ -39,7 +39,7 @@ def connection(postgres_url: str) -> Iterator[Any]:
 
 def scans(connection: Any, name: str, table: str, **parameters: Any) -> list[tuple[str, str]]:
     """Return by which index a statement reads the table, and by which of its columns; what it does is undone."""
-    explain = "EXPLAIN (FORMAT JSON) " + to_pyformat(statement_of("postgresql", name, table))
+    explain = "EXPLAIN (FORMAT JSON) " + to_pyformat(load_statement("postgresql", name, table))
     [plan] = connection.execute(explain, READER | parameters).fetchone()[0]
     connection.rollback()
     return sorted(

@@ -4,7 +4,7 @@ A plan yields steps, each a statement, and receives the rows of each, so that th
 connections.
 
 Invariants:
-    Only `transaction` and `carried_out` begin and commit. A plan does neither.
+    Only `transaction` and `run_in_transaction` begin and commit. A plan does neither.
     A plan writes inside a transaction, or not at all.
     Drivers are imported on use.
 """
@@ -35,7 +35,7 @@ from penstock.errors import (
     WrongTransaction,
 )
 from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
-from penstock.processing.parameters import shown
+from penstock.processing.parameters import redact
 
 __all__ = ["connector"]
 
@@ -61,19 +61,19 @@ _ENDED: Final = frozenset(["57P01", "57P02", "57P03"])
 
 def is_passing(error: BaseException) -> bool:
     """Return whether a database has failed temporarily: the same operation may succeed later."""
-    state = _state(error)
+    state = _find_sqlstate(error)
     if state:
         return state[:2] in _CLASSES or state in _PASSING
     is_of_kind = any(each.__name__ in _KINDS for each in type(error).__mro__)
     return is_of_kind and getattr(error, "sqlite_errorname", "") != _WRONG
 
 
-def is_nobodys(error: BaseException) -> bool:
+def is_blameless(error: BaseException) -> bool:
     """Return whether an error says that no statement of the ended transaction is to blame.
 
     The connection is lost, the server shuts down or is read-only, or a conflicting transaction was preferred.
     """
-    state = _state(error)
+    state = _find_sqlstate(error)
     if not state:  # Drivers keep the error of a failed connection; other errors may be of a statement.
         is_read_only = getattr(error, "sqlite_errorname", "").startswith(_SQLITE_READ_ONLY)
         return is_read_only or getattr(error, "pgconn", None) is not None
@@ -82,7 +82,7 @@ def is_nobodys(error: BaseException) -> bool:
 
 def is_overdue(error: BaseException) -> bool:
     """Return whether a transaction was ended for its length, which its own code caused."""
-    return _state(error) in _OVERDUE
+    return _find_sqlstate(error) in _OVERDUE
 
 
 def is_broken(connection: Any) -> bool:
@@ -90,7 +90,7 @@ def is_broken(connection: Any) -> bool:
     return bool(getattr(connection, "broken", False))
 
 
-def _state(error: BaseException) -> str:
+def _find_sqlstate(error: BaseException) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
@@ -123,10 +123,10 @@ def connector(database: str | Connect) -> Connect:
         allowed = f"{SQLITE}FILE: several connections are opened, and in memory each would have a database of its own"
         raise BadParameter(parameter="database", value=database, allowed=allowed)
     if path not in ("", database):
-        return lambda: _sqlite(Path(path))
+        return lambda: _open_sqlite(Path(path))
     if database.startswith(POSTGRES):
-        return lambda: _postgres(database)
-    raise BadParameter(parameter="database", value=shown(database), allowed=_ALLOWED)
+        return lambda: _open_postgres(database)
+    raise BadParameter(parameter="database", value=redact(database), allowed=_ALLOWED)
 
 
 def is_missing(database: str | Connect) -> bool:
@@ -161,7 +161,7 @@ def transaction(connect: Connect) -> Iterator[Any]:
         connection.commit()
 
 
-def carried_out(connect: Connect, work: Callable[[Any], R], what: str) -> R:
+def run_in_transaction(connect: Connect, work: Callable[[Any], R], what: str) -> R:
     """Run *work* in its own transaction, and return its result.
 
     Args:
@@ -205,7 +205,7 @@ def may_be_one(first: str | Connect, second: str | Connect) -> bool:
     first, second = plain_url(first), plain_url(second)
     if first.startswith(SQLITE) != second.startswith(SQLITE):
         return False
-    names = {_name(first), _name(second)}
+    names = {_find_name(first), _find_name(second)}
     return len(names) == 1 or None in names
 
 
@@ -220,7 +220,7 @@ def lacks_table(error: Exception) -> bool:
     return type(error).__name__ == "UndefinedTable" or "no such table" in str(error)
 
 
-def _name(url: str) -> str | None:
+def _find_name(url: str) -> str | None:
     """Return a file's path, or the database's name on its server; the server may have several host names.
 
     None: the URL has no name, so the server's or the environment's default applies.
@@ -236,7 +236,7 @@ def _name(url: str) -> str | None:
         allowed = (
             "postgresql://USER:PASSWORD@HOST/NAME, in which other characters than letters and digits are escaped: %20"
         )
-        raise BadParameter(parameter="database", value=shown(url), allowed=allowed) from None
+        raise BadParameter(parameter="database", value=redact(url), allowed=allowed) from None
     return None if name is None else str(name)
 
 
@@ -258,14 +258,14 @@ def _begin(connection: sqlite3.Connection) -> None:
         raise DatabaseUnavailable(reason=reason) from error
 
 
-def _sqlite(file: Path) -> sqlite3.Connection:
+def _open_sqlite(file: Path) -> sqlite3.Connection:
     try:
         return sqlite3.connect(file, timeout=BUSY_TIMEOUT, isolation_level=None)
     except sqlite3.OperationalError as error:  # The driver does not name the cause.
-        raise DatabaseUnavailable(reason=f"{file} cannot be opened: {_hindrance(file, error)}") from error
+        raise DatabaseUnavailable(reason=f"{file} cannot be opened: {_explain_failure(file, error)}") from error
 
 
-def _hindrance(file: Path, error: Exception) -> str:
+def _explain_failure(file: Path, error: Exception) -> str:
     place = file.absolute()
     if file.is_dir():
         return "it is a directory; name a file in it"
@@ -274,7 +274,7 @@ def _hindrance(file: Path, error: Exception) -> str:
     return f"{error}; it must be a file that may be written to, in a directory that may be"
 
 
-def _postgres(url: str) -> Any:
+def _open_postgres(url: str) -> Any:
     try:
         import psycopg
     except ModuleNotFoundError as error:
@@ -325,13 +325,13 @@ class _Statements:
         self._is_numbered = mark.startswith("$")
         self._table = table
 
-    def creation(self, name: str) -> str:
+    def compose_creation(self, name: str) -> str:
         """Return the statement that creates the table; it has no parameters."""
-        return statement_of(self._dialect, name, self._table)
+        return load_statement(self._dialect, name, self._table)
 
-    def of(self, step: Step) -> tuple[str, Any]:
+    def compose(self, step: Step) -> tuple[str, Any]:
         """Return the text of *step*, and its parameters."""
-        text, given = statement_of(self._dialect, step.statement, self._table), step.parameters
+        text, given = load_statement(self._dialect, step.statement, self._table), step.parameters
         if self._dialect == "sqlite":
             return text, given
         if not self._is_numbered:
@@ -356,7 +356,7 @@ class Database:
 
     def create(self, statement: str) -> None:
         """Run *statement*, which creates the table if it is not there."""
-        self._connection.cursor().execute(self._statements.creation(statement))
+        self._connection.cursor().execute(self._statements.compose_creation(statement))
 
     def carry_out(self, plan: Plan[R], *, writes: bool = True) -> R:
         """Run the steps of *plan*, and return its result.
@@ -375,10 +375,10 @@ class Database:
             return result
 
     def _run(self, step: Step) -> Rows:
-        text, parameters = self._statements.of(step)
+        text, parameters = self._statements.compose(step)
         cursor = use_plain_rows(self._connection.cursor())
         (cursor.execute if isinstance(step.parameters, Mapping) else cursor.executemany)(text, parameters)
-        return list(map(_decoded, cursor.fetchall())) if step.finds else []
+        return list(map(_decode, cursor.fetchall())) if step.finds else []
 
 
 class AsyncDatabase:
@@ -390,7 +390,7 @@ class AsyncDatabase:
 
     async def create(self, statement: str) -> None:
         """Run *statement*, which creates the table if it is not there."""
-        await self._connection.cursor().execute(self._statements.creation(statement))
+        await self._connection.cursor().execute(self._statements.compose_creation(statement))
 
     async def carry_out(self, plan: Plan[R], *, writes: bool = True) -> R:
         """Run the steps of *plan*, and return its result; see `Database.carry_out`."""
@@ -405,10 +405,10 @@ class AsyncDatabase:
             return result
 
     async def _run(self, step: Step) -> Rows:
-        text, parameters = self._statements.of(step)
+        text, parameters = self._statements.compose(step)
         cursor = use_plain_rows(self._connection.cursor())
         await (cursor.execute if isinstance(step.parameters, Mapping) else cursor.executemany)(text, parameters)
-        return list(map(_decoded, await cursor.fetchall())) if step.finds else []
+        return list(map(_decode, await cursor.fetchall())) if step.finds else []
 
 
 def _check_transaction(connection: Any) -> None:
@@ -423,13 +423,13 @@ def _check_transaction(connection: Any) -> None:
         raise WrongTransaction.of("outside-transaction")
 
 
-def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:
+def _decode(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return *row* with texts as `str`, if the connection's text factory has returned bytes."""
     return tuple([value.decode() if isinstance(value, bytes) else value for value in row])
 
 
 @cache
-def statement_of(dialect: Dialect, name: str, table: str) -> str:
+def load_statement(dialect: Dialect, name: str, table: str) -> str:
     """Return the text of a statement: from the dialect's own file, or from the file that both dialects share."""
     folder = files(__package__) / "statements"
     own = folder / dialect / f"{name}.sql"

@@ -14,7 +14,7 @@ from penstock.client.concurrency import is_cancelled
 from penstock.errors import BadOutcome, BadParameter, KindUnexpected
 from penstock.errors.root import printable
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
-from penstock.processing.database import Connect, connector, is_nobodys, may_be_one
+from penstock.processing.database import Connect, connector, is_blameless, may_be_one
 from penstock.processing.engine.stream import Call
 from penstock.processing.outcomes import ALL, Failure, Outcome, retry, to_outcome
 from penstock.processing.parameters import (
@@ -25,7 +25,7 @@ from penstock.processing.parameters import (
     check_kind,
     check_returns,
     is_coroutine_function,
-    shown,
+    redact,
 )
 
 __all__ = ["Classify", "Handler", "Span", "Together", "Transactional", "by_kind"]
@@ -328,7 +328,7 @@ class Transactional:
         check_kind("checkpoints", checkpoints, DatabaseCheckpoints, allowed)
         self.connect = connector(database)
         if not may_be_one(database, checkpoints.database):
-            raise BadParameter(parameter="checkpoints", value=shown(checkpoints.database), allowed=allowed)
+            raise BadParameter(parameter="checkpoints", value=redact(checkpoints.database), allowed=allowed)
         self.is_idempotent = is_idempotent
         self.ended = ended
         self.checkpoints = checkpoints
@@ -367,4 +367,4 @@ def _to_result(returned: Any, end: int, classify: Classify | None) -> Outcome | 
     """Return the result of one call that ends before index *end*, from a value or an exception that is *returned*."""
     if not isinstance(returned, Exception):
         return read_outcome(returned, end)
-    return AWAY if is_nobodys(returned) else to_failure(returned, classify)
+    return AWAY if is_blameless(returned) else to_failure(returned, classify)

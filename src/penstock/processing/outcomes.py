@@ -49,7 +49,7 @@ _NO_COUNTS: Final = ("after", "after_seconds", "index", "next")
 """Parameters of other functions here: as the name of a count they are a mistake."""
 
 
-def timed_out(seconds: float) -> Failure:
+def to_timeout(seconds: float) -> Failure:
     """Return the failure of a call that was not done after *seconds*."""
     return Failure("timeout", f"the handler was not done after {seconds:g} s")
 

@@ -34,19 +34,19 @@ def check_members(parameter: str, value: Any, protocol: type, allowed: str) -> N
     missing = [name for name in wanted if isinstance(value, type) or not hasattr(value, name)]
     if missing:
         lacks = f"; this one has no {', '.join(missing)}" if len(missing) < len(wanted) else ""
-        raise BadParameter(parameter=parameter, value=shown(value), allowed=f"{allowed}{lacks}")
+        raise BadParameter(parameter=parameter, value=redact(value), allowed=f"{allowed}{lacks}")
 
 
 def check_kind(parameter: str, value: Any, kind: Any, allowed: str) -> None:
     """Raise BadParameter unless *value* is an instance of *kind*; *allowed* describes right values."""
     if not isinstance(value, kind):
-        raise BadParameter(parameter=parameter, value=shown(value), allowed=allowed)
+        raise BadParameter(parameter=parameter, value=redact(value), allowed=allowed)
 
 
-def shown(value: Any) -> Any:
+def redact(value: Any) -> Any:
     """Return an invalid value for an error message: of an address only its scheme, since it may contain a password.
 
-    >>> shown("postgresql://me:secret@host/db"), shown("shop.db"), shown(5)
+    >>> redact("postgresql://me:secret@host/db"), redact("shop.db"), redact(5)
     ('postgresql://…', 'shop.db', 5)
     """
     is_address = isinstance(value, str) and "://" in value
@@ -62,7 +62,7 @@ def check_count(parameter: str, value: Any, *, least: int = 1) -> None:
 def check_whole(parameter: str, value: Any) -> None:
     """Raise BadParameter unless *value* is a whole number."""
     if type(value) is not int:
-        raise BadParameter(parameter=parameter, value=shown(value), allowed="a whole number")
+        raise BadParameter(parameter=parameter, value=redact(value), allowed="a whole number")
 
 
 def check_texts(parameter: str, value: Any) -> None:
@@ -72,7 +72,7 @@ def check_texts(parameter: str, value: Any) -> None:
         or not isinstance(value, Collection)
         or not all(type(each) is str for each in value)
     ):
-        raise BadParameter(parameter=parameter, value=shown(value), allowed="a list of texts, such as ['a', 'b']")
+        raise BadParameter(parameter=parameter, value=redact(value), allowed="a list of texts, such as ['a', 'b']")
 
 
 def check_number(parameter: str, value: Any, *, least: float, most: float = float("inf"), allowed: str) -> None:

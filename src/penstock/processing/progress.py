@@ -468,7 +468,7 @@ class Progress:
             self._conceded.pop(tranche, None)
         if advance.parked and isinstance(self._checkpoints, HandingCheckpoints):
             self._engine.parking.hand_over(advance.parked)
-            self._checkpoints.handed_over()
+            self._checkpoints.confirm_hand_over()
         else:
             self._engine.parking.confirm(advance.parked, advance.anew, advance.tried)
         self._engine.confirm_ahead(advance.ahead)

@@ -14,7 +14,7 @@ from typing import IO, Any, Protocol
 
 from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter
-from penstock.processing.parameters import check_kind, check_number, check_texts, check_whole, shown
+from penstock.processing.parameters import check_kind, check_number, check_texts, check_whole, redact
 from penstock.testing.port import free_port
 
 __all__ = ["LiveHub", "live_hub"]
@@ -134,7 +134,7 @@ def check_database(value: Any) -> None:
     """Raise BadParameter unless *value* is the URL of a database, as far as that can be told."""
     if not (isinstance(value, str) and plain_url(value).startswith(("sqlite:///", "postgresql://", "postgres://"))):
         allowed = "the URL of a database: sqlite:///FILE or postgresql://…"
-        raise BadParameter(parameter="database", value=shown(value), allowed=allowed)
+        raise BadParameter(parameter="database", value=redact(value), allowed=allowed)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 from penstock.errors import BadParameter, DatabaseUnavailable, RequirementMissing
 from penstock.processing import DatabaseCheckpoints, Projection, Transactional
 from penstock.processing.checkpoints import Advance, DatabaseLeases, PositionMove
-from penstock.processing.database import carried_out, connector, may_be_one, transaction
+from penstock.processing.database import connector, may_be_one, run_in_transaction, transaction
 from penstock.processing.sources import MemorySource
 
 
@@ -113,7 +113,7 @@ def test_database_in_memory_is_refused_at_once(database: str) -> None:
 
 def test_wrong_statement_is_not_taken_for_an_outage(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such column: missing"):
-        carried_out(connector(f"sqlite:///{tmp_path}/a.db"), lambda each: each.execute("SELECT missing"), "own")
+        run_in_transaction(connector(f"sqlite:///{tmp_path}/a.db"), lambda each: each.execute("SELECT missing"), "own")
 
 
 def test_unreachable_server_is_reported_in_one_line() -> None:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from penstock.processing.database import is_nobodys, is_overdue, is_passing
+from penstock.processing.database import is_blameless, is_overdue, is_passing
 
 BLAMED = {False: "passes, blamed on its transaction", True: "passes, blamed on nobody", None: "does not pass"}
 KINDS: dict[type[Exception], bool | None] = {
@@ -46,7 +46,7 @@ KINDS: dict[type[Exception], bool | None] = {
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.__module__}.{kind.__name__} {BLAMED[KINDS[kind]]}")
 def test_error_is_classified_by_its_kind(kind: type[Exception]) -> None:
     assert is_passing(kind("now")) == (KINDS[kind] is not None)
-    assert is_nobodys(kind("now")) == (KINDS[kind] is True)
+    assert is_blameless(kind("now")) == (KINDS[kind] is True)
     assert is_overdue(kind("now")) == (kind in (errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout))
 
 
@@ -65,11 +65,11 @@ def test_read_only_file_is_not_blamed_on_the_statement(tmp_path: Path) -> None:
     connection = sqlite3.connect(f"file:{tmp_path}/a.db?mode=ro", uri=True)
     with pytest.raises(sqlite3.OperationalError) as refused:
         connection.execute("INSERT INTO t VALUES (1)")
-    assert is_nobodys(refused.value)
+    assert is_blameless(refused.value)
     assert is_passing(refused.value)
 
 
 def test_failed_connection_is_not_blamed_on_the_caller() -> None:
     with pytest.raises(psycopg.OperationalError) as refused:
         psycopg.connect("postgresql://127.0.0.1:1/none")
-    assert is_nobodys(refused.value)
+    assert is_blameless(refused.value)

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.core.groups.parking import Request
 from penstock.errors import GroupNotFound
-from penstock.processing.checkpoints.database import DatabaseCheckpoints, ParkedAt, StoredPosition, kept_in
+from penstock.processing.checkpoints.database import (
+    DatabaseCheckpoints,
+    ParkedAt,
+    StoredPosition,
+    list_stored_positions,
+)
 
 if TYPE_CHECKING:
     from penstock.cli.groups.gaps import Gaps
@@ -92,7 +97,7 @@ class OwnDatabase:
 
     def further(self, processor: str, positions: Mapping[str, int | str]) -> Mapping[str, int]:
         """Return how many streams of each tranche have done more than a position says, and begin again with a move."""
-        return self._checkpoints(processor).further(positions)
+        return self._checkpoints(processor).count_repeated(positions)
 
     def move(self, processor: str, positions: Mapping[str, int | str], reason: str | None) -> None:
         """Move positions, all or none; it is remembered. It may be given ones that it does not have yet."""
@@ -142,7 +147,7 @@ class OwnDatabase:
         return DatabaseCheckpoints(self._url, processor, table=self._table)
 
     def _list_positions(self) -> Sequence[StoredPosition]:
-        return kept_in(self._url, table=self._table)
+        return list_stored_positions(self._url, table=self._table)
 
     def _raise_not_found(self, processor: str) -> Sequence[TrancheProgress]:
         raise GroupNotFound.of("checkpoint-not-found", processor=processor)

@@ -11,7 +11,7 @@ from penstock.core.groups.parking import Request
 from penstock.errors import BadParameter, CheckpointMoved, ParkedNotFound
 from penstock.processing.engine.parking import Parked, Place
 from penstock.processing.engine.tranche import Position
-from penstock.processing.parameters import check_kind, check_members, check_name, shown
+from penstock.processing.parameters import check_kind, check_members, check_name, redact
 
 _OF_FEED: Final = re.compile(r"[0-9]+:[0-9]+")
 
@@ -128,7 +128,7 @@ class ExactCheckpoints(Checkpoints, Protocol):
 class HandingCheckpoints(Checkpoints, Protocol):
     """Checkpoints that pass parked streams to the source, which stores them and sends their events again."""
 
-    def handed_over(self) -> None:
+    def confirm_hand_over(self) -> None:
         """Record that the processor has forgotten the streams that the last commit parked."""
         ...
 
@@ -151,7 +151,7 @@ def check_request(stream: Any, request: Any) -> None:
     """Raise BadParameter unless *stream* is a name and *request* is `retry` or `skip`."""
     check_kind("stream", stream, str, "the name of a parked stream")
     if request not in get_args(Request):
-        raise BadParameter(parameter="request", value=shown(request), allowed="'retry' or 'skip'")
+        raise BadParameter(parameter="request", value=redact(request), allowed="'retry' or 'skip'")
 
 
 _ODD: Final = re.compile("[\\\\\0\ud800-\udfff]")
@@ -241,12 +241,12 @@ class MemoryCheckpoints:
             self._positions |= {tranche: move.after for tranche, move in advance.moves.items()}
             for place, parked in advance.parked.items():
                 if place in advance.anew:
-                    self._keep(place, None)
-                self._keep(place, parked)
+                    self._store(place, None)
+                self._store(place, parked)
             for place in advance.tried:
                 self._requests.pop(place, None)
 
-    def _keep(self, place: Place, parked: Parked | None) -> None:
+    def _store(self, place: Place, parked: Parked | None) -> None:
         before = self._parked.get(place)
         if parked is None:
             self._parked.pop(place, None)

@@ -27,9 +27,9 @@ from penstock.processing.database import (
     Database,
     Plan,
     Step,
-    carried_out,
     connector,
     lacks_table,
+    run_in_transaction,
     system_clock,
     transaction,
 )
@@ -74,7 +74,7 @@ CHECKPOINTS: Final = (
 LEASES: Final = (_part("_leases", "lease_create", "processor shared"),)
 
 
-class OwnTables:
+class LazyTables:
     """Tables that are created at their first use. If they are dropped, a new process creates them again.
 
     Args:
@@ -94,7 +94,7 @@ class OwnTables:
 
     def create(self) -> None:
         """Create the missing tables."""
-        self.carry_out(make(self._table, self._parts))
+        self.carry_out(create_tables(self._table, self._parts))
 
     def carry_out(self, plan: Plan[R]) -> R:
         """Carry out a plan in a transaction of its own, and return its result.
@@ -105,21 +105,21 @@ class OwnTables:
 
         def work(connection: Any) -> R:
             if not self.are_made:
-                self.on(connection).carry_out(make(self._table, self._parts))
+                self.on(connection).carry_out(create_tables(self._table, self._parts))
             return self.on(connection).carry_out(plan)
 
         try:
-            result = carried_out(self._connect, work, self._what)
+            result = run_in_transaction(self._connect, work, self._what)
         except DatabaseUnsuitable:
             self.are_made = False
             raise
         self.are_made = True
         return result
 
-    def are_there(self) -> bool:
+    def exist(self) -> bool:
         """Return whether the first table exists in their own database, outside any open transaction."""
         with closing(self._connect()) as connection:
-            found: bool = self.on(connection).carry_out(is_there(self._table, self._parts[0]), writes=False)
+            found: bool = self.on(connection).carry_out(has_table(self._table, self._parts[0]), writes=False)
             return found
 
     def on(self, connection: Any) -> Database:
@@ -127,7 +127,7 @@ class OwnTables:
         return Database(connection, self._table)
 
 
-def make(table: str, parts: Sequence[TablePart]) -> Plan[None]:
+def create_tables(table: str, parts: Sequence[TablePart]) -> Plan[None]:
     """Create the missing tables of *parts*. If none is missing, the right to create tables is not needed.
 
     Raises:
@@ -135,14 +135,14 @@ def make(table: str, parts: Sequence[TablePart]) -> Plan[None]:
     """
     found: dict[TablePart, bool] = {}
     for part in parts:
-        found[part] = yield from is_there(table, part)
+        found[part] = yield from has_table(table, part)
     if not all(found.values()):
         yield Step("tables_await", {"table": table}, finds=True)
         for part in parts:
             yield Step(part.creation, {})
 
 
-def is_there(table: str, part: TablePart) -> Plan[bool]:
+def has_table(table: str, part: TablePart) -> Plan[bool]:
     """Return whether the table *part* exists.
 
     Raises:
@@ -234,24 +234,24 @@ class DatabaseCheckpoints:
         self.name = processor
         self.database = database
         self._table = table
-        self._plans = _Plans(processor, clock)
-        self._tables = OwnTables(connector(database), table, CHECKPOINTS, "checkpoints")
+        self._plans = _CheckpointPlans(processor, clock)
+        self._tables = LazyTables(connector(database), table, CHECKPOINTS, "checkpoints")
         self._carry_out = self._tables.carry_out
-        self._reporter = None if report_to is None else self._report_to(report_to, report_auth)
+        self._reporter = None if report_to is None else self._make_reporter(report_to, report_auth)
 
-    def _report_to(self, url: str, auth: Any) -> "PositionReporter":
+    def _make_reporter(self, url: str, auth: Any) -> "PositionReporter":
         from penstock.processing.checkpoints.reporting import PositionReporter
 
-        place = f"{_shown(self.database)}, table {self._table}"
-        return PositionReporter(url, self.name, place, self._committed, auth=auth)
+        place = f"{_show(self.database)}, table {self._table}"
+        return PositionReporter(url, self.name, place, self._list_committed, auth=auth)
 
-    def _committed(self) -> Mapping[str, Position]:
-        found = kept_in(self.database, table=self._table)
+    def _list_committed(self) -> Mapping[str, Position]:
+        found = list_stored_positions(self.database, table=self._table)
         return {each.tranche: each.position for each in found if each.processor == self.name}
 
     def _note_commit(self) -> None:
         if self._reporter is not None:
-            self._reporter.note()
+            self._reporter.report_soon()
 
     def create(self) -> None:
         """Create the missing tables, before `commit_in`. All other methods create them by themselves."""
@@ -308,7 +308,7 @@ class DatabaseCheckpoints:
         except Exception as error:
             if not lacks_table(error):
                 raise
-            if self._tables.are_made and not self._tables.are_there():
+            if self._tables.are_made and not self._tables.exist():
                 raise DatabaseUnsuitable.of(
                     "table-gone", tables="checkpoints", reason=str(error).partition("\n")[0]
                 ) from error
@@ -345,12 +345,12 @@ class DatabaseCheckpoints:
         self._carry_out(self._plans.move(positions, reason, adds=adds))
         self._note_commit()
 
-    def further(self, positions: Mapping[str, Position]) -> Mapping[str, int]:
+    def count_repeated(self, positions: Mapping[str, Position]) -> Mapping[str, int]:
         """Return how many streams of each tranche would handle events again after a `move` to *positions*.
 
         They are ahead of the stored position, or are parked further on.
         """
-        return self._carry_out(self._plans.further(positions))
+        return self._carry_out(self._plans.count_repeated(positions))
 
     def record(self, tranche: str, reason: str) -> None:
         """Record an intervention in the history that moves no position."""
@@ -365,7 +365,7 @@ class DatabaseCheckpoints:
         self._carry_out(self._plans.forget())
 
 
-def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[StoredPosition]:
+def list_stored_positions(database: str | Connect, *, table: str = TABLE) -> Sequence[StoredPosition]:
     """Return the positions of all processors in a database; none if it has no such table.
 
     Raises:
@@ -373,12 +373,12 @@ def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[StoredPo
     """
     with transaction(connector(database)) as connection:
         tables = Database(connection, table)
-        if not tables.carry_out(is_there(table, POSITIONS), writes=False):
+        if not tables.carry_out(has_table(table, POSITIONS), writes=False):
             return []
-        return tables.carry_out(_all(table), writes=False)
+        return tables.carry_out(_list_all(table), writes=False)
 
 
-class _Plans:
+class _CheckpointPlans:
     """Plans that read and change one processor's progress."""
 
     def __init__(self, processor: str, clock: Clock) -> None:
@@ -386,13 +386,13 @@ class _Plans:
         self._clock = clock
 
     def positions(self) -> Plan[dict[str, Position]]:
-        rows = yield self._found("checkpoint_find")
-        return {tranche: _position(text) for tranche, text in rows}
+        rows = yield self._query("checkpoint_find")
+        return {tranche: _parse_position(text) for tranche, text in rows}
 
     def parked(self) -> Plan[list[ParkedAt]]:
-        rows = yield self._found("checkpoint_parked")
+        rows = yield self._query("checkpoint_parked")
         return [
-            ParkedAt(Parked(decode_name(stream), *told, since=_position(since)), _time(at), request)  # type: ignore[misc]
+            ParkedAt(Parked(decode_name(stream), *told, since=_parse_position(since)), _to_time(at), request)  # type: ignore[misc]
             for stream, *told, since, at, request in rows
         ]
 
@@ -400,7 +400,7 @@ class _Plans:
         found = {}
         for tranche in sorted(tranches):
             yield self._step("checkpoint_own", {"tranche": tranche, "owner": owner})
-            found[tranche] = yield from self._ahead(tranche)
+            found[tranche] = yield from self._list_ahead(tranche)
         return found
 
     def holds(self, advance: Advance) -> Plan[bool]:
@@ -409,7 +409,7 @@ class _Plans:
         parked = {each.parked.place: each.parked for each in (yield from self.parked())}
         ahead = dict[Place, int]()
         for tranche in {tranche for _, tranche in advance.ahead}:
-            ahead |= {(stream, tranche): index for stream, index in (yield from self._ahead(tranche)).items()}
+            ahead |= {(stream, tranche): index for stream, index in (yield from self._list_ahead(tranche)).items()}
         return bool(moves or advance.parked or advance.ahead) and (
             all(positions.get(tranche) == position for tranche, position in moves.items())
             and all(parked.get(place) == each for place, each in advance.parked.items())
@@ -419,14 +419,14 @@ class _Plans:
     def commit(self, advance: Advance) -> Plan[None]:
         for tranche, move in sorted(advance.moves.items()):
             yield from self._move(tranche, move, advance.owner)
-        yield from self._go_ahead(advance.ahead)
+        yield from self._store_ahead(advance.ahead)
         for stream, tranche in sorted(advance.tried):
             yield self._step("checkpoint_heed", {"digest": digest(stream), "tranche": tranche})
         for (stream, tranche), parked in sorted(advance.parked.items(), key=lambda change: change[0]):
             if parked is None or (stream, tranche) in advance.anew:
                 yield self._step("checkpoint_unpark", {"digest": digest(stream), "tranche": tranche})
             if parked is not None:
-                yield self._step("checkpoint_park", {**_told(parked), "now": self._clock()})
+                yield self._step("checkpoint_park", {**_to_parameters(parked), "now": self._clock()})
 
     def _move(self, tranche: str, move: PositionMove, owner: str | None) -> Plan[None]:
         statement = "checkpoint_begin" if move.before is None else "checkpoint_move"
@@ -434,16 +434,16 @@ class _Plans:
         given["owner"] = owner
         if move.before is not None:
             given["expected"] = str(move.before)
-        if not (yield self._found(statement, given)):
+        if not (yield self._query(statement, given)):
             found = (yield from self.positions()).get(tranche)
             shown = f"{found}, but another's" if found == move.before else found
             raise CheckpointMoved(group=self._processor, tranche=tranche, expected=move.before, found=shown)
 
-    def _ahead(self, tranche: str) -> Plan[dict[str, int]]:
-        rows = yield self._found("checkpoint_ahead", {"tranche": tranche})
+    def _list_ahead(self, tranche: str) -> Plan[dict[str, int]]:
+        rows = yield self._query("checkpoint_ahead", {"tranche": tranche})
         return {decode_name(stream): index for stream, index in rows}
 
-    def _go_ahead(self, changes: Mapping[Place, int | None]) -> Plan[None]:
+    def _store_ahead(self, changes: Mapping[Place, int | None]) -> Plan[None]:
         ahead = [
             (tranche, digest(stream), encode_name(stream), index)
             for (stream, tranche), index in changes.items()
@@ -456,7 +456,7 @@ class _Plans:
             yield self._step("checkpoint_go_ahead", {"ahead": msgspec.json.encode(ahead).decode()})
 
     def ask(self, stream: str, request: Request, reason: str | None) -> Plan[None]:
-        if not (yield self._found("checkpoint_ask", {"digest": digest(stream), "request": request})):
+        if not (yield self._query("checkpoint_ask", {"digest": digest(stream), "request": request})):
             raise ParkedNotFound.of("parked-stream-not-found", processor=self._processor, stream=stream)
         for each in (yield from self.parked()) if request == "skip" else ():
             if each.parked.stream == stream:
@@ -470,31 +470,31 @@ class _Plans:
         for tranche, position in sorted(positions.items()):
             yield self._step("checkpoint_override", {"tranche": tranche, "position": str(position), "now": now})
             yield self._step("checkpoint_fall_back", {"tranche": tranche})
-            yield self._recorded(tranche, before.get(tranche), position, reason)
-            for stream, (first, since) in _widened(parked, tranche, position).items():
+            yield self._record_step(tranche, before.get(tranche), position, reason)
+            for stream, (first, since) in _widen(parked, tranche, position).items():
                 place = {"tranche": tranche, "digest": digest(stream)}
                 yield self._step("checkpoint_widen", {**place, "first": first, "since": str(since)})
 
-    def further(self, positions: Mapping[str, Position]) -> Plan[dict[str, int]]:
+    def count_repeated(self, positions: Mapping[str, Position]) -> Plan[dict[str, int]]:
         parked = [each.parked for each in (yield from self.parked())]
         found = {}
         for tranche, position in positions.items():
-            ahead = yield from self._ahead(tranche)
-            found[tranche] = len({*ahead, *_widened(parked, tranche, position)})
+            ahead = yield from self._list_ahead(tranche)
+            found[tranche] = len({*ahead, *_widen(parked, tranche, position)})
         return found
 
     def record(self, tranche: str, reason: str) -> Plan[None]:
         at = (yield from self.positions()).get(tranche)
-        yield self._recorded(tranche, at, at, reason)
+        yield self._record_step(tranche, at, at, reason)
 
-    def _recorded(self, tranche: str, before: Position | None, after: Position | None, reason: str | None) -> Step:
+    def _record_step(self, tranche: str, before: Position | None, after: Position | None, reason: str | None) -> Step:
         texts = {"came_from": None if before is None else str(before), "went_to": None if after is None else str(after)}
         return self._step("checkpoint_record", {"tranche": tranche, "now": self._clock(), **texts, "reason": reason})
 
     def history(self, limit: int) -> Plan[list[Intervention]]:
-        rows = yield self._found("checkpoint_history", {"limit": limit})
+        rows = yield self._query("checkpoint_history", {"limit": limit})
         return [
-            Intervention(tranche, _time(at), _or_none(came_from), _or_none(went_to), reason)
+            Intervention(tranche, _to_time(at), _parse_some_position(came_from), _parse_some_position(went_to), reason)
             for tranche, at, came_from, went_to, reason in rows
         ]
 
@@ -507,22 +507,22 @@ class _Plans:
     def _step(self, statement: str, given: Mapping[str, object] = NOTHING) -> Step:
         return Step(statement, {"processor": self._processor, **given})
 
-    def _found(self, statement: str, given: Mapping[str, object] = NOTHING) -> Step:
+    def _query(self, statement: str, given: Mapping[str, object] = NOTHING) -> Step:
         return Step(statement, {"processor": self._processor, **given}, finds=True)
 
 
-def _all(table: str) -> Plan[list[StoredPosition]]:
+def _list_all(table: str) -> Plan[list[StoredPosition]]:
     rows = yield Step("checkpoint_all", {}, finds=True)
-    is_parking = yield from is_there(table, PARKED)
+    is_parking = yield from has_table(table, PARKED)
     counts = (yield Step("checkpoint_parked_count", {}, finds=True)) if is_parking else []
     parked = {(processor, tranche): count for processor, tranche, count in counts}
     return [
-        StoredPosition(processor, tranche, _position(text), _time(at), parked.get((processor, tranche), 0))
+        StoredPosition(processor, tranche, _parse_position(text), _to_time(at), parked.get((processor, tranche), 0))
         for processor, tranche, text, at in rows
     ]
 
 
-def _widened(parked: Sequence[Parked], tranche: str, position: Position) -> dict[str, tuple[int, Position]]:
+def _widen(parked: Sequence[Parked], tranche: str, position: Position) -> dict[str, tuple[int, Position]]:
     """Return the parked streams that have to wait from an earlier index once a tranche is moved to *position*."""
     waiting = {
         each.stream: (each, find_waiting(each.index, each.since, position))
@@ -532,7 +532,7 @@ def _widened(parked: Sequence[Parked], tranche: str, position: Position) -> dict
     return {stream: now for stream, (each, now) in waiting.items() if now != (each.index, each.since)}
 
 
-def _told(parked: Parked) -> dict[str, object]:
+def _to_parameters(parked: Parked) -> dict[str, object]:
     return {
         "digest": digest(parked.stream),
         "stream": encode_name(parked.stream),
@@ -547,20 +547,20 @@ def _told(parked: Parked) -> dict[str, object]:
     }
 
 
-def _position(text: str) -> Position:
+def _parse_position(text: str) -> Position:
     """Return the position stored as *text*: a number only in its usual form, so that 007 stays a text."""
     number = int(text) if text.isdecimal() else 0
     return number if str(number) == text else text
 
 
-def _shown(database: str | Connect) -> str:
+def _show(database: str | Connect) -> str:
     """Return a readable name of a database, without user, password and query."""
     return show_url(plain_url(database)).partition("?")[0] if isinstance(database, str) else "a database of its own"
 
 
-def _or_none(text: str | None) -> Position | None:
-    return None if text is None else _position(text)
+def _parse_some_position(text: str | None) -> Position | None:
+    return None if text is None else _parse_position(text)
 
 
-def _time(microseconds: int) -> datetime:
+def _to_time(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)

@@ -135,9 +135,9 @@ class HubCheckpoints:
                     self._group,
                     items,
                     kind=PROCESSOR,
-                    parked=[_new_parked(each, chars) for each in parked],
-                    unparked=[_stream_place(each) for each in sorted(over)],
-                    tried=[_stream_place(each) for each in sorted(advance.tried)],
+                    parked=[_to_parked(each, chars) for each in parked],
+                    unparked=[_to_place(each) for each in sorted(over)],
+                    tried=[_to_place(each) for each in sorted(advance.tried)],
                 )
         except PositionMoved as error:
             tranche = encode_tranche(error.fields["event_type"], error.partition)
@@ -175,13 +175,13 @@ class HubCheckpoints:
         return Client(self._url, http=self._http, auth=self._auth, retry_timeout=0)
 
 
-def _stream_place(place: Place) -> ParkedStreamPlace:
+def _to_place(place: Place) -> ParkedStreamPlace:
     stream, tranche = place
     event_type, partition = decode_tranche(tranche)
     return ParkedStreamPlace(event_type, partition, encode_name(stream))
 
 
-def _new_parked(parked: Parked, detail_chars: int) -> NewParkedStream:
+def _to_parked(parked: Parked, detail_chars: int) -> NewParkedStream:
     event_type, partition = decode_tranche(parked.tranche)
     return NewParkedStream(
         event_type=event_type,
@@ -250,6 +250,6 @@ class SubscriptionCheckpoints:
         if parked:
             self.source.park(parked)
 
-    def handed_over(self) -> None:
+    def confirm_hand_over(self) -> None:
         """Resume the source: the hub now stores the streams that the last commit parked, not the processor."""
         self.source.resume()

@@ -13,7 +13,7 @@ from penstock.client.http import adapter
 from penstock.core.group_names import PATH_NAME_ALLOWED, is_path_name
 from penstock.core.groups.leases import LEASE_SECONDS, Held, Shared, find_held, keep, leave, release, renew
 from penstock.errors import BadParameter, GroupNotFound
-from penstock.processing.checkpoints.database import LEASES, TABLE, OwnTables
+from penstock.processing.checkpoints.database import LEASES, TABLE, LazyTables
 from penstock.processing.database import Connect, Plan, Step, connector
 from penstock.processing.parameters import check_name, check_seconds
 from penstock.wire.groups import HeldTranches
@@ -81,7 +81,7 @@ class DatabaseLeases:
         """The unique name of this processor among the others."""
         self.database = database
         self.name = processor
-        self._tables = OwnTables(connector(database), table, LEASES, "leases")
+        self._tables = LazyTables(connector(database), table, LEASES, "leases")
 
     def renew(self, tranches: Collection[str]) -> Held:
         """Renew the lease, and ask for a share of *tranches*; return the assigned ones."""
@@ -169,7 +169,7 @@ class HubLeases:
 
     def release(self, tranches: Collection[str]) -> Held:
         """Release partitions, which must have no active calls or uncommitted progress; return the remaining ones."""
-        return self._ask(lambda groups: groups.release(self.name, self.owner, sorted(tranches)))
+        return self._call(lambda groups: groups.release(self.name, self.owner, sorted(tranches)))
 
     def leave(self) -> None:
         """Release all partitions, and leave the group of processors."""
@@ -181,11 +181,11 @@ class HubLeases:
                 return  # The group was deleted: there is nothing to release.
 
     def _renew(self, tranches: Collection[str], *, leaving: bool) -> Held:
-        return self._ask(
+        return self._call(
             lambda groups: groups.renew(self.name, self.owner, sorted(tranches), self.lease_seconds, leaving=leaving)
         )
 
-    def _ask(self, ask: Callable[[ConsumerGroups], Exchange[HeldTranches]]) -> Held:
+    def _call(self, ask: Callable[[ConsumerGroups], Exchange[HeldTranches]]) -> Held:
         with self._client() as client:
             protocol, transport = client.parts()
             try:

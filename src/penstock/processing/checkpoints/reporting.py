@@ -60,7 +60,7 @@ class PositionReporter:
         """Number of times to read the positions again without further news."""
         self._reported: list[NewPosition] = []
 
-    def note(self) -> None:
+    def report_soon(self) -> None:
         """Report positions soon: some have moved, or will have once a transaction is committed."""
         self._looks = 2
         self._news.set()
@@ -91,7 +91,7 @@ class PositionReporter:
 
     def _report(self, *, repeats: bool = False) -> bool:
         try:
-            items = _items(self._positions())
+            items = _select_feed_positions(self._positions())
             if items and (repeats or items != self._reported):
                 with Client(self._url, auth=self._auth, retry_timeout=0) as client:
                     client.commit_positions(self._group, items, kind=REPORTED, kept_at=self._kept_at)
@@ -105,7 +105,7 @@ class PositionReporter:
         return not self._is_failing
 
 
-def _items(positions: Mapping[str, Position]) -> list[NewPosition]:
+def _select_feed_positions(positions: Mapping[str, Position]) -> list[NewPosition]:
     """Return the positions that lie in feeds; a hub accepts no others."""
     items = []
     for tranche, position in positions.items():

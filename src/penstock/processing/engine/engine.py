@@ -33,7 +33,7 @@ from penstock.processing.engine.tranche import (
     bad_index,
     count_events,
 )
-from penstock.processing.outcomes import Failure, Outcome, timed_out
+from penstock.processing.outcomes import Failure, Outcome, to_timeout
 from penstock.processing.parameters import INDEX_END, check_kind
 from penstock.processing.stats import Latency, Stats, counted_as
 
@@ -268,7 +268,7 @@ class Engine:
         if most is None:
             return []
         late = [call for call in self.busy.active.values() if not call.is_overdue and now - call.called > most]
-        failure = timed_out(most)
+        failure = to_timeout(most)
         for call in late:
             if call.given_up is not None:
                 continue

@@ -31,10 +31,10 @@ IN_UTC: Final = "times in UTC, as `.astimezone(UTC)` gives them"
 DIGITS: Final = "numbers of up to 131072 digits, and 16383 behind the point"
 
 
-def wrong_value(value: Any) -> str | None:
+def find_wrong_value(value: Any) -> str | None:
     """Return a description of storable values if not every database can store *value*; None: each can.
 
-    >>> wrong_value(2**63), wrong_value("a"), wrong_value(float("nan"))
+    >>> find_wrong_value(2**63), find_wrong_value("a"), find_wrong_value(float("nan"))
     ('whole numbers of 64 bits', None, 'finite numbers')
     """
     if isinstance(value, str):
@@ -44,14 +44,14 @@ def wrong_value(value: Any) -> str | None:
     if isinstance(value, float):
         return None if isfinite(value) else FINITE
     if isinstance(value, Decimal):
-        return _wrong_decimal(value)
+        return _find_wrong_decimal(value)
     if isinstance(value, datetime):
         # PostgreSQL stores no zone: a fold would continue in another.
         return None if str(value.tzinfo) == "UTC" else IN_UTC
     return None
 
 
-def wrong_json(value: Any) -> str | None:
+def find_wrong_json(value: Any) -> str | None:
     """Return a description of storable values if *value* cannot be stored as JSON; None: it can.
 
     JSON does not preserve some numbers and times, see `core.events.encoding`, and PostgreSQL has no JSON with NUL.
@@ -63,11 +63,13 @@ def wrong_json(value: Any) -> str | None:
         return f"what JSON can have ({error})"
     if held is not None and has_inexact(held, text):
         return FINITE if isinstance(next(find_inexact_values(held)).value, float) else ZONES
-    found = (wrong_value(part) for part in (_parts(held) if rb"\u0000" in text else ()) if isinstance(part, str))
+    found = (
+        find_wrong_value(part) for part in (_walk_parts(held) if rb"\u0000" in text else ()) if isinstance(part, str)
+    )
     return next((wrong for wrong in found if wrong is not None), None)
 
 
-def _wrong_decimal(value: Decimal) -> str | None:
+def _find_wrong_decimal(value: Decimal) -> str | None:
     _, digits, exponent = value.as_tuple()
     if isinstance(exponent, str):
         return FINITE
@@ -81,14 +83,14 @@ def _is_unicode(text: str) -> bool:
         return False
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _walk_parts(value: Any) -> Iterator[Any]:
     """Yield the numbers and the texts in a value."""
     if isinstance(value, Mapping):
-        yield from _parts([*value.keys()])
-        yield from _parts([*value.values()])
+        yield from _walk_parts([*value.keys()])
+        yield from _walk_parts([*value.values()])
     elif isinstance(value, list | tuple | set | frozenset):
         for each in value:
-            yield from _parts(each)
+            yield from _walk_parts(each)
     else:
         yield value
 
@@ -128,7 +130,7 @@ _UNCHECKED: Final = (
 """Kinds of types whose values msgspec accepts unchecked."""
 KEY_KINDS: Final = frozenset(_KEY_TYPES)
 _PLAIN: Final = frozenset([int, float, str, bool, bytes, NoneType])
-"""Types whose values are returned unchanged, except those that `wrong_value` finds."""
+"""Types whose values are returned unchanged, except those that `find_wrong_value` finds."""
 
 
 class Column(NamedTuple):
@@ -138,7 +140,7 @@ class Column(NamedTuple):
     kind: Kind
 
 
-def state_columns(state: type) -> tuple[Column, ...]:
+def list_state_columns(state: type) -> tuple[Column, ...]:
     """Return the columns of a dataclass or msgspec Struct. A field of a type that databases lack is JSON.
 
     Raises:
@@ -150,10 +152,10 @@ def state_columns(state: type) -> tuple[Column, ...]:
     fields = {name: annotated for name, annotated in get_type_hints(state).items() if name in names}
     for name, annotated in fields.items():
         _check_json(f"{state.__name__}.{name}", annotated)
-    return tuple(Column(name, _kind(annotated)) for name, annotated in fields.items())
+    return tuple(Column(name, _find_kind(annotated)) for name, annotated in fields.items())
 
 
-def key_columns(key: Any) -> tuple[Column, ...]:
+def list_key_columns(key: Any) -> tuple[Column, ...]:
     """Return the columns of a key function's return annotation: a NamedTuple, or one simple type.
 
     Raises:
@@ -165,24 +167,24 @@ def key_columns(key: Any) -> tuple[Column, ...]:
         returned = None
     kind = _without_none(returned)
     fields = get_type_hints(kind) if hasattr(kind, "_fields") else {"key": kind}
-    columns = tuple(Column(name, _kind(annotated)) for name, annotated in fields.items())
+    columns = tuple(Column(name, _find_kind(annotated)) for name, annotated in fields.items())
     if returned is None or any(column.kind not in KEY_KINDS for column in columns):
         allowed = "a function annotated to return a NamedTuple of str, int, float, bool or date, or one of these"
         raise BadParameter(parameter="key", value=getattr(key, "__name__", repr(key)), allowed=allowed)
     return columns
 
 
-def declared(types: Mapping[str, str], key: Iterable[str]) -> dict[str, str]:
+def declare_columns(types: Mapping[str, str], key: Iterable[str]) -> dict[str, str]:
     """Return the SQL declarations of columns by name: the *types*, and the *key*.
 
-    >>> declared({"customer": "text", "total": "bigint"}, ["customer"])
+    >>> declare_columns({"customer": "text", "total": "bigint"}, ["customer"])
     {'customer': 'text', 'total': 'bigint', 'PRIMARY KEY': '(customer)'}
     """
     return {**types, "PRIMARY KEY": f"({', '.join(key)})"}
 
 
 def check_declared(wanted: Mapping[str, str], found: Mapping[str, str], place: str) -> None:
-    """Check that the columns *found* in a *place* are the *wanted* ones of a version, as `declared`.
+    """Check that the columns *found* in a *place* are the *wanted* ones of a version, as `declare_columns`.
 
     Raises:
         BadParameter: columns differ in name or declaration: they need another version.
@@ -196,25 +198,25 @@ def check_declared(wanted: Mapping[str, str], found: Mapping[str, str], place: s
     raise BadParameter(parameter="state", value=", ".join(f"{name} {wanted[name]}" for name in told), allowed=allowed)
 
 
-def key_of_text(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
+def parse_key(columns: Sequence[Column], text: str) -> tuple[Any, ...]:
     """Return the key whose JSON is *text*.
 
     Raises:
         BadParameter: it does not match the annotation of its function.
     """
     try:
-        found: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[key_types(columns)])  # type: ignore[misc]
+        found: tuple[Any, ...] = msgspec.json.decode(text, type=tuple[list_key_types(columns)])  # type: ignore[misc]
     except msgspec.ValidationError as error:
-        raise _unlike(text, error) from None
+        raise _make_key_error(text, error) from None
     return found
 
 
-def key_types(columns: Sequence[Column]) -> tuple[type, ...]:
+def list_key_types(columns: Sequence[Column]) -> tuple[type, ...]:
     """Return the types of a key's values."""
     return tuple(_KEY_TYPES[column.kind] for column in columns)
 
 
-def key_of_values(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+def make_key(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return *values* as a key of these *types*: values that are equal in a type give one key, as 10 and 10.0.
 
     Raises:
@@ -224,40 +226,44 @@ def key_of_values(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any
         try:
             values = msgspec.convert(values, tuple[types])  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
-            raise _unlike(repr(values), error) from None
-    return _findable(types, values)
+            raise _make_key_error(repr(values), error) from None
+    return _check_findable(types, values)
 
 
 @lru_cache(maxsize=1 << 14)  # Most events are of rows with recent events.
-def _findable(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _check_findable(types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
     for value in values:
-        if (wrong := wrong_value(value)) is not None:
-            raise _unlike(repr(values), f"{wrong} only, as others cannot be kept anywhere and found again")
+        if (wrong := find_wrong_value(value)) is not None:
+            raise _make_key_error(repr(values), f"{wrong} only, as others cannot be kept anywhere and found again")
     if sum(len(value.encode()) for value in values if isinstance(value, str)) > KEY_BYTES_MAX:
-        raise _unlike(reprlib.repr(values), f"texts of up to {KEY_BYTES_MAX} bytes, as PostgreSQL can find them again")
+        raise _make_key_error(
+            reprlib.repr(values), f"texts of up to {KEY_BYTES_MAX} bytes, as PostgreSQL can find them again"
+        )
     if float not in types:
         return values
     return tuple(value + 0.0 if type(value) is float else value for value in values)  # -0.0 is 0.0.
 
 
-def _unlike(key: str, error: object) -> BadParameter:
+def _make_key_error(key: str, error: object) -> BadParameter:
     return BadParameter(parameter="key", value=key, allowed=f"a key as it is annotated: {error}")
 
 
-def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParameter | None:
+def find_wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParameter | None:
     """Return the error of a state that is no *kind* with its declared fields; None: it is one, and read unchanged."""
     if not isinstance(state, kind):
         return BadParameter(parameter="state", value=reprlib.repr(state), allowed=f"a {kind.__name__}, or None")
-    if _is_plain(_plain_fields(kind), state):
+    if _is_plain(_list_plain_fields(kind), state):
         return None
     values = {column.name: getattr(state, column.name) for column in columns}
     try:
-        msgspec.convert(_given(kind)(values), kind)
+        msgspec.convert(_make_input(kind)(values), kind)
     except msgspec.ValidationError as error:
         allowed = f"fields as {kind.__name__} declares them: {error}"
     else:
-        checks = _checks(kind)
-        found = ((name, _wrong(column, values[name], checks.get(name))) for column in columns if (name := column.name))
+        checks = _make_checks(kind)
+        found = (
+            (name, _find_wrong(column, values[name], checks.get(name))) for column in columns if (name := column.name)
+        )
         name, wrong = next((each for each in found if each[1] is not None), ("", None))
         if wrong is None:
             return None
@@ -266,10 +272,10 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
 
 
 @lru_cache
-def _plain_fields(state: type) -> tuple[tuple[str, tuple[type, ...]], ...]:
+def _list_plain_fields(state: type) -> tuple[tuple[str, tuple[type, ...]], ...]:
     """Return the types of each field of a class with plain scalars only; empty for any other class."""
     hints = get_type_hints(state, include_extras=True)
-    fields = [(column.name, hints[column.name]) for column in state_columns(state)]
+    fields = [(column.name, hints[column.name]) for column in list_state_columns(state)]
     found = tuple(
         (name, get_args(annotated) if get_origin(annotated) in (Union, UnionType) else (annotated,))
         for name, annotated in fields
@@ -299,8 +305,8 @@ def _is_plain(fields: tuple[tuple[str, tuple[type, ...]], ...], state: Any) -> b
     return bool(fields)
 
 
-def _wrong(column: Column, value: Any, check: Callable[[Any], str | None] | None) -> str | None:
-    wrong = wrong_json(value) if column.kind == "json" else wrong_value(value)
+def _find_wrong(column: Column, value: Any, check: Callable[[Any], str | None] | None) -> str | None:
+    wrong = find_wrong_json(value) if column.kind == "json" else find_wrong_value(value)
     if wrong is None and check is not None:
         return check(value)
     if wrong is None and column.kind == "real" and type(value) is int and value != int(float(value)):
@@ -309,21 +315,21 @@ def _wrong(column: Column, value: Any, check: Callable[[Any], str | None] | None
 
 
 @lru_cache
-def _checks(state: type) -> dict[str, Callable[[Any], str | None]]:
+def _make_checks(state: type) -> dict[str, Callable[[Any], str | None]]:
     """Return checks that fields of JSON can be read unchanged: of those with any values, or objects of classes.
 
     All other fields are known to be so by their types.
     """
     found: dict[str, Callable[[Any], str | None]] = {}
     for name, annotated in get_type_hints(state).items():
-        nodes = [*type_nodes(annotated)] if _kind(annotated) == "json" else []
+        nodes = [*type_nodes(annotated)] if _find_kind(annotated) == "json" else []
         if any(isinstance(node, _UNCHECKED) for node in nodes):
             is_loose = any(isinstance(node, inspect.AnyType) for node in nodes)
-            found[name] = partial(_wrong_back, msgspec.json.Decoder(annotated), is_loose)
+            found[name] = partial(_find_unlike, msgspec.json.Decoder(annotated), is_loose)
     return found
 
 
-def _wrong_back(decoder: msgspec.json.Decoder[Any], is_loose: bool, value: Any) -> str | None:
+def _find_unlike(decoder: msgspec.json.Decoder[Any], is_loose: bool, value: Any) -> str | None:
     try:
         back = decoder.decode(msgspec.json.encode(value))
     except msgspec.ValidationError as error:
@@ -331,7 +337,7 @@ def _wrong_back(decoder: msgspec.json.Decoder[Any], is_loose: bool, value: Any) 
     return LIKE_JSON if is_loose and back != value else None
 
 
-def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
+def encode_value(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
     """Return a value in the driver's form."""
     if value is None:
         return None
@@ -342,53 +348,53 @@ def encoded(kind: Kind, value: Any, *, is_sqlite: bool) -> Any:
     return value
 
 
-def decoded(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any:
+def decode_state(columns: Sequence[Column], values: Sequence[Any], state: Any) -> Any:
     """Return the state with these *values* of fields from a database."""
-    readers = _readers(state)
+    readers = _make_readers(state)
     found = {
         column.name: None if value is None else readers[column.name](value)
         for column, value in zip(columns, values, strict=True)
     }
-    return msgspec.convert(_given(state)(found), state)
+    return msgspec.convert(_make_input(state)(found), state)
 
 
 @lru_cache
-def _given(state: type) -> Callable[[dict[str, Any]], Any]:
+def _make_input(state: type) -> Callable[[dict[str, Any]], Any]:
     """Return a function from the fields of a state, by name, to the input from which msgspec builds the state.
 
     That input is like the JSON: renamed fields if the class renames them, or an array.
     """
     if not issubclass(state, msgspec.Struct):
-        return _same
+        return _keep_fields
     names = dict(zip(state.__struct_fields__, state.__struct_encode_fields__, strict=True))
     config = state.__struct_config__
     if config.array_like:
         tag = [] if config.tag is None else [config.tag]
         return lambda fields: [*tag, *(fields[name] for name in names)]
     if all(name == given for name, given in names.items()):
-        return _same
+        return _keep_fields
     return lambda fields: {names[name]: value for name, value in fields.items()}
 
 
-def _same(fields: dict[str, Any]) -> dict[str, Any]:
+def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
 @lru_cache
-def _readers(state: type) -> dict[str, Callable[[Any], Any]]:
+def _make_readers(state: type) -> dict[str, Callable[[Any], Any]]:
     """Return a function for each field, from a database's value to the field's."""
-    return {name: _reader(annotated) for name, annotated in get_type_hints(state).items()}
+    return {name: _make_reader(annotated) for name, annotated in get_type_hints(state).items()}
 
 
-def _reader(annotated: Any) -> Callable[[Any], Any]:
-    if _kind(annotated) == "json":  # Inside JSON a text stays a text, even if it looks like a number.
+def _make_reader(annotated: Any) -> Callable[[Any], Any]:
+    if _find_kind(annotated) == "json":  # Inside JSON a text stays a text, even if it looks like a number.
         return msgspec.json.Decoder(annotated).decode
-    if _kind(annotated) == "time":
-        return _time
+    if _find_kind(annotated) == "time":
+        return _to_utc
     return partial(msgspec.convert, type=annotated, strict=False)
 
 
-def _time(value: Any) -> dt.datetime:
+def _to_utc(value: Any) -> dt.datetime:
     """Return a time in UTC; PostgreSQL's is queried in UTC, and has no zone."""
     found = msgspec.convert(value, dt.datetime)
     return found if isinstance(value, str) else found.replace(tzinfo=dt.UTC)
@@ -396,28 +402,28 @@ def _time(value: Any) -> dt.datetime:
 
 def _check_json(field: str, annotated: Any) -> None:
     try:
-        msgspec.json.schema(annotated, schema_hook=_schema)
+        msgspec.json.schema(annotated, schema_hook=_describe_object)
     except TypeError as error:
         allowed = "fields that can be columns, or JSON: texts, numbers, times, lists, dicts, and classes made of such"
-        raise BadParameter(parameter="state", value=f"{field}: {_shown(annotated)}", allowed=allowed) from error
+        raise BadParameter(parameter="state", value=f"{field}: {_show(annotated)}", allowed=allowed) from error
     dicts = [node for node in type_nodes(annotated) if isinstance(node, inspect.DictType)]
     if any(isinstance(each.key_type, _NO_KEYS) for each in dicts):
         allowed = "dicts that say what keys they have, texts, numbers or times, dict[str, int]: in JSON all are texts"
-        raise BadParameter(parameter="state", value=f"{field}: {_shown(annotated)}", allowed=allowed)
+        raise BadParameter(parameter="state", value=f"{field}: {_show(annotated)}", allowed=allowed)
 
 
-def _shown(annotated: Any) -> str:
+def _show(annotated: Any) -> str:
     return annotated.__name__ if isinstance(annotated, type) and not get_args(annotated) else str(annotated)
 
 
-def _schema(kind: type) -> dict[str, Any]:
+def _describe_object(kind: type) -> dict[str, Any]:
     """Return the schema of `object`, any value; for other types raise the exception that msgspec expects."""
     if kind is object:
         return {"description": "anything"}
     raise NotImplementedError
 
 
-def _kind(annotated: Any) -> Kind:
+def _find_kind(annotated: Any) -> Kind:
     kind = _without_none(annotated)
     return _KINDS.get(kind, "json")
 

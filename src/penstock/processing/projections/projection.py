@@ -27,7 +27,13 @@ from penstock.processing.engine.tranche import Batch, Position, SourceItem, bad_
 from penstock.processing.handlers import Span, Transactional
 from penstock.processing.outcomes import done_to
 from penstock.processing.parameters import check_count, check_function, check_kind, check_seconds
-from penstock.processing.projections.columns import key_columns, key_of_values, key_types, state_columns, wrong_state
+from penstock.processing.projections.columns import (
+    find_wrong_state,
+    list_key_columns,
+    list_key_types,
+    list_state_columns,
+    make_key,
+)
 from penstock.processing.projections.table import Key, Row, Table
 from penstock.processing.sources.source import ReadRequest, Source, check_source
 
@@ -88,11 +94,11 @@ class KeyedSource:
 
     def read(self, wants: Mapping[str, ReadRequest], timeout: float) -> Sequence[Batch]:
         """Return the events of the source as entries of rows."""
-        return [self._keyed(batch) for batch in self.inner.read(wants, timeout)]
+        return [self._key_batch(batch) for batch in self.inner.read(wants, timeout)]
 
     def reread(self, tranche: str, want: ReadRequest) -> Batch:
         """Read a tranche of the source again, as entries of rows."""
-        return self._keyed(self.inner.reread(tranche, want))
+        return self._key_batch(self.inner.reread(tranche, want))
 
     def behind(self, positions: Mapping[str, Position]) -> Mapping[str, int | None]:
         """Return how many events are behind; those of no row count, too."""
@@ -102,7 +108,7 @@ class KeyedSource:
         """Close the source."""
         self.inner.close()
 
-    def _keyed(self, batch: Batch) -> Batch:
+    def _key_batch(self, batch: Batch) -> Batch:
         names = dict[tuple[Any, str], str]()
         kept: list[SourceItem] = []
         for item in batch.items:
@@ -149,18 +155,18 @@ class Fold:
         fresh = [entry for entry in entries if entry.index >= begun]
         if len(fresh) < len(entries) and (below := next((each for each in entries if each.index < 0), None)):
             return None, below, bad_index(below, line)
-        state, count, error = self._folded(row, fresh)
+        state, count, error = self._fold(row, fresh)
         folded = len(fresh)
         while count < folded:  # A failed call may have changed the state: it is built again.
             folded = count
-            state, count, earlier = self._folded(row, fresh[:folded])
+            state, count, earlier = self._fold(row, fresh[:folded])
             error = earlier or error
         failed = None if error is None else fresh[count]
         if count == 0:
             return None, failed, error
         return Row(state, {**positions, line: fresh[count - 1].next}), failed, error
 
-    def _folded(self, row: Row | None, entries: Sequence[KeyedEvent]) -> tuple[Any, int, Exception | None]:
+    def _fold(self, row: Row | None, entries: Sequence[KeyedEvent]) -> tuple[Any, int, Exception | None]:
         """Return the state with *entries* folded in, up to the first that fails, and the number of these.
 
         Each state is checked, not only the last: so the failing event does not depend on the size of calls.
@@ -181,7 +187,7 @@ REMEMBER: Final = 100_000
 """Maximum number of rows in the cache of a projection's handler."""
 
 
-class Folding:
+class ProjectionHandler:
     """The handler of a projection: see `Transactional`.
 
     A cache holds recently written rows once they are committed, since there is no other writer. If several processors
@@ -214,7 +220,7 @@ class Folding:
             ProjectionNotFound: its table no longer exists.
         """
         try:
-            return self._all_folded(connection, spans)
+            return self._fold_all(connection, spans)
         except Exception as error:
             if not lacks_table(error):
                 raise
@@ -223,7 +229,7 @@ class Folding:
                 "projection-gone", projection=self._table.name, path="the database", positions=where
             ) from error
 
-    def _all_folded(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
+    def _fold_all(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
         if self._is_shared:
             self._table.lock(connection)
         keys = [span.events[0].key for span in spans]
@@ -234,7 +240,7 @@ class Folding:
         results = []
         for key, span in zip(keys, spans, strict=True):
             wrong = span.events[0].wrong
-            row, result = self._folded(rows.get(key), span) if wrong is None else (None, wrong)
+            row, result = self._fold_span(rows.get(key), span) if wrong is None else (None, wrong)
             results.append(result)
             if row is not None:
                 rows[key] = changed[key] = row
@@ -242,7 +248,7 @@ class Folding:
         self._written = changed
         return results
 
-    def ended(self, is_committed: bool) -> None:
+    def end_call(self, is_committed: bool) -> None:
         """Cache the written rows if the transaction *is_committed*, else drop them."""
         written, self._written = self._written, {}
         for key, row in written.items():
@@ -252,7 +258,7 @@ class Folding:
         while len(self._known) > self._remember:
             self._known.popitem(last=False)
 
-    def _folded(self, row: Row | None, span: Span) -> tuple[Row | None, Any]:
+    def _fold_span(self, row: Row | None, span: Span) -> tuple[Row | None, Any]:
         """Return the row with a span folded in, None if it is unchanged; and the result of the span."""
         folded, failed, error = self._fold(row, span.events[0].line, span.events)
         if failed is None or folded is None:
@@ -260,7 +266,7 @@ class Folding:
         return folded, done_to(failed.index)
 
 
-def built_to(checkpoints: Checkpoints) -> Mapping[str, Position]:
+def find_built_positions(checkpoints: Checkpoints) -> Mapping[str, Position]:
     """Return the position up to which a version is built, by tranche: at most that of parked rows."""
     found = dict(checkpoints.positions())
     for each in checkpoints.parked():
@@ -348,15 +354,17 @@ class Projection(Generic[S]):
         check_function("key", key, "event", is_async=False)
         check_kind("state", state, type, "a dataclass or a msgspec.Struct")
         check_function("initial", state if initial is None else initial)
-        keys, columns = key_columns(key), state_columns(state)
+        keys, columns = list_key_columns(key), list_state_columns(state)
         _check_names([column.name for column in (*keys, *columns)])
         self.name = name
         self.version = version
         self._key = key
-        self._key_types = key_types(keys)
+        self._key_types = list_key_types(keys)
         self.table = Table(self.processor, name, keys, columns, state)
         is_flat = all(column.kind != "json" for column in columns)
-        self.fold = Fold(state if initial is None else initial, evolve, partial(wrong_state, columns, state), is_flat)
+        self.fold = Fold(
+            state if initial is None else initial, evolve, partial(find_wrong_state, columns, state), is_flat
+        )
 
     @property
     def processor(self) -> str:
@@ -372,7 +380,7 @@ class Projection(Generic[S]):
         found = self._key(event)
         if found is None:
             return None
-        return key_of_values(self._key_types, found if isinstance(found, tuple) else (found,))
+        return make_key(self._key_types, found if isinstance(found, tuple) else (found,))
 
     def local(self, source: Source, database: str | Connect, **options: Any) -> "LocalProcessor":
         """Return a processor that keeps the rows up to date, in this process; *options* are those of `LocalProcessor`.
@@ -417,7 +425,7 @@ class Projection(Generic[S]):
         with transaction(connect) as connection:
             if not self.table.exists(connection):
                 raise not_found
-            shown = self.table.shown(connection)
+            shown = self.table.find_shown_table(connection)
         if shown not in (None, self.processor) and not even_if_behind:
             self._await_built(connect, shown, timeout)
         with transaction(connect) as connection:
@@ -426,10 +434,10 @@ class Projection(Generic[S]):
     def _await_built(self, connect: Connect, shown: str, timeout: float) -> None:
 
         own, deadline = DatabaseCheckpoints(connect, self.processor), time.monotonic() + timeout
-        there = built_to(DatabaseCheckpoints(connect, shown))
+        there = find_built_positions(DatabaseCheckpoints(connect, shown))
         while True:
             try:
-                return check_built(self.processor, built_to(own), shown, there)
+                return check_built(self.processor, find_built_positions(own), shown, there)
             except ProjectionBehind:
                 if time.monotonic() >= deadline:
                     raise
@@ -442,8 +450,8 @@ class Projection(Generic[S]):
         positions = checkpoints.positions()
         with transaction(connect) as connection:
             self.table.create(connection, positions)
-        folding = Folding(self.table, self.fold, is_shared=is_shared)
-        return Transactional(connect, folding, checkpoints, is_idempotent=True, ended=folding.ended)
+        folding = ProjectionHandler(self.table, self.fold, is_shared=is_shared)
+        return Transactional(connect, folding, checkpoints, is_idempotent=True, ended=folding.end_call)
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -11,7 +11,14 @@ import msgspec
 from penstock.client.log.cursor_statements import CONNECTIONS, parameter_mark, use_plain_rows
 from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.engine.tranche import Position
-from penstock.processing.projections.columns import Column, Kind, check_declared, declared, decoded, encoded
+from penstock.processing.projections.columns import (
+    Column,
+    Kind,
+    check_declared,
+    declare_columns,
+    decode_state,
+    encode_value,
+)
 
 Key: TypeAlias = tuple[Any, ...]
 POSITION: Final = "penstock_position"
@@ -85,13 +92,13 @@ class Table:
             raise ProjectionNotFound.of(
                 "projection-gone", projection=self.name, path="the database", positions=dict(positions)
             )
-        types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self.key, *self.columns)]
+        types = [f'"{column.name}" {_find_sql_type(column.kind, is_sqlite)}' for column in (*self.key, *self.columns)]
         types[: len(self.key)] = [f"{text} NOT NULL" for text in types[: len(self.key)]]
         flag = "INTEGER NOT NULL" if is_sqlite else "boolean NOT NULL"
-        own = [f"{DELETED} {flag}", f"{POSITION} TEXT NOT NULL", f"PRIMARY KEY ({_names(self.key)})"]
-        _run(connection, f"CREATE TABLE IF NOT EXISTS {_quoted(self.name)} ({', '.join(types + own)})")
+        own = [f"{DELETED} {flag}", f"{POSITION} TEXT NOT NULL", f"PRIMARY KEY ({_join_names(self.key)})"]
+        _run(connection, f"CREATE TABLE IF NOT EXISTS {_quote(self.name)} ({', '.join(types + own)})")
         self._check_columns(connection)
-        if self.shown(connection) is None:
+        if self.find_shown_table(connection) is None:
             self._check_view(connection)
             self._show(connection)
 
@@ -110,7 +117,7 @@ class Table:
         """Return whether the table exists."""
         if _is_sqlite(connection):
             return bool(_run(connection, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [self.name]))
-        return _run(connection, "SELECT to_regclass(%s) IS NOT NULL", [_quoted(self.name)]) == [(True,)]
+        return _run(connection, "SELECT to_regclass(%s) IS NOT NULL", [_quote(self.name)]) == [(True,)]
 
     def switch(self, connection: Any) -> None:
         """Make the view show this table; grants on the view are preserved.
@@ -121,18 +128,18 @@ class Table:
         """
         self._check_columns(connection)
         self._check_view(connection)
-        self.shown(connection)
+        self.find_shown_table(connection)
         if _is_sqlite(connection):
-            _run(connection, f"DROP VIEW IF EXISTS {_quoted(self.view)}")
+            _run(connection, f"DROP VIEW IF EXISTS {_quote(self.view)}")
             self._show(connection)
         elif not self._replace_view(connection):
-            grants = _run(connection, _GRANTS, [_quoted(self.view)] * 2)
+            grants = _run(connection, _GRANTS, [_quote(self.view)] * 2)
             self._drop_view(connection)
             self._show(connection)
             for (grant,) in grants:
                 _run(connection, grant)
 
-    def shown(self, connection: Any) -> str | None:
+    def find_shown_table(self, connection: Any) -> str | None:
         """Return the name of the table that the view shows; None: there is no view.
 
         Raises:
@@ -141,31 +148,33 @@ class Table:
         if _is_sqlite(connection):
             found = _run(connection, "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", [self.view])
         else:
-            found = _run(connection, "SELECT pg_get_viewdef(to_regclass(%s))", [_quoted(self.view)])
+            found = _run(connection, "SELECT pg_get_viewdef(to_regclass(%s))", [_quote(self.view)])
         if not found or not found[0][0]:
             return None
         table = re.search(rf'\bFROM\s+(?:\S+\.)?"?({self.view}_v[0-9]+)\b', found[0][0])  # A column may be called so.
         if table is None:
-            raise self._taken("view")
+            raise self._make_name_error("view")
         return table[1]
 
-    def current(self, connection: Any, key: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, Mapping[str, int]]:
+    def find_current(
+        self, connection: Any, key: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any] | None, Mapping[str, int]]:
         """Return the columns of a row as the database has them, None if it is deleted or missing; and its positions.
 
         Raises:
             BadParameter: *key* does not have the columns of the key.
         """
-        names = self.key_names(connection)
+        names = self.list_key_names(connection)
         if sorted(key) != names:
             raise BadParameter(parameter="key", value=", ".join(key), allowed=f"the columns of the key: {names}")
         is_sqlite = _is_sqlite(connection)
-        wanted = " AND ".join(f"{_quoted(name)} = {'?' if is_sqlite else '%s'}" for name in names)
+        wanted = " AND ".join(f"{_quote(name)} = {'?' if is_sqlite else '%s'}" for name in names)
         cursor = use_plain_rows(connection.cursor())
         values = [
-            encoded("date" if isinstance(key[name], dt.date) else "text", key[name], is_sqlite=is_sqlite)
+            encode_value("date" if isinstance(key[name], dt.date) else "text", key[name], is_sqlite=is_sqlite)
             for name in names
         ]
-        cursor.execute(f"SELECT * FROM {_quoted(self.name)} WHERE {wanted}", values)  # noqa: S608 - Likewise.
+        cursor.execute(f"SELECT * FROM {_quote(self.name)} WHERE {wanted}", values)  # noqa: S608 - Likewise.
         found = cursor.fetchone()
         if found is None:
             return None, {}
@@ -179,25 +188,28 @@ class Table:
         if not wanted:
             return {}
         is_sqlite, width = _is_sqlite(connection), len(self.key)
-        selected = [f"{_quoted(self.name)}.{_quoted(column.name)}" for column in self.key]
-        selected += [_read(column, is_sqlite) for column in self.columns]
-        text = f"SELECT {', '.join([*selected, DELETED, POSITION])} FROM {_quoted(self.name)}"  # noqa: S608 - Of checked names.
+        selected = [f"{_quote(self.name)}.{_quote(column.name)}" for column in self.key]
+        selected += [_select_column(column, is_sqlite) for column in self.columns]
+        text = f"SELECT {', '.join([*selected, DELETED, POSITION])} FROM {_quote(self.name)}"  # noqa: S608 - Of checked names.
         if is_sqlite:
             values = ", ".join(f"json_extract(value, '$[{at}]')" for at in range(width))
-            text += f" WHERE ({_names(self.key)}) IN (SELECT {values} FROM json_each(?))"  # noqa: S608 - Likewise.
+            text += f" WHERE ({_join_names(self.key)}) IN (SELECT {values} FROM json_each(?))"  # noqa: S608 - Likewise.
             parameters: list[Any] = [msgspec.json.encode(wanted).decode()]
         else:
-            arrays = ", ".join(f"%s::{_type(column.kind, is_sqlite)}[]" for column in self.key)
-            text += f" JOIN unnest({arrays}) AS wanted ({_names(self.key)}) USING ({_names(self.key)})"
+            arrays = ", ".join(f"%s::{_find_sql_type(column.kind, is_sqlite)}[]" for column in self.key)
+            text += f" JOIN unnest({arrays}) AS wanted ({_join_names(self.key)}) USING ({_join_names(self.key)})"
             parameters = [list(values) for values in zip(*wanted, strict=True)]
-        return {self._kept(row[:width]): self._row(row[width:]) for row in _run(connection, text, parameters)}
+        return {self._to_key(row[:width]): self._to_row(row[width:]) for row in _run(connection, text, parameters)}
 
-    def all(self, connection: Any) -> dict[Key, Row]:
+    def list_all(self, connection: Any) -> dict[Key, Row]:
         """Return all rows, deleted ones too."""
         width, is_sqlite = len(self.key), _is_sqlite(connection)
-        selected = [*(_quoted(column.name) for column in self.key), *(_read(each, is_sqlite) for each in self.columns)]
-        text = f"SELECT {', '.join([*selected, DELETED, POSITION])} FROM {_quoted(self.name)}"  # noqa: S608 - Likewise.
-        return {self._kept(row[:width]): self._row(row[width:]) for row in _run(connection, text)}
+        selected = [
+            *(_quote(column.name) for column in self.key),
+            *(_select_column(each, is_sqlite) for each in self.columns),
+        ]
+        text = f"SELECT {', '.join([*selected, DELETED, POSITION])} FROM {_quote(self.name)}"  # noqa: S608 - Likewise.
+        return {self._to_key(row[:width]): self._to_row(row[width:]) for row in _run(connection, text)}
 
     def store(self, connection: Any, rows: Mapping[Key, Row]) -> None:
         """Store rows, and replace those with the same keys."""
@@ -205,17 +217,17 @@ class Table:
             return
         is_sqlite = _is_sqlite(connection)
         columns = [*self.key, *self.columns]
-        names = f"{_names(columns)}, {DELETED}, {POSITION}"
-        settings = [f"{_quoted(column.name)} = excluded.{_quoted(column.name)}" for column in self.columns]
+        names = f"{_join_names(columns)}, {DELETED}, {POSITION}"
+        settings = [f"{_quote(column.name)} = excluded.{_quote(column.name)}" for column in self.columns]
         settings += [f"{name} = excluded.{name}" for name in (DELETED, POSITION)]
-        conflict = f"ON CONFLICT ({_names(self.key)}) DO UPDATE SET {', '.join(settings)}"
-        values = [self._values(key, row, is_sqlite=is_sqlite) for key, row in rows.items()]
-        head = f"INSERT INTO {_quoted(self.name)} ({names})"
+        conflict = f"ON CONFLICT ({_join_names(self.key)}) DO UPDATE SET {', '.join(settings)}"
+        values = [self._to_values(key, row, is_sqlite=is_sqlite) for key, row in rows.items()]
+        head = f"INSERT INTO {_quote(self.name)} ({names})"
         if is_sqlite:
             marks = ", ".join("?" * len(values[0]))
             connection.executemany(f"{head} VALUES ({marks}) {conflict}", values)
             return
-        types = [*(_type(column.kind, is_sqlite) for column in columns), "boolean", "text"]
+        types = [*(_find_sql_type(column.kind, is_sqlite) for column in columns), "boolean", "text"]
         arrays = ", ".join(f"%s::{'text' if kind == 'json' else kind}[]" for kind in types)
         selected = ", ".join(f"c{at}::{kind}" for at, kind in enumerate(types))
         given = ", ".join(f"c{at}" for at in range(len(types)))
@@ -224,20 +236,20 @@ class Table:
 
     def _check_columns(self, connection: Any) -> None:
         is_sqlite = _is_sqlite(connection)
-        types = {column.name: _type(column.kind, is_sqlite) for column in (*self.key, *self.columns)}
-        wanted = declared(types, sorted(column.name for column in self.key))
-        check_declared(wanted, self._found_columns(connection), f"a table {self.name}")
+        types = {column.name: _find_sql_type(column.kind, is_sqlite) for column in (*self.key, *self.columns)}
+        wanted = declare_columns(types, sorted(column.name for column in self.key))
+        check_declared(wanted, self._declare_found_columns(connection), f"a table {self.name}")
 
-    def key_names(self, connection: Any) -> list[str]:
+    def list_key_names(self, connection: Any) -> list[str]:
         """Return the names of the columns of the key, sorted, as the table in the database has them."""
-        return sorted(name for name, _, is_key in self._described(connection) if is_key)
+        return sorted(name for name, _, is_key in self._list_columns(connection) if is_key)
 
-    def _found_columns(self, connection: Any) -> dict[str, str]:
+    def _declare_found_columns(self, connection: Any) -> dict[str, str]:
         """Return the declarations of the table's columns for keys and states, with the key's columns sorted."""
-        types = {name: kind for name, kind, _ in self._described(connection) if name not in (DELETED, POSITION)}
-        return declared(types, self.key_names(connection))
+        types = {name: kind for name, kind, _ in self._list_columns(connection) if name not in (DELETED, POSITION)}
+        return declare_columns(types, self.list_key_names(connection))
 
-    def _described(self, connection: Any) -> list[Any]:
+    def _list_columns(self, connection: Any) -> list[Any]:
         """Return the name of each column of the table, its type, and whether it is part of the key."""
         if _is_sqlite(connection):
             return _run(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)", [self.name])
@@ -246,23 +258,23 @@ class Table:
             " FROM pg_attribute LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary"
             " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
         )
-        return _run(connection, text, [_quoted(self.name)])
+        return _run(connection, text, [_quote(self.name)])
 
     def _check_view(self, connection: Any) -> None:
         """Raise BadParameter if a table, or another object that prevents the view, has its name."""
         if _is_sqlite(connection):
             alike = "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE AND name <> ?"
             if _run(connection, alike, [self.view, self.view]):  # It would be one with that, and their tables too.
-                raise self._taken("view")
+                raise self._make_name_error("view")
             text = "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'index') AND name = ? COLLATE NOCASE"
             found = _run(connection, text, [self.view])
         else:
             text = "SELECT 1 FROM pg_class WHERE oid = to_regclass(%s) AND relkind NOT IN ('v', 'm')"
-            found = _run(connection, text, [_quoted(self.view)])
+            found = _run(connection, text, [_quote(self.view)])
         if found:
-            raise self._taken("table")
+            raise self._make_name_error("table")
 
-    def _taken(self, what: str) -> BadParameter:
+    def _make_name_error(self, what: str) -> BadParameter:
         allowed = (
             f"one that the database has no {what} of: the view that shows the rows is called so. Rename that {what}, "
             "or the projection"
@@ -282,7 +294,7 @@ class Table:
 
     def _drop_view(self, connection: Any) -> None:
         try:
-            _run(connection, f"DROP VIEW {_quoted(self.view)}")
+            _run(connection, f"DROP VIEW {_quote(self.view)}")
         except Exception as error:
             if getattr(error, "sqlstate", None) != _DEPENDED_ON:
                 raise
@@ -293,26 +305,26 @@ class Table:
             raise BadParameter(parameter="name", value=self.view, allowed=allowed) from error
 
     def _show(self, connection: Any, create: str = "CREATE VIEW") -> None:
-        names, gone = _names((*self.key, *self.columns)), f"NOT {DELETED}"
-        text = f"{create} {_quoted(self.view)} AS SELECT {names} FROM {_quoted(self.name)} WHERE {gone}"  # noqa: S608 - Likewise.
+        names, gone = _join_names((*self.key, *self.columns)), f"NOT {DELETED}"
+        text = f"{create} {_quote(self.view)} AS SELECT {names} FROM {_quote(self.name)} WHERE {gone}"  # noqa: S608 - Likewise.
         _run(connection, text)
 
-    def _kept(self, key: Sequence[Any]) -> Key:
+    def _to_key(self, key: Sequence[Any]) -> Key:
         """Return a key with the types of events: SQLite has neither booleans nor dates."""
         return tuple(
             _RETURNED[column.kind](value) if column.kind in _RETURNED else value
             for column, value in zip(self.key, key, strict=True)
         )
 
-    def _row(self, values: Sequence[Any]) -> Row:
+    def _to_row(self, values: Sequence[Any]) -> Row:
         *state, is_deleted, positions = values
-        found = None if is_deleted else decoded(self.columns, state, self.state)
+        found = None if is_deleted else decode_state(self.columns, state, self.state)
         return Row(found, msgspec.json.decode(positions))
 
-    def _values(self, key: Key, row: Row, *, is_sqlite: bool) -> list[Any]:
+    def _to_values(self, key: Key, row: Row, *, is_sqlite: bool) -> list[Any]:
         state = [None if row.state is None else getattr(row.state, column.name) for column in self.columns]
         columns = zip((*self.key, *self.columns), (*key, *state), strict=True)
-        told = [encoded(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
+        told = [encode_value(column.kind, value, is_sqlite=is_sqlite) for column, value in columns]
         # In one order, so that the same rows are the same bytes from any writer.
         positions = msgspec.json.encode(row.positions, order="sorted").decode()
         return [*told, row.state is None, positions]
@@ -329,23 +341,23 @@ def _run(connection: Any, text: str, parameters: Sequence[Any] = (), *, finds: b
     return list(cursor.fetchall()) if has_rows else []
 
 
-def _read(column: Column, is_sqlite: bool) -> str:
-    name = _quoted(column.name)
+def _select_column(column: Column, is_sqlite: bool) -> str:
+    name = _quote(column.name)
     if column.kind == "json" and not is_sqlite:
         return f"{name}::text"
     # Else drivers make times of the session's zone, in which one of the first year, or of the last, may be of none.
     return f"{name} AT TIME ZONE 'UTC'" if column.kind == "time" and not is_sqlite else name
 
 
-def _type(kind: Kind, is_sqlite: bool) -> str:
+def _find_sql_type(kind: Kind, is_sqlite: bool) -> str:
     return _TYPES[kind][0 if is_sqlite else 1]
 
 
-def _names(columns: Iterable[Column]) -> str:
-    return ", ".join(_quoted(column.name) for column in columns)
+def _join_names(columns: Iterable[Column]) -> str:
+    return ", ".join(_quote(column.name) for column in columns)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -376,7 +388,7 @@ def current_row(connection: Any, projection: str, /, **key: Any) -> CurrentRow:
         ProjectionNotFound: there is no such view.
         BadParameter: it is another kind of view; or the columns are not those of the key.
     """
-    shown = Table(projection, projection, (), (), None).shown(connection)
+    shown = Table(projection, projection, (), (), None).find_shown_table(connection)
     if shown is None:
         raise ProjectionNotFound(projection=projection, path="the database")
-    return CurrentRow(*Table(shown, projection, (), (), None).current(connection, key))
+    return CurrentRow(*Table(shown, projection, (), (), None).find_current(connection, key))

@@ -11,7 +11,7 @@ from penstock.processing.checkpoints.hub import SubscriptionCheckpoints
 from penstock.processing.checkpoints.leases import Leases
 from penstock.processing.database import may_be_one
 from penstock.processing.engine.rules import Rules
-from penstock.processing.parameters import check_members, shown
+from penstock.processing.parameters import check_members, redact
 from penstock.processing.progress import Progress
 from penstock.processing.runners.background import BackgroundThread, Mailbox
 from penstock.processing.runners.observer import is_logged
@@ -43,7 +43,7 @@ def check_leases(leases: Leases, checkpoints: Checkpoints, rules: Rules) -> None
     databases: list[Any] = [getattr(each, "database", None) for each in (leases, checkpoints)]
     if None not in databases and not may_be_one(*databases):
         allowed = "leases in the database that the checkpoints are in"
-        raise BadParameter(parameter="leases", value=shown(databases[0]), allowed=allowed)
+        raise BadParameter(parameter="leases", value=redact(databases[0]), allowed=allowed)
 
 
 class Leaseholder:

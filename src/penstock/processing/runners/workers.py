@@ -31,7 +31,7 @@ from penstock.errors import (
 )
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.database import is_broken, is_nobodys, is_overdue, is_passing, transaction
+from penstock.processing.database import is_blameless, is_broken, is_overdue, is_passing, transaction
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.stream import Call
 from penstock.processing.handlers import (
@@ -44,7 +44,7 @@ from penstock.processing.handlers import (
     is_interrupt,
     to_failure,
 )
-from penstock.processing.outcomes import Failure, Outcome, timed_out
+from penstock.processing.outcomes import Failure, Outcome, to_timeout
 from penstock.processing.progress import Progress, ResultsRejected
 from penstock.processing.runners.background import CallResult, Mailbox, ProcessorEnded, RequestQueue
 from penstock.processing.runners.leaseholder import Leaseholder
@@ -235,7 +235,7 @@ class WorkerTasks:
                 result: Outcome | Failure = await self._handling.call_async(call)
         except TimeoutError:
             assert self._timeout is not None, "that is what is over"
-            result = timed_out(self._timeout)
+            result = to_timeout(self._timeout)
         except asyncio.CancelledError:  # This call was cancelled: see `_end_task`.
             raise
         except BaseException as error:  # noqa: BLE001 - This thread gets no interrupts: the handler raised it.
@@ -498,7 +498,7 @@ def _blaming_no_stream(connection: Any = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_nobodys(error) or (is_broken(connection) and not is_overdue(error)):
+        if is_blameless(error) or (is_broken(connection) and not is_overdue(error)):
             raise _ConnectionLost(error) from error
         raise
     if is_broken(connection):  # The handler hid the error, or returned it as failures of streams.

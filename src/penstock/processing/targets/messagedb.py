@@ -12,7 +12,7 @@ from penstock.client.concurrency import Closing
 from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable
 from penstock.processing.database import POSTGRES, is_passing
-from penstock.processing.parameters import check_function, check_kind, check_name, shown
+from penstock.processing.parameters import check_function, check_kind, check_name, redact
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.target import (
     INDEX,
@@ -58,7 +58,7 @@ class MessagedbTarget(Closing):
         check_kind("url", url, str, "postgresql://…")
         url = plain_url(url)
         if not url.startswith(POSTGRES):
-            raise BadParameter(parameter="url", value=shown(url), allowed="postgresql://…")
+            raise BadParameter(parameter="url", value=redact(url), allowed="postgresql://…")
         check_name("schema", schema)
         check_function("name", name, "stream")
         self._schema = schema

@@ -14,7 +14,7 @@ from penstock.processing.database import Connect, connector, transaction
 from penstock.processing.engine.parking import Parked
 from penstock.processing.engine.tranche import Position
 from penstock.processing.parameters import check_kind
-from penstock.processing.projections.columns import key_of_text
+from penstock.processing.projections.columns import parse_key
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Row
 from penstock.spark.projections.folding import as_events
@@ -67,7 +67,7 @@ class DatabaseTarget:
     def rows(self, spark: SparkSession) -> DataFrame | None:
         """Return the rows that there are, in the shape of events; None: there are none."""
         with transaction(self._connect) as connection:
-            found = self.projection.table.all(connection)
+            found = self.projection.table.list_all(connection)
         told = [
             (_encode(key).decode(), None if row.state is None else _encode(row.state).decode(), _text(row.positions))
             for key, row in found.items()
@@ -87,7 +87,7 @@ class DatabaseTarget:
                 failures[told["failed"]] = f"row {told['key']}, {told['error']}"
             if told["is_changed"]:
                 state = None if told["state"] is None else msgspec.json.decode(told["state"], type=table.state)
-                changed[key_of_text(table.key, told["key"])] = Row(state, msgspec.json.decode(told["positions"]))
+                changed[parse_key(table.key, told["key"])] = Row(state, msgspec.json.decode(told["positions"]))
         # What stays is compared, too: rows of another that has it now are not to be overwritten.
         stays = {tranche: PositionMove(position, position) for tranche, position in self._kept.items()}
         moves = {

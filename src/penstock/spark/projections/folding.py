@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadParameter
-from penstock.processing.projections.columns import key_of_text
+from penstock.processing.projections.columns import parse_key
 from penstock.processing.projections.projection import NO_KEY, Fold, KeyedEvent, Projection
 from penstock.processing.projections.table import Key, Row
 from penstock.processing.stream_event import StreamEvent
@@ -106,7 +106,7 @@ class FoldAll:
     def _row(self, ordered: pa.Table, text: str, spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[Any, ...]]:
         """Yield the row, and one more for each tranche in which it fails: none of them may move on."""
         try:
-            key = key_of_text(self.projection.table.key, text)
+            key = parse_key(self.projection.table.key, text)
         except BadParameter as refused:
             for place, start, stop in spans:
                 tranche = self.plan.places[place]

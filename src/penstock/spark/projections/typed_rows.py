@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock.errors import BadParameter
-from penstock.processing.projections.columns import Column, Kind, declared, key_of_text
+from penstock.processing.projections.columns import Column, Kind, declare_columns, parse_key
 from penstock.processing.projections.projection import Projection
 from penstock.processing.projections.table import Table
 from penstock.spark.projections.folding import as_events
@@ -45,7 +45,7 @@ _TYPES: Final[Mapping[Kind, tuple[str, pa.DataType]]] = {
 def declared_in_files(table: Table) -> dict[str, str]:
     """Return the columns of a projection as they are in files, by name; its key has an order there, as `KEY` has."""
     types = {column.name: _TYPES[column.kind][0] for column in (*table.key, *table.columns)}
-    return declared(types, (column.name for column in table.key))
+    return declare_columns(types, (column.name for column in table.key))
 
 
 def columns_sql(table: Table) -> str:
@@ -67,7 +67,7 @@ class TypedRows:
         for batch in batches:
             texts = zip(batch.column("key").to_pylist(), batch.column("positions").to_pylist(), strict=True)
             none = (None,) * len(table.key)  # A failure, which is no row, may have a key that no row can have.
-            keys = [none if positions is None else key_of_text(table.key, text) for text, positions in texts]
+            keys = [none if positions is None else parse_key(table.key, text) for text, positions in texts]
             told = batch.column("state").to_pylist()
             states = [None if text is None else msgspec.json.decode(text, type=table.state) for text in told]
             arrays = {column.name: _array(column, values) for column, values in _by_column(table.key, keys)}
